@@ -59,7 +59,7 @@ class Gate:
         if asker.session and request.method not in SAFE and not told_whence(request):
             return refused(request, 403, "a session works only in a browser; programs need a token or a password")
         if not enough(asker.role, need):
-            return refused(request, 403, f"this needs the role {need}, and {asker.name} is {asker.role}")
+            return refused(request, 403, f"this needs the role {need}; {asker.name} has the role {asker.role}")
         if asker.bound and place is not None and place not in WITHIN:
             sentence = (
                 f"this concerns the whole installation, but {asker.name} is restricted to namespaces. "

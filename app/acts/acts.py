@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
@@ -26,6 +26,7 @@ from punctual.client.requests import Request
 from punctual.client.times import epoch_ms
 from punctual.contract.destination import destination
 from punctual.contract.rate import UNCAPPED
+from punctual.spans import moment, when
 
 
 class Actor(NamedTuple):
@@ -85,7 +86,7 @@ class Acts:
         """
         until = changes.get("until")
         if until is not None and epoch_ms(until) <= self._engine.now_ms():
-            raise ValueError(f"until is {until:%Y-%m-%dT%H:%M:%SZ}, which is in the past: the pause would do nothing")
+            raise ValueError(f"until is {moment(epoch_ms(until))}, which is in the past. Choose a later time")
         known = await self._known(to)
         holds: dict[str, Any] = {"paused": False, "rate": None}
         if known is not None:
@@ -96,9 +97,20 @@ class Acts:
 
         async def say() -> Outcome:
             source = await self.orders.send(request, self._engine.settings.controls, 0)
-            return Outcome(outcome=SENT, sentence="It is in force within a second.", source=source)
+            return Outcome(outcome=SENT, sentence=self._state(act, changes), source=source)
 
         return await self._done(actor, act, to, asked, say)
+
+    def _state(self, act: str, changes: Mapping[str, Any]) -> str:
+        """Return the state of a destination after an action, as a sentence."""
+        if act == "rate":
+            rate = changes["rate"]
+            if rate is None:
+                return "Rate limit from the workers' settings."
+            return "No rate limit." if rate == UNCAPPED else f"Rate limit {rate}."
+        until = changes.get("until")
+        until_text = "" if until is None else f" until {when(epoch_ms(until), self._engine.now_ms())}"
+        return f"Paused{until_text}." if changes["paused"] else "Resumed."
 
     async def _known(self, to: str) -> Control | None:
         """Return the control of a destination, the newest included. Raises NotGiven."""
@@ -106,9 +118,7 @@ class Acts:
             async with asyncio.timeout(PATIENCE_S):
                 await self._engine.controls.read()
         except (TimeoutError, KafkaError) as error:
-            raise NotGiven(
-                "the brokers did not return the current controls of the destination; nothing was sent"
-            ) from error
+            raise NotGiven("the brokers do not return its current state; nothing was sent") from error
         return self._engine.controls.known.get(destination(to))
 
     async def _check_exists(self, to: str) -> None:
@@ -117,7 +127,7 @@ class Acts:
             async with asyncio.timeout(PATIENCE_S):
                 await check_exists(self._engine, destination(to))
         except (TimeoutError, KafkaError) as error:
-            raise NotGiven("the brokers did not say whether the destination exists; nothing was sent") from error
+            raise NotGiven("the brokers do not confirm that the destination exists; nothing was sent") from error
 
     @staticmethod
     def _within(namespace: str) -> tuple[str, ...]:

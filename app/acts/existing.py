@@ -25,13 +25,13 @@ async def check_exists(engine: Engine, to: Destination) -> None:
         patterns = [pattern for patterns in allowed for pattern in patterns]
         if AllowList(patterns, ("https", "http")).reaches(topic):
             return
-        raise NotThere(f"no pattern of DELAY_HTTP_DESTINATIONS or DELAY_CALLBACKS allows URLs of {topic}")
+        raise NotThere(f"no pattern in DELAY_HTTP_DESTINATIONS or DELAY_CALLBACKS allows URLs of {topic}")
     target = engine.targets.get(cluster)
     if target is None:
-        raise NotThere(f"there is no cluster {cluster} in DELAY_CLUSTERS")
+        raise NotThere(f"DELAY_CLUSTERS has no cluster {cluster}")
     if target.cluster.partitions(topic) or not await target.cluster.refresh([topic]):
         return
     raise NotThere(
-        f"there is no topic {topic}, and no pending message for it. To pause or resume a recurring message, use its "
-        "ID: `punctual pause --id ID`"
+        f"the topic {topic} does not exist, and no message for it is pending. "
+        "To pause a recurring message, use its ID: `punctual pause --id ID`"
     )

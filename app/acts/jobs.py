@@ -95,7 +95,7 @@ class Jobs:
             await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
             raise NotGiven(why) from error
         except (SendError, aiokafka.errors.KafkaError, PunctualError) as error:
-            why = str(error) or "the brokers do not answer"
+            why = str(error) or "the brokers do not respond"
             await self._audit.end(begun, Outcome(outcome="failed", sentence=why, source=""))
             raise NotGiven(f"the job has not started: {why}") from error
         await self._audit.end(begun, Outcome(outcome=SENT, sentence="The job has started.", source=""))
@@ -213,13 +213,13 @@ class Jobs:
             kind = ResendPart if job.act == RESEND else JobPart
             await kind(self._engine, self._search, self._log, job, number).run()
         except (ScanFailed, SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
-            sentence = "partition %d: its part of job %s goes on later: %s"
+            sentence = "partition %d: its part of job %s is postponed: %s"
             log.warning(sentence, number, job.job_id, error, extra={"partition": number})
             await self._rest(job, number)
         except Exception:
             about = {"partition": number}
             log.exception(
-                "partition %d: its part of job %s failed, and is tried again", number, job.job_id, extra=about
+                "partition %d: its part of job %s failed and will be retried", number, job.job_id, extra=about
             )
             await self._rest(job, number)
         finally:

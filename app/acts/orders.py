@@ -115,7 +115,7 @@ class Orders:
         except SendError as error:
             raise NotGiven(f"Kafka does not accept it: {error}") from error
         except TimeoutError as error:
-            why = self._engine.sender.trouble(topic, partition) or "it does not answer"
+            why = self._engine.sender.trouble(topic, partition) or "no response"
             raise NotGiven(
                 f"Kafka has not confirmed it ({why}): it may still be stored. Check before you try again"
             ) from error
@@ -132,7 +132,7 @@ class Orders:
                 found = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))
                 return dict(zip(numbers, found, strict=True))
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
-            raise NotGiven("the brokers do not answer: nothing was sent") from error
+            raise NotGiven("the brokers do not respond; nothing was sent") from error
 
 
 async def _told(reader: PartitionReader, source: str) -> dict[str, Any]:

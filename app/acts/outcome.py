@@ -6,17 +6,12 @@ from typing import Any, Final
 import msgspec
 
 from app.steps.events import decode
-from punctual.contract.times import write_time
+from punctual.spans import duration, when
 
 #: What an order can come to beside what events are called.
 PENDING, SENT = "pending", "sent"
-#: Spans below are told to the millisecond.
-_EXACT_MS: Final = 10_000
-#: Acts that move a message, of which the due time is not what matters.
-_MOVED: Final = {
-    "deliver-now": "It is delivered now.",
-    "pause": "It is paused: no occurrence is delivered until it is resumed.",
-}
+#: Actions that move a message, after which its due time is not the news.
+_MOVED: Final = {"deliver-now": "Due now; it is being delivered.", "pause": "Paused."}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,41 +51,34 @@ def of_event(act: str, source: str, event: Mapping[str, Any], ended: Mapping[str
 
 
 def _sentence(act: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
-    kind, due = event["event"], event.get("due")
-    at = _written(due)
+    kind, due_ms = event["event"], event.get("due")
+    at = "" if due_ms is None else f", due {when(due_ms, event['at'])}"
     said = {
-        "accepted": f"It is accepted, and due at {at}.",
-        "cancelled": "It is cancelled: it will not be delivered.",
-        "rescheduled": _MOVED.get(act, f"It is due at {at} now."),
-        "stale": "Nothing has changed: a later request or command applies.",
-        "dropped": "The series has ended: its last occurrence was planned while it was paused.",
-        "duplicate": "Nothing has changed: the same message has been delivered already.",
-        "deferred": "It is not pending here: the command was forwarded to the cold tier.",
-        "refused": f"It is refused ({event.get('reason', 'no reason')}); see its dead letter.",
+        "accepted": f"Accepted{at}.",
+        "cancelled": "Cancelled.",
+        "rescheduled": _MOVED.get(act, f"{'Resumed' if act == 'resume' else 'Rescheduled'}{at}."),
+        "stale": "No change: a later request replaced this one.",
+        "dropped": "The recurring message has ended: its last occurrence was planned during the pause.",
+        "duplicate": "No change: the same message has already been delivered.",
+        "deferred": "Not pending on the workers: the request was passed on to the cold tier.",
+        "refused": f"Refused ({event.get('reason', 'no reason')}). See its dead letter for details.",
     }
     if kind in ("conflict", "unknown"):
         return _too_late(act, kind, event, ended)
-    return said.get(kind, f"Its event is called {kind}.")
+    return said.get(kind, f"The worker reported the event {kind}.")
 
 
 def _too_late(act: str, kind: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
     if ended is not None and ended["event"] == "delivered":
-        return f"It came too late: the message was delivered {_ago(event['at'] - ended['at'])} earlier."
+        return f"Too late: the message was delivered {_before(event, ended)} earlier."
     if ended is not None:
-        return f"It is not pending any more: it was {ended['event']} {_ago(event['at'] - ended['at'])} earlier."
+        return f"No longer pending: the message was {ended['event']} {_before(event, ended)} earlier."
     if kind == "conflict" and act in ("pause", "resume"):
-        return "Nothing has changed: it does not recur, or is due at another time now."
+        return "No change: the message does not recur, or its due time has changed since you last saw it."
     if kind == "conflict":
-        return "Nothing has changed: it is being delivered, or is due at another time now."
+        return "No change: the message is being delivered, or its due time has changed since you last saw it."
     return "No message with this id is pending."
 
 
-def _written(due_ms: int | None) -> str:
-    try:
-        return "then" if due_ms is None else write_time(due_ms)
-    except (ValueError, OverflowError, OSError):  # beyond the calendar
-        return f"{due_ms} ms after 1970"
-
-
-def _ago(ms: int) -> str:
-    return f"{max(ms, 0)} ms" if ms < _EXACT_MS else f"{ms // 1_000:,} s"
+def _before(event: Mapping[str, Any], ended: Mapping[str, Any]) -> str:
+    return duration(max(0, event["at"] - ended["at"]))

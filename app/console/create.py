@@ -38,7 +38,7 @@ class Create:
         if not answer.well:
             return await self._page(request, given, answer.error)
         id_ = answer.get("id") or (answer.get("event") or {}).get("id") or given.get("id", "")
-        sentence = str(answer.get("sentence") or "Asked for.")
+        sentence = str(answer.get("sentence") or "Scheduled.")
         page = address("/messages", str(id_)) if id_ else "/new"
         return flash.see_other(page, well=True, sentence=sentence)
 
@@ -62,14 +62,14 @@ class Create:
 def wanted(given: Mapping[str, str]) -> dict[str, Any]:
     """Return what a form asks for, as `POST /api/v1/messages` takes it; raise ValueError with a sentence."""
     if not given.get("to", "").strip():
-        raise ValueError("there is no destination; enter the topic to deliver to")
+        raise ValueError("the destination is missing. Enter a topic or a URL")
     body: dict[str, Any] = {name: given[name] for name in _OF_ITSELF if given.get(name)}
     body["to"] = body["to"].strip()
     headers = {}
     for line in given.get("headers", "").split("\n"):
         name, colon, value = line.partition(":")
         if line.strip() and not colon:
-            raise ValueError(f"the header {line.strip()!r} has no colon; write each as name: value, one a line")
+            raise ValueError(f"the header {line.strip()!r} has no colon. Write one header per line, as name: value")
         if colon:
             headers[name.strip()] = value.strip()
     if headers:

@@ -73,18 +73,13 @@ class Destinations:
         try:
             float(per_s), int(burst or 0)  # how they are said is what is passed on: no digit is lost
         except ValueError:
-            sentence = "the rate is no number; enter how many messages a second, such as 20"
+            sentence = "the rate limit is not a number. Enter messages per second, such as 20"
             return flash.see_other(_page(request), well=False, sentence=sentence)
         return await self._act(request, "rate", {"rate": f"{per_s}/s burst {burst}" if burst else f"{per_s}/s"})
 
     async def _act(self, request: web.Request, act: str, body: dict[str, Any]) -> web.Response:
         name = quote(request.match_info["name"], safe="")
-        done = {
-            "pause": "Paused. All workers hold back what is due within a second.",
-            "resume": "Resumed. What is due goes out, in order.",
-            "rate": "The cap is changed.",
-        }[act]
-        return await self._desk.act(request, f"/destinations/{name}/{act}", body, _page(request), done)
+        return await self._desk.act(request, f"/destinations/{name}/{act}", body, _page(request))
 
 
 def _page(request: web.Request) -> str:

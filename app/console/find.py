@@ -136,7 +136,7 @@ async def begin_job(desk: Desk, request: web.Request, body: dict[str, Any], agai
     if not answer.well:
         return flash.see_other(again, well=False, sentence=answer.error)
     id_ = str(answer.get("job", {}).get("job_id", ""))
-    return flash.see_other(f"/jobs/{quote(id_, safe='')}", well=True, sentence="The job has begun.")
+    return flash.see_other(f"/jobs/{quote(id_, safe='')}", well=True, sentence="The job has started.")
 
 
 def _see(address: str) -> web.Response:

@@ -31,7 +31,7 @@ async def form(request: web.Request) -> dict[str, str]:
     try:
         given = dict(parse_qsl(raw.decode(errors="replace"), keep_blank_values=True, max_num_fields=_FIELDS))
     except ValueError:
-        raise web.HTTPBadRequest(reason=f"a form has up to {_FIELDS} fields") from None
+        raise web.HTTPBadRequest(reason=f"the form has more than {_FIELDS} fields") from None
     if given.get("headers", "").count("\n") > MAX_HEADERS:  # one a line
         raise web.HTTPBadRequest(reason=f"a message has at most {MAX_HEADERS:,} headers")
     return given
@@ -48,7 +48,7 @@ def moment_ms(text: str) -> int:
     try:
         found = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no time; write it as 2030-01-31T08:00") from None
+        raise ValueError(f"{text!r} is not a valid time. Write it as 2030-01-31T08:00") from None
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
@@ -71,10 +71,10 @@ def due(given: Mapping[str, str]) -> dict[str, Any]:
         try:
             span_ms = round(float(count) * UNITS_MS[given.get("unit", "seconds")])
         except (ValueError, KeyError, OverflowError):
-            raise ValueError(f"{count!r} is no number; say after how long, such as 15 minutes") from None
+            raise ValueError(f"{count!r} is not a number. Enter a delay, such as 15 minutes") from None
         return {"after": span_ms}
     if not given.get("at", "").strip():
-        raise ValueError("there is no time; enter when the message is to be due, in UTC")
+        raise ValueError("the due time is missing. Enter a date and time in UTC")
     return {"at": moment_ms(given["at"])}
 
 
@@ -92,7 +92,7 @@ def confirmed(given: Mapping[str, str]) -> int:
     try:
         return int(given.get("confirm", "").replace(",", "").strip())
     except ValueError:
-        raise ValueError("type the number that was counted, to confirm") from None
+        raise ValueError("to confirm, type the number of matching messages") from None
 
 
 def address(path: str, query: Mapping[str, str]) -> str:

@@ -22,7 +22,7 @@ _PATIENCE_S, _MOMENT_S, _LATELY_S = 0.05, 0.005, 10.0
 #: So many spans are asked for at a time, beside what everybody sees first: fewer than timelines are looked for.
 _MOST: Final = 16
 _MINUTES: Final = 60
-_LATER: Final = "what is due when is being counted, and appears here by itself"
+_LATER: Final = "due times are being counted; the chart appears here when they are ready"
 
 
 class Home:

@@ -25,8 +25,8 @@ _SILENCE_S: Final = 15.0
 #: What is about nobody's messages.
 _BARE: Final = ("ready", "at_ms")
 _TOO_MANY: Final = (
-    "this page shows the numbers of when it was loaded: {all} pages of at most {most} are live, {own} of them yours, "
-    "and what is left is for others"
+    "live updates are off because too many pages are open: {all} of max {most}, {own} of them yours. "
+    "This page shows the numbers from when it was loaded"
 )
 
 
@@ -97,7 +97,7 @@ class Live:
         state = self._state
         reason = state.ready_reason()
         if reason is not None or not state.reader.caught_up.is_set():
-            return {"ready": False, "error": reason or "reading what the other workers have reported"}
+            return {"ready": False, "error": reason or "reading the reports of the other workers"}
         whole = overview_of(state)
         found = verdict(msgspec.to_builtins(whole))
         return {

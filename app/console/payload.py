@@ -106,5 +106,5 @@ def _hex(content: bytes) -> str:
         seen = "".join(chr(one) if _PRINTABLE_FROM <= one < 127 else "." for one in row)  # noqa: PLR2004 - DEL
         rows.append(f"{start:06x}  {row.hex(' '):<47}  {seen}")
     if len(content) > _HEX_BYTES:
-        rows.append(f"… {len(content) - _HEX_BYTES:,} bytes more")
+        rows.append(f"… {len(content) - _HEX_BYTES:,} more bytes")
     return "\n".join(rows)

@@ -15,6 +15,7 @@ from app.console.api import Answer
 from app.console.assets import Assets
 from app.console.verdict import verdict
 from app.route import described
+from app.steps.plan import PAUSED_MS
 from app.web.ids import address
 from punctual import spans
 from punctual.cli.terminal import legible
@@ -55,7 +56,9 @@ class Renderer:
             number=wording.number,
             counted=wording.counted,
             duration=spans.duration,
-            absolute=wording.absolute,
+            moment=spans.moment,
+            iso=wording.iso,
+            schedule=wording.schedule,
             partitions=wording.partitions,
             size=wording.size,
             described=described,
@@ -70,6 +73,7 @@ class Renderer:
             local=wording.local,
             percentile=wording.percentile,
             DASH=wording.DASH,
+            PAUSED_MS=PAUSED_MS,
         )
 
     def page(

@@ -8,6 +8,7 @@ import msgspec
 
 from app.console import wording
 from app.route import described
+from app.steps.plan import PAUSED_MS
 
 #: The drawing's own units; it is stretched to the width that there is.
 WIDTH: Final = 1000
@@ -59,15 +60,24 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """Panels side by side and the names of their series, the largest first; `kinds` are all series that are drawn."""
+    """Panels side by side and the names of their series, the largest first; `kinds` are all series that are drawn.
+
+    `paused` is how many recurring messages are in none of them, because they are paused.
+    """
 
     panels: list[Panel]
     names: list[str]
     kinds: frozenset[int] = frozenset()
+    paused: int = 0
 
 
 def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
     """Return the chart of buckets as `/api/v1/timeline` has them; a new panel begins where their step changes."""
+    paused = sum(_total(bucket) for bucket in buckets if _is_paused(bucket))
+    if paused:
+        buckets = [bucket for bucket in buckets if not _is_paused(bucket)]
+        while buckets and buckets[-1]["from_ms"] > now_ms and not _total(buckets[-1]):
+            buckets.pop()  # what is empty before them
     sums: Counter[str] = Counter()
     for bucket in buckets:
         sums.update(bucket["by"])
@@ -78,7 +88,12 @@ def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
     panels = [_panel(group, series, now_ms) for group in _groups(buckets, now_ms)]
     panels = [panel for panel in panels if panel.total or not all(bar.late for bar in panel.bars)]
     kinds = frozenset(part.series for panel in panels for bar in panel.bars for part in bar.parts)
-    return Timeline(panels, names, kinds)
+    return Timeline(panels, names, kinds, paused)
+
+
+def _is_paused(bucket: Mapping[str, Any]) -> bool:
+    """Return whether a bucket has the recurring messages that are paused: nothing else can be due so late."""
+    return bool(PAUSED_MS // 2 < bucket["from_ms"] <= PAUSED_MS < bucket["to_ms"])
 
 
 def _groups(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> list[list[Mapping[str, Any]]]:
@@ -96,12 +111,12 @@ def _kind(bucket: Mapping[str, Any], now_ms: int) -> str:
     if bucket["to_ms"] <= now_ms:
         return "Late"
     span = bucket["to_ms"] - bucket["from_ms"]
-    named = {_SECOND_MS: "By second", _MINUTE_MS: "By minute", _HOUR_MS: "By hour"}
+    named = {_SECOND_MS: "Per second", _MINUTE_MS: "Per minute", _HOUR_MS: "Per hour"}
     if span in named:
         return named[span]
     if span < _MINUTE_MS:
-        return "By seconds"
-    return "By minutes" if span < _HOUR_MS else "Later, in growing steps"
+        return "Several seconds per bar"
+    return "Several minutes per bar" if span < _HOUR_MS else "Later, in increasing steps"
 
 
 def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], now_ms: int) -> Panel:

@@ -14,7 +14,7 @@ from punctual import spans
 #: A worker that has much to do reads requests some seconds after they came.
 UNREAD_MS = 10_000
 
-_WHY_IS_ELSEWHERE = "the log of the worker that has them says it"
+_WHY_IS_ELSEWHERE = "see the log of the worker that serves it"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,25 +33,31 @@ def verdict(whole: Mapping[str, Any]) -> Verdict:
     held = [row for row in whole["destinations"] if row["held_since_ms"] is not None]
     if held:
         oldest = min(held, key=lambda row: row["held_since_ms"])
-        others = f", and {wording.counted(len(held) - 1, 'more destination')}" if len(held) > 1 else ""
+        others = f"; {wording.counted(len(held) - 1, 'more destination')} affected" if len(held) > 1 else ""
         span = spans.duration(max(0, whole["at_ms"] - oldest["held_since_ms"]))
         why = oldest["held_because"] or _WHY_IS_ELSEWHERE
-        text = f"{described(oldest['destination'])} held for {span}, {why}{others}"
+        text = f"{described(oldest['destination'])} not accepting messages for {span}: {why}{others}"
         return Verdict(level="late", word="Late", text=text, notices=notices)
     still = next(_still(whole), "")
     if still:
-        return Verdict(level="late", word="Late", text=f"{still.rstrip('.')}. {waiting}", notices=notices)
+        return _headline("Late", still, waiting, notices)
     if whole["partitions_missing"] or whole["partitions_stale"]:
         unseen = sorted([*whole["partitions_missing"], *whole["partitions_stale"]])
-        text = f"no report from {_partitions(unseen)}. {waiting} as last reported"
+        text = f"no report from {_partitions(unseen)}. {waiting} at the last report"
         return Verdict(level="unsure", word="Not sure", text=text, notices=notices)
     if whole["overdue"]:
-        text = f"{wording.number(whole['overdue'])} overdue by more than a second. {waiting}"
+        text = f"{wording.number(whole['overdue'])} messages more than 1 s overdue. {waiting}"
         return Verdict(level="late", word="Late", text=text, notices=notices)
     paused = next(_paused(whole), "")
     if paused:
-        return Verdict(level="late", word="Paused", text=f"{paused.rstrip('.')}. {waiting}", notices=notices)
+        return _headline("Paused", paused, waiting, notices)
     return Verdict(level="good", word="On time", text=waiting, notices=notices)
+
+
+def _headline(word: str, notice: str, waiting: str, notices: list[str]) -> Verdict:
+    """Return the verdict whose sentence is one of the notices, which is not repeated below it."""
+    others = [text for text in notices if text != notice]
+    return Verdict(level="late", word=word, text=f"{notice.rstrip('.')}. {waiting}", notices=others)
 
 
 def _next(whole: Mapping[str, Any]) -> str:
@@ -62,28 +68,28 @@ def _next(whole: Mapping[str, Any]) -> str:
 def _silent(whole: Mapping[str, Any]) -> Iterator[str]:
     missing, stale = whole["partitions_missing"], whole["partitions_stale"]
     if missing:
-        it = "them" if len(missing) > 1 else "it"
-        yield f"No report yet from {_partitions(missing)}: no worker has taken {it} so far."
+        yield f"No report yet from {_partitions(missing)}: no worker serves {'them' if len(missing) > 1 else 'it'}."
     if stale:
-        left = "its messages wait until a worker takes it over"
+        left = "its messages are not delivered until a worker takes it over"
         if len(stale) > 1:
-            left = "their messages wait until a worker takes them over"
-        yield f"No report lately from {_partitions(stale)}: {left}."
+            left = "their messages are not delivered until a worker takes them over"
+        yield f"No recent report from {_partitions(stale)}: {left}."
 
 
 def _still(whole: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is not read, and not written."""
     now_ms, since_ms = whole["at_ms"], whole["unconfirmed_since_ms"]
     if since_ms is not None:
-        yield f"The brokers have confirmed nothing for {spans.duration(now_ms - since_ms)}: nothing can be delivered."
+        span = spans.duration(now_ms - since_ms)
+        yield f"The brokers have not confirmed any write for {span}: deliveries are blocked."
     full = [worker["worker"] for worker in whole["workers"] if worker["held_back"] == DISK]
     if full:
-        yield f"No requests are taken by {', '.join(full)}: the disk has less room than DELAY_MIN_FREE_DISK asks for."
+        yield f"{', '.join(full)} stopped accepting requests: free disk space is below DELAY_MIN_FREE_DISK."
     unread = {row["partition"]: row["unread_since_ms"] for row in whole["partitions"] if row["state"] == "reporting"}
     late = {number: at_ms for number, at_ms in unread.items() if at_ms is not None and now_ms - at_ms > UNREAD_MS}
     if late:
         span = spans.duration(now_ms - min(late.values()))
-        yield f"Requests wait unread for {span} in {_partitions(sorted(late))}: a cancel among them comes late."
+        yield f"Requests in {_partitions(sorted(late))} have been unread for {span}, so cancellations may be late."
 
 
 def _paused(whole: Mapping[str, Any]) -> Iterator[str]:
@@ -102,15 +108,15 @@ def _held(whole: Mapping[str, Any]) -> Iterator[str]:
             since = spans.relative(held["held_since_ms"], whole["at_ms"])
             why = held["held_because"] or _WHY_IS_ELSEWHERE
             name = described(held["destination"])
-            yield f"{name} does not take messages: the oldest one was due {since}. Why: {why}."
+            yield f"{name} is not accepting messages: {why}. The oldest message was due {since}."
 
 
 def _broken(whole: Mapping[str, Any]) -> Iterator[str]:
     for queue in whole["queues"]:
         if queue["breakers_open"]:
             of = f"{queue['breakers_open']} of {wording.counted(queue['consumers'], 'consumer')}"
-            fails = f"{queue['group']} fails on the queue {queue['topic']}"
-            yield f"{fails}: the circuit breaker of {of} lets only a probe pass."
+            fails = f"Consumers of the queue {queue['topic']} in the group {queue['group']} are failing"
+            yield f"{fails}: the circuit breaker is open in {of}."
 
 
 def _partitions(numbers: list[int]) -> str:

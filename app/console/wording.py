@@ -1,11 +1,12 @@
 """Puts numbers and times into words for people: the same words wherever they appear."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
 from app.due.lateness import BOUNDS
-from punctual.spans import SECOND_MS, duration
+from punctual.spans import SECOND_MS, duration, exact, moment
 
 DASH: Final = "\N{EN DASH}"
 KIB: Final = 1024
@@ -22,37 +23,43 @@ def counted(count: int, noun: str) -> str:
     return f"{number(count)} {noun}" if count == 1 else f"{number(count)} {noun}s"
 
 
-def absolute(moment_ms: int) -> str:
-    """Return a moment to the second with its zone: 2026-05-04 13:37:00 UTC; beyond the year 9999 the bare number."""
+def iso(moment_ms: int) -> str:
+    """Return a moment as HTML's `datetime` has it: 2026-05-04T13:37:00Z; nothing beyond the year 9999."""
     try:
-        return f"{datetime.fromtimestamp(moment_ms // SECOND_MS, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return f"{datetime.fromtimestamp(moment_ms // SECOND_MS, UTC):%Y-%m-%dT%H:%M:%SZ}"
     except (OverflowError, ValueError, OSError):
-        return f"{moment_ms} ms after 1970"
+        return ""
 
 
 def local(moment_ms: int, zone: str) -> str:
-    """Return a moment by the clocks of an IANA zone, with what it is ahead of UTC: Mon 2026-05-04 15:37:00 +02:00."""
+    """Return a moment by the clocks of an IANA zone, with its offset from UTC: Mon 4 May 2026 15:37:00 +02:00."""
     try:
         found = datetime.fromtimestamp(moment_ms // SECOND_MS, ZoneInfo(zone))
     except (OverflowError, ValueError, OSError, KeyError):
-        return absolute(moment_ms)
+        return moment(moment_ms)
     offset = f"{found:%z}"
-    return f"{found:%a %Y-%m-%d %H:%M:%S} {offset[:3]}:{offset[3:]}"
+    return f"{found:%a} {found.day} {found:%b %Y %H:%M:%S} {offset[:3]}:{offset[3:]}"
 
 
 def short(moment_ms: int, now_ms: int) -> str:
     """Return a moment for an axis: the time alone within a day of now, else the date too, in UTC."""
+    text = moment(moment_ms).removesuffix(" UTC")
     if abs(moment_ms - now_ms) < _CLOCK_ALONE_MS:
-        return absolute(moment_ms)[11:19]
-    return absolute(moment_ms).removesuffix(" UTC").removesuffix(":00").removesuffix(" 00:00")
+        return text[-len("13:37:00") :]
+    return text.removesuffix(":00").removesuffix(" 00:00")
 
 
 def moments(from_ms: int, to_ms: int) -> str:
-    """Return a span of time: 2026-05-04 13:37:00 to 13:38:00 UTC."""
-    first, last = absolute(from_ms), absolute(to_ms)
-    if first[:10] == last[:10] and last.endswith("UTC"):
-        last = last[11:]
-    return f"{first.removesuffix(' UTC')} to {last}"
+    """Return a span of time: 4 May 2026 13:37:00 to 13:38:00 UTC."""
+    first, last = moment(from_ms).removesuffix(" UTC"), moment(to_ms)
+    day = first[: -len("13:37:00")]
+    return f"{first} to {last.removeprefix(day)}"
+
+
+def schedule(headers: Mapping[str, str]) -> str:
+    """Return when a recurring message is delivered, by the headers of its request: `0 8 * * *`, `every 5 min`."""
+    every_ms = headers.get("delay-every", "")
+    return f"every {exact(int(every_ms))}" if every_ms.isdecimal() else headers.get("delay-cron", every_ms)
 
 
 def size(count: int) -> str:

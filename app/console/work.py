@@ -38,7 +38,9 @@ class Work:
         """Answer POST /jobs/{id}/stop."""
         await forms.form(request)
         page = f"/jobs/{quote(request.match_info['id'], safe='')}"
-        return await self._desk.act(request, f"{page}/stop", {}, page, "The job stops: what it has sent stays sent.")
+        return await self._desk.act(
+            request, f"{page}/stop", {}, page, "The job is stopping. Messages that it has already changed stay changed."
+        )
 
     async def show_recurring(self, request: web.Request) -> web.Response:
         """Answer GET /recurring: the series, and when each goes on."""

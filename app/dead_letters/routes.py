@@ -19,7 +19,7 @@ from punctual.contract.namespaces import Namespaces
 
 #: Where one is on the topic.
 PLACE: Final = r"{partition:\d{1,9}}-{offset:\d{1,18}}"
-GONE: Final = "there is no dead letter at this place any more; they are kept for 30 days"
+GONE: Final = "dead letter not found; dead letters are kept for 30 days"
 _USUAL, _USUAL_S = 50, 8.0
 #: Each reads for some seconds, a count for a minute: so many at a time.
 _MOST: Final = 32
@@ -86,7 +86,11 @@ class View:
                 await self._learn()
                 found = await ask()
         except NoPlace:
-            return as_json({"error": f"{len(self._places)} others read dead letters here; ask again soon"}, 503, _RETRY)
+            return as_json(
+                {"error": f"{len(self._places)} other requests are reading dead letters here. Try again soon"},
+                503,
+                _RETRY,
+            )
         except ValueError as error:
             return as_json({"error": str(error)}, 400)
         except Unreadable as error:

@@ -21,6 +21,7 @@ from app.reports.reader import DISK, Report, decode_progress
 from app.reports.standstill import Standstill  # noqa: TC001 - needed for annotations
 from app.route import named
 from app.settings import Settings
+from app.steps.plan import PAUSED_MS
 from app.version import VERSION
 from tables import PartitionStore, Share, keys
 from tables.entry import VERSION as VERSION_READ
@@ -148,7 +149,8 @@ class ProgressReporter:
             **self._of_namespaces(store, partition.number),
             "overdue": overdue(partition, oldest, now - GRACE_MS, self._due.throttle),
             **({"retrying": retrying} if retrying else {}),
-            "next_due": None if oldest is None else keys.due_of(oldest),
+            # A recurring message that is paused has no due time.
+            "next_due": None if oldest is None or keys.due_of(oldest) == PAUSED_MS else keys.due_of(oldest),
             **_held(partition.in_flight.held_ms()),
             **self._throttled(partition, now),
             **self._standing_still(partition.number, now),

@@ -54,7 +54,7 @@ def only_under(names: Iterable[str]) -> Any:
         if is_under(request, known):
             return await handler(request)
         name = _name(request.headers.get("Host", ""))
-        sentence = f"nothing is served here under the name {name[:253]!r}. Add it to DELAY_WEB_HOSTS if it is right."
+        sentence = f"the host name {name[:253]!r} is not allowed. Add it to DELAY_WEB_HOSTS if it is correct."
         status = web.HTTPMisdirectedRequest.status_code
         if request.path.startswith("/api/"):
             return web.json_response({"error": sentence}, status=status)
@@ -83,11 +83,11 @@ def no_strangers(*, read_only: bool) -> Any:
             return await handler(request)
         sentence = ""
         if read_only and request.path != _OUT:
-            sentence = "nothing can be changed here (DELAY_WEB_READ_ONLY)"
+            sentence = "this worker is read-only (DELAY_WEB_READ_ONLY)"
         elif from_elsewhere(request):
-            sentence = "this comes from a page of another site: open the page here, and act on it"
+            sentence = "the request comes from another site. Open the console and try again there"
         elif request.path.startswith("/api/") and request.content_type != "application/json":
-            sentence = f"the body should be application/json, not {request.content_type:.64}"
+            sentence = f"the body must be application/json, not {request.content_type:.64}"
         if not sentence:
             return await handler(request)
         status = web.HTTPForbidden.status_code
@@ -138,7 +138,7 @@ async def json_errors(
         if not request.path.startswith("/api/") or error.status < web.HTTPBadRequest.status_code:
             raise
         asked = f"{request.method} {request.path}"
-        sentence = f"{error.reason}: {asked}; the reference of the HTTP API lists what there is"
+        sentence = f"{error.reason}: {asked}. See the HTTP API reference for the available endpoints"
         headers = {name: value for name, value in error.headers.items() if name == "Allow"}
         body = msgspec.json.encode({"error": sentence})
         return web.Response(body=body, status=error.status, content_type="application/json", headers=headers)

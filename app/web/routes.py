@@ -10,7 +10,7 @@ from app.web.answers import as_json
 from app.web.overview import Destination, Overview, overview
 from app.web.state import WorkerState
 
-NOT_CAUGHT_UP: Final = "reading what the other workers have reported"
+NOT_CAUGHT_UP: Final = "reading the reports of the other workers"
 RETRY_AFTER: Final = {"Retry-After": "2"}
 DIGITS: Final = 9
 
@@ -64,7 +64,7 @@ class View:
         found = state.destinations(number)
         if found is None:
             report = state.reader.reports.get(number)
-            other = f"; {report.progress.worker} was the last to report it" if report is not None else ""
+            other = f"; last reported by {report.progress.worker}" if report is not None else ""
             return as_json({"error": f"this worker does not serve partition {wanted[:DIGITS]}{other}"}, status=404)
         rows = [
             Destination(destination=name, pending=pending, held_since_ms=held_ms)

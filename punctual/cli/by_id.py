@@ -10,7 +10,7 @@ from punctual.cli.errors import CommandError, Unreachable
 from punctual.cli.exits import Exit
 from punctual.cli.progress import Progress
 from punctual.cli.table import JSON, write_json
-from punctual.cli.terminal import legible, say, write
+from punctual.cli.terminal import say, state_line, write
 
 #: Orders that are on their way at a time: each waits for its outcome.
 _AT_ONCE: Final = 8
@@ -92,5 +92,5 @@ def _tell(id_: str, told: dict[str, Any], form: str) -> Exit:
         write_json({"id": id_, **told})
     else:
         tell = write if code is Exit.DONE else say
-        tell(f"{legible(id_)}: {legible(told['sentence'])}")
+        tell(state_line(id_, told["sentence"]))
     return code

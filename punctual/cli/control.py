@@ -9,7 +9,7 @@ from punctual.cli.by_id import give_orders
 from punctual.cli.exits import Exit
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, write_json
-from punctual.cli.terminal import legible, write
+from punctual.cli.terminal import state_line, write
 
 
 def add_control(parser: Parser) -> None:
@@ -41,5 +41,5 @@ def run_control(options: Options, act: str, body: Mapping[str, Any]) -> Exit:
     if options.format == JSON:
         write_json({"destination": to, **answer.body})
     else:
-        write(f"{legible(to)}: {legible(answer.body['sentence'])}")
+        write(state_line(to, answer.body["sentence"]))
     return Exit.DONE

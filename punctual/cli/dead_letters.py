@@ -111,7 +111,7 @@ def _show(api: Api, options: Options) -> Exit:
 
 def _facts(told: dict[str, Any]) -> list[tuple[str, str]]:
     again, masked = told["sent_again"], told["masked"]
-    value = "too large to be kept" if told["incomplete"] else text_of(told["value"])
+    value = "too large to be stored" if told["incomplete"] else text_of(told["value"])
     return [
         ("place", f"{told['partition']}-{told['offset']}"),
         ("reason", told["reason"]),

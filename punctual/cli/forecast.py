@@ -55,15 +55,20 @@ def _write_table(told: dict[str, Any]) -> None:
     most = max((bucket["total"] for bucket in buckets), default=0) or 1
     columns = (
         Column("FROM", lambda bucket: written(bucket["from_ms"])),
-        Column("UNTIL", lambda bucket: written(bucket["to_ms"])),
+        Column("UNTIL", lambda bucket: _end(bucket["to_ms"])),
         Column("DUE", lambda bucket: f"{'' if bucket['exact'] else '≥ '}{bucket['total']:,}", number=True),
         Column("", lambda bucket: "▇" * -(-bucket["total"] * _BAR // most)),
         Column("MOST TO", lambda bucket: _largest(bucket["by"])),
     )
     Table(columns).add(buckets)
     total = sum(bucket["total"] for bucket in buckets)
-    least = "" if all(bucket["exact"] for bucket in buckets) else "at least "
+    least = "" if all(bucket["exact"] for bucket in buckets) else "min "
     say(f"{least}{total:,} due, {told['overdue']:,} overdue")
+
+
+def _end(to_ms: int) -> str:
+    text = written(to_ms)
+    return "" if text.isdecimal() else text  # the last step has no end
 
 
 def _largest(by: dict[str, int]) -> str:

@@ -37,8 +37,8 @@ def run(options: Options) -> Exit:
 def _list(api: Api, options: Options) -> Exit:
     left, found, at_ms = options.limit or None, 0, now_ms()
     columns = (
-        Column("DUE", lambda row: written(row["due_ms"])),
-        Column("", lambda row: relative(row["due_ms"], at_ms)),
+        Column("DUE", lambda row: "paused" if is_paused(row) else written(row["due_ms"])),
+        Column("", lambda row: "" if is_paused(row) else relative(row["due_ms"], at_ms)),
         Column("ID", lambda row: row["id"]),
         Column("TO", goes_to),
         Column("KEY", _key),
@@ -52,10 +52,15 @@ def _list(api: Api, options: Options) -> Exit:
         if lacks is not None:
             raise lacks
     if not found:
-        say("no pending messages match" if filter_of(options) else "no messages are pending")
+        say("no pending message matches" if filter_of(options) else "no messages are pending")
     elif found == left:
-        say(f"these are the first {found:,}: show more with --limit, or others with a filter")
+        say(f"first {found:,} shown; use --limit for more, or a filter")
     return Exit.DONE
+
+
+def is_paused(row: dict[str, Any]) -> bool:
+    """Return whether a row is a recurring message that is paused."""
+    return bool((row.get("series") or {}).get("paused"))
 
 
 def goes_to(row: dict[str, Any]) -> str:

@@ -50,7 +50,7 @@ def run(options: Options) -> Exit:
 
 def _write_value(row: dict[str, Any]) -> None:
     if row["masked"]:
-        raise NotAllowed("values are masked for you (DELAY_WEB_PAYLOADS)")
+        raise NotAllowed("values are masked (DELAY_WEB_PAYLOADS)")
     show_bytes(base64.b64decode(row["value"] or ""))
 
 
@@ -68,7 +68,7 @@ def _write_lines(told: dict[str, Any], *, pending: bool) -> None:
         when = f"{written(event['at'])}  {relative(event['at'], at_ms)}"
         write(f"  {when}  {legible(event['event'] + late + reason)}")
     if told["looked_back_to_ms"] is not None:
-        say(f"events before {written(told['looked_back_to_ms'])} were not searched")
+        say(f"events before {written(told['looked_back_to_ms'])} were not scanned")
 
 
 def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
@@ -77,8 +77,8 @@ def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
     found = [
         ("id", row["id"]),
         ("to", goes_to(row)),
-        ("due", f"{written(row['due_ms'])}, {relative(row['due_ms'], at_ms)}"),
-        ("asked for", f"{written(asked)}, {relative(asked, at_ms)}" if asked is not None else ""),
+        ("due", due_of(row, at_ms)),
+        ("scheduled", f"{written(asked)}, {relative(asked, at_ms)}" if asked is not None else ""),
         ("source", row["source"]),
         ("partition", str(row["partition"])),
         ("occurrence", str(row["recurring"] or "")),
@@ -90,6 +90,15 @@ def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
         ("value", "masked" if row["masked"] else text_of(row["value"])),
     ]
     return [(name, text) for name, text in found if text]
+
+
+def due_of(row: dict[str, Any], at_ms: int) -> str:
+    """Return when a message is due; of a recurring message that is paused, since when it is."""
+    series = row.get("series") or {}
+    if not series.get("paused"):
+        return f"{written(row['due_ms'])}, {relative(row['due_ms'], at_ms)}"
+    since_ms = series.get("paused_since_ms")
+    return "paused" if since_ms is None else f"paused since {written(since_ms)}, {relative(since_ms, at_ms)}"
 
 
 def _policy(name: str, value: Any) -> str:
@@ -104,7 +113,7 @@ def text_of(encoded: str | None) -> str:
     try:
         text = raw.decode()
     except UnicodeDecodeError:
-        return f"not text: --raw writes its {len(raw):,} bytes"
+        return f"{len(raw):,} bytes that are not text; --raw writes them"
     try:
         return msgspec.json.format(text, indent=0) if text[:1] in "{[" else text
     except msgspec.DecodeError:

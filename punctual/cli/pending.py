@@ -9,9 +9,8 @@ from punctual.cli.exits import Exit
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, Column, Table, write_json
 from punctual.cli.terminal import say
-from punctual.cli.times import written
 from punctual.cli.watch import shown
-from punctual.spans import duration, relative
+from punctual.spans import duration, moment, relative
 
 _KEPT = (
     *("app_id", "at_ms", "pending", "pending_unnamed", "overdue", "retrying", "next_due_ms", "lateness"),
@@ -41,7 +40,9 @@ def _show(api: Api, form: str) -> Exit:
         columns = (
             Column("DESTINATION", lambda row: row["destination"]),
             Column("PENDING", lambda row: f"{row['pending']:,}", number=True),
-            Column("CAP", lambda row: "" if row["rate_per_s"] is None else f"{row['rate_per_s']:g}/s", number=True),
+            Column(
+                "RATE LIMIT", lambda row: "" if row["rate_per_s"] is None else f"{row['rate_per_s']:g}/s", number=True
+            ),
             Column("STATE", lambda row: _state(row, at_ms)),
         )
         rows = list(told["destinations"])
@@ -65,18 +66,18 @@ def _state(row: dict[str, Any], at_ms: int) -> str:
         paused = row["paused"]
         by = f" by {paused['by']}" if paused.get("by") else ""
         why = f": {paused['reason']}" if paused.get("reason") else ""
-        until = f" until {written(paused['until_ms'])}" if paused.get("until_ms") else ""
+        until = f" until {moment(paused['until_ms'])}" if paused.get("until_ms") else ""
         return f"paused{by}{until}{why}"
     if row["held_since_ms"] is not None:
         why = f": {row['held_because']}" if row["held_because"] else ""
         return f"held for {duration(max(0, at_ms - row['held_since_ms']))}{why}"
     if row["paced_since_ms"] is not None:
-        return f"over its rate limit for {duration(max(0, at_ms - row['paced_since_ms']))}"
+        return f"rate-limited, oldest message late by {duration(max(0, at_ms - row['paced_since_ms']))}"
     return ""
 
 
 def _verdict(told: dict[str, Any]) -> str:
     following = told["next_due_ms"]
-    soon = "" if following is None else f", the next due {relative(following, told['at_ms'])}"
+    soon = "" if following is None else f", next due {relative(following, told['at_ms'])}"
     overdue = f", {told['overdue']:,} overdue" if told["overdue"] else ", none overdue"
     return f"{told['pending']:,} pending{overdue}{soon}"

@@ -46,6 +46,11 @@ def legible(text: str) -> str:
     return text.translate({ord(char): _escaped(char) for char in set(text) if not _is_shown(char)})
 
 
+def state_line(name: str, sentence: str) -> str:
+    """Return a name and what is now true of it, after an action: `orders: paused`."""
+    return f"{legible(name)}: {legible(sentence[:1].lower() + sentence[1:].removesuffix('.'))}"
+
+
 def legible_lines(text: str) -> str:
     """Return lines, each without what would move the cursor or change the terminal."""
     return "\n".join(map(legible, text.split("\n")))

@@ -145,5 +145,5 @@ async def test_metrics_are_open_where_a_setting_says_so(users: Path) -> None:
 async def test_where_nobody_signs_in_everybody_is_an_admin_without_a_name() -> None:
     async with served() as client:
         assert await (await client.get("/api/v1/audit")).text() == "anonymous:admin"
-        assert "Nobody has to sign in here" in await (await client.get("/sign-in")).text()
+        assert "No sign-in is needed here" in await (await client.get("/sign-in")).text()
         assert (await client.post("/sign-out")).status == 404

@@ -575,11 +575,11 @@ async def test_a_provider_that_is_away_is_one_sentence() -> None:
 
 
 async def test_passwords_and_a_provider_stand_side_by_side(client: Client, env: dict[str, str], users: Path) -> None:
-    assert "Sign in by a password" not in await (await client.get("/sign-in")).text()
+    assert "Sign in with a password" not in await (await client.get("/sign-in")).text()
     async with served(**env, DELAY_WEB_USERS_FILE=users) as both:
         assert await who(both, **shown("operator")) == "operator:operator"
         page = await (await both.get("/find")).text()
-        assert "Sign in by the provider" in page
+        assert "Sign in with the identity provider" in page
         assert '<a class="button" href="/sign-in/password?next=%2Ffind">' in page
         answer = await both.get("/sign-in/password")
         assert (answer.status, answer.headers["WWW-Authenticate"][:5]) == (401, "Basic")

@@ -61,7 +61,7 @@ async def test_a_cap_is_taken_back_by_itself_and_a_resume_leaves_it(
     state.wants = Wanted({"orders": Control(paused=True)}, {"orders": Rate(20.0)})
     state.report(record(0))
     text = await (await client.get("/destinations/orders")).text()
-    assert "a cap that is set here holds on until it is taken back" in text
+    assert "A rate limit set here stays until you remove it" in text
     assert '<button name="do" value="take-back" formnovalidate>' in text  # whatever the other fields say
 
     await client.post("/destinations/orders/resume", allow_redirects=False)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from app.console.timeline import LIKELY, SERIES, TOGETHER, timeline
+from app.steps.plan import PAUSED_MS
 
 MINUTE = 60_000
 NOW = 1_800_000_000_000
@@ -35,8 +36,19 @@ def test_what_is_not_told_apart_by_destination_is_no_destinations_colour() -> No
 
 def test_a_minute_that_has_just_passed_and_left_nothing_is_not_late() -> None:
     drawn = timeline([bucket(-1, 0), bucket(0, 3, orders=3)], NOW)
-    assert [panel.title for panel in drawn.panels] == ["By minute"]
+    assert [panel.title for panel in drawn.panels] == ["Per minute"]
     assert [panel.title for panel in timeline([bucket(-1, 1, orders=1), bucket(0, 3)], NOW).panels] == [
         "Late",
-        "By minute",
+        "Per minute",
     ]
+
+
+def test_recurring_messages_that_are_paused_are_counted_and_not_drawn() -> None:
+    far = {"from_ms": PAUSED_MS - 10**13, "to_ms": 1 << 55, "total": 2, "exact": True, "unseen": 0, "by": {"jobs": 2}}
+    later = {"from_ms": NOW + 90_000_000, "to_ms": far["from_ms"], "total": 0, "exact": True, "unseen": 0, "by": {}}
+    drawn = timeline([bucket(0, 3, orders=3), later, far], NOW)
+    assert ([panel.title for panel in drawn.panels], drawn.names, drawn.paused) == (["Per minute"], ["orders"], 2)
+    only = timeline([far], NOW)
+    assert (only.panels, only.paused) == ([], 2)
+    whole = timeline([far | {"from_ms": 0}], NOW)
+    assert (len(whole.panels), whole.paused) == (1, 0)

@@ -31,9 +31,25 @@ def test_a_relative_time_looks_both_ways() -> None:
     assert spans.relative(0, 999) == "now"
 
 
-def test_an_absolute_time_names_its_zone_and_survives_any_number() -> None:
-    assert wording.absolute(1_800_000_000_999) == "2027-01-15 08:00:00 UTC"
-    assert wording.absolute(10**18) == f"{10**18} ms after 1970"
+def test_a_moment_names_its_zone_and_survives_any_number() -> None:
+    assert spans.moment(1_800_000_000_999) == "15 Jan 2027 08:00:00 UTC"
+    assert spans.when(1_800_000_000_999, 1_799_999_990_999) == "15 Jan 2027 08:00:00 UTC (in 10 s)"
+    assert spans.when(253_402_300_799_999, 0).startswith("31 Dec 9999 23:59:59 UTC (in ")
+    for beyond in (253_402_300_800_000, 2**63 - 1, 10**30):
+        assert spans.moment(beyond) == spans.when(beyond, 0) == "after the year 9999"
+        assert wording.iso(beyond) == ""
+    assert spans.moment(-(10**18)) == "before the year 1"
+    assert wording.iso(1_800_000_000_999) == "2027-01-15T08:00:00Z"
+
+
+def test_a_span_on_an_axis_or_in_a_title_names_its_day_once() -> None:
+    at_ms = 1_800_000_000_000
+    assert wording.moments(at_ms, at_ms + 60_000) == "15 Jan 2027 08:00:00 to 08:01:00 UTC"
+    assert wording.moments(at_ms, at_ms + 86_400_000) == "15 Jan 2027 08:00:00 to 16 Jan 2027 08:00:00 UTC"
+    assert wording.short(at_ms, at_ms) == "08:00:00"
+    assert wording.short(at_ms, 0) == "15 Jan 2027 08:00"
+    assert wording.local(at_ms, "Europe/Berlin") == "Fri 15 Jan 2027 09:00:00 +01:00"
+    assert wording.local(10**18, "Europe/Berlin") == "after the year 9999"
 
 
 def test_partition_numbers_draw_runs_together() -> None:
@@ -52,3 +68,11 @@ def test_a_percentile_reads_as_the_bound_that_it_is() -> None:
 def test_counts_are_exact_and_in_the_right_number() -> None:
     assert wording.counted(1, "worker") == "1 worker"
     assert wording.counted(12_345, "worker") == "12,345 workers"
+
+
+def test_an_interval_is_named_exactly() -> None:
+    assert spans.exact(300_000) == "5 min"
+    assert spans.exact(86_400_000 + 3_661_000 + 5) == "1 d 1 h 1 min 1 s 5 ms"
+    assert spans.duration(1_999) == "1 s"
+    assert wording.schedule({"delay-every": "300000"}) == "every 5 min"
+    assert wording.schedule({"delay-cron": "0 8 * * *", "delay-zone": "Asia/Tokyo"}) == "0 8 * * *"

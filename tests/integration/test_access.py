@@ -63,7 +63,7 @@ def asked(installation: Installation, role: str, path: str, body: object = None)
 def test_nobody_without_a_name_sees_anything(installation: Installation) -> None:
     for path in ("/metrics", "/api/v1/overview", "/api/v1/messages", "/api/v1/local/messages", "/api/v1/nothing"):
         assert asked(installation, "", path)[0] == 401
-    assert "Sign in by the provider" in asked(installation, "", "/audit")[1]
+    assert "Sign in with the identity provider" in asked(installation, "", "/audit")[1]
     assert asked(installation, "", "/health/ready")[0] == 200
 
 
@@ -129,11 +129,11 @@ def test_a_browser_signs_in_by_the_provider_acts_and_signs_out(installation: Ins
         page.set_default_timeout(60_000)
         page.goto("/new")
         assert [one["id"] for one in Axe().run(page).response["violations"]] == []
-        page.get_by_role("link", name="Sign in by the provider").click()
+        page.get_by_role("link", name="Sign in with the identity provider").click()
         page.get_by_role("button", name="eve").click()
         page.get_by_text("have no role here").wait_for()
         page.goto("/new")
-        page.get_by_role("link", name="Sign in by the provider").click()
+        page.get_by_role("link", name="Sign in with the identity provider").click()
         page.get_by_role("button", name="ann").click()
         page.wait_for_url(f"{own}/new")
         assert page.locator(".user").inner_text() == "ann operator"
@@ -141,14 +141,14 @@ def test_a_browser_signs_in_by_the_provider_acts_and_signs_out(installation: Ins
         assert [one["id"] for one in Axe().run(page).response["violations"]] == []
         page.locator("#to").fill(installation.topic())
         page.locator("#id").fill("by-a-browser")
-        page.get_by_role("button", name="Create the message").click()
+        page.get_by_role("button", name="Schedule the message").click()
         page.wait_for_url(f"{own}/messages/by-a-browser")
         [session] = [one for one in context.cookies() if one["name"] == "punctual-session"]
         page.get_by_role("button", name="Sign out").click()
         page.get_by_text("You have signed out.").wait_for()
         context.add_cookies([{"name": session["name"], "value": session["value"], "url": own}])
         page.goto("/")
-        assert page.get_by_role("link", name="Sign in by the provider").count() == 1
+        assert page.get_by_role("link", name="Sign in with the identity provider").count() == 1
     [act] = [act for act in json.loads(asked(installation, "admin", "/api/v1/audit")[1])["acts"]
              if act["target"] == "by-a-browser"]  # fmt: skip
     assert (act["by"], act["role"], act["outcome"]) == ("ann", "operator", "accepted")

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +15,7 @@ import pytest
 
 from punctual.cli import main, times
 from punctual.cli.exits import Exit
-from punctual.contract.times import write_time
+from punctual.spans import moment
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
 from tests.harness.terminal import shown_at
@@ -105,8 +106,8 @@ def test_what_is_pending_is_listed_as_a_table_and_as_json(cli: Cli, to: str) -> 
 def test_a_filter_and_a_limit_choose(cli: Cli, to: str) -> None:
     assert [row["id"] for row in cli("list", "--header", "h:1", "--format", "json").rows] == ["stays-1"]
     said = cli("list", "--to", to, "--limit", "2", "--due-from", "30m", "--due-to", "2h", "--format", "json")
-    assert (len(said.rows), said.err) == (2, "these are the first 2: show more with --limit, or others with a filter\n")
-    assert cli("list", "--id-prefix", "nobody") == (Exit.DONE, "", "no pending messages match\n")
+    assert (len(said.rows), said.err) == (2, "first 2 shown; use --limit for more, or a filter\n")
+    assert cli("list", "--id-prefix", "nobody") == (Exit.DONE, "", "no pending message matches\n")
 
 
 def test_a_message_is_shown_with_its_life(cli: Cli, to: str) -> None:
@@ -132,7 +133,7 @@ def test_pending_counts_by_destination(cli: Cli, to: str) -> None:
     assert {row["destination"]: row["pending"] for row in told["destinations"]}[to] == 3
     said = cli("pending")
     assert [line.split()[:2] for line in said.out.splitlines() if to in line] == [[to, "3"]]
-    assert "pending, none overdue, the next due in 59 min" in said.err
+    assert "pending, none overdue, next due in 59 min" in said.err
 
 
 def test_a_forecast_says_how_many_are_due_when(cli: Cli, to: str) -> None:
@@ -194,8 +195,8 @@ def test_messages_are_cancelled_by_their_ids_and_each_outcome_is_told(
     cli: Cli, installation: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, (one, other, third) = pending(installation, 3)
-    assert cli("cancel", one) == (Exit.DONE, f"{one}: It is cancelled: it will not be delivered.\n", "")
-    again = f"{one}: It is not pending any more: it was cancelled"
+    assert cli("cancel", one) == (Exit.DONE, f"{one}: cancelled\n", "")
+    again = f"{one}: no longer pending: the message was cancelled"
     assert (said := cli("cancel", one))[:2] == (Exit.TOO_LATE, "")
     assert said.err.startswith(again)
 
@@ -217,14 +218,15 @@ def test_a_message_gets_another_due_time_if_it_is_due_as_was_seen_and_is_deliver
     [row] = cli("show", id_, "--format", "json").rows
     due = times.written(row["due_ms"] + HOUR_MS)
     said = cli("reschedule", id_, "--at", due, "--if-due", str(row["due_ms"] - 1))
-    changed = "Nothing has changed: it is being delivered, or is due at another time now."
+    changed = "no change: the message is being delivered, or its due time has changed since you last saw it"
     assert said == (Exit.TOO_LATE, "", f"{id_}: {changed}\n")
     said = cli("reschedule", id_, "--at", due, "--if-due", times.written(row["due_ms"]))
-    assert said == (Exit.DONE, f"{id_}: It is due at {write_time(row['due_ms'] + HOUR_MS)} now.\n", "")
+    assert (said.code, said.err) == (Exit.DONE, "")
+    assert said.out.startswith(f"{id_}: rescheduled, due {moment(row['due_ms'] + HOUR_MS)} (in ")
     assert cli("reschedule", id_, "--after", "3h", "--format", "json").rows[0]["event"]["due"] > now_ms() + 2 * HOUR_MS
     said = cli("reschedule", id_, "--at", "9999-01-01T00:00:00Z")
-    assert (said.code, "It is refused" in said.err) == (Exit.FAILED, True)
-    assert cli("deliver-now", id_) == (Exit.DONE, f"{id_}: It is delivered now.\n", "")
+    assert (said.code, "refused (" in said.err) == (Exit.FAILED, True)
+    assert cli("deliver-now", id_) == (Exit.DONE, f"{id_}: due now; it is being delivered\n", "")
     assert len(installation.wait_for(to, 1)) == 1
 
 
@@ -243,8 +245,8 @@ def test_all_that_match_are_counted_confirmed_and_done_by_a_job(cli: Cli, instal
     assert (told["state"], told["outcomes"]) == ("done", {"rescheduled": 5})
     assert len(installation.wait_for(to, 5)) == 5
     assert [row["job"]["act"] for row in cli("jobs", "--format", "json").rows] == ["deliver-now", "reschedule"]
-    assert f"job {said.out.strip()} is done after 5 commands" in cli("jobs", said.out.strip(), "--stop").err
-    assert cli("cancel", "--to", to, "--yes") == (Exit.DONE, "", "no pending messages match\n")
+    assert f"job {said.out.strip()} is done after 5 orders" in cli("jobs", said.out.strip(), "--stop").err
+    assert cli("cancel", "--to", to, "--yes") == (Exit.DONE, "", "no pending message matches\n")
 
 
 @pytest.mark.parametrize(("typed", "code"), [("1\n", Exit.FAILED), ("2\n", Exit.DONE)])
@@ -269,18 +271,23 @@ def test_at_a_terminal_the_number_is_typed_and_progress_is_shown(
 
 
 def test_a_destination_is_paused_capped_and_resumed(cli: Cli, to: str) -> None:
-    in_force = f"{to}: It is in force within a second.\n"
-
     def state() -> str:
         return next((line for line in cli("pending").out.splitlines() if line.startswith(to)), "")
 
-    assert cli("pause", to, "--reason", "a test", "--until", "2099-01-01T00:00:00Z") == (Exit.DONE, in_force, "")
-    assert cli("rate", to, "20/s burst 5") == (Exit.DONE, in_force, "")
+    said = cli("pause", to, "--reason", "a test", "--until", "2099-01-01T00:00:00Z")
+    assert (said.code, said.err) == (Exit.DONE, "")
+    assert said.out.startswith(f"{to}: paused until 1 Jan 2099 00:00:00 UTC (in ")
+    assert cli("rate", to, "20/s burst 5") == (Exit.DONE, f"{to}: rate limit 20/s burst 5\n", "")
     eventually(
-        lambda: state().split(maxsplit=2)[2:] == ["20/s  paused by anonymous until 2099-01-01T00:00:00Z: a test"]
+        lambda: state().split(maxsplit=2)[2:] == ["20/s  paused by anonymous until 1 Jan 2099 00:00:00 UTC: a test"]
     )
-    assert cli("resume", to, "--format", "json").rows[0]["outcome"] == "sent"
-    assert cli("rate", to, "default").code == Exit.DONE
+    [told] = cli("resume", to, "--format", "json").rows
+    assert (told["outcome"], told["sentence"]) == ("sent", "Resumed.")
+    assert cli("rate", to, "none") == (Exit.DONE, f"{to}: no rate limit\n", "")
+    in_settings = f"{to}: rate limit from the workers' settings\n"
+    assert cli("rate", to, "default") == (Exit.DONE, in_settings, "")
+    assert cli("pause", to) == (Exit.DONE, f"{to}: paused\n", "")
+    assert cli("resume", to) == (Exit.DONE, f"{to}: resumed\n", "")
     eventually(lambda: state().split()[2:] == [])
 
 
@@ -288,12 +295,12 @@ def test_a_control_of_what_does_not_exist_is_an_error(cli: Cli, installation: In
     for name, *more in (("pause",), ("resume",), ("rate", "20/s")):
         said = cli(name, "no-such-topic", *more)
         assert (said.code, said.out) == (Exit.NOT_FOUND, "")
-        assert "there is no topic no-such-topic, and no pending message for it" in said.err
+        assert "the topic no-such-topic does not exist, and no message for it is pending" in said.err
         assert "`punctual pause --id ID`" in said.err
     assert cli("pause", "elsewhere/orders").code == Exit.NOT_FOUND
     assert cli("pause", "https://nowhere.example").code == Exit.NOT_FOUND
     said = cli("pause", installation.topic(), "--until", "2020-01-01T00:00:00Z")
-    assert (said.code, "until is 2020-01-01T00:00:00Z, which is in the past" in said.err) == (Exit.WRONG_USE, True)
+    assert (said.code, "until is 1 Jan 2020 00:00:00 UTC, which is in the past" in said.err) == (Exit.WRONG_USE, True)
     assert cli("pause").code == Exit.WRONG_USE
     assert cli("pause", "a", "--id", "b").code == Exit.WRONG_USE
 
@@ -305,7 +312,13 @@ def test_a_recurring_message_is_paused_and_resumed_by_its_id(cli: Cli, installat
     installation.await_event("accepted", id_)
     assert cli("pause", "--id", id_, "--until", "1h").code == Exit.WRONG_USE
     said = cli("pause", "--id", id_)
-    assert (said.code, "It is paused" in said.out) == (Exit.DONE, True)
+    assert said == (Exit.DONE, f"{id_}: paused\n", "")
+    [row] = [line for line in cli("list", "--to", to).out.splitlines() if id_ in line]
+    assert row.startswith("paused ")
+    assert "9999" not in row
+    shown = cli("show", id_).out
+    assert re.search(r"^due +paused since 20[0-9T:.-]+Z, ", shown, re.MULTILINE)
+    assert "9999" not in shown
     assert cli("resume", "--id", id_).code == Exit.DONE
     assert cli("pause", "--id", "no-such-id").code == Exit.NOT_FOUND
     assert cli("cancel", id_).code == Exit.DONE

@@ -1,6 +1,7 @@
 """The console in a real browser, on a real worker: each page is driven, and looked at by axe in both themes."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,7 +169,7 @@ def test_home_does_not_wait_for_what_takes_long(page: "Page", installation: "Ins
 
 def test_a_message_is_found_by_its_id_and_by_a_filter(page: "Page", topics: list[str]) -> None:
     page.goto("/find")
-    page.get_by_label("Id of a message").fill("order-7")
+    page.get_by_label("Message ID").fill("order-7")
     page.get_by_role("button", name="Open").click()
     assert page.locator("h1").inner_text() == "order-7"
     assert '"customer": "c-0"' in page.locator("pre").inner_text()
@@ -200,9 +201,9 @@ def test_without_a_script_pages_work_too(browser: "Browser", installation: "Inst
 
 def test_the_form_of_a_message_gives_lines_that_ask_for_it(page: "Page", topics: list[str]) -> None:
     page.goto("/new")
-    page.get_by_label("Destination: a topic, or a URL").fill(topics[0])
+    page.get_by_label("Destination: a topic or a URL").fill(topics[0])
     page.get_by_label("Value", exact=True).fill("it's time")
-    page.get_by_role("button", name="Show the lines for it").click()
+    page.get_by_role("button", name="Show as code").click()
     kcat, curl, python = page.locator("pre").all_inner_texts()
     assert f"-H delay-to={topics[0]} -H delay-after=300000" in kcat
     assert "/api/v1/messages" in curl
@@ -238,29 +239,29 @@ def test_home_answers_in_under_100_ms(page: "Page") -> None:
 def test_a_message_is_created_rescheduled_delivered_and_cancelled(page: "Page", installation: "Installation") -> None:
     to = installation.topic()
     page.goto("/new")
-    page.get_by_label("Destination: a topic, or a URL").fill(to)
-    page.get_by_label("Id (may stay empty").fill("by-hand")
+    page.get_by_label("Destination: a topic or a URL").fill(to)
+    page.get_by_label("ID (optional").fill("by-hand")
     page.get_by_label("Value", exact=True).fill("by hand")
-    page.get_by_label("Headers, one a line").fill("kind: made here")
-    page.get_by_role("button", name="Create the message").click()
+    page.get_by_label("Headers, one per line").fill("kind: made here")
+    page.get_by_role("button", name="Schedule the message").click()
     assert page.locator("h1").inner_text() == "by-hand"
-    assert "It is accepted" in page.locator(".flash").inner_text()
+    assert "Accepted, due " in page.locator(".flash").inner_text()
     assert page.locator("pre").inner_text() == "by hand"
 
     page.get_by_label("How long").fill("2")
     page.get_by_label("Unit").select_option("hours")
     page.get_by_role("button", name="Reschedule").click()
-    assert "It is due at" in page.locator(".flash").inner_text()
+    assert "Rescheduled, due " in page.locator(".flash").inner_text()
     assert "in 1 h 59 min" in page.locator(".facts").inner_text()
 
     page.get_by_role("button", name="Deliver now").click()
-    assert "It is delivered now" in page.locator(".flash").inner_text()
+    assert "Due now; it is being delivered" in page.locator(".flash").inner_text()
     (record,) = installation.wait_for(to, 1)
     assert (record.value, record.header("kind")) == (b"by hand", "made here")
 
     page.goto("/messages/order-9")
     page.get_by_role("button", name="Cancel the message").click()
-    assert "It is cancelled" in page.locator(".flash.good").inner_text()
+    assert "Cancelled." in page.locator(".flash.good").inner_text()
     installation.await_event("cancelled", "order-9")
 
 
@@ -270,24 +271,24 @@ def test_an_act_that_comes_too_late_says_so(page: "Page", installation: "Install
     installation.requests.flush()
     installation.await_event("rescheduled", "order-12")
     page.get_by_role("button", name="Cancel the message").click()
-    assert "Nothing has changed" in page.locator(".flash.late").inner_text()
+    assert "No change: " in page.locator(".flash.late").inner_text()
     assert page.locator("h1").inner_text() == "order-12"
 
 
 def test_a_destination_is_paused_resumed_and_capped(page: "Page", topics: list[str]) -> None:
     page.goto("/destinations")
     page.get_by_role("link", name=topics[2]).click()
-    page.get_by_label("Why").fill("the mail server moves")
+    page.get_by_label("Reason").fill("the mail server moves")
     page.get_by_role("button", name="Pause", exact=True).last.click()
     assert page.locator(".flash.good").count() == 1
     page.get_by_role("button", name="Resume").wait_for()
     assert "the mail server moves" in page.locator(".facts").inner_text()
     page.get_by_role("button", name="Resume").click()
-    page.get_by_label("Messages a second").wait_for()
-    page.get_by_label("Messages a second").fill("20")
-    page.get_by_label("At once (may stay empty)").fill("100")
-    page.get_by_role("button", name="Set the cap").click()
-    eventually(lambda: "20 a second, 100 at once" in page.locator(".facts").inner_text(), what="the cap")
+    page.get_by_label("Messages per second").wait_for()
+    page.get_by_label("Messages per second").fill("20")
+    page.get_by_label("Burst (optional)").fill("100")
+    page.get_by_role("button", name="Set the rate limit").click()
+    eventually(lambda: "20 messages/s, burst 100" in page.locator(".facts").inner_text(), what="the rate limit")
 
 
 def _wait_done(page: "Page", count: int) -> None:
@@ -297,16 +298,16 @@ def _wait_done(page: "Page", count: int) -> None:
 def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(page: "Page", topics: list[str]) -> None:
     page.goto(f"/find?to={topics[1]}&header=kind:reminder")
     page.get_by_role("link", name="cancel", exact=True).click()
-    label = page.get_by_text("To go on, type the number:")
+    label = page.get_by_text("To confirm, type the number:")
     count = int(label.inner_text().rpartition(" ")[2].replace(",", ""))
     assert count > 50
-    page.get_by_label("To go on").fill(str(count))
+    page.get_by_label("To confirm").fill(str(count))
     page.locator("main form button").click()
     assert page.locator("h1").inner_text().startswith("Job ")
     _wait_done(page, count)
     eventually(lambda: f"cancelled\n{count:,}" in page.locator(".facts").inner_text().lower(), 30, "the outcomes")
     page.goto(f"/find/all?to={topics[1]}&act=cancel")
-    assert "Nothing matches" in page.locator("main").inner_text()
+    assert "No message matches" in page.locator("main").inner_text()
     page.goto("/jobs")
     assert page.locator("tbody tr").count() == 1
     page.goto("/audit")
@@ -317,14 +318,14 @@ def test_a_dead_letter_is_put_right_and_sent_again(page: "Page", installation: "
     to = installation.topic()
     page.goto("/")
     page.get_by_role("link", name="Dead letters", exact=True).click()
-    page.get_by_label("Id begins with").fill("lost-1")
+    page.get_by_label("ID begins with").fill("lost-1")
     page.get_by_role("button", name="Find").click()
     page.get_by_role("link", name="lost-1", exact=True).click()
     assert "no-such-topic" in page.locator(".facts").inner_text()
-    page.get_by_label("Headers, one a line").fill(f"delay-to: {to}\ndelay-after: 1\ndelay-id: lost-1")
+    page.get_by_label("Headers, one per line").fill(f"delay-to: {to}\ndelay-after: 1\ndelay-id: lost-1")
     page.get_by_role("textbox", name="Value", exact=True).fill("found")
     page.get_by_role("button", name="Send again").click()
-    assert "It is accepted" in page.locator(".flash.good").inner_text()
+    assert "Accepted, due " in page.locator(".flash.good").inner_text()
     (record,) = installation.wait_for(to, 1)
     assert (record.key, record.value) == (b"lost", b"found")
     page.goto("/dead-letters?sent_again=yes")
@@ -335,8 +336,8 @@ def test_a_dead_letter_is_put_right_and_sent_again(page: "Page", installation: "
 def test_all_dead_letters_that_match_are_sent_again(page: "Page") -> None:
     page.goto("/dead-letters?reason=unknown-topic&sent_again=no")
     page.get_by_role("link", name="send again").click()
-    count = page.get_by_text("To go on, type the number:").inner_text().rpartition(" ")[2]
-    page.get_by_label("To go on").fill(count)
+    count = page.get_by_text("To confirm, type the number:").inner_text().rpartition(" ")[2]
+    page.get_by_label("To confirm").fill(count)
     page.locator("main form button").click()
     eventually(lambda: page.locator("main .badge").first.inner_text() == "done", 60, "the job")
     page.goto("/dead-letters?id_prefix=lost-2&sent_again=yes")
@@ -360,13 +361,16 @@ def test_a_series_tells_its_next_runs_and_is_paused_resumed_and_run(page: "Page"
 
     page.get_by_role("link", name="morning").click()
     page.get_by_role("button", name="Pause").last.click()
-    assert "It is paused" in page.locator(".flash.good").inner_text()
-    assert "paused" in page.locator(".facts").inner_text()
+    assert "Paused." in page.locator(".flash.good").inner_text()
+    facts = page.locator(".facts").inner_text()
+    assert re.search(r"^paused (now|\d+ s ago)", facts, re.MULTILINE)
+    assert "0 8 * * *, Asia/Tokyo" in facts
+    assert "9999" not in page.locator("main").inner_text()
     assert not Axe().run(page).response["violations"]
     page.get_by_role("button", name="Resume").click()
-    assert "It is due at" in page.locator(".flash.good").inner_text()
+    assert "Resumed, due " in page.locator(".flash.good").inner_text()
     page.get_by_role("button", name="Run now").click()
-    assert "It is delivered now" in page.locator(".flash.good").inner_text()
+    assert "Due now; it is being delivered" in page.locator(".flash.good").inner_text()
     (record,) = installation.wait_for(to, 1)
     assert record.header("delay-id").startswith("morning@")
 
@@ -375,21 +379,21 @@ def test_a_series_tells_its_next_runs_and_is_paused_resumed_and_run(page: "Page"
         return "occurrence 2" in page.locator("main").inner_text()
 
     eventually(goes_on, what="the next occurrence")
-    page.get_by_role("button", name="End the series").click()
-    assert "It is cancelled" in page.locator(".flash.good").inner_text()
+    page.get_by_role("button", name="Cancel the recurring message").click()
+    assert "Cancelled." in page.locator(".flash.good").inner_text()
 
 
 def test_an_unknown_message_says_what_to_do_next(page: "Page") -> None:
     answer = page.goto("/messages/never-asked-for")
     assert answer is not None
     assert answer.status == 404
-    assert "Find ids that begin like it" in page.locator("main").inner_text()
+    assert "Find IDs that begin with" in page.locator("main").inner_text()
 
 
 def test_a_worker_that_ends_is_told_and_comes_back(page: "Page", installation: "Installation") -> None:
     page.goto("/")
     installation.worker.kill()
-    eventually(lambda: "does not answer" in page.locator("#connection").inner_text(), what="the warning")
+    eventually(lambda: "does not respond" in page.locator("#connection").inner_text(), what="the warning")
     installation.worker.start().wait_ready()
     eventually(lambda: not page.locator("#connection").inner_text(), 30, "the end of the warning")
     eventually(lambda: "On time" in page.locator("h1").inner_text(), what="the verdict")
@@ -399,10 +403,10 @@ def test_everything_is_cancelled_by_its_filter_and_the_account_balances(
     page: "Page", installation: "Installation", shots: Path
 ) -> None:
     page.goto("/find/all?id_prefix=order-&act=cancel")
-    count = int(page.get_by_text("To go on, type the number:").inner_text().rpartition(" ")[2].replace(",", ""))
+    count = int(page.get_by_text("To confirm, type the number:").inner_text().rpartition(" ")[2].replace(",", ""))
     others = get(installation, "/messages/count")[1]["matching"] - count
     assert 0 <= others < 10
-    page.get_by_label("To go on").fill(str(count))
+    page.get_by_label("To confirm").fill(str(count))
     page.locator("main form button").click()
     _wait_done(page, count)
     _shot(page, shots, "job-done")

@@ -131,7 +131,7 @@ def test_a_message_is_seen_moved_if_it_is_due_as_seen_and_delivered_now(asker: A
     assert asker.ask("GET", "/v1/messages/a%2Fb%20c")[1]["due-ms"] == moved
 
     status, answer = asker.ask("POST", "/v1/messages/a/b%20c/deliver-now")
-    assert (status, answer["outcome"], answer["sentence"]) == (200, "rescheduled", "It is delivered now.")
+    assert (status, answer["outcome"], answer["sentence"]) == (200, "rescheduled", "Due now; it is being delivered.")
     asker.installation.wait_for(to, 1)
     asker.installation.await_event("delivered", id_)
     assert asker.ask("GET", "/v1/messages/a/b%20c")[0] == 404

@@ -236,7 +236,7 @@ def test_a_worker_can_start_while_a_cluster_is_away(installation: Installation, 
     eventually(told, what="a word about what is held")
     assert held.keys() == {f"{there}@other"}
     assert "KafkaConnectionError" in held[f"{there}@other"]["held_because"]
-    assert f"{there} on cluster other does not take messages" in ask(installation, "/")
+    assert f"{there} on cluster other is not accepting messages" in ask(installation, "/")
     assert f"destination {there} on cluster other: no metadata" in installation.worker.log
 
     broker.start()

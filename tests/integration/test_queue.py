@@ -352,7 +352,7 @@ async def test_the_page_of_the_workers_shows_a_queue_whose_breaker_is_open(run: 
             [one] = shown()
             assert (one["topic"], one["group"], one["consumers"], one["nacked"]) == (topic, "billing", 1, 10)
             page = answer("/")
-            assert f"billing fails on the queue {topic}" in page
+            assert f"Consumers of the queue {topic} in the group billing are failing" in page
             assert 'delay_queue_breakers_open{group="billing"' in answer("/metrics")
             for _ in range(20):
                 await (await anext(queue)).ack()

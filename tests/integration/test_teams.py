@@ -269,11 +269,11 @@ def test_the_console_shows_a_team_what_it_may_see(both: Installation, browser: "
         page.get_by_role("link", name="team-a/in-the-console").click()
         assert page.locator("h1").inner_text() == "team-a/in-the-console"
         page.get_by_role("button", name="Cancel the message").click()
-        page.get_by_text("It is cancelled").wait_for()
+        page.get_by_text("Cancelled.").wait_for()
         page.goto("/new")
         page.locator("#to").fill(to(both, "a"))
         page.locator("#id").fill("by-form")
-        page.get_by_role("button", name="Create the message").click()
+        page.get_by_role("button", name="Schedule the message").click()
         page.wait_for_url("**/messages/team-a%2Fby-form")
         page.goto(f"/messages/{quote('team-b/one', safe='')}")
         page.get_by_text("No message with the id 'team-b/one' is pending").wait_for()

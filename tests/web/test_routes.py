@@ -132,7 +132,7 @@ async def test_all_destinations_of_a_partition_are_listed_by_the_worker_that_ser
     }
     elsewhere = await client.get("/api/v1/partitions/1/destinations")
     assert elsewhere.status == 404
-    error = "this worker does not serve partition 1; http://other:6066 was the last to report it"
+    error = "this worker does not serve partition 1; last reported by http://other:6066"
     assert await elsewhere.json() == {"error": error}
     for wrong in ("x", "-1", "9" * 5_000, "%C2%B2"):
         assert (await client.get(f"/api/v1/partitions/{wrong}/destinations")).status == 404
@@ -178,7 +178,7 @@ async def test_a_worker_is_ready_before_it_has_read_the_others_but_shows_no_half
     state.reader.caught_up.clear()
     assert (await client.get("/health/ready")).status == 200
     answer = await client.get("/api/v1/overview")
-    assert (answer.status, (await answer.json())["error"]) == (503, "reading what the other workers have reported")
+    assert (answer.status, (await answer.json())["error"]) == (503, "reading the reports of the other workers")
 
 
 async def test_a_worker_is_alive_whatever_it_waits_for(client: Client, state: "FakeState") -> None:

@@ -69,7 +69,7 @@ function changed() {
   if (asking || paused || document.hidden) return;
   asking = true;
   refresh()
-    .catch(() => say(`This worker does not answer. The numbers are from ${shownAt}.`))
+    .catch(() => say(`This worker does not respond. The numbers are from ${shownAt}.`))
     .finally(() => { asking = false; });
 }
 
@@ -90,7 +90,7 @@ function listen() {
       hush();
       timer = setTimeout(() => { changed(); listen(); }, AGAIN_MS);
     } else if (!paused && !document.hidden) {
-      say(`This worker does not answer. The numbers are from ${shownAt}.`);
+      say(`This worker does not respond. The numbers are from ${shownAt}.`);
     }
   });
 }

@@ -96,6 +96,18 @@ async def test_what_is_being_sent_or_held_is_not_dealt_with_yet(tmp_path: Path) 
         assert (said["fired_to"], said["next_due"], said["overdue"], said["held"]) == (now, None, 0, {})
 
 
+async def test_a_recurring_message_that_is_paused_is_not_the_next_that_is_due(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        progress, topic = reporting(stage)
+        await stage.ask(delay_to="orders", delay_id="sync", delay_every="PT5M")
+        await progress.report()
+        assert topic.records[b"0"]["next_due"] == stage.clock.wall + 300_000
+        await stage.ask(delay_op="pause", delay_id="sync")
+        await progress.report()
+        said = topic.records[b"0"]
+        assert (said["pending"], said["next_due"]) == ({"orders": 1}, None)
+
+
 async def test_overdue_counts_whole_hours_and_the_present_one(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         progress, topic = reporting(stage)
