@@ -86,8 +86,10 @@ class MissingTopics:
                         looks += 1
                     elif not warned:
                         warned = True
-                        self._unknown[cluster, topic] = "its brokers do not tell where it is"
-                        sentence = "destination %s: brokers do not tell where it is. May the worker ask?"
+                        self._unknown[cluster, topic] = "its brokers return no metadata for it"
+                        sentence = (
+                            "destination %s: the brokers return no metadata for it. Grant Describe on it to the worker"
+                        )
                         log.warning(sentence, name, extra=about)
                 except aiokafka.errors.KafkaError as error:
                     self._unknown[cluster, topic] = str(error)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 #: What nobody expects must not leave a row without an answer.
-_FAULT = Answer(Meaning.AGAIN, "a fault of this worker's")
+_FAULT = Answer(Meaning.AGAIN, "an internal error of this worker")
 #: They are reported under one name.
 _CALLBACKS = "failure callbacks"
 
@@ -113,7 +113,7 @@ class Posts:
             answer = await self._client.post(allowed, post.body, post.headers)
         except Exception:
             about = {"destination": told(entry.to if entry.url is None else entry.url), "partition": partition.number}
-            log.exception("what %s asks for could not be posted", entry.source, extra=about)
+            log.exception("the HTTP delivery for %s failed", entry.source, extra=about)
             answer = _FAULT
         finally:
             self._make_room(host, answer, (self._clock.wall_ms() - sent_ms) / 1_000)

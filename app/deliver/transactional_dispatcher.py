@@ -115,7 +115,7 @@ class TransactionalDispatcher(Dispatcher):
         self._troubles[route] = str(error)
         if backoff_s is not None:
             about = {"destination": error.topic, "topic": error.topic, "partition": error.partition}
-            log.warning("%s: tried again in %.1f s", error, backoff_s, extra=about)
+            log.warning("%s: retrying in %.1f s", error, backoff_s, extra=about)
 
     def refused(self, delivery: DeliveryBatch, error: SendError) -> None:
         """End the rows of a batch that will never be taken, or send them in smaller ones."""

@@ -43,21 +43,21 @@ def check(cluster: ClusterFacts, name: str = "", *, exactly_once: bool = False) 
     if cluster.error:
         said = cluster.error.rstrip(".")
         mend = "DELAY_CLUSTERS" if name else "KAFKA_BOOTSTRAP_SERVERS, the security settings"
-        lost = " What is for its topics is held until it answers." if name else ""
+        lost = " Messages for its topics are held until it can be reached." if name else ""
         sentence = f"{where} cannot be reached: {said}.{lost} Check {mend} and that the brokers run."
         yield Finding("error", REACHED, subject, sentence)
         return
     if cluster.answered_ms >= _SLOW_MS:
         sentence = (
-            f"{where} took {cluster.answered_ms} ms to connect to. Check the network, and names that resolve slowly."
+            f"{where} took {cluster.answered_ms} ms to connect to. Check the network and DNS."
         )
         yield Finding("warning", REACHED, subject, sentence)
     else:
-        sentence = f"{where} answered within {cluster.answered_ms} ms; it has {len(cluster.brokers)} broker(s)."
+        sentence = f"{where} responded within {cluster.answered_ms} ms; it has {len(cluster.brokers)} broker(s)."
         yield Finding("ok", REACHED, subject, sentence)
     if cluster.controller < 0:
         sentence = (
-            f"{where} has no controller: no topic can be created and no leader elected. See its controllers' logs."
+            f"{where} has no controller, so topics cannot be created and leaders cannot be elected. Check its controllers' logs."
         )
         yield Finding("error", CHECK, subject, sentence)
     yield from _each(cluster, subject, exactly_once=exactly_once)
@@ -69,9 +69,9 @@ def check_session(cluster: ClusterFacts, session_timeout_ms: int) -> Iterator[Fi
         return
     shortest, longest = cluster.session_ms
     sentence = (
-        f"DELAY_SESSION_TIMEOUT is {session_timeout_ms} ms, and the brokers take {shortest} to {longest} ms "
-        "(group.min.session.timeout.ms, group.max.session.timeout.ms): no worker gets into its group. Set it to a time "
-        "between the two."
+        f"DELAY_SESSION_TIMEOUT is {session_timeout_ms} ms, but the brokers allow {shortest} to {longest} ms "
+        "(group.min.session.timeout.ms, group.max.session.timeout.ms), so no worker can join its group. Set a value "
+        "in this range."
     )
     yield Finding("error", CHECK, cluster.bootstrap, sentence)
 
@@ -83,7 +83,7 @@ def check_ids(cluster: ClusterFacts) -> Iterator[Finding]:
         return
     sentence = (
         f"the brokers forget transactional ids after {kept_ms} ms (transactional.id.expiration.ms): with "
-        "DELAY_GUARANTEE=exactly_once, a worker that has nothing to do ends. Raise it to an hour or more."
+        "DELAY_GUARANTEE=exactly_once, an idle worker exits. Raise it to an hour or more."
     )
     yield Finding("error", CHECK, cluster.bootstrap, sentence)
 
@@ -92,7 +92,7 @@ def _each(cluster: ClusterFacts, subject: str, *, exactly_once: bool) -> Iterato
     releases = set()
     for node, versions in cluster.brokers.items():
         if versions is None:
-            sentence = f"broker {node} does not answer. See that it runs, and is reached at its advertised listener."
+            sentence = f"broker {node} does not respond. Check that it is running and reachable at its advertised listener."
             yield Finding("warning", CHECK, f"broker {node}", sentence)
             continue
         found = release(versions)
@@ -108,7 +108,7 @@ def _each(cluster: ClusterFacts, subject: str, *, exactly_once: bool) -> Iterato
             yield Finding("warning", CHECK, f"broker {node}", sentence)
     if len(releases) > 1:
         names = ", ".join(sorted(name or "older than 3.0" for name in releases))
-        sentence = f"the brokers are of different releases, at least {names}. Upgrade those that are behind."
+        sentence = f"the brokers run different versions: {names} or newer. Upgrade the older brokers."
         yield Finding("warning", CHECK, subject, sentence)
     elif releases and None not in releases:
-        yield Finding("ok", CHECK, subject, f"the brokers are of Kafka {releases.pop()} or newer.")
+        yield Finding("ok", CHECK, subject, f"the brokers run Kafka {releases.pop()} or newer.")

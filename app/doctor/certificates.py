@@ -31,10 +31,10 @@ def check(cluster: ClusterFacts, now_ms: int, name: str = "") -> Iterator[Findin
         days = (end_ms - now_ms) // _DAY_MS
         said = f"the certificate of {what}{where}"
         if end_ms <= now_ms:
-            sentence = f"{said} has ended {-days} day(s) ago: no connection is made by it. Renew it."
+            sentence = f"{said} expired {-days} day(s) ago, so connections fail. Renew it."
             yield Finding("error", CHECK, what, sentence)
         elif end_ms - now_ms < _SOON_MS:
-            sentence = f"{said} ends in {days} day(s). Renew it; files are read again without a restart."
+            sentence = f"{said} expires in {days} day(s). Renew it; files are reloaded without a restart."
             yield Finding("warning", CHECK, what, sentence)
         else:
-            yield Finding("ok", CHECK, what, f"{said} is good for {days} day(s) more.")
+            yield Finding("ok", CHECK, what, f"{said} is valid for {days} more day(s).")

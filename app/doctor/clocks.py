@@ -29,11 +29,13 @@ def check(facts: Facts) -> Iterator[Finding]:
 def _judged(worker: str, offset_ms: int) -> Finding:
     off = f"the clock of {worker} is {offset_ms:+d} ms off the brokers'"
     if offset_ms > FAST_MS:
-        sentence = f"{off}: it delivers nothing, for that would be early. See that NTP runs there and on the brokers."
+        sentence = (
+            f"{off}, so it delivers nothing: deliveries would be early. Check NTP on the worker and on the brokers."
+        )
         return Finding("error", CHECK, worker, sentence)
     if abs(offset_ms) >= ALARM_MS:
         late = "deliveries are late by that" if offset_ms < 0 else "deliveries are early by that"
-        return Finding("warning", CHECK, worker, f"{off}: {late}. See that NTP runs there and on the brokers.")
+        return Finding("warning", CHECK, worker, f"{off}: {late}. Check NTP on the worker and on the brokers.")
     return Finding("ok", CHECK, worker, f"the clock of {worker} agrees with the brokers'.")
 
 
@@ -41,6 +43,6 @@ def _jumps(worker: str, jumps: int) -> Iterator[Finding]:
     if jumps:
         sentence = (
             f"the clock of {worker} has jumped {jumps} time(s) since the worker started. Let NTP slew the clock, "
-            "not step it, and see whether the machine was suspended."
+            "not step it, and check whether the machine was suspended."
         )
         yield Finding("warning", CHECK, worker, sentence)

@@ -41,9 +41,9 @@ async def ask(
             found = await _Asked(client).facts(topics, group)
             return msgspec.structs.replace(found, bootstrap=bootstrap, answered_ms=answered_ms)
     except TimeoutError:
-        return ClusterFacts(bootstrap=bootstrap, error=f"it has not answered within {_ALL_S:g} s")
+        return ClusterFacts(bootstrap=bootstrap, error=f"no response within {_ALL_S:g} s")
     except kafka.KafkaConnectionError:
-        why = await reason(bootstrap, options) or "nobody answers there, or refuses who asks"
+        why = await reason(bootstrap, options) or "no broker responds, or it refuses the connection"
         return ClusterFacts(bootstrap=bootstrap, error=why)
     except (kafka.KafkaError, OSError) as error:
         return ClusterFacts(bootstrap=bootstrap, error=str(error) or type(error).__name__)

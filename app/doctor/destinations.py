@@ -23,14 +23,14 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     largest = _largest_request(settings, facts)
     for name in named(settings):
         if name in settings.internal_topics:
-            sentence = f"DELAY_DESTINATIONS names {name}, an internal topic: nothing is delivered to it. Take it out."
+            sentence = f"DELAY_DESTINATIONS names {name}, an internal topic. Nothing is delivered to it. Remove it."
             yield Finding("warning", CHECK, name, sentence)
             continue
         found = {where: topics[name] for where, topics in _clusters(facts).items() if name in topics}
         there = {where: topic for where, topic in found.items() if not topic.absent}
         if found and not there:
             sentence = (
-                f"destination {name} does not exist: requests for it become dead letters. Create it, or take it out of "
+                f"destination {name} does not exist: requests for it become dead letters. Create it, or remove it from "
                 "DELAY_DESTINATIONS."
             )
             yield Finding("warning", CHECK, name, sentence)
@@ -57,15 +57,16 @@ def _one(topic: Topic, where: str, largest: int) -> Finding:
     headless = sum(one.leader < 0 for one in topic.partitions)
     if headless:
         sentence = (
-            f"destination {name}{where} has {headless} partition(s) without a leader: what is due for them is held. "
-            "See which of its brokers are down."
+            f"destination {name}{where} has {headless} partition(s) without a leader, so their messages are held. "
+            "Check which of its brokers are down."
         )
         return Finding("warning", CHECK, name, sentence)
     takes = int(config.get("max.message.bytes", largest))
     if takes < largest:
         sentence = (
-            f"destination {name}{where} takes {takes} bytes a message, the inputs up to {largest}: larger ones become "
+            f"destination {name}{where} accepts messages of up to {takes} bytes, the inputs up to {largest}: "
+            "larger messages become "
             f"dead letters when they are due. Set max.message.bytes={largest} there."
         )
         return Finding("warning", CHECK, name, sentence)
-    return Finding("ok", CHECK, name, f"destination {name}{where} is there, with {len(topic.partitions)} partition(s).")
+    return Finding("ok", CHECK, name, f"destination {name}{where} exists, with {len(topic.partitions)} partition(s).")

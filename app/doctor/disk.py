@@ -16,7 +16,8 @@ def check(settings: Settings, machine: MachineFacts) -> Iterator[Finding]:
     path = machine.data_path
     if machine.error:
         sentence = (
-            f"the data directory {path} cannot be used: {machine.error}. Give it to the worker's user, or set DATADIR."
+            f"the data directory {path} cannot be used: {machine.error}. Make it writable for the worker's "
+            "user, or set DATADIR."
         )
         yield Finding("error", CHECK, path, sentence)
         return
@@ -29,14 +30,15 @@ def check(settings: Settings, machine: MachineFacts) -> Iterator[Finding]:
     low = machine.free < settings.min_free_disk
     if low:
         sentence = (
-            f"{machine.free >> 20} MiB of the disk of {path} are free, DELAY_MIN_FREE_DISK asks for "
-            f"{settings.min_free_disk >> 20}: no requests are taken. Make room, or set DATADIR to a larger disk."
+            f"{machine.free >> 20} MiB are free on the disk of {path}, but DELAY_MIN_FREE_DISK is "
+            f"{settings.min_free_disk >> 20} MiB, so no requests are accepted. Free space, or set DATADIR to a "
+            "larger disk."
         )
         yield Finding("error", CHECK, path, sentence)
     elif machine.free < 2 * settings.min_free_disk:
         sentence = (
-            f"{machine.free >> 20} MiB of the disk of {path} are free: less than {settings.min_free_disk >> 20} "
-            "(DELAY_MIN_FREE_DISK), and no requests are taken. Make room."
+            f"{machine.free >> 20} MiB are free on the disk of {path}, less than {settings.min_free_disk >> 20} MiB "
+            "(DELAY_MIN_FREE_DISK), so no requests are accepted. Free space."
         )
         yield Finding("warning", CHECK, path, sentence)
     else:
@@ -45,10 +47,12 @@ def check(settings: Settings, machine: MachineFacts) -> Iterator[Finding]:
 
 def _fine(machine: MachineFacts) -> str:
     """Return a sentence about a directory with room on its disk."""
-    passing = ", and goes with the container or machine: then all is restored" if machine.filesystem in _PASSING else ""
+    passing = (
+        ", lost with the container or machine; the worker then restores it" if machine.filesystem in _PASSING else ""
+    )
     kind = f" ({machine.filesystem}{passing})" if machine.filesystem else ""
-    held = {None: "whether a worker uses it is not known", 0: "no worker uses it"}
+    held = {None: "it is unknown whether a worker uses it", 0: "no worker uses it"}
     used = held.get(machine.user, f"process {machine.user} uses it")
     if not machine.there:
-        used = "a worker makes it"
+        used = "a worker creates it"
     return f"the data directory {machine.data_path} has {machine.free >> 20} MiB free{kind}; {used}."

@@ -40,7 +40,7 @@ class Findings:
         if self._last is None or Clock.wall_ms() - self._last.at_ms >= _KEPT_MS:
             found = await self._look(0.0 if request.query.get("wait") == "0" else _PATIENCE_S)
             if found is None and self._last is None:
-                return as_json({"error": "the examination has just begun: ask again in a moment"}, 503, _RETRY)
+                return as_json({"error": "the checks are still running. Try again in a moment"}, 503, _RETRY)
         return as_json(msgspec.to_builtins(self._last))
 
     async def stop(self, _: web.Application) -> None:

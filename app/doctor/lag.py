@@ -28,17 +28,17 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
             sentence = (
                 f"partition {partition} of topic {topic} is read up to {_hours(lag_ms)} ago, and records are kept for "
                 f"{_hours(kept_ms)}: requests will be deleted unread. Raise retention.ms at once, then add workers, "
-                "or see what stops the one that has it."
+                "or check what blocks the worker that owns it."
             )
             yield Finding("error", CHECK, topic, sentence)
         elif kept_ms < _SHORT_MS:
             sentence = (
-                f"topic {topic} keeps records for {_hours(kept_ms)}: if all workers are away for longer, requests are "
+                f"topic {topic} keeps records for {_hours(kept_ms)}: if all workers are down for longer, requests are "
                 "lost. Raise retention.ms to a week."
             )
             yield Finding("warning", CHECK, topic, sentence)
         else:
-            sentence = f"topic {topic} keeps records for {_hours(kept_ms)}, longer than its readers are behind."
+            sentence = f"topic {topic} keeps records for {_hours(kept_ms)}, longer than its readers' lag."
             yield Finding("ok", CHECK, topic, sentence)
 
 

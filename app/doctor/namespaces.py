@@ -21,13 +21,13 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     closed = ", ".join([*trusted, settings.forwards, settings.controls])
     if settings.security_protocol == "PLAINTEXT":
         sentence = (
-            f"whoever reaches the brokers at {settings.bootstrap} may write anything anywhere, so that namespaces keep "
-            "teams from accidents alone. Have users sign in (KAFKA_SECURITY_PROTOCOL), and let no team write to "
+            f"anyone who can reach the brokers at {settings.bootstrap} can write to every topic, so namespaces only "
+            "prevent accidents. Require authentication (KAFKA_SECURITY_PROTOCOL), and let no team write to "
             f"{closed}."
         )
         yield Finding("warning", CHECK, settings.requests, sentence)
     else:
-        sentence = f"see to it by ACLs that no team may write to {closed}: what comes there may name every id."
+        sentence = f"use ACLs to keep teams from writing to {closed}: records there can name every ID."
         yield Finding("ok", CHECK, settings.requests, sentence)
     for row in namespace_rows(facts.reports.values(), of_all(settings.quotas, settings.namespaces)):
         yield _used(row)
@@ -41,8 +41,10 @@ def _used(row: Namespace) -> Finding:
     ):
         if limit is not None and number >= _MUCH * limit:
             sentence = (
-                f"the namespace {row.namespace} holds {number:,} {what} of {limit:,}: what is beyond is refused as "
-                "quota. Find out why there are so many, or raise DELAY_QUOTAS."
+                f"the namespace {row.namespace} holds {number:,} {what} of {limit:,}: further messages are refused as "
+                "quota. Find the cause, or raise DELAY_QUOTAS."
             )
             return Finding("warning", CHECK, row.namespace, sentence)
-    return Finding("ok", CHECK, row.namespace, f"{row.messages:,} messages of the namespace {row.namespace} wait.")
+    return Finding(
+        "ok", CHECK, row.namespace, f"{row.messages:,} messages of the namespace {row.namespace} are pending."
+    )

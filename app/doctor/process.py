@@ -20,7 +20,7 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     found = [
         Finding("warning", SETTINGS, sentence.partition(" ")[0], sentence) for sentence in doubts(settings, facts.env)
     ]
-    yield from found or [Finding("ok", SETTINGS, settings.app_id, "the environment has no setting that is not known.")]
+    yield from found or [Finding("ok", SETTINGS, settings.app_id, "the environment has no unknown settings.")]
     yield _open_files(settings, facts.machine)
     yield from _libraries(facts.machine)
 
@@ -29,12 +29,12 @@ def _open_files(settings: Settings, machine: MachineFacts) -> Finding:
     limit, needed = machine.open_files, _CONNECTIONS + _REST + _PARTITION * settings.partitions
     if 0 <= limit < needed:
         sentence = (
-            f"a process here may open {limit} files; a worker that has all {settings.partitions} partitions may need "
+            f"a process may open {limit} files here; a worker with all {settings.partitions} partitions may need "
             f"{needed}. Raise the limit (ulimit -n, LimitNOFILE=)."
         )
         return Finding("warning", CHECK, "open files", sentence)
     shown = "any number of" if limit < 0 else str(limit)
-    return Finding("ok", CHECK, "open files", f"a process here may open {shown} files.")
+    return Finding("ok", CHECK, "open files", f"a process may open {shown} files here.")
 
 
 def _libraries(machine: MachineFacts) -> Iterator[Finding]:

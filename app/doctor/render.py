@@ -18,11 +18,11 @@ def summary(examination: Examination) -> str:
     """Return a sentence that counts."""
     counts = {level: sum(row.level == level for row in examination.findings) for level in ("error", "warning", "ok")}
     if examination.level == "ok":
-        return f"nothing found: {counts['ok']} checks are well"
+        return f"no problems found: {counts['ok']} checks passed"
     found = ", ".join(
         f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if count and level != "ok"
     )
-    return f"{found}; {counts['ok']} checks are well"
+    return f"{found}; {counts['ok']} checks passed"
 
 
 def as_json(examination: Examination) -> str:

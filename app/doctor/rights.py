@@ -36,12 +36,12 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     yield from _lacking("group", settings.app_id, user, {"Read"}, group)
     if settings.exactly_once:
         sentence = (
-            f"whether {user} may use the transactional ids that begin with {settings.app_id}- is not known: brokers do "
-            "not tell. A worker that may not ends at its start, with a sentence."
+            f"it is unknown whether {user} may use the transactional IDs that begin with {settings.app_id}-: brokers "
+            "do not report this permission. Without it, a worker exits at startup with an error message."
         )
         yield Finding("ok", CHECK, f"{settings.app_id}-", sentence)
     if not told and group is None:
-        yield Finding("ok", CHECK, user, f"what {user} may do is not known: the brokers do not tell.")
+        yield Finding("ok", CHECK, user, f"the permissions of {user} are unknown: the brokers do not report them.")
 
 
 def _covers(acl: Acl, topic: str) -> bool:
@@ -73,12 +73,12 @@ def _lacking(
             f"--principal User:{_principal(user)}` prints all that a worker needs."
         )
         if goes_without.issuperset(lacking):
-            sentence += " Without it, what had arrived when a worker died may come twice."
+            sentence += " Without it, messages that arrived just before a worker died may be delivered twice."
             yield Finding("warning", CHECK, name, sentence)
         else:
             yield Finding("error", CHECK, name, sentence)
     else:
-        yield Finding("ok", CHECK, name, f"{user} may do what a worker does with {kind} {name}.")
+        yield Finding("ok", CHECK, name, f"{user} has all permissions that a worker needs on {kind} {name}.")
 
 
 def _principal(user: str) -> str:

@@ -54,9 +54,9 @@ def _missing(topic: Topic, partitions: int, wanted: Mapping[str, str], *, report
     like = ", ".join(f"{key}={value}" for key, value in wanted.items())
     make = f"Create it with {partitions} partitions and {like}"
     if reported:
-        sentence = f"topic {name} is gone, though workers have reported. {make}, and see who deleted it."
+        sentence = f"topic {name} has been deleted: workers used it before. {make}, and find out who deleted it."
         return Finding("error", CHECK, name, sentence)
-    sentence = f"topic {name} is not there. The first worker makes it, if it may. {make}, if it may not."
+    sentence = f"topic {name} does not exist. The first worker creates it if it has permission. {make} otherwise."
     return Finding("warning", CHECK, name, sentence)
 
 
@@ -75,7 +75,8 @@ def _one(
         found += [Finding("error", CHECK, name, sentence) for sentence in wrong]
         unsafe = (risk.rstrip(".") for risk in risks(name, config, wanted) if risk not in wrong)
         found += [
-            Finding("warning", CHECK, name, f"{risk}. Set it as a worker would make the topic.") for risk in unsafe
+            Finding("warning", CHECK, name, f"{risk}. Use the setting with which a worker creates the topic.")
+            for risk in unsafe
         ]
         found += _room(cluster, topic, config)
     if not found:
@@ -92,7 +93,7 @@ def _fine(topic: Topic, config: Mapping[str, str], wanted: Mapping[str, str]) ->
         if key in config and key not in _AT_LEAST and config[key] != value
     ]
     differs = f", with {', '.join(other)}" if other else ""
-    return f"topic {topic.name} has {len(topic.partitions)} partition(s) and is as it must be{differs}."
+    return f"topic {topic.name} has {len(topic.partitions)} partition(s) with the right settings{differs}."
 
 
 def _read_through(settings: Settings) -> set[str]:
@@ -107,7 +108,8 @@ def _room(cluster: ClusterFacts, topic: Topic, config: Mapping[str, str]) -> Ite
     least, have = int(config["min.insync.replicas"]), min((len(one.replicas) for one in topic.partitions), default=0)
     if have < least:
         sentence = (
-            f"topic {topic.name} has min.insync.replicas={least} and only {have} replica(s): it takes nothing. Give it "
+            f"topic {topic.name} has min.insync.replicas={least} and only {have} replica(s): it accepts no "
+            "records. Give it "
             f"more replicas, or set min.insync.replicas={have}."
         )
         yield Finding("error", CHECK, topic.name, sentence)
@@ -120,29 +122,31 @@ def _replicas(settings: Settings, cluster: ClusterFacts, topic: Topic) -> Iterat
     have = min((len(one.replicas) for one in topic.partitions), default=0)
     if headless:
         sentence = (
-            f"topic {name} has no leader for partition(s) {_listed(headless)}. See which of its brokers are down."
+            f"topic {name} has no leader for partition(s) {_listed(headless)}. Check which of its brokers are down."
         )
         yield Finding("error", CHECK, name, sentence)
     least = int((topic.config or {}).get("min.insync.replicas") or 1)
     refusing = [number for number in short if 0 < len(topic.partitions[number].in_sync) < least]
     if refusing:
         sentence = (
-            f"topic {name} has fewer than min.insync.replicas={least} replicas in sync in partition(s) "
-            f"{_listed(refusing)}: nothing can be written there. See which brokers are down."
+            f"topic {name} has fewer in-sync replicas than min.insync.replicas={least} in partition(s) "
+            f"{_listed(refusing)}: nothing can be written there. Check which brokers are down."
         )
         yield Finding("error", CHECK, name, sentence)
     elif short:
-        sentence = f"topic {name} lacks replicas in sync in partition(s) {_listed(short)}. See which brokers are down."
+        sentence = (
+            f"topic {name} has too few in-sync replicas in partition(s) {_listed(short)}. Check which brokers are down."
+        )
         yield Finding("warning", CHECK, name, sentence)
     wanted = settings.replication_factor
     if have < wanted:
         sentence = (
-            f"topic {name} has {have} replica(s), DELAY_REPLICATION_FACTOR is {wanted}: a broker that is lost may take "
-            "what it holds with it. Give it more (kafka-reassign-partitions), or set what is meant."
+            f"topic {name} has {have} replica(s), DELAY_REPLICATION_FACTOR is {wanted}: losing a broker may lose "
+            "data. Add replicas (kafka-reassign-partitions), or change the setting."
         )
         yield Finding("warning", CHECK, name, sentence)
     elif have == 1 < len(cluster.brokers):
-        sentence = f"topic {name} has one replica only: what it holds is lost with one broker. Give it three."
+        sentence = f"topic {name} has only one replica: losing one broker loses its data. Give it three."
         yield Finding("warning", CHECK, name, sentence)
 
 

@@ -16,14 +16,14 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Yield how the workers stand that have reported, and which partitions nobody serves."""
     if not facts.reports_read:
         sentence = (
-            f"not all reports of workers can be read from {settings.progress}: workers that are not known here may "
-            "run. See which of its brokers are down, then run the doctor again."
+            f"some worker reports cannot be read from {settings.progress}, so this check may miss running workers. "
+            "Check which of its brokers are down, then run the doctor again."
         )
         yield Finding("error", CHECK, settings.app_id, sentence)
     if not facts.reports and not facts.reports_read:
         return
     if not facts.reports:
-        sentence = "no worker has reported yet: nothing is delivered. Start one with `faust -A app worker`."
+        sentence = "no worker has reported yet, so nothing is delivered. Start one with `faust -A app worker`."
         yield Finding("warning", CHECK, settings.app_id, sentence)
         return
     fresh = [report for report in facts.reports.values() if _age_ms(facts, report) <= STALE_AFTER_MS]
@@ -35,7 +35,7 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     versions = {report.progress.worker: report.progress.version for report in fresh}
     if len(set(versions.values())) > 1:
         listed = ", ".join(f"{worker} {version}" for worker, version in sorted(versions.items()))
-        sentence = f"workers are of different versions: {listed}. End the upgrade: restart those of the older version."
+        sentence = f"workers run different versions: {listed}. Finish the upgrade: restart the older workers."
         yield Finding("warning", CHECK, settings.app_id, sentence)
     if versions and not before and not others and len(set(versions.values())) == 1:
         served = f"{len(versions)} worker(s) of version {next(iter(versions.values()))} report"
@@ -56,12 +56,13 @@ def _silent(settings: Settings, facts: Facts, fresh: list[Report]) -> Iterator[F
         by["" if report is None else report.progress.worker] += 1
     for worker, count in sorted(by.items()):
         if not worker:
-            sentence = f"{count} partition(s) have never been reported. See /health/ready of the workers."
+            sentence = f"{count} partition(s) have never been reported. Check /health/ready of the workers."
             yield Finding("warning", CHECK, settings.app_id, sentence)
             continue
         sentence = (
             f"the worker at {worker} was the last to report {count} partition(s), and has been silent for over "
-            f"{STALE_AFTER_MS // 1000} s: what is due there waits. Start it again, or see /health/ready of the others."
+            f"{STALE_AFTER_MS // 1000} s. Their messages are not delivered. Start it again, or check "
+            "/health/ready of the others."
         )
         yield Finding("error", CHECK, worker, sentence)
 
@@ -77,8 +78,8 @@ def _differing(ours: Mapping[str, str], told: Mapping[str, Mapping[str, str]], o
         names = differing(ours, usual)
         if names:
             sentence = (
-                f"the settings here are not those of the workers: {', '.join(names)}. Topics and rights were judged by "
-                "the settings here: run the doctor with a worker's environment."
+                f"these settings differ from the workers' settings: {', '.join(names)}. Topics and permissions were "
+                "checked against the settings here. Run the doctor with a worker's environment."
             )
             yield Finding("warning", CHECK, "this environment", sentence)
 

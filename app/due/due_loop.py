@@ -297,7 +297,8 @@ class DueLoop:
             partition.tell(Dropped(key, late))
         else:
             sentence = (
-                f"it is {late} ms late, {OF_ROWS.words.max_late} allows {limit}. Send it again if it still matters."
+                f"the message is {late} ms late; {OF_ROWS.words.max_late} allows {limit} ms. Send it again if "
+                "it still matters."
             )
             self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
         return True
@@ -314,7 +315,9 @@ class DueLoop:
     def _send(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
         """Send a row unless its route takes nothing; return whether it is sent."""
         if entry.cluster is not None and not self._dispatcher.knows(entry.cluster):
-            sentence = f"there is no cluster {entry.cluster} any more. Add it to DELAY_CLUSTERS, then send it again."
+            sentence = (
+                f"cluster {entry.cluster} is not configured. Add it to DELAY_CLUSTERS, then send the message again."
+            )
             self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_CLUSTER, sentence)
             return False
         route = self._dispatcher.route(entry)
@@ -324,7 +327,10 @@ class DueLoop:
                 self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, sentence)
                 return False
             if self._dispatcher.hopeless(route):
-                sentence = f"topic {entry.to} takes nothing, longer than DELAY_GIVE_UP. See why, then send it again."
+                sentence = (
+                    f"topic {entry.to} accepted no messages for longer than DELAY_GIVE_UP. Fix it, then send "
+                    "the message again."
+                )
                 self._dispatcher.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)
                 return False
             if self._dispatcher.blocked(route):

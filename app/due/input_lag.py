@@ -129,7 +129,7 @@ class InputLag:
             one.read_s = marks.popleft()[1]
         if marks and now_s - marks[0][1] > FORGOTTEN_S:
             sentence = (
-                "partition %d has not read %s for %g s: its messages are sent, and a command in it may be too late"
+                "partition %d has not read %s for %g s: its messages are delivered, and a command in it may be too late"
             )
             log.error(sentence, number, topic, FORGOTTEN_S, extra={"partition": number, "topic": topic})
             marks.clear()
@@ -140,7 +140,7 @@ class InputLag:
 def _warn(number: int, topic: str, behind_s: float, namespace: str) -> None:
     messages = f"due messages of the namespace {namespace}" if namespace else "due messages"
     log.warning(
-        "partition %d is %.1f s behind in %s: %s wait for it, for %g s at most",
+        "partition %d is %.1f s behind in %s: %s wait for it, max %g s",
         number,
         behind_s,
         topic,

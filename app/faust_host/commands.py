@@ -32,10 +32,10 @@ _WORKER_HELP = """Run a worker until SIGTERM or Ctrl-C.
 _SETTINGS = {"web_port": "PORT", "web_bind": "HOST", "web_host": "HOST and WORKER_URL", "datadir": "DATADIR"}
 _HIDDEN = {*_SETTINGS, "with_web", "web_transport", "json", "loop", "console_port"}
 _INSTEAD = {
-    "reset": "To begin with an empty data directory, stop the worker and move it away (DATADIR says where it is). Keep "
+    "reset": "To start with an empty data directory, stop the worker and move the directory (DATADIR) away. Keep "
     "it until the worker is ready again: it is a copy of the changelog, and all that is left if that has lost records.",
 }
-_SEE = "What a worker holds is on its page (docs/how-to/see-what-is-pending.md)."
+_SEE = "The console shows the pending messages (docs/how-to/see-what-is-pending.md)."
 
 
 def install(*own: click.Command) -> None:
@@ -67,10 +67,8 @@ def _without_hidden(run: Callable[..., Any] | None) -> Callable[..., Any]:
         context = click.get_current_context()
         given = [name for name in options if context.get_parameter_source(name) is ParameterSource.COMMANDLINE]
         for name in _HIDDEN.intersection(given):
-            instead = f"Set {_SETTINGS[name]}" if name in _SETTINGS else "Leave it out"
-            sys.exit(
-                f"punctual: there is no option --{name.replace('_', '-')} here. {instead}: docs/reference/settings.md."
-            )
+            instead = f"Set {_SETTINGS[name]}" if name in _SETTINGS else "Omit it"
+            sys.exit(f"punctual: unknown option --{name.replace('_', '-')}. {instead}: docs/reference/settings.md.")
         return run(*args, **options)
 
     return checked
@@ -96,7 +94,7 @@ def _refused(name: str) -> click.Command:
     """Return a command that only says why there is none of this name, whatever its arguments."""
 
     def refuse() -> None:
-        sys.exit(f"punctual: there is no command {name!r} here. {_INSTEAD.get(name, _SEE)}")
+        sys.exit(f"punctual: unknown command {name!r}. {_INSTEAD.get(name, _SEE)}")
 
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
     return click.Command(name, callback=refuse, hidden=True, add_help_option=False, context_settings=anything)

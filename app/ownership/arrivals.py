@@ -99,7 +99,10 @@ class Arrivals:
                 destinations = {whole(place) for place in expected}
                 await asyncio.gather(*(self._at(to, number, expected, found) for to in destinations))
         except TimeoutError:
-            sentence = "partition %d: what its last owner had sent was not found out in %g s: some may come twice"
+            sentence = (
+                "partition %d: the last owner's deliveries could not be checked within %g s: some may be "
+                "delivered twice"
+            )
             log.warning(sentence, number, _MOST_S, extra={"partition": number})
         return found
 
@@ -120,7 +123,9 @@ class Arrivals:
                 looks.append(self._in(place, number, rows, found))
         troubles = await asyncio.gather(*looks)
         for trouble in dict.fromkeys(filter(None, troubles)):
-            sentence = "partition %d: what its last owner may have sent to %s is not known, some may come twice: %s"
+            sentence = (
+                "partition %d: the last owner's deliveries to %s could not be checked: some may be delivered twice: %s"
+            )
             log.warning(sentence, number, named(*to), trouble, extra={"partition": number})
 
     async def _in(self, place: Route, number: int, rows: Expected, found: list[Arrived]) -> str:

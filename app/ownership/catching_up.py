@@ -79,8 +79,8 @@ class CatchingUp:
         except TimeoutError:
             _CUT_SHORT.inc()
             log.error(  # noqa: TRY400 - the trace says nothing
-                "partition %d: firing begins before all waiting requests are read (DELAY_CATCH_UP): a cancel among "
-                "them may come too late",
+                "partition %d: deliveries start before all waiting requests are read (DELAY_CATCH_UP): a cancellation "
+                "among them may be too late",
                 partition.number,
                 extra={"partition": partition.number},
             )
@@ -109,8 +109,8 @@ class CatchingUp:
         """Say and count that some partitions have not been waited for."""
         if silent - self._silent:
             log.error(
-                "firing begins before partitions %s have read what waits in their inputs: no worker has told of them "
-                "for %g s, or they are stopped. See to them: a cancel among that may come too late",
+                "deliveries start before partitions %s have read all waiting requests: no worker has reported them "
+                "for %g s, or they are stopped. Check them: a cancellation among these requests may be too late",
                 sorted(silent),
                 SILENT_S,
             )

@@ -122,14 +122,14 @@ class ChangelogGuard:
         """Go on where database and changelog do not fit together: with what is complete, if either is."""
         name, moved = self._name(number), _moved(store, found)
         if (moved or not other) and await self._is_whole(number, found, moved=moved):
-            log.warning("%s was written again by a worker: the local database is restored from it", name)
+            log.warning("%s was rewritten by a worker; restoring the local database from it", name)
             found.trusted = False
             return self._anew(number, store, found)
         if store.followed.writing:
             pass
         elif other:
             await self._assure_replaced(number, store, found)
-            log.warning("%s was created again, accepted by DELAY_ACCEPT_RECREATED", name)
+            log.warning("%s was created again; accepted by DELAY_ACCEPT_RECREATED", name)
         else:
             what = f"{name} begins at offset {found.begin}, the local database ends at {store.offset}"
             self._accept_loss(number, what)
@@ -188,11 +188,11 @@ class ChangelogGuard:
     async def _write(self, number: int, store: PartitionStore, found: _Found, now_ms: int) -> None:
         """Write the whole database to the changelog; cut off, it is done again, by this database alone."""
         name = self._name(number)
-        log.warning("%s lacks records that the local database has: they are written to it again", name)
+        log.warning("%s is missing records that the local database has; writing them again", name)
         store.follow(msgspec.structs.replace(store.followed, writing=True))
         await self._mark(number, Changes(), head_at(found.begin, UNFINISHED), now_ms)
         written = await self._journal.write_image(number, now_ms)
-        log.warning("%s is complete again: %d records were written", name, written)
+        log.warning("%s is complete again; %d records were written", name, written)
 
     async def _mark(self, number: int, changes: Changes, head: Position, now_ms: int) -> None:
         step = Step(now_ms)

@@ -93,8 +93,8 @@ class InternalLogs:
                 raise LogChanged(f"{topic}: deleted and created again while this worker was using it")
             if topic in self._read and partitions != (wanted := self._settings.partitions):
                 raise LogChanged(
-                    f"{topic} has {partitions} partitions now, {wanted} when this worker started: nobody reads the "
-                    "others. Kafka cannot take partitions away"
+                    f"{topic} has {partitions} partitions now, {wanted} when this worker started: no worker reads the "
+                    "new ones. Kafka cannot remove partitions"
                 )
 
     async def look_at_heads(self, stores: Mapping[int, PartitionStore]) -> None:

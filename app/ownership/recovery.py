@@ -43,7 +43,7 @@ class StoreRecovery:
         try:
             return await self._take_over(number)
         except RecordsGarbled as error:
-            log.warning("partition %d: %s; each record is looked at", number, error, extra={"partition": number})
+            log.warning("partition %d: %s; scanning each record", number, error, extra={"partition": number})
             self._table.close(number)
             return await self._take_over(number, looked_at=True)
 
@@ -82,7 +82,7 @@ class StoreRecovery:
         self._clock.confirm(sent_ms, jumps, await self._journal.claim(number, sent_ms))
         _assure_open(store, name)  # what came before the claim has been read with it
         if store.foreign.keys:
-            sentence = "partition %d: %d keys that a zombie wrote are set right"
+            sentence = "partition %d: corrected %d keys that an outdated worker wrote"
             log.warning(sentence, number, len(store.foreign.keys), extra={"partition": number})
             await self._journal.rewrite(number, self._clock.wall_ms())
         await self._guard.settle(number, store, self._clock.wall_ms())

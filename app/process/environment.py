@@ -21,8 +21,8 @@ def doubts(settings: Settings, env: Mapping[str, str]) -> Iterable[str]:
     for name in sorted(env.keys() - known):
         if name.startswith(_PREFIX) and not _OF_KUBERNETES.fullmatch(name):
             near = difflib.get_close_matches(name.removeprefix(_PREFIX), names, 1)
-            meant = f"{names[near[0]]} is meant, perhaps" if near else "nothing reads it"
-            yield f"{name} is set, but there is no such setting: {meant}. docs/reference/settings.md lists them all."
+            meant = f"did you mean {names[near[0]]}?" if near else "it is ignored."
+            yield f"{name} is set, but there is no such setting: {meant} See docs/reference/settings.md."
     if settings.signs_in and not settings.web_secret:
         yield (
             "people have to sign in, and DELAY_WEB_SECRET is not set: the workers of an installation tell each other "

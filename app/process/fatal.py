@@ -23,7 +23,7 @@ def end_process(error: BaseException) -> NoReturn:
         if not _log_is_seen():
             print(f"punctual: {error}", file=sys.__stderr__)
     else:
-        log.critical("the worker ends: %r", error, exc_info=error)
+        log.critical("the worker exits: %r", error, exc_info=error)
     logging.shutdown()
     if sys.__stderr__ is not None:
         sys.__stderr__.flush()

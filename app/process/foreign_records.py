@@ -19,7 +19,7 @@ MAX_BYTES: Final = 1 << 20
 def bounded(value: bytes | None) -> bytes:
     """Return a record's value as it is read. Raises ValueError if it is larger than any that is ours."""
     if value is not None and len(value) > MAX_BYTES:
-        msg = f"it has {len(value):,} bytes, and Punctual's own records at most {MAX_BYTES:,}"
+        msg = f"it has {len(value):,} bytes; Punctual's own records have max {MAX_BYTES:,}"
         raise ValueError(msg)
     return value or b""
 
@@ -31,7 +31,7 @@ def passed_over(topic: str, partition: int, offset: int, why: object) -> None:
     _said.add(topic)
     log.log(
         level,
-        "%s-%d-%d is no record of Punctual's and is passed over: %s. See who may write to this topic; more of these "
+        "%s-%d-%d was not written by Punctual and is skipped: %s. Check who may write to this topic; more of these "
         "are counted (delay_foreign_records_total) and not logged.",
         topic,
         partition,

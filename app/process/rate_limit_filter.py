@@ -30,7 +30,7 @@ class RateLimitFilter(logging.Filter):
         self._forget(record.created)
         self._seen[sentence] = record.created, 0
         if left_out:
-            record.msg, record.args = f"{sentence[1]} (and {left_out} times more since it was last written)", ()
+            record.msg, record.args = f"{sentence[1]} (and {left_out} more times since it was last logged)", ()
         return True
 
     def _forget(self, now: float) -> None:

@@ -130,7 +130,7 @@ def test_what_is_likely_to_be_a_mistake_is_warned_of(bootstrap: str, tmp_path: P
         worker.start().wait_ready()
         warnings = [line for line in worker.log.splitlines() if "WARNING" in line]
 
-    assert "DELAY_DESTINATIONS is meant, perhaps" in warnings[0]
+    assert "did you mean DELAY_DESTINATIONS?" in warnings[0]
     assert "DELAY_DESTINATIONS is not set: no message will be accepted" in warnings[1]
 
 

@@ -242,7 +242,7 @@ async def test_what_is_too_late_is_delivered_dropped_or_a_dead_letter_as_its_sen
         await stage.settle()
         assert stage.told() == ["dropped drop", "rejected dead-letter"]
         assert dict(stage.dead_letters[0].headers)["delay-error"] == (
-            b"it is 6 ms late, delay-max-late allows 5. Send it again if it still matters."
+            b"the message is 6 ms late; delay-max-late allows 5 ms. Send it again if it still matters."
         )
 
 

@@ -48,4 +48,4 @@ def test_a_quota_that_is_nearly_used_up_is_said(quota: str, says: str) -> None:
 
 def test_a_quota_with_room_is_fine() -> None:
     [finding] = [one for one in found(Waiting(10, 500), DELAY_QUOTAS="*=messages:12") if one.subject == "orders"]
-    assert (finding.level, finding.sentence) == ("ok", "10 messages of the namespace orders wait.")
+    assert (finding.level, finding.sentence) == ("ok", "10 messages of the namespace orders are pending.")

@@ -85,7 +85,7 @@ def test_other_commands_are_refused_in_a_sentence(command: str) -> None:
     assert said.returncode == 1
     assert said.stdout == ""
     [sentence] = said.stderr.splitlines()
-    assert sentence.startswith(f"punctual: there is no command '{command}' here.")
+    assert sentence.startswith(f"punctual: unknown command '{command}'.")
 
 
 def test_a_level_may_have_pythons_name() -> None:

@@ -86,4 +86,4 @@ def test_options_that_would_come_before_settings_are_refused(option: list[str]) 
     )
 
     assert said.returncode == 1
-    assert said.stderr.startswith("punctual: there is no option --w")
+    assert said.stderr.startswith("punctual: unknown option --w")

@@ -20,7 +20,7 @@ def test_a_sentence_is_written_once_in_ten_seconds_and_then_how_often_it_came() 
     assert written(of, 100, "broker %d is away", 1) == "broker 1 is away"
     assert written(of, 101, "broker %d is away", 2) == "broker 2 is away"
     assert [written(of, 100 + at / 10, "broker %d is away", 1) for at in range(1, 100)] == [""] * 99
-    assert written(of, 110, "broker %d is away", 1) == "broker 1 is away (and 99 times more since it was last written)"
+    assert written(of, 110, "broker %d is away", 1) == "broker 1 is away (and 99 more times since it was last logged)"
     assert written(of, 121, "broker %d is away", 1) == "broker 1 is away"
 
 
