@@ -48,16 +48,15 @@ def check(cluster: ClusterFacts, name: str = "", *, exactly_once: bool = False) 
         yield Finding("error", REACHED, subject, sentence)
         return
     if cluster.answered_ms >= _SLOW_MS:
-        sentence = (
-            f"{where} took {cluster.answered_ms} ms to connect to. Check the network and DNS."
-        )
+        sentence = f"{where} took {cluster.answered_ms} ms to connect to. Check the network and DNS."
         yield Finding("warning", REACHED, subject, sentence)
     else:
         sentence = f"{where} responded within {cluster.answered_ms} ms; it has {len(cluster.brokers)} broker(s)."
         yield Finding("ok", REACHED, subject, sentence)
     if cluster.controller < 0:
         sentence = (
-            f"{where} has no controller, so topics cannot be created and leaders cannot be elected. Check its controllers' logs."
+            f"{where} has no controller, so topics cannot be created and leaders cannot be elected. Check its "
+            "controllers' logs."
         )
         yield Finding("error", CHECK, subject, sentence)
     yield from _each(cluster, subject, exactly_once=exactly_once)
@@ -92,7 +91,9 @@ def _each(cluster: ClusterFacts, subject: str, *, exactly_once: bool) -> Iterato
     releases = set()
     for node, versions in cluster.brokers.items():
         if versions is None:
-            sentence = f"broker {node} does not respond. Check that it is running and reachable at its advertised listener."
+            sentence = (
+                f"broker {node} does not respond. Check that it is running and reachable at its advertised listener."
+            )
             yield Finding("warning", CHECK, f"broker {node}", sentence)
             continue
         found = release(versions)
