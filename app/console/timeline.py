@@ -116,7 +116,7 @@ def _kind(bucket: Mapping[str, Any], now_ms: int) -> str:
         return named[span]
     if span < _MINUTE_MS:
         return "Several seconds per bar"
-    return "Several minutes per bar" if span < _HOUR_MS else "Later, in increasing steps"
+    return "Several minutes per bar" if span < _HOUR_MS else "Later"
 
 
 def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], now_ms: int) -> Panel:
