@@ -245,7 +245,7 @@ def test_all_that_match_are_counted_confirmed_and_done_by_a_job(cli: Cli, instal
     assert (told["state"], told["outcomes"]) == ("done", {"rescheduled": 5})
     assert len(installation.wait_for(to, 5)) == 5
     assert [row["job"]["act"] for row in cli("jobs", "--format", "json").rows] == ["deliver-now", "reschedule"]
-    assert f"job {said.out.strip()} is done after 5 orders" in cli("jobs", said.out.strip(), "--stop").err
+    assert f"job {said.out.strip()} is done after 5 commands" in cli("jobs", said.out.strip(), "--stop").err
     assert cli("cancel", "--to", to, "--yes") == (Exit.DONE, "", "no pending message matches\n")
 
 
