@@ -52,7 +52,7 @@ def _list(api: Api, options: Options) -> Exit:
         if lacks is not None:
             raise lacks
     if not found:
-        say("no pending message matches" if filter_of(options) else "no messages are pending")
+        say("no pending messages match" if filter_of(options) else "no messages are pending")
     elif found == left:
         say(f"first {found:,} shown; use --limit for more, or a filter")
     return Exit.DONE

@@ -107,7 +107,7 @@ def test_a_filter_and_a_limit_choose(cli: Cli, to: str) -> None:
     assert [row["id"] for row in cli("list", "--header", "h:1", "--format", "json").rows] == ["stays-1"]
     said = cli("list", "--to", to, "--limit", "2", "--due-from", "30m", "--due-to", "2h", "--format", "json")
     assert (len(said.rows), said.err) == (2, "first 2 shown; use --limit for more, or a filter\n")
-    assert cli("list", "--id-prefix", "nobody") == (Exit.DONE, "", "no pending message matches\n")
+    assert cli("list", "--id-prefix", "nobody") == (Exit.DONE, "", "no pending messages match\n")
 
 
 def test_a_message_is_shown_with_its_life(cli: Cli, to: str) -> None:
@@ -246,7 +246,7 @@ def test_all_that_match_are_counted_confirmed_and_done_by_a_job(cli: Cli, instal
     assert len(installation.wait_for(to, 5)) == 5
     assert [row["job"]["act"] for row in cli("jobs", "--format", "json").rows] == ["deliver-now", "reschedule"]
     assert f"job {said.out.strip()} is done after 5 commands" in cli("jobs", said.out.strip(), "--stop").err
-    assert cli("cancel", "--to", to, "--yes") == (Exit.DONE, "", "no pending message matches\n")
+    assert cli("cancel", "--to", to, "--yes") == (Exit.DONE, "", "no pending messages match\n")
 
 
 @pytest.mark.parametrize(("typed", "code"), [("1\n", Exit.FAILED), ("2\n", Exit.DONE)])
