@@ -32,7 +32,7 @@ def called(class_name: str, method: str, argument: Column) -> Column:
 
 def _jvm() -> Any:
     context = SparkContext._active_spark_context  # noqa: SLF001 - PySpark has no public way
-    assert context is not None, "columns are made within a session"
+    assert context is not None, "columns can only be made within a session"
     return context._jvm  # noqa: SLF001
 
 

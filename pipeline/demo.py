@@ -46,9 +46,11 @@ _READY_PER_S = 4_000
 def main() -> int:
     """Run it; return the exit code: that of the proof of account."""
     options = argparse.ArgumentParser(prog="make demo-pipeline", description=__doc__)
-    options.add_argument("--rows", type=int, default=1_000_000, help="how many messages (%(default)s)")
-    options.add_argument("--minutes", type=float, default=10, help="into which two years are squeezed (%(default)s)")
-    options.add_argument("--out", default=".data/demo-pipeline", help="what stays goes below (%(default)s)")
+    options.add_argument("--rows", type=int, default=1_000_000, help="number of messages (default: %(default)s)")
+    options.add_argument(
+        "--minutes", type=float, default=10, help="minutes into which two years are compressed (default: %(default)s)"
+    )
+    options.add_argument("--out", default=".data/demo-pipeline", help="directory of the results (default: %(default)s)")
     given = options.parse_args()
     with broker_or_given() as bootstrap, tempfile.TemporaryDirectory() as data:
         os.environ |= _settings(bootstrap, data)
@@ -98,7 +100,7 @@ def _worker() -> "Iterator[None]":
         deadline = time.monotonic() + _READY_S
         while not _ready():
             if process.poll() is not None or time.monotonic() > deadline:
-                raise PipelineError("The worker did not start; what it said stands above.")
+                raise PipelineError("The worker did not start; see its output above.")
             time.sleep(0.2)
         yield
     finally:
@@ -115,7 +117,7 @@ def _ready() -> bool:
 
 
 def _demonstrate(context: Context, rows: int, minutes: float, out: Path) -> int:
-    said = f"{rows:,} messages, due over two years that pass in {minutes:g} minutes. What comes of them is in {out}."
+    said = f"{rows:,} messages, due over two years that pass in {minutes:g} minutes. Results are in {out}."
     print(said, flush=True)
     made, cold, ledger = f"{out}/input", f"{out}/cold", f"{out}/ledger"
     _make(context, rows, made)
@@ -133,7 +135,7 @@ def _demonstrate(context: Context, rows: int, minutes: float, out: Path) -> int:
     _do(context, "ledger", ledger, "--no-values")
     balanced = _do(context, "reconcile", ledger, "--out", str(out / "account"))
     _do(context, "report", ledger, "--out", str(out / "report.html"))
-    print(f"Look at {out / 'report.html'}.", flush=True)
+    print(f"See {out / 'report.html'}.", flush=True)
     return balanced
 
 

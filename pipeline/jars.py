@@ -27,8 +27,8 @@ def coordinates(version: str = pyspark.__version__) -> tuple[str, ...]:
     if version not in CONNECTORS:
         known = ", ".join(CONNECTORS)
         raise ConnectorMissing(
-            f"there is no tested Kafka connector for Spark {version}. Install pyspark {known}, or name the jars' "
-            f"directory: --jars-dir."
+            f"there is no tested Kafka connector for Spark {version}. Install pyspark {known}, or give a "
+            f"directory with the jars: --jars-dir."
         )
     return CONNECTORS[version]
 
@@ -48,7 +48,9 @@ def connector_jars(jars_dir: str | None = None) -> list[Path]:
     with one_at_a_time():
         found = {jar.name: jar for jar in _resolve(wanted) if jar.name in names}
     if len(found) < len(names):
-        raise ConnectorMissing(f"{min(names - found.keys())} was not resolved. Name the jars' directory: --jars-dir.")
+        raise ConnectorMissing(
+            f"{min(names - found.keys())} was not resolved. Give a directory with the jars: --jars-dir."
+        )
     return [found[name] for name in sorted(names)]
 
 
@@ -61,5 +63,5 @@ def _resolve(wanted: tuple[str, ...]) -> list[Path]:
         why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise ConnectorMissing(
             f"Spark's Kafka connector could not be fetched from Maven Central: {why}. Connect this machine to it "
-            f"(once: the jars are cached), or put {', '.join(wanted)} into a directory and name it: --jars-dir."
+            f"(once: the jars are cached), or put {', '.join(wanted)} into a directory, and give --jars-dir."
         ) from error

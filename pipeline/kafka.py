@@ -163,14 +163,14 @@ def new_records(
     if short:
         raise DataLost(
             f"{topic} partition {short[0]} ends at {ends[short[0]]}, and was read up to {done[short[0]]} before: "
-            f"the topic was created again. Begin a new directory."
+            f"the topic was created again. Use a new directory."
         )
     if gone and not accept_gap:
         number = min(gone)
         raise DataLost(
             f"{topic} has lost records that were never read: {gone[number]:,} of partition {number} alone, "
-            f"{sum(gone.values()):,} in all. Run more often than its retention. To go on "
-            f"without them, run `ledger`, or `park`, with --accept-gap."
+            f"{sum(gone.values()):,} in all. Run the command more often than the retention of the topic. To continue "
+            f"without them, run `ledger` or `park` with --accept-gap."
         )
     return kafka.read(spark, topic, {number: max(first[number], begin) for number, begin in begins.items()}, ends), ends
 
@@ -187,7 +187,7 @@ def _named(error: Py4JJavaError, bootstrap: str) -> Exception:
     kind, said = cause.getClass().getSimpleName(), cause.getMessage()
     if kind == "UnknownTopicOrPartitionException":
         return TopicMissing(
-            f"a topic is not on {bootstrap}: {said} The worker creates its own (delay-cold: with DELAY_HORIZON set). "
-            f"Is DELAY_APP_ID right?"
+            f"a topic is missing on {bootstrap}: {said} Workers create the topics (delay-cold: only with "
+            f"DELAY_HORIZON). Check DELAY_APP_ID."
         )
-    return KafkaUnreachable(f"Kafka at {bootstrap} fails: {kind}: {said} Is KAFKA_BOOTSTRAP_SERVERS right?")
+    return KafkaUnreachable(f"Kafka at {bootstrap} failed: {kind}: {said} Check KAFKA_BOOTSTRAP_SERVERS.")

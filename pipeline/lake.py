@@ -97,12 +97,12 @@ def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
         found = Commit(**json.loads(files.read(f"{_COMMITS}/{names[-1]}")))
     except (ValueError, TypeError) as error:
         raise LakeMismatch(
-            f"{files.root}/{_COMMITS}/{names[-1]} is no commit of this program's tables. Choose another directory."
+            f"{files.root}/{_COMMITS}/{names[-1]} is not a commit of the pipeline's tables. Use another directory."
         ) from error
     if (found.kind, found.source, found.format) != (kind, source, _FORMAT):
         raise LakeMismatch(
             f"{files.root} holds a {found.kind} of {found.source} (format {found.format}), not a {kind} of {source}. "
-            f"Choose another directory, or DELAY_APP_ID and KAFKA_BOOTSTRAP_SERVERS of its installation."
+            f"Use another directory, or the DELAY_APP_ID and KAFKA_BOOTSTRAP_SERVERS of its installation."
         )
     positions = {topic: {int(number): at for number, at in there.items()} for topic, there in found.positions.items()}
     return dataclasses.replace(found, positions=positions)
@@ -116,8 +116,8 @@ def _assure_new(files: "Files | LocalFiles") -> None:
         )
         if later is not None:
             raise LakeIncomplete(
-                f"{files.root} has tables, {table}/{later} among them, but {_COMMITS}/ is gone, which says what "
-                f"counts. Restore it, or begin a new directory, with what Kafka still has."
+                f"{files.root} has tables, {table}/{later} among them, but {_COMMITS}/ is missing, which lists the "
+                f"valid files. Restore it, or start a new directory with the records that Kafka still has."
             )
 
 
@@ -182,7 +182,7 @@ class Lake:
             notes=self.head.notes | dict(notes or {}),
         )
         if not self.files.write_new(f"{_COMMITS}/{number:012d}.json", json.dumps(dataclasses.asdict(commit), indent=1)):
-            raise LakeBusy(f"another run writes to {self.files.root}. Wait for it, then run this one again.")
+            raise LakeBusy(f"another run writes to {self.files.root}. Wait until it ends, then run this command again.")
         self.files.delete(f"{_COMMITS}/{number - _KEPT:012d}.json")
         self.head = commit
         return commit

@@ -53,7 +53,7 @@ def _login(env: Mapping[str, str]) -> Login:
 
 def _unusable(error: LoginInvalid) -> LoginUnusable:
     names = ", ".join(f"KAFKA_{name}" for name in error.name.split(", "))
-    return LoginUnusable(f"{names}={error.shown}: {error.why}. docs/reference/settings.md lists what it takes.")
+    return LoginUnusable(f"{names}={error.shown}: {error.why}. docs/reference/settings.md lists its values.")
 
 
 def _oauth(client: OAuthClient) -> dict[str, str]:

@@ -99,7 +99,7 @@ class Look:
         except (KafkaError, OSError, TimeoutError) as error:
             said = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise KafkaUnreachable(
-                f"Kafka at {self._servers} does not answer: {said}. Is KAFKA_BOOTSTRAP_SERVERS, or --bootstrap, right?"
+                f"Kafka at {self._servers} does not answer: {said}. Check KAFKA_BOOTSTRAP_SERVERS or --bootstrap."
             ) from error
 
 
@@ -112,8 +112,8 @@ def _assure_there(topic: str, code: int, servers: str) -> None:
 
 def _missing(topic: str, servers: str) -> TopicMissing:
     return TopicMissing(
-        f"there is no topic {topic} on {servers}. The worker creates its own (…-cold: with DELAY_HORIZON set). Is "
-        f"DELAY_APP_ID, or --app-id, right?"
+        f"there is no topic {topic} on {servers}. Workers create the topics (…-cold: only with DELAY_HORIZON). Check "
+        f"DELAY_APP_ID or --app-id."
     )
 
 

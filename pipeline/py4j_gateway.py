@@ -78,7 +78,7 @@ def _connection(process: "subprocess.Popen[bytes]", told: Path) -> tuple[int, st
                 return port, raw[8:].decode()
         time.sleep(0.02)
     process.kill()
-    raise PipelineError(f"Spark's JVM did not start within {_START_S:.0f} s; what it said stands above.")
+    raise PipelineError(f"Spark's JVM did not start within {_START_S:.0f} s; see its output above.")
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:

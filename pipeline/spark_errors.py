@@ -41,11 +41,13 @@ def _about_input(error: PySparkException) -> PipelineError | None:
     """Return what Spark found out before it read anything."""
     condition, named = error.getCondition(), error.getMessageParameters() or {}
     if condition == "PATH_NOT_FOUND":
-        return InputUnreadable(f"there is nothing at {_path(named.get('path', ''))}. Is it written already?")
+        return InputUnreadable(f"there is nothing at {_path(named.get('path', ''))}. Check that it has been written.")
     if condition == "TABLE_OR_VIEW_NOT_FOUND":
-        return InputUnreadable(f"Spark knows no table {named.get('relationName', '')}. Is its catalog set up?")
+        return InputUnreadable(
+            f"Spark knows no table {named.get('relationName', '')}. Check that its catalog is configured."
+        )
     if condition == "UNABLE_TO_INFER_SCHEMA":
-        return InputUnreadable(f"there are no files of {named.get('format')} in INPUT. Is it written already?")
+        return InputUnreadable(f"there are no files of {named.get('format')} in INPUT. Check that it has been written.")
     return None
 
 
@@ -53,27 +55,29 @@ def _about_files(text: str, causes: "list[_Said]") -> PipelineError | None:
     """Return what is wrong with a file that was read."""
     if "PARQUET_TYPE_ILLEGAL" in text and "NANOS" in text:
         return InputUnreadable(
-            "INPUT has a column of nanoseconds, which Spark does not read. Write microseconds: in pandas "
+            "INPUT has a column of nanoseconds, which Spark cannot read. Write microseconds instead: in pandas "
             "to_parquet(…, coerce_timestamps='us')."
         )
     if "is not a Parquet file" in text:
-        return InputUnreadable(f"{_read(text)} is no Parquet. If it is something else, say so with --format.")
+        return InputUnreadable(f"{_read(text)} is not Parquet. For another format, give --format.")
     if "FAILED_READ_FILE" in text:
-        return InputUnreadable(f"{_read(text)} cannot be read to its end ({_root(causes)}). Is it written whole?")
+        return InputUnreadable(
+            f"{_read(text)} cannot be read to its end ({_root(causes)}). Check that it was written completely."
+        )
     return None
 
 
 def _about_place(text: str) -> PipelineError | None:
     """Return what is wrong with where Spark works."""
     if "No space left on device" in text:
-        return SparkStopped("the disk is full: no space is left for what is written, or for what Spark sets aside.")
+        return SparkStopped("the disk is full: no space is left for the output, or for Spark's temporary files.")
     if "INVALID_DRIVER_MEMORY" in text:
-        return OptionInvalid("--memory is less than Spark works with. Give it 600m or more.")
+        return OptionInvalid("--memory is less than Spark needs. Give 600m or more.")
     scheme = _SCHEME.search(text)
     if scheme is not None:
         name = scheme[1] or scheme[2]
         return OptionInvalid(
-            f"Spark knows no file system {name}://. Give spark-submit its --packages (hadoop-aws: s3a)."
+            f"Spark does not support the file system {name}://. Give spark-submit its --packages (hadoop-aws: s3a)."
         )
     return None
 
@@ -88,9 +92,9 @@ def java_ended(code: int) -> PipelineError:
         return SparkStopped("Spark's Java ran out of memory. Give it more with --memory.")
     if code < 0:
         name = signal.Signals(-code).name
-        about = " (the system does that when memory is short)" if -code == signal.SIGKILL else ""
+        about = " (the system does that when memory runs out)" if -code == signal.SIGKILL else ""
         return SparkStopped(f"Spark's Java was killed with {name}{about}.")
-    return SparkStopped(f"Spark's Java has ended with code {code}; what it said stands above.")
+    return SparkStopped(f"Spark's Java ended with code {code}; see its output above.")
 
 
 def _causes(error: Exception) -> Iterator[_Said]:

@@ -26,7 +26,9 @@ def selected(pending: DataFrame, where: str) -> DataFrame:
     known = pending.select("id", "source", "to", due, accepted, "due_ms", "partition")
     condition = Expression.of(known.select(*COLUMNS), "--where", where)
     if condition.kind.typeName() not in ("boolean", "void"):
-        raise SchemaMismatch(f"--where {where!r} is of the type {condition.kind.simpleString()}. Give a condition.")
+        raise SchemaMismatch(
+            f"--where {where!r} is of the type {condition.kind.simpleString()}, which is not a condition. Use one."
+        )
     return known.where(condition.column)
 
 
@@ -50,7 +52,7 @@ def moved(chosen: DataFrame, *, shift_ms: int | None = None, at: str | None = No
         chosen = chosen.withColumn("said", attempt(said.column))
         new = due_ms(F.col("said.value"), said.kind, said.option)
     else:
-        raise OptionInvalid("When are they due then? Give --shift or --at.")
+        raise OptionInvalid("The new due time is missing. Give --shift or --at.")
     there = chosen.withColumn("new_ms", new)
     possible = F.when(F.col("new_ms").between(0, _MAX_MS), F.col("new_ms"))
     return there.withColumn("new_ms", possible).drop("said").where("not new_ms <=> due_ms")

@@ -34,13 +34,13 @@ class Expression:
             column = F.expr(text)
             fields = rows.select(column).schema.fields
         except ParseException as error:
-            raise OptionInvalid(f"{option} {text!r} is no SQL expression: {_first_line(error)}") from error
+            raise OptionInvalid(f"{option} {text!r} is not an SQL expression: {_first_line(error)}") from error
         except AnalysisException as error:
             if (error.getCondition() or "").startswith("UNRESOLVED_COLUMN"):
                 missing = (error.getMessageParameters() or {}).get("objectName", text)
                 raise SchemaMismatch(
-                    f"{option}: there is no column {missing}, there are {', '.join(rows.columns)}. (A text is written "
-                    f"in quotes of its own: \"'text'\".)"
+                    f"{option}: there is no column {missing}, there are {', '.join(rows.columns)}. (Put a text in "
+                    f"single quotes inside the argument: \"'text'\".)"
                 ) from error
             raise SchemaMismatch(f"{option} {text!r} does not fit the input: {_first_line(error)}") from error
         if len(fields) != 1:
@@ -60,8 +60,8 @@ class Expression:
     def _must_be_atomic(self) -> None:
         if not isinstance(self.kind, AtomicType | NullType):
             raise SchemaMismatch(
-                f"{self.option} is of the type {self.kind.simpleString()}, which is no text. Choose a part of it, "
-                f"or give to_json(…) of it."
+                f"{self.option} is of the type {self.kind.simpleString()}, which is not a text. Use a part of it, "
+                f"or to_json(…)."
             )
 
 

@@ -58,11 +58,11 @@ def add_mapping(parser: argparse.ArgumentParser) -> None:
 def mapping_of(options: argparse.Namespace) -> Mapping:
     """Return what they say. Raises OptionInvalid."""
     if options.if_late and not options.max_late:
-        raise OptionInvalid("--if-late needs --max-late: late by how much?")
+        raise OptionInvalid("--if-late needs --max-late, the maximum lateness.")
     headers = pairs("--header", options.header)
     ours = next((name for name, _ in headers if name.startswith(names.PREFIX)), None)
     if ours is not None:
-        raise OptionInvalid(f"--header {ours}: headers that begin with {names.PREFIX} are Punctual's own. Rename it.")
+        raise OptionInvalid(f"--header {ours}: names that begin with {names.PREFIX} are reserved. Rename it.")
     policies = {names.DEDUPE: options.dedupe, names.MAX_LATE: options.max_late, names.IF_LATE: options.if_late}
     policies |= {names.JITTER: options.jitter, names.NO_LATER: options.no_later}
     everything = options.value_json is not None and options.value_json.strip() == "*"
@@ -105,7 +105,7 @@ def positive(text: str) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return number
 
 
@@ -122,7 +122,7 @@ def _job(text: str) -> str:
 
 def _topic(text: str) -> str:
     if not TOPIC_NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"no topic can have the name {text!r}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a valid topic name")
     return text
 
 

@@ -86,7 +86,7 @@ class Overview:
         """Say it all, for people."""
         yield f"{self.messages:,} messages" + (f", {self.overdue:,} of them already due" if self.overdue else "")
         if self.ancient:
-            yield f"{self.ancient:,} are due before 1973. If these are seconds: --at 'timestamp_seconds(COLUMN)'."
+            yield f"{self.ancient:,} are due before 1973. If these are seconds, use --at 'timestamp_seconds(COLUMN)'."
         if self.messages:
             yield from ("", f"{'destination':<50}  {'messages':>13}")
             for to, count in self.destinations.most_common(_DESTINATIONS):

@@ -46,5 +46,5 @@ def idle(job: ModuleType, options: argparse.Namespace) -> bool:
         try:
             return bool(job.idle(look, source_of(options.app_id, cluster_id), options))
         except Exception:
-            log.debug("the look has failed, so the job runs", exc_info=True)
+            log.debug("the check failed, so the job runs", exc_info=True)
             return False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pipeline.context import Context
 
 TOPICS = ("requests",)
-AGAIN = "Some of the requests may be on their way: run the same command again, and each is delivered once."
+AGAIN = "Some of the requests may already be sent. Run the same command again; each message is delivered once."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -101,7 +101,7 @@ def _summarise(context: "Context", overview: Overview) -> None:
 def _assure_future(overview: Overview, most: int | None) -> None:
     """Raise TooMany if more than `most` messages are due already."""
     if most is not None and overview.overdue > most:
-        raise TooMany(f"{overview.overdue:,} of {overview.messages:,} messages are due already. Nothing was sent.")
+        raise TooMany(f"{overview.overdue:,} of {overview.messages:,} messages are already due. Nothing was sent.")
 
 
 def _counted(asked: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pipeline.context import Context
 
 TOPICS = ("requests",)
-AGAIN = "Some of the commands may be on their way: the same command again does nothing twice."
+AGAIN = "Some of the commands may already be sent. Run the same command again; nothing is done twice."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

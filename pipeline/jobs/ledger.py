@@ -15,7 +15,7 @@ from punctual.contract.dialects import NATIVE, dialect_of
 from punctual.contract.namespaces import parse_namespaces
 
 TOPICS = ("requests", "forwards", "events", "progress")
-AGAIN = "What it had not committed does not count: run the same command again."
+AGAIN = "Uncommitted work does not count. Run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

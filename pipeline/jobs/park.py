@@ -25,7 +25,7 @@ KIND = "cold tier"
 #: So many records, some 20 MB of small messages, make a file of a run; compaction makes larger ones.
 _ROWS, _MERGED_ROWS = 250_000, 1_000_000
 TOPICS = ("cold",)
-AGAIN = "What it had not committed does not count, and is still on the topic: run the same command again."
+AGAIN = "Uncommitted work does not count, and its records are still on the topic. Run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

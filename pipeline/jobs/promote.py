@@ -30,7 +30,7 @@ PROMOTIONS = "promotions of a cold tier"
 #: The driver and each executor hold the ids of so many: some 100 MB.
 _FEW = 1_000_000
 TOPICS = ("cold", "requests")
-AGAIN = "Some may be sent, and the workers know these again: run the same command again."
+AGAIN = "Some messages may already be sent; workers recognise them. Run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -23,7 +23,7 @@ from punctual.contract.times import parse_duration, parse_time
 UNBALANCED = 3
 _LISTED = 20
 TOPICS = ledger.TOPICS
-AGAIN = "What the ledger has not committed does not count: run the same command again."
+AGAIN = "Uncommitted work of the ledger does not count. Run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -96,16 +96,18 @@ def _tell(verdict: Verdict) -> None:
     shown = [name for name in COUNTS if verdict.totals[name] or name in ("accepted", "delivered", "pending", "missing")]
     print(table(["day", "to", *shown], [*verdict.rows, total]))
     if verdict.late:
-        print(f"{verdict.late:,} are late, not lost: no worker has told yet that it has dealt with what is due then.")
+        print(f"{verdict.late:,} are late, not lost: no worker has reported yet that it reached their due time.")
     if verdict.lost:
         print(f"missing ({min(verdict.missing, _LISTED):,} of {verdict.missing:,}):")
         print(table(LOST, verdict.lost[:_LISTED]))
     if not verdict.holdings:
-        print("not compared with what the workers hold: the ledger does not go back to the beginning.")
+        print(
+            "not compared with the workers' pending messages: the ledger does not start at the beginning of the topics."
+        )
     elif all(each.agrees for each in verdict.holdings):
         in_flight = sum(each.in_flight for each in verdict.holdings)
         held = sum(each.told for each in verdict.holdings)
-        print(f"the workers hold {held:,}, as the ledger says, but for what was in flight ({in_flight:,} changes).")
+        print(f"the workers hold {held:,} messages, like the ledger, except for {in_flight:,} changes in flight.")
     for fault in verdict.faults():
         print(fault)
     print("balanced" if verdict.balanced else "NOT balanced")

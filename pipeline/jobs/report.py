@@ -11,7 +11,7 @@ from pipeline.progress import progress
 from pipeline.reconcile.lost import Judge
 
 TOPICS = ledger.TOPICS
-AGAIN = "Nothing was changed but the ledger, whole or not at all: run the same command again."
+AGAIN = "Only the ledger was changed, completely or not at all. Run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from pipeline.context import Context
 
 TOPICS = ("requests",)
-AGAIN = "Some of the commands may be on their way: before the ledger runs, the same command moves nothing twice."
+AGAIN = (
+    "Some of the commands may already be sent. Run the same command again before the next `ledger`; no message is "
+    "moved twice."
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +37,7 @@ def run(context: "Context", options: argparse.Namespace) -> None:
         with counted(context, options, there) as messages:
             without = messages.where("new_ms is null").count()
             if without:
-                raise OptionInvalid(f"--at gives no time for {without:,} of these. Nothing was sent.")
+                raise OptionInvalid(f"--at gives no time for {without:,} of the messages. Nothing was sent.")
             print("\ndue then:", *overview_of(messages, "new_ms").when(), sep="\n")
             send(context, options, reschedules(messages))
 

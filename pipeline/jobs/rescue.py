@@ -29,7 +29,10 @@ from punctual.contract.policies import parse_policies
 _LISTED = 20
 _TRIES = 5
 TOPICS = ledger.TOPICS
-AGAIN = "Some may be sent: the next run finds them in the ledger. Run the same command again, without --as-is."
+AGAIN = (
+    "Some messages may already be sent; the next run finds them in the ledger. Run the same command again, without "
+    "--as-is."
+)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -59,7 +62,7 @@ def dialects_of(context: Context, options: argparse.Namespace) -> dict[str, str]
     dialects = other_inputs(options)
     for topic, _, text in (each.strip().partition("=") for each in options.policies.split(",") if each.strip()):
         if topic != context.topic("requests") and topic not in dialects:
-            raise OptionInvalid(f"--policies {topic}={text}: there is no such input. Name those of --inputs.")
+            raise OptionInvalid(f"--policies {topic}={text}: there is no such input. Use inputs of --inputs.")
         try:
             parse_policies(text)
         except ValueError as error:
@@ -70,7 +73,7 @@ def dialects_of(context: Context, options: argparse.Namespace) -> dict[str, str]
 
 def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge, lost: DataFrame) -> int:
     """Show what is lost, and send it again if that is asked for; return the exit code. Raises RescueTooLarge."""
-    with progress(context.spark, "look for what is lost"):
+    with progress(context.spark, "look for lost messages"):
         count = lost.count()
     context.summary.count(lost=count)
     context.summary.nothing = not count
@@ -81,16 +84,17 @@ def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge,
     judge.require_events()
     if count > options.limit:
         raise RescueTooLarge(
-            f"{count:,} seem lost, more than --limit {options.limit:,}: rather the ledger is wrong than the messages. "
-            f"Were events lost, or deleted before they were read? If the messages are lost indeed, raise --limit."
+            f"{count:,} messages seem lost, more than --limit {options.limit:,}. More likely, the ledger is "
+            f"wrong: check whether events were lost, or deleted before they were read. If the messages are lost, "
+            f"raise --limit."
         )
     sent, overtaken = rescue(context, judge, lost, dialects_of(context, options), apply=options.apply)
     context.summary.count(sent=sent if options.apply else 0, overtaken=overtaken)
     print(f"{count:,} lost, {sent:,} of them {'sent again' if options.apply else 'would be sent again (--apply)'}")
     if overtaken:
-        print(f"{overtaken:,} are not: their ids have been scheduled or cancelled since")
+        print(f"{overtaken:,} are skipped: their IDs have been scheduled or cancelled since")
     if sent + overtaken < count:
-        print(f"{count - sent - overtaken:,} cannot be: neither the ledger nor Kafka has their contents any more")
+        print(f"{count - sent - overtaken:,} cannot be sent: neither the ledger nor Kafka has their contents any more")
     return 0 if options.apply and sent + overtaken == count else UNBALANCED
 
 

@@ -55,7 +55,7 @@ def counted(context: "Context", options: argparse.Namespace, messages: DataFrame
         context.summary.count(chosen=overview.messages)
         context.summary.nothing = not overview.messages
         if options.limit is not None and overview.messages > options.limit:
-            raise TooMany(f"these are {overview.messages:,}, --limit is {options.limit:,}. Nothing was sent.")
+            raise TooMany(f"{overview.messages:,} messages match, and --limit is {options.limit:,}. Nothing was sent.")
         yield messages
 
 

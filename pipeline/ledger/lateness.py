@@ -1,4 +1,4 @@
-"""How late deliveries were: histograms that add up over destinations, minutes and runs.
+"""Lateness of deliveries: histograms that add up over destinations, minutes and runs.
 
 Bins grow by 5 %: a percentile that is read from one is at most 2.5 % off, whatever the scale.
 """

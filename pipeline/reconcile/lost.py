@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pipeline.lake import Lake
 
 LOST = ("source", "id", "to", "due_ms", "partition", "why")
-_NEVER_ENDED = "accepted, and dealt with by its due time, but never ended"
-_NO_EVENT = "read, but there is no event of it"
+_NEVER_ENDED = "accepted, and past its due time on the worker, but it never ended"
+_NO_EVENT = "read by the worker, but it has no event"
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Judge:
     def require_events(self) -> None:
         """Make sure that there is something to judge by. Raises EventsMissing."""
         if not self.lake.head.tables.keys() & {"accepted", "others"}:
-            raise EventsMissing("there is not one event: is DELAY_EVENTS=off? Then nothing is known, and nothing lost.")
+            raise EventsMissing("there are no events at all, so nothing can be judged. Check DELAY_EVENTS.")
 
     def never_ended(self, waiting: DataFrame) -> DataFrame:
         """Return what of `waiting` the worker would hold no more, and cannot have yet to read."""

@@ -83,11 +83,11 @@ class Verdict:
         totals, found = self.totals, []
         total = sum(totals[part] for part in PARTS)
         if totals["accepted"] != total:
-            found.append(f"accepted {totals['accepted']:,} is not the sum of the rest, {total:,}.")
+            found.append(f"accepted {totals['accepted']:,} is not the sum of the other columns, {total:,}.")
         if self.missing:
-            found.append(f"{self.missing:,} missing: `rescue` sends them again.")
+            found.append(f"{self.missing:,} missing. Send them again with `rescue`.")
         if self.strangers:
-            found.append(f"{self.strangers:,} have an ending, but were never accepted.")
+            found.append(f"{self.strangers:,} messages have an ending, but were never accepted.")
         found += [
             f"partition {each.partition} holds {each.told:,} by its worker and {each.by_ledger:,} by the ledger; only "
             f"{each.in_flight:,} changes were in flight."

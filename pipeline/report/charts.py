@@ -206,16 +206,16 @@ def _short(name: str, most: int = 28) -> str:
 
 #: Charts in the order of a page: heading, what it says, how wide (of 2), its drawing.
 CHARTS: Sequence[tuple[str, str, int, Any]] = (
-    ("What became of each day's messages", "by the day of acceptance, UTC", 2, account),
+    ("Outcomes of each day's messages", "by the day of acceptance, UTC", 2, account),
     (
-        "How late deliveries were",
-        "that share of the deliveries was at most so late; time of delivery, UTC",
+        "Lateness of deliveries",
+        "lateness that this share of the deliveries did not exceed; by time of delivery, UTC",
         2,
         lateness,
     ),
-    ("Lateness by destination", "the ones with the most deliveries", 1, destinations),
+    ("Lateness by destination", "the destinations with the most deliveries", 1, destinations),
     ("Why messages failed", "refused: never accepted; rejected, dropped: accepted, then not delivered", 1, reasons),
-    ("What is still to come", "pending messages by their due time, UTC", 2, due),
+    ("Pending messages", "by their due time, UTC", 2, due),
 )
 
 

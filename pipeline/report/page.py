@@ -65,7 +65,7 @@ def tiles(findings: Findings) -> list[tuple[str, str, bool]]:
     told.append((brief(totals["duplicates"]), "delivered twice", totals["duplicates"] > 0))
     half, most = percentile(late, 0.5), percentile(late, 0.99)
     if half is not None and most is not None:
-        told += [(lasting(half), "median lateness", False), (lasting(most), "99 % are at most so late", False)]
+        told += [(lasting(half), "median lateness", False), (lasting(most), "lateness, p99", False)]
     return told
 
 
@@ -117,9 +117,9 @@ def _all(findings: Findings) -> Counter[int]:
 def _verdict(findings: Findings) -> str:
     faults = findings.verdict.faults()
     if not faults:
-        return '<div class="verdict">The account balances: everything accepted has ended or is pending.</div>'
+        return '<div class="verdict">Every accepted message is accounted for: it has ended or is pending.</div>'
     listed = "".join(f"<li>{html.escape(fault)}</li>" for fault in faults)
-    return f'<div class="verdict wrong">The account does not balance.<ul>{listed}</ul></div>'
+    return f'<div class="verdict wrong">Not every accepted message is accounted for.<ul>{listed}</ul></div>'
 
 
 def _tile(shown: tuple[str, str, bool]) -> str:
@@ -169,7 +169,7 @@ def _table(findings: Findings) -> str:
         for to, each in shown
     )
     return (
-        '<section class="card wide"><h2>The account by destination</h2><p class="said">accepted = the endings + pending'
+        '<section class="card wide"><h2>Messages by destination</h2><p class="said">accepted = the endings + pending'
         f' + missing</p><div class="scroll"><table><tr>{head}</tr>{rows}</table></div></section>'
     )
 

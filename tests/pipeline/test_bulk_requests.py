@@ -212,11 +212,15 @@ def test_the_row_as_json_has_all_columns_and_digits(spark: SparkSession) -> None
 @pytest.mark.parametrize(
     ("changed", "error", "says"),
     [
-        ({"at": "due"}, SchemaMismatch, "--at: there is no column `due`, there are at, number, value, parts. (A text"),
+        (
+            {"at": "due"},
+            SchemaMismatch,
+            "--at: there is no column `due`, there are at, number, value, parts. (Put a text",
+        ),
         ({"natural_key": ("nr",)}, SchemaMismatch, "--natural-key: there is no column `nr`"),
-        ({"value": "parts"}, SchemaMismatch, "--value is of the type array<int>, which is no text"),
+        ({"value": "parts"}, SchemaMismatch, "--value is of the type array<int>, which is not a text"),
         ({"at": "true"}, SchemaMismatch, "--at is of the type boolean, which is not a time"),
-        ({"headers": (("h", "upper("),)}, OptionInvalid, "--header h 'upper(' is no SQL expression: "),
+        ({"headers": (("h", "upper("),)}, OptionInvalid, "--header h 'upper(' is not an SQL expression: "),
         (
             {"id": "no_such(number)"},
             SchemaMismatch,

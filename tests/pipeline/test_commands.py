@@ -54,7 +54,7 @@ def test_what_is_chosen_is_counted_and_cancelled_only_if_told_to(
     words = ["--ledger", ledger, "--where", ORDERS]
 
     run(cancel, context, *words)
-    with pytest.raises(TooMany, match="these are 2, --limit is 1"):
+    with pytest.raises(TooMany, match="2 messages match, and --limit is 1"):
         run(cancel, context, *words, "--limit", "1", "--apply")
 
     assert consume(context.topic("requests")) == []
@@ -80,7 +80,7 @@ def test_what_is_chosen_is_moved_if_it_is_due_as_the_ledger_says(
     run(reschedule, context, *words, "--shift", "P1D")
     assert consume(context.topic("requests")) == []
     assert f"2099-01-04 00:00  {1:>13}" in capsys.readouterr().out.split("due then")[1]
-    with pytest.raises(OptionInvalid, match="--at gives no time for 1 of these"):
+    with pytest.raises(OptionInvalid, match="--at gives no time for 1 of the messages"):
         run(reschedule, context, *words, "--at", "if(id = 'job:0', 'never', '2100-01-01')", "--apply")
     assert consume(context.topic("requests")) == []
 
@@ -115,5 +115,5 @@ def test_a_condition_sees_times_as_timestamps(spark: SparkSession) -> None:
     assert [row["id"] for row in chosen.collect()] == ["b"]
     with pytest.raises(SchemaMismatch, match="there is no column `due_ms`, there are id, source, to, due, accepted"):
         selected(_pending(spark), "due_ms > 1")
-    with pytest.raises(SchemaMismatch, match=r"is of the type timestamp\. Give a condition"):
+    with pytest.raises(SchemaMismatch, match=r"is of the type timestamp, which is not a condition"):
         selected(_pending(spark), "due")

@@ -99,7 +99,7 @@ def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path
     assert (rows[today, "orders"]["missing"], rows[today, "orders"]["pending"]) == (1, 2)
     assert rows[today, None]["refused"] == 1
     assert (verdict.missing, verdict.late, [row["source"] for row in verdict.lost]) == (1, 1, [place(0, 8)])
-    assert verdict.faults() == ["1 missing: `rescue` sends them again."]
+    assert verdict.faults() == ["1 missing. Send them again with `rescue`."]
 
     book.add("rescued", source=place(0, 8), id=place(0, 8), to="orders", at_ms=NOW_MS, run="r")
     book.event("delivered", place(2, 11), partition=2, delivered="orders-0-9")
@@ -107,7 +107,7 @@ def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path
     verdict = Verdict.of(Judge(book.lake(spark, tmp_path / "two")), NOW_MS)
     assert verdict.totals["rescued"] == 1
     assert verdict.faults() == [
-        "1 have an ending, but were never accepted.",
+        "1 messages have an ending, but were never accepted.",
         "partition 0 holds 3 by its worker and 1 by the ledger; only 0 changes were in flight.",
     ]
 
@@ -129,7 +129,7 @@ def test_of_a_series_that_is_over_no_occurrence_is_missing(spark: SparkSession, 
 
     assert {row["source"] for row in verdict.lost} == {f"{place(0, 2)}@3", f"{first}@2"}
     assert (verdict.totals["accepted"], verdict.totals["missing"]) == (11, 2)
-    assert verdict.faults() == ["2 missing: `rescue` sends them again."]
+    assert verdict.faults() == ["2 missing. Send them again with `rescue`."]
 
 
 @pytest.mark.parametrize("decision", ["refused", "duplicate"])
@@ -158,7 +158,7 @@ def test_what_a_step_that_was_not_kept_had_accepted_is_not_missing(
         "pending": 1,
         "missing": 1,
     }
-    assert verdict.faults() == ["1 missing: `rescue` sends them again."]
+    assert verdict.faults() == ["1 missing. Send them again with `rescue`."]
 
 
 def test_a_time_is_a_day_a_moment_or_how_long_ago() -> None:

@@ -46,7 +46,7 @@ def test_a_report_shows_what_the_ledger_says_in_one_file(spark: SparkSession, tm
         "missing": "0",
     }
     text = page(findings)
-    assert "The account balances" in text
+    assert "Every accepted message is accounted for" in text
     assert "&lt;to&gt;-3" in text
     assert "<to>" not in text
     assert not re.search(r"(src|href)=\"(?!#)|url\((?!#)|@import|<script|<!DOCTYPE svg", text), "nothing from elsewhere"

@@ -53,7 +53,7 @@ def test_what_is_lost_is_sent_again_exactly_once(
 
     teller.progress()
     assert rescue.run(context, options(ledger)) == 3
-    with pytest.raises(RescueTooLarge, match="2 seem lost"):
+    with pytest.raises(RescueTooLarge, match="2 messages seem lost"):
         rescue.run(context, options(ledger, "--as-is", "--apply", "--limit", "1"))
     before = consume(teller.requests)
     assert len(before) == 3, "nothing is sent without --apply, or beyond --limit"
@@ -111,7 +111,7 @@ def test_what_its_sender_has_asked_anew_or_cancelled_is_left_alone(
     after = Counter(_header(each, "delay-id") for each in consume(teller.requests))
     assert after - before == dict.fromkeys((id_.encode() for id_ in kept), 1)
     said = capsys.readouterr().out
-    assert "7 lost, 5 of them sent again\n2 are not: their ids have been scheduled or cancelled since" in said
+    assert "7 lost, 5 of them sent again\n2 are skipped: their IDs have been scheduled or cancelled since" in said
     assert rescue.run(context, options(str(tmp_path))) == 0, "all of it is settled"
 
 
@@ -182,7 +182,7 @@ def test_another_dialects_messages_are_judged_and_rescued_as_native_requests(
         assert (asked.to, asked.due_ms, asked.key, asked.value) == ("orders", due, b"k", b"v")
         assert ("scheduler-topic", schedules.encode()) in asked.headers
     said_so = capsys.readouterr().out
-    assert "3 lost, 2 of them sent again\n1 are not: their ids have been scheduled or cancelled since" in said_so
+    assert "3 lost, 2 of them sent again\n1 are skipped: their IDs have been scheduled or cancelled since" in said_so
     assert rescue.run(context, ledger) == 0, "all of it is settled"
     with pytest.raises(OptionInvalid, match="--inputs a=klingon: 'klingon' is not a dialect; the dialects are native"):
         rescue.run(context, options(str(tmp_path), "--inputs", "a=klingon"))

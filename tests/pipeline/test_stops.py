@@ -57,21 +57,23 @@ def test_an_input_that_cannot_be_read_is_named(
     parquet.write_table(pa.table({"at": pa.array([1], pa.timestamp("ns"))}), nanos)
     empty.mkdir()
     said = {
-        f"{tmp_path}/nope": f"there is nothing at {tmp_path}/nope. Is it written already?",
-        str(text): f"{text} is no Parquet. If it is something else, say so with --format.",
+        f"{tmp_path}/nope": f"there is nothing at {tmp_path}/nope. Check that it has been written.",
+        str(text): f"{text} is not Parquet. For another format, give --format.",
         str(cut): f"{cut} cannot be read to its end (IOException: ",
-        str(nanos): "INPUT has a column of nanoseconds, which Spark does not read. Write microseconds: in pandas ",
-        str(empty): "there are no files of Parquet in INPUT. Is it written already?",
+        str(
+            nanos
+        ): "INPUT has a column of nanoseconds, which Spark cannot read. Write microseconds instead: in pandas ",
+        str(empty): "there are no files of Parquet in INPUT. Check that it has been written.",
     }
     for name, sentence in said.items():
         code, line = stops("bulk", name, *_ROW)
         assert (code, line[: len(sentence)]) == (1, sentence)
     assert stops("bulk", "nope", "--format", "table", *_ROW) == (
         1,
-        "Spark knows no table `nope`. Is its catalog set up?",
+        "Spark knows no table `nope`. Check that its catalog is configured.",
     )
     code, line = stops("bulk", "s3a://bucket/rows", *_ROW)
-    assert (code, line.split(".")[0]) == (2, "Spark knows no file system s3a://")
+    assert (code, line.split(".")[0]) == (2, "Spark does not support the file system s3a://")
     assert consume(context.topic("requests")) == []
 
 
@@ -93,7 +95,7 @@ def test_a_directory_of_something_else_is_refused(stops: Stops, context: Context
         (foreign / "commits" / "0.json").write_text(text)
         assert stops("ledger", str(foreign)) == (
             1,
-            f"{foreign}/commits/0.json is no commit of this program's tables. Choose another directory.",
+            f"{foreign}/commits/0.json is not a commit of the pipeline's tables. Use another directory.",
         )
 
 
@@ -140,7 +142,7 @@ def test_a_gap_and_a_lock_have_exit_codes_of_their_own(
 
     monkeypatch.setattr(type(busy), "commit", late)
     code, line = stops("park", cold)
-    assert (code, line) == (5, f"another run writes to {cold}. Wait for it, then run this one again.")
+    assert (code, line) == (5, f"another run writes to {cold}. Wait until it ends, then run this command again.")
 
     touched()
     touched()
@@ -156,7 +158,7 @@ def test_a_bound_on_what_is_due_already(
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"at": 1700000000000}\n{"at": 1700000000001}\n{"at": "x"}\n')
     words = ("bulk", str(rows), "--format", "jsonl", *_ROW)
-    sentence = "2 of 2 messages are due already. Nothing was sent."
+    sentence = "2 of 2 messages are already due. Nothing was sent."
     assert stops(*words, "--fail-on-past") == (6, sentence)
     assert stops(*words, "--max-past", "1") == (6, sentence)
     assert consume(context.topic("requests")) == []
@@ -176,10 +178,10 @@ def test_a_java_that_has_ended_is_told_by_how_it_ended() -> None:
         assert isinstance(error, PipelineError)
         return str(error)
 
-    assert said(-9) == "Spark's Java was killed with SIGKILL (the system does that when memory is short)."
+    assert said(-9) == "Spark's Java was killed with SIGKILL (the system does that when memory runs out)."
     assert said(-15) == "Spark's Java was killed with SIGTERM."
     assert said(3) == "Spark's Java ran out of memory. Give it more with --memory."
-    assert said(1) == "Spark's Java has ended with code 1; what it said stands above."
+    assert said(1) == "Spark's Java ended with code 1; see its output above."
 
 
 #: Commands in a process of their own, whose Java runs out of memory, or is killed while it works.
@@ -224,12 +226,12 @@ def test_of_a_java_that_ends_under_a_command_one_sentence_is_said(
         check=False,
     )
 
-    again = "Some of the requests may be on their way: run the same command again, and each is delivered once."
-    killed = f"Spark's Java was killed with SIGKILL (the system does that when memory is short). {again}"
+    again = "Some of the requests may already be sent. Run the same command again; each message is delivered once."
+    killed = f"Spark's Java was killed with SIGKILL (the system does that when memory runs out). {again}"
     said = {
         "memory": f"Spark's Java ran out of memory. Give it more with --memory. {again}",
         "working": killed,
-        "path": "there is nothing at /nope.parquet. Is it written already?",
+        "path": "there is nothing at /nope.parquet. Check that it has been written.",
     }
     lines = [line for line in done.stderr.splitlines() if not line.startswith(("Picked up", "Terminating due to"))]
     assert lines == [said[what]]
