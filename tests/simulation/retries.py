@@ -63,10 +63,10 @@ def _forwards(rnd: random.Random, settings: Settings, span_s: float, to: str) ->
         yield Ask(at_s + 0.01 * number, partition, "schedule", id_, None, headers, b"k", value)
 
 
-def stamped(ask: Ask, latest_ms: int) -> None:
-    """Set when a forwarded record is due again, which counts from the latest stamp of its partition."""
+def stamped(ask: Ask) -> None:
+    """Set when a forwarded record is due again, which counts from its own timestamp."""
     if ask.said("delay-retry") is not None:
-        ask.due_ms = latest_ms + _WAIT_MS
+        ask.due_ms = ask.stamp_ms + _WAIT_MS
 
 
 def _tries(rnd: random.Random, settings: Settings, span_s: float, to: str, number: int) -> Iterator[Ask]:

@@ -207,7 +207,7 @@ class World:
         stamp_ms = self.broker.now_ms() + self.plan.brokers_ms[NODES.index(leader)]
         ask.topic, ask.offset, ask.stamp_ms = log.topic, log.end, stamp_ms
         log.append(ask.batch(ask.stamp_ms), ask.stamp_ms, None)
-        stamped(ask, max(batch.at_ms for batch in log.batches))
+        stamped(ask)
 
     def _say(self, said: Said) -> None:
         """Have an operator write a control record."""
