@@ -199,12 +199,28 @@ class Recurring:
         if stamps["pause"] and max(stamps["pause"]) >= min(stamps["resume"], default=0):
             return  # it stays paused, or was so more than once
         since_ms, until_ms = min(stamps["pause"], default=1 << 60), max(stamps["resume"], default=0)
-        jitter_ms = int(ask.said("delay-jitter") or 0)
+        jitter_ms, passed = int(ask.said("delay-jitter") or 0), self._passed_before_late_resume(ask, others)
         for planned_ms in self._planned(ask):
+            if planned_ms in passed:
+                continue
             due_ms = spread(ask.name, planned_ms, jitter_ms)
             there = any(0 <= copy.due_ms - due_ms <= 1 for copy in copies)  # the place of one more may be taken
             if not there and (due_ms <= since_ms or due_ms > until_ms):
                 yield f"{ask.source}: the occurrence that was planned for {planned_ms} is missing"
+
+    def _passed_before_late_resume(self, ask: Ask, others: list[Ask]) -> set[int]:
+        """Return the planned times that a `deliver-now` skipped with an event because an earlier resume was late."""
+        sources = {one.source for one in others if one.op == "resume"}
+        stale = {event["by"] for event in self._told("stale") if event["by"] in sources}
+        ends = [stamp for one in others if one.op == "deliver-now" for stamp in self._stamps(one)]
+        if not (stale and ends):
+            return set()
+        plan, found = self._plan(ask), set[int]()
+        for event in self._told("skipped"):
+            if event["source"] == ask.source and event["reason"] == "paused" and event["due"] in plan:
+                first = plan.index(event["due"])
+                found.update(plan[first : first + event["count"]])
+        return {planned_ms for planned_ms in found if planned_ms <= max(ends)}
 
     def _forgotten(self, ask: Ask) -> Iterator[str]:
         """See that a series that is asked for again has all that was due, from one request or the other."""

@@ -20,6 +20,8 @@ _ENOUGH = 2_000
 _RETOLD = (1_080, 2_993)
 #: Runs in which a command comes for a message that had arrived when its worker died: for a plain one, and for a series.
 _ARRIVED = (569, 1_714, 2_332)
+#: A run in which a resume reaches its series after a later deliver-now.
+_LATE_RESUME = 100_349
 _TREE = Path(__file__).parents[2]
 
 
@@ -43,6 +45,10 @@ def test_a_request_that_was_accepted_by_a_step_that_was_not_kept_is_not_lost(see
 @pytest.mark.parametrize("seed", _ARRIVED)
 def test_a_message_that_has_arrived_is_not_sent_again_for_a_command(seed: int) -> None:
     assert not failures(list(run_all(range(seed, seed + 1))))
+
+
+def test_what_a_late_resume_leaves_out_is_skipped_with_an_event() -> None:
+    assert not failures(list(run_all(range(_LATE_RESUME, _LATE_RESUME + 1))))
 
 
 @pytest.fixture(scope="module")
