@@ -1,8 +1,9 @@
 """Run a worker with hooks: `python tests/harness/hooked.py -A app worker -l info`, configured by the environment.
 
 HOOK_CRASH_AT and HOOK_CRASH_HIT name a point of the order of operations at whose n-th passing the process kills itself
-with SIGKILL. Points of steps are called `ingest.<point>` if the step has read records and `fire.<point>` if it ends
-rows that were sent; points of sends are called `fire.before-send`, `fire.sent` and `fire.acked`.
+with SIGKILL. Points of steps are called `ingest.<point>` if the step moves a position and has something to send, and
+`fire.<point>` if it ends rows that were sent; points of sends are called `fire.before-send`, `fire.sent` and
+`fire.acked`.
 HOOK_CLOCK names a file of 8 bytes, a signed native number of milliseconds by which the worker's clock is off; whoever
 writes the file moves the clock at once.
 HOOK_NEWER names what this worker writes as a newer version would, and reads beside the old: `row`, `record` (of a kind
@@ -31,7 +32,7 @@ def kinds(step: Step | None) -> list[str]:
     """Return the kinds of a step: it can be both when records and outcomes came together."""
     if step is None:
         return ["fire"]
-    named = {"ingest": bool(step.changes.positions and step.read), "fire": bool(step.fired)}
+    named = {"ingest": bool(step.changes.positions and (step.events or step.sends)), "fire": bool(step.fired)}
     return [kind for kind, is_one in named.items() if is_one]
 
 
