@@ -10,7 +10,7 @@ from tests.harness.worker import ROOT
 
 #: Pages of users' documentation: not the decisions, which are for those who change the code.
 _GUIDES = ("README.md", "docs/tutorial.md", "docs/how-to/*.md", "docs/reference/*.md", "docs/explanation/*.md")
-_MOST_WORDS, _MOST_OUTSIDE_TABLES = 63_000, 45_000
+_MOST_WORDS, _MOST_OUTSIDE_TABLES = 60_000, 45_000
 _README_LINES = 130
 
 
