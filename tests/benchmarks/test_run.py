@@ -75,7 +75,7 @@ def test_bursts_are_killed(bootstrap: str, admin: AdminClient, tmp_path: Path) -
     run = smoke(bootstrap, tmp_path, "--only", "kill")
 
     assert run.returncode == 0, run.stderr
-    assert "came twice after one, most" in run.stdout
+    assert "duplicates per kill, maximum" in run.stdout
     assert left_behind(admin, tmp_path) == []
 
 
