@@ -207,8 +207,8 @@ def test_a_job_sends_all_that_match_again_though_the_worker_is_killed(installati
         ("/dead-letters?sent_again=maybe", 400, "yes or no"),
         ("/dead-letters?limit=0", 400, "limit='0'"),
         ("/dead-letters?cursor=7", 400, "`next` of an earlier answer"),
-        ("/dead-letters/0-999999", 404, "no dead letter at this place"),
-        ("/dead-letters/999-0", 404, "no dead letter at this place"),
+        ("/dead-letters/0-999999", 404, "dead letter not found"),
+        ("/dead-letters/999-0", 404, "dead letter not found"),
     ],
 )
 def test_nonsense_is_answered_with_a_sentence(installation: Installation, path: str, status: int, says: str) -> None:

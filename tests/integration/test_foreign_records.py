@@ -65,7 +65,7 @@ def test_workers_go_on_and_start_whatever_is_written_to_internal_topics(installa
         eventually(lambda: foreign(installation, name) > 0, what="counted records")  # noqa: B023 - it is called at once
         said = f"{installation.app_id}-{name}-0-"
         assert installation.worker.log.count(said) == 1
-    assert installation.worker.log.count("is no record of Punctual's and is passed over") == 2
+    assert installation.worker.log.count("was not written by Punctual and is skipped") == 2
 
     installation.worker.kill()
     installation.worker.start().wait_ready()
