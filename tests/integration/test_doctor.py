@@ -61,7 +61,7 @@ def test_each_thing_that_is_wrong_is_found_in_one_run(installation: Installation
     assert f"{installation.app_id}-requests" in {one["subject"] for one in few}
     warned = {one["subject"]: one["sentence"] for one in found(said, "warning")}
     assert "does not exist" in warned[missing]
-    assert "takes 1000 bytes" in warned[small]
+    assert "accepts messages of up to 1000 bytes" in warned[small]
     assert "DELAY_DESTINATIONS, DELAY_PARTITIONS" in warned["this environment"]
 
 
