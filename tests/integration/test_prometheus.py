@@ -53,6 +53,7 @@ def installation(run: Run) -> Iterator[Installation]:
             made.requests.schedule(f"paced-{number}", now_ms() + 2_000, other)
         made.requests.send({"delay-to": to, "delay-after": "soon"})
         assert post(made, f"/destinations/{paused}/pause", {"reason": "a test"})[0] == 200
+        made.requests.schedule("held", now_ms() + 1_000, paused)
         made.requests.flush()
         yield made
         # Its account is looked at: what goes on in the meantime is told of a second later.
