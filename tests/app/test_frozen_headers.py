@@ -204,7 +204,7 @@ def test_the_headers_of_a_forward_that_is_none_are_its_own_and_why(tmp_path: Pat
 
     assert out.headers[:2] == [("a", b"1"), ("delay-to", b"x")]
     assert out.headers[2] == ("delay-reason", b"malformed")
-    assert (out.headers[3][1] or b"").startswith(b"this is no forward of Punctual's: ")
+    assert (out.headers[3][1] or b"").startswith(b"this is not a forward of Punctual: ")
     assert out.headers[4:] == [("delay-source", b"delay-forwards-0-0")]
 
 

@@ -202,7 +202,7 @@ def test_a_full_name_that_is_too_long_is_refused(teams: Teams) -> None:
     teams.by(teams.orders, delay_id="x" * 250, delay_to="orders", delay_at=str(DUE))
 
     assert (teams.events[-1]["event"], teams.events[-1]["reason"]) == ("refused", "bad-id")
-    assert b"delay-id has 257 bytes with its namespace, orders/" in (dict(teams.sends[-1].headers)[names.ERROR] or b"")
+    assert b"delay-id has 257 bytes with its namespace (orders/)" in (dict(teams.sends[-1].headers)[names.ERROR] or b"")
 
 
 def test_an_id_lives_where_its_full_name_does(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ async def test_a_reader_of_one_partition_passes_over_what_is_too_large(caplog: p
 
     assert [(one.offset, one.value) for one in found] == [(0, b"a"), (1, b"b"), (_LAST, b"c")]
     assert await reader.position() == _LAST + 1
-    assert "delay-controls-0-2 is no record of Punctual's and is passed over: it has more than" in caplog.text
+    assert "delay-controls-0-2 was not written by Punctual and is skipped: it has more than" in caplog.text
 
 
 @pytest.mark.parametrize("packed", [True, False])

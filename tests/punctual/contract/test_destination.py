@@ -54,7 +54,7 @@ def test_errors_do_not_repeat_what_may_be_a_secret() -> None:
         schedule(url, b"", after=timedelta(seconds=1))
     with pytest.raises(InvalidOptionError) as bad_callback:
         schedule("orders", b"", after=timedelta(seconds=1), on_failure=url)
-    with pytest.raises(ValueError, match="no destination") as bad_name:
+    with pytest.raises(ValueError, match="is not a destination") as bad_name:
         destination(url)
     with pytest.raises(Refusal) as two:
         countdown.decode(record)
