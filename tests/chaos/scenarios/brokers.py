@@ -17,8 +17,8 @@ from tests.harness.worker import eventually
 
 _HEALED_S = 60.0
 #: The longest pause that a broker may cost that is killed and stays down: the broker's session, after which the cluster
-#: elects leaders (9 s by default, 3 s here), and 3 s; exactly once, one of two runs took 15.5 s. The short form runs
-#: beside other tests, which take the cores. A worker that waits for the broker is noticed: it stays down for 20 s.
+#: elects leaders (9 s by default, 3 s here), and 3 s. The short form runs next to other tests, which take the cores. A
+#: worker that waits for the broker is noticed: it stays down for 20 s.
 _AWAY_MS, _LONGER_AWAY_MS = 12_000, 18_000
 #: One that answers nothing for 20 s may hold other brokers up: these wait 30 s for it (request.timeout.ms).
 _SILENT_MS = 50_000
@@ -72,7 +72,7 @@ def broker_away(run: Run) -> None:
     for worker in workers:
         worker.wait_ready()
     run.watch(Supervisor(run, *workers))
-    limit_ms = _LONGER_AWAY_MS if run.short or run.guarantee == "exactly_once" else _AWAY_MS
+    limit_ms = _LONGER_AWAY_MS if run.short else _AWAY_MS
     with run.traffic(100):
         time.sleep(3)
         for broker in run.random.sample(run.cluster, run.sizes(1, 3)):
