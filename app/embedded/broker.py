@@ -189,7 +189,9 @@ class Broker:
                 "Move it away to start with an empty one, or choose another with KAFKA_DATA."
             )
         cluster_id = stored or node.cluster_id or new_cluster_id()
-        return replace(node, cluster_id=cluster_id, voters=node.voters or {node.id: free_port()})
+        # Kafka does not start if both of its listeners have the same port.
+        controller = next(port for port in iter(free_port, 0) if port != self._port)
+        return replace(node, cluster_id=cluster_id, voters=node.voters or {node.id: controller})
 
     def _failure(self) -> BrokerError:
         with (self.directory / "broker.log").open("rb") as log:

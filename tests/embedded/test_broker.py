@@ -246,6 +246,16 @@ def test_a_given_kafka_is_used_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.slow
+def test_both_listeners_have_ports_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = free_port()
+    ports = iter((first, first))
+    monkeypatch.setattr("app.embedded.broker.free_port", lambda: next(ports, 0) or free_port())
+    with Broker() as broker:
+        assert broker.bootstrap == f"127.0.0.1:{first}"
+        assert topics(broker.bootstrap) == set()
+
+
+@pytest.mark.slow
 def test_another_free_port_is_taken_when_the_first_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("app.embedded.broker.require_free", lambda _port: None)
     with listening() as lost:
