@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 #: A habit, the pattern that finds it, and how many there may be per 1,000 words.
@@ -65,6 +66,7 @@ def words(page: Path) -> int:
     return len(re.findall(r"[^\s|]*\w[^\s|]*", text))
 
 
+@cache
 def rates(tree: Path) -> dict[str, float]:
     """Return the number of each habit per 1,000 words of all pages."""
     words, counts = 0, Counter[str]()

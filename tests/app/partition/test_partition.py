@@ -468,72 +468,48 @@ async def test_the_loop_fires_nothing_while_the_clock_is_suspect(tmp_path: Path)
             await task
 
 
+async def slices(stage: Stage, monkeypatch: pytest.MonkeyPatch, number: int, value: bytes, cost_s: float) -> list[int]:
+    """Hand in records that take `cost_s` seconds each to decode; return the size of each slice."""
+    loop, spent, decoded, sizes = asyncio.get_running_loop(), [0.0], list[int](), list[int]()
+    real, decode, ingest = loop.time, native.decode, stage.partition._builder._ingest
+    read = ingest.read
+
+    def expensive(record: Any) -> Any:
+        spent[0] += cost_s
+        decoded.append(record.offset)
+        return decode(record)
+
+    def counted(*given: Any) -> Any:
+        found = read(*given)
+        sizes.append(len(found))
+        return found
+
+    monkeypatch.setattr(loop, "time", lambda: real() + spent[0])
+    monkeypatch.setattr(ingest, "_dialect", lambda _: SimpleNamespace(decode=expensive))
+    monkeypatch.setattr(ingest, "read", counted)
+    records = [
+        stage.logs[0].record(NOW, delay_id=f"{one}", delay_to="orders", delay_after="PT1H", delay_jitter="1")
+        for one in range(number)
+    ]
+    await stage.partition.offer([replace(record, value=value) for record in records])
+    assert decoded == [record.offset for record in records], "each is read once"
+    assert stage.stores[0].counts.total == number
+    return sizes
+
+
 async def test_records_that_are_dear_are_taken_in_shorter_slices(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others get their turn after a few records that cost a millisecond each; each record is read once."""
-    loop, spent, turns = asyncio.get_running_loop(), [0.0], list[int]()
     async with Stage(tmp_path) as stage:
-        real = loop.time
-        monkeypatch.setattr(loop, "time", lambda: real() + spent[0])
-        builder = stage.partition._builder
-        decode = native.decode
-        decoded = list[int]()
-
-        def dear(record: Any) -> Any:
-            spent[0] += 0.001
-            decoded.append(record.offset)
-            return decode(record)
-
-        monkeypatch.setattr(builder._ingest, "_dialect", lambda _: SimpleNamespace(decode=dear))
-        read = builder._ingest.read
-
-        def counted(*given: Any) -> Any:
-            found = read(*given)
-            turns.append(len(found))
-            return found
-
-        monkeypatch.setattr(builder._ingest, "read", counted)
-        records = [
-            stage.logs[0].record(NOW, delay_id=f"{number}", delay_to="orders", delay_after="PT1H", delay_jitter="1")
-            for number in range(50)
-        ]
-        await stage.partition.offer(records)
-
-        assert decoded == [record.offset for record in records]
-        assert max(turns) <= 8
-        assert stage.stores[0].counts.total == 50
+        assert max(await slices(stage, monkeypatch, 50, b"", 0.001)) <= 8
 
 
 async def test_others_get_their_turn_after_each_large_record_that_is_dear(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop, spent, turns = asyncio.get_running_loop(), [0.0], list[int]()
     async with Stage(tmp_path) as stage:
-        real = loop.time
-        monkeypatch.setattr(loop, "time", lambda: real() + spent[0])
-        builder = stage.partition._builder
-        decode, read = native.decode, builder._ingest.read
-
-        def dear(record: Any) -> Any:
-            spent[0] += 0.04
-            return decode(record)
-
-        def counted(*given: Any) -> Any:
-            found = read(*given)
-            turns.append(len(found))
-            return found
-
-        monkeypatch.setattr(builder._ingest, "_dialect", lambda _: SimpleNamespace(decode=dear))
-        monkeypatch.setattr(builder._ingest, "read", counted)
-        records = [
-            stage.logs[0].record(NOW, delay_id=f"{number}", delay_to="orders", delay_after="PT1H", delay_jitter="1")
-            for number in range(6)
-        ]
-        await stage.partition.offer([replace(record, value=b"x" * 100_000) for record in records])
-
-        assert turns == [1] * 6
-        assert stage.stores[0].counts.total == 6
+        assert await slices(stage, monkeypatch, 6, b"x" * 100_000, 0.04) == [1] * 6
 
 
 async def test_outcomes_that_are_dear_are_taken_in_several_steps(

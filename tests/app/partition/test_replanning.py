@@ -33,14 +33,6 @@ def give(tmp_path: Path) -> Iterator[Give]:
         yield given
 
 
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Workbench]:
-    made = Workbench(tmp_path / "x.db", DELAY_PARTITIONS="1")
-    yield made
-    made.assert_balanced()
-    made.close()
-
-
 def start(bench: Workbench) -> list[Event]:
     """Plan series as the start of a partition does; return the events. Rows that are overdue come last."""
     context = Context.of(bench.number, bench.settings, bench.limits, bench.store, bench.claims)
