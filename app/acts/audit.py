@@ -48,7 +48,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def noted(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what was asked for as the audit keeps it: of a URL as the destination, the origin."""
+    """Return the request as the audit records it: a destination URL is reduced to its origin."""
     to = asked.get("to")
     return {**asked, "to": shown(to)} if isinstance(to, str) else dict(asked)
 

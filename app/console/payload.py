@@ -19,7 +19,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 #: JSON that needs more blanks and line breaks is shown as text: with hundreds of layers, a megabyte becomes a gigabyte.
 _BLANKS: Final = 256 << 10
 _INDENT: Final = 2
-#: What may begin a line, and strings, in which nothing does.
+#: Brackets and commas begin a new line; strings are matched whole, because brackets inside them do not.
 _MARKS: Final = re.compile(rb'[{}\[\],]|"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 

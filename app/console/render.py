@@ -120,7 +120,7 @@ class Renderer:
 
 
 def _legible(value: object) -> object:
-    """Return what a template shows of a value: of a text no control character, nor one that reorders what is shown."""
+    """Return a value as a template shows it: text without control characters or characters that reorder it."""
     return legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

@@ -77,7 +77,7 @@ def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
     if paused:
         buckets = [bucket for bucket in buckets if not _is_paused(bucket)]
         while buckets and buckets[-1]["from_ms"] > now_ms and not _total(buckets[-1]):
-            buckets.pop()  # what is empty before them
+            buckets.pop()  # the empty buckets before them
     sums: Counter[str] = Counter()
     for bucket in buckets:
         sums.update(bucket["by"])
@@ -92,7 +92,7 @@ def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
 
 
 def _is_paused(bucket: Mapping[str, Any]) -> bool:
-    """Return whether a bucket has the recurring messages that are paused: nothing else can be due so late."""
+    """Return whether a bucket holds the paused recurring messages: no other message can be due that late."""
     return bool(PAUSED_MS // 2 < bucket["from_ms"] <= PAUSED_MS < bucket["to_ms"])
 
 

@@ -24,7 +24,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def iso(moment_ms: int) -> str:
-    """Return a moment as HTML's `datetime` has it: 2026-05-04T13:37:00Z; nothing beyond the year 9999."""
+    """Return a moment in the format of HTML's `datetime`: 2026-05-04T13:37:00Z; "" beyond the year 9999."""
     try:
         return f"{datetime.fromtimestamp(moment_ms // SECOND_MS, UTC):%Y-%m-%dT%H:%M:%SZ}"
     except (OverflowError, ValueError, OSError):

@@ -102,7 +102,7 @@ class DueLoop:
             began = self.beat_s = loop.time()
             self._changed.clear()
             now = self._clock.now_ms()
-            # After that: what comes while the process stands still is not overtaken.
+            # After the clock is read: records that arrive while the process is suspended are not overtaken.
             self.unread.look_at_inputs(self.partitions.values(), loop.time())
             await self._sleep(self.cycle(now) if self._clock.may_fire() else LONGEST_S)
             apart_s = _FULL_CYCLE_S if self._full else _CYCLE_S
@@ -173,7 +173,7 @@ class DueLoop:
         limit = min(room, self._settings.fire_batch)
         self._free.clear()
         cut_off = False
-        if in_flight.unread:  # half of what may be sent: they may be many, and others are as due
+        if in_flight.unread:  # half of the room: they may be many, and other messages are due as well
             half = (limit + 1) // 2
             looked_at = self.unread.go_on(partition, now, half)
             cut_off, limit = looked_at == half, limit - looked_at

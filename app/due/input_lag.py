@@ -68,7 +68,7 @@ class InputLag:
     """Says by how much partitions have to hold messages back."""
 
     def __init__(self, reads: InputReads, margins: Mapping[str, float], namespaces: Namespaces = NO_NAMESPACES) -> None:
-        """Look at the topics that have `margins`, in seconds, some of which are inputs of `namespaces`."""
+        """Measure the lag in the topics of `margins` (seconds by topic); some are inputs of `namespaces`."""
         self._reads, self._margins, self._namespaces = reads, margins, namespaces
         #: The life of each partition that was looked at last, and its inputs.
         self._inputs: dict[int, tuple[int, dict[str, _Input]]] = {}

@@ -41,7 +41,7 @@ class SetAside:
         room: Room,
         unread: UnreadInputs,
     ) -> None:
-        """Let `fire` send what it `takes`, as far as a partition has `room` and is not behind its `unread` inputs."""
+        """Send rows by `fire` that it `takes`, while a partition has `room` and has read its inputs (`unread`)."""
         self._throttle, self._fire, self._takes, self._room = throttle, fire, takes, room
         self._unread = unread
         self._turn = self._looks = 0

@@ -16,7 +16,7 @@ def test_each_test_that_is_named_is_there() -> None:
 
 def test_each_attack_names_one() -> None:
     text = (ROOT / "SECURITY.md").read_text()
-    tried = text[text.index("### Attacks that we tried") : text.index("### What is not protected")]
+    tried = text[text.index("### Attacks that we tried") : text.index("### Limits of the protection")]
     attacks = [line for line in tried.splitlines() if line.startswith("| ") and not line.startswith("| attack")]
     assert attacks
     assert [line for line in attacks if not _NAMED.search(line)] == []
