@@ -12,13 +12,15 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from app.embedded.process import GuardedProcess
 from tests.harness.ports import free_port
 
 ROOT = Path(__file__).parents[2]
-START_S = 60.0
+#: What a test waits for may take as long as that on a slow machine; it costs time only where a test fails.
+LIMIT_S = 60.0
+START_S = LIMIT_S
 #: How often it is looked whether something has happened: less often, the longer that takes, for a look costs CPU.
 _POLL_S, _POLL_SHARE = 0.02, 0.05
 #: A machine on which everything takes longer than that is none to test on.
@@ -26,19 +28,58 @@ _CROWD = 6.0
 _KILLED = 128 + signal.SIGKILL
 #: Kept when the tables are wiped: a worker with another member id waits until the group has forgotten the old one.
 _MEMBER = "member-id"
+_T = TypeVar("_T")
 
 
-def eventually(condition: Callable[[], object], seconds: float = 20.0, what: str = "it") -> float:
-    """Wait until `condition` holds and give the seconds that took; fail if it does not within `seconds`.
+def eventually(condition: Callable[[], object], seconds: float = LIMIT_S, what: str = "it") -> float:
+    """Wait until `condition` holds and return the seconds that took; fail if it does not hold within the limit.
 
-    They are as long as it takes others to run, too: how soon something happens is asserted by what is returned.
+    The limit is LIMIT_S, or `seconds` if they are more, times how crowded the machine is. A test of how soon something
+    happens asserts the returned seconds.
     """
-    began = time.monotonic()
+    limit_s, began = max(seconds, LIMIT_S), time.monotonic()
     while not condition():
         waited = time.monotonic() - began
-        assert waited < seconds * crowd(), f"{what} did not happen within {waited:.0f} s"
+        assert waited < limit_s * crowd(), f"{what} did not happen within {waited:.0f} s"
         time.sleep(max(_POLL_S, waited * _POLL_SHARE))
     return time.monotonic() - began
+
+
+def ask_until(ask: Callable[[], _T], fits: Callable[[_T], object], what: str = "the wanted answer") -> _T:
+    """Call `ask` until its result fits, and return that result; fail with the last result."""
+    last: list[_T] = []
+
+    def answered() -> bool:
+        last[:] = [ask()]
+        return bool(fits(last[0]))
+
+    try:
+        eventually(answered, what=what)
+    except AssertionError as error:
+        error.add_note(f"The last answer: {last}")
+        raise
+    return last[0]
+
+
+def await_sharing(*workers: "Worker") -> None:
+    """Wait until each worker serves some partitions, and together they serve each partition once.
+
+    The log of the first worker names all partitions until a second one has joined, so that it is not enough that each
+    worker has an assignment.
+    """
+
+    def shared() -> bool:
+        numbers = [worker.assigned for worker in workers]
+        return all(numbers) and sorted(number for own in numbers for number in own) == [*range(workers[0].partitions)]
+
+    def served() -> bool:
+        return shared() and all(worker.ready()[0] for worker in workers)
+
+    try:
+        eventually(served, what="the sharing of the partitions")
+    except AssertionError as error:
+        error.add_note(str([(worker.assigned, worker.ready()) for worker in workers]))
+        raise
 
 
 def crowd() -> float:
