@@ -4,7 +4,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.chaos.run import Run
 from tests.harness.kafka import read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 _COMPACTED_S = 90.0
 _BROKERS = {"log.cleaner.backoff.ms": "1000"}

@@ -19,7 +19,8 @@ import pytest
 from app.settings_values import LEAST_FREE_DISK
 from tests.harness.kafka import now_ms, read
 from tests.harness.repartition import has_grown, repartition, report, settings
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.installation import Installation, running
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.how_to import blocks
 from tests.harness.kafka import create_topic
 from tests.harness.program import Program
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed (a Debian package)")
 

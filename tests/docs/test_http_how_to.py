@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.harness.ports import free_port
-from tests.harness.worker import ROOT, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import ROOT
 from tests.integration.installation import running
 
 _DOC = ROOT / "docs/how-to/deliver-over-http.md"

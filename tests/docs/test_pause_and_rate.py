@@ -13,7 +13,8 @@ import pytest
 
 from app.settings import Settings
 from tests.harness.kafka import create_topic, now_ms, read
-from tests.harness.worker import ROOT, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import ROOT
 from tests.integration.installation import Installation, running
 
 PAGE = ROOT / "docs/how-to/pause-and-rate.md"

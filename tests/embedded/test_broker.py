@@ -22,7 +22,7 @@ from app.embedded.storage import format_logs
 from tests.embedded.processes import gone
 from tests.harness.kafka import create_topic
 from tests.harness.ports import free_port
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,7 @@ import pytest
 
 from app.embedded.process import GuardedProcess
 from tests.embedded.processes import gone
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 SLEEP = ["sleep", "1000"]
 

@@ -1,16 +1,17 @@
 """The account of an installation, from Kafka alone (records.md#events)."""
 
 import json
-import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from tests.harness.kafka import read
+from tests.harness.waiting import LIMIT_S, ask_until
 
 ENDINGS = ("delivered", "cancelled", "replaced", "dropped", "rejected", "parked")
-_POLL_S = 0.2
+#: So many faults are named where a test fails.
+_SHOWN = 20
 
 Event = dict[str, Any]
 
@@ -65,22 +66,20 @@ class Account:
 
     @classmethod
     def settled(
-        cls, bootstrap: str, app_id: str, seconds: float = 15.0, *, pending: int | None = None, cut_off: int = 0
+        cls, bootstrap: str, app_id: str, seconds: float = LIMIT_S, *, pending: int | None = None, cut_off: int = 0
     ) -> Self:
         """Read until the account balances, perhaps with so many pending: progress follows the events within a second.
 
         `cut_off` is how many lives may have been ended by a step that a crash cut off, and otherwise by the next one.
-        Raises AssertionError if it does not balance; how many are pending in the end is the caller's to assert.
+        Raises AssertionError with what does not add up.
         """
-        until = time.monotonic() + seconds
-        while True:
-            account = cls.read(bootstrap, app_id)
-            late = time.monotonic() > until
-            if not account.faults(cut_off) and (late or pending in (None, account.sums["pending"])):
-                return account
-            if late:
-                account.assert_balanced(cut_off)
-            time.sleep(_POLL_S)
+        return ask_until(
+            lambda: cls.read(bootstrap, app_id),
+            lambda account: not account.faults(cut_off) and pending in (None, account.sums["pending"]),
+            "the balance of the account" if pending is None else f"the balance of the account with {pending} pending",
+            lambda account: (account.sums, account.faults(cut_off)[:_SHOWN]),
+            seconds,
+        )
 
     def ending(self, source: str) -> str | None:
         """Return how a life ended, None if it has not: `delivered` outranks another ending of the same source."""
@@ -131,7 +130,7 @@ class Account:
     def assert_balanced(self, cut_off: int = 0) -> None:
         """Fail with sentences if the account does not balance."""
         faults = self.faults(cut_off)
-        assert not faults, "the account does not balance:\n" + "\n".join(faults[:20])
+        assert not faults, "the account does not balance:\n" + "\n".join(faults[:_SHOWN])
 
 
 def pending_of(bootstrap: str, app_id: str) -> Counter[str]:

@@ -1,6 +1,5 @@
 """One installation under test: its worker's data, its topics, what was asked of it and what must come out."""
 
-import time
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,9 +11,11 @@ from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.deliveries import Deliveries, Expected
 from tests.harness.kafka import Requests, create_topic
+from tests.harness.waiting import ask_until
 from tests.harness.worker import Worker
 
-_POLL_S = 0.1
+#: So many ids are named where a test fails.
+_SHOWN = 10
 
 
 @dataclass
@@ -75,27 +76,23 @@ class Case:
         """Read the destination."""
         return Deliveries.read(self.bootstrap, self.out)
 
-    def wait_delivered(self, ids: set[str], seconds: float = 30.0) -> Deliveries:
+    def wait_delivered(self, ids: set[str]) -> Deliveries:
         """Wait until all of these have been delivered."""
-        until = time.monotonic() + seconds
-        while True:
-            found = self.deliveries()
-            missing = ids - found.ids
-            if not missing:
-                return found
-            assert time.monotonic() < until, f"not delivered within {seconds:g} s: {sorted(missing)[:10]}"
-            time.sleep(_POLL_S)
+        return ask_until(
+            self.deliveries,
+            lambda found: ids <= found.ids,
+            "the delivery of all",
+            lambda found: sorted(ids - found.ids)[:_SHOWN],
+        )
 
-    def wait_accepted(self, ids: set[str], seconds: float = 30.0) -> Account:
+    def wait_accepted(self, ids: set[str]) -> Account:
         """Wait until all of these have been accepted."""
-        until = time.monotonic() + seconds
-        while True:
-            account = Account.read(self.bootstrap, self.app_id)
-            missing = ids - set(account.ids.values())
-            if not missing:
-                return account
-            assert time.monotonic() < until, f"not accepted within {seconds:g} s: {sorted(missing)[:10]}"
-            time.sleep(_POLL_S)
+        return ask_until(
+            self.account,
+            lambda found: ids <= {*found.ids.values()},
+            "the acceptance of all",
+            lambda found: sorted(ids - {*found.ids.values()})[:_SHOWN],
+        )
 
     def account(self) -> Account:
         """Read the account as it stands."""

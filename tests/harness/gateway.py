@@ -11,7 +11,7 @@ from typing import Any, Self
 from app.settings_values import LEAST_FREE_DISK
 from tests.harness.ports import free_port
 from tests.harness.program import Program
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 _START_S = 60.0
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
+
+from tests.harness.waiting import LIMIT_S, ask_until, eventually
 
 #: A chunk is given out when this is over, even if it is not full.
 _CHUNK_S = 0.02
-#: Partitions of a topic or broker that is new get their leaders within this.
-_LEADERS_S = 10.0
 _NO_LEADER = {"LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION"}
 
 Headers = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
@@ -94,28 +94,33 @@ def ends(bootstrap: str, topic: str) -> dict[int, int]:
 
 def _partitions(client: Consumer | AdminClient, topic: str) -> list[int]:
     """Return the partitions of a topic, once each has a leader; none if there is no such topic."""
-    until = time.monotonic() + _LEADERS_S
-    while True:
-        found = client.list_topics(topic, timeout=10).topics[topic]
-        if not (found.error and found.error.name() in _NO_LEADER) and all(
-            one.leader >= 0 for one in found.partitions.values()
-        ):
-            return list(found.partitions)
-        assert time.monotonic() < until, f"{topic} has no leaders: {found.error}"
-        time.sleep(0.05)
+
+    def led(found: TopicMetadata) -> bool:
+        unknown = found.error and found.error.name() in _NO_LEADER
+        return not unknown and all(one.leader >= 0 for one in found.partitions.values())
+
+    found = ask_until(
+        lambda: client.list_topics(topic, timeout=LIMIT_S).topics[topic],
+        led,
+        f"leaders of {topic}",
+        lambda found: found.error,
+    )
+    return list(found.partitions)
 
 
 def _end(consumer: Consumer, place: TopicPartition) -> int:
-    until = time.monotonic() + _LEADERS_S
-    while True:
+    found: list[int] = []
+
+    def known() -> bool:
         try:
-            end: int = consumer.get_watermark_offsets(place, 10)[1]
+            found[:] = [consumer.get_watermark_offsets(place, LIMIT_S)[1]]
         except KafkaException as error:
-            if error.args[0].name() not in _NO_LEADER or time.monotonic() > until:
+            if error.args[0].name() not in _NO_LEADER:
                 raise
-            time.sleep(0.05)
-        else:
-            return end
+        return bool(found)
+
+    eventually(known, what=f"the end of {place.topic}-{place.partition}")
+    return found[0]
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 1, replicas: int = 1, /, **config: str) -> str:
@@ -123,22 +128,17 @@ def create_topic(bootstrap: str, topic: str, partitions: int = 1, replicas: int 
     settings = {name.replace("_", "."): value for name, value in config.items()}
     new = NewTopic(topic, partitions, replicas, config={"message.timestamp.type": "LogAppendTime", **settings})
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.create_topics([new])[topic].result(30)
-    until = time.monotonic() + _LEADERS_S
-    while len(_partitions(admin, topic)) < partitions:  # other brokers than the controller hear of it later
-        assert time.monotonic() < until, f"{topic} is not known"
-        time.sleep(0.05)
+    admin.create_topics([new])[topic].result(LIMIT_S)
+    # Other brokers than the controller hear of it later.
+    eventually(lambda: len(_partitions(admin, topic)) >= partitions, what=f"all partitions of {topic}")
     return topic
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
     """Delete a topic and wait until it is gone."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.delete_topics([topic])[topic].result(30)
-    until = time.monotonic() + 30
-    while topic in admin.list_topics(timeout=10).topics:
-        assert time.monotonic() < until, f"{topic} is still there"
-        time.sleep(0.05)
+    admin.delete_topics([topic])[topic].result(LIMIT_S)
+    eventually(lambda: topic not in admin.list_topics(timeout=LIMIT_S).topics, what=f"the end of {topic}")
 
 
 class Requests:
@@ -196,7 +196,7 @@ class Requests:
 
     def flush(self) -> None:
         """Wait until everything is acknowledged."""
-        assert not self._producer.flush(30), "Kafka has not taken everything"
+        assert not self._producer.flush(LIMIT_S), "Kafka has not taken everything"
 
 
 def _named(more: Mapping[str, str]) -> dict[str, str]:

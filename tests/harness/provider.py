@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import msgspec
 
 from tests.harness.ports import free_port
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from tests.harness.account import pending_of
 from tests.harness.kafka import Record, create_topic, read
 from tests.harness.program import Program
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 PARTITIONS = 8
 _POLL_S, _REPORT_S = 0.5, 4.0

@@ -10,55 +10,18 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from app.embedded.process import GuardedProcess
 from tests.harness.ports import free_port
+from tests.harness.waiting import LIMIT_S, eventually
 
 ROOT = Path(__file__).parents[2]
-#: What a test waits for may take as long as that on a slow machine; it costs time only where a test fails.
-LIMIT_S = 60.0
-START_S = LIMIT_S
-#: How often it is looked whether something has happened: less often, the longer that takes, for a look costs CPU.
-_POLL_S, _POLL_SHARE = 0.02, 0.05
-#: A machine on which everything takes longer than that is none to test on.
-_CROWD = 6.0
 _KILLED = 128 + signal.SIGKILL
 #: Kept when the tables are wiped: a worker with another member id waits until the group has forgotten the old one.
 _MEMBER = "member-id"
-_T = TypeVar("_T")
-
-
-def eventually(condition: Callable[[], object], seconds: float = LIMIT_S, what: str = "it") -> float:
-    """Wait until `condition` holds and return the seconds that took; fail if it does not hold within the limit.
-
-    The limit is LIMIT_S, or `seconds` if they are more, times how crowded the machine is. A test of how soon something
-    happens asserts the returned seconds.
-    """
-    limit_s, began = max(seconds, LIMIT_S), time.monotonic()
-    while not condition():
-        waited = time.monotonic() - began
-        assert waited < limit_s * crowd(), f"{what} did not happen within {waited:.0f} s"
-        time.sleep(max(_POLL_S, waited * _POLL_SHARE))
-    return time.monotonic() - began
-
-
-def ask_until(ask: Callable[[], _T], fits: Callable[[_T], object], what: str = "the wanted answer") -> _T:
-    """Call `ask` until its result fits, and return that result; fail with the last result."""
-    last: list[_T] = []
-
-    def answered() -> bool:
-        last[:] = [ask()]
-        return bool(fits(last[0]))
-
-    try:
-        eventually(answered, what=what)
-    except AssertionError as error:
-        error.add_note(f"The last answer: {last}")
-        raise
-    return last[0]
 
 
 def await_sharing(*workers: "Worker") -> None:
@@ -80,11 +43,6 @@ def await_sharing(*workers: "Worker") -> None:
     except AssertionError as error:
         error.add_note(str([(worker.assigned, worker.ready()) for worker in workers]))
         raise
-
-
-def crowd() -> float:
-    """Return how many processes have wanted each core in the last minute, from 1 to _CROWD."""
-    return min(max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)), _CROWD)
 
 
 class Worker:
@@ -209,7 +167,7 @@ class Worker:
             lines = answer.read().decode().splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == wanted)
 
-    def wait_ready(self, timeout: float = START_S) -> float:
+    def wait_ready(self, timeout: float = LIMIT_S) -> float:
         """Wait until it serves, and return the seconds that took."""
 
         def is_ready() -> bool:
@@ -218,7 +176,7 @@ class Worker:
 
         return eventually(is_ready, timeout, "the worker's readiness")
 
-    def wait_dead(self, timeout: float = START_S) -> int:
+    def wait_dead(self, timeout: float = LIMIT_S) -> int:
         """Wait until it has ended by itself; return its exit code, 128 + n after signal n."""
         process = self._process
         assert process is not None, "it has not been started"
@@ -229,7 +187,7 @@ class Worker:
             raise
         return self._leave()
 
-    def wait_crashed(self, timeout: float = START_S) -> None:
+    def wait_crashed(self, timeout: float = LIMIT_S) -> None:
         """Wait until it has killed itself at its point."""
         code = self.wait_dead(timeout)
         assert code == _KILLED, f"the worker ended with {code} instead of at {self.crash_at}:\n{self.log[-3000:]}"
@@ -245,7 +203,7 @@ class Worker:
         """Ask it to stop with SIGTERM; does not wait."""
         os.kill(self.pid, signal.SIGTERM)
 
-    def stop(self, timeout: float = START_S) -> float:
+    def stop(self, timeout: float = LIMIT_S) -> float:
         """Stop it with SIGTERM, and return the seconds that took."""
         began = time.monotonic()
         self.terminate()

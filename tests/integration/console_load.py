@@ -3,7 +3,7 @@
 import os
 from typing import Final
 
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.installation import Installation
 from tests.integration.test_acts import get
 

@@ -21,7 +21,8 @@ from confluent_kafka.admin import (
 from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.kafka import Record, Requests, asked_for_ends, create_topic, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 PARTITIONS = 4
 #: What a delivery on this machine, which runs other things too, may be late.

@@ -10,7 +10,7 @@ import pytest
 
 from punctual.contract.home import home_partition
 from tests.harness.kafka import delete_topic, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.installation import PARTITIONS, Installation
 
 HOUR_MS = 3_600_000

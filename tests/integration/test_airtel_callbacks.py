@@ -10,7 +10,7 @@ import pytest
 
 from punctual.contract import airtel
 from tests.harness.kafka import create_topic, now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.punctual.contract.records import FakeRecord

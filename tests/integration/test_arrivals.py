@@ -21,7 +21,7 @@ from punctual.contract.request import Headers
 from tables import Entry, PartitionStore, keys
 from tests.chaos.verdict import hanging
 from tests.harness.kafka import create_topic, now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.tables.rows import CRC, filled
 
 PARTITIONS, OTHERS = 4, 1_500

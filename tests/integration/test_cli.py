@@ -19,7 +19,7 @@ from punctual.spans import moment
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
 from tests.harness.terminal import shown_at
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.installation import Installation
 from tests.integration.test_acts import get
 

@@ -15,7 +15,8 @@ from punctual.cli.exits import Exit
 from tests.docs.how_to import blocks
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, users
 from tests.integration.test_cli import BYTES, HOUR_MS, PUNCTUAL, Said

@@ -3,7 +3,7 @@
 import json
 
 from tests.harness.kafka import now_ms, read
-from tests.harness.worker import crowd
+from tests.harness.waiting import crowd
 from tests.integration.installation import PARTITIONS, Installation
 
 FAR_MS = 3_600_000

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.account import Account
 from tests.harness.kafka import now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import CHROMIUM
 from tests.integration.console_load import COUNT, USUAL, fill, patience_s
 from tests.integration.test_acts import get

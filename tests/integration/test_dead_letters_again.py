@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import pytest
 
 from tests.harness.kafka import create_topic, now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 from tests.integration.test_acts import get, post

@@ -15,7 +15,8 @@ import pytest
 
 from tests.harness.account import Account, pending_of
 from tests.harness.kafka import Record, Requests, create_topic, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.installation import new_app_id, topics_removed
 
 log = logging.getLogger(__name__)

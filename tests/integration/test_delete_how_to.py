@@ -11,7 +11,8 @@ import pytest
 
 from tests.docs.how_to import blocks
 from tests.harness.kafka import now_ms
-from tests.harness.worker import ROOT, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import ROOT
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, alter_topic
 from tests.integration.test_cli import HOUR_MS, PUNCTUAL

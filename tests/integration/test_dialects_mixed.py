@@ -13,7 +13,7 @@ from punctual.contract.request import Refusal
 from tests.harness.fuzz import seeds
 from tests.harness.kafka import Record, create_topic, ends, now_ms, read
 from tests.harness.systems import SYSTEMS, Asked
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, late_ms
 from tests.punctual.contract.foreign import SET, decode

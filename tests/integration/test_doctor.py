@@ -6,7 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.harness.worker import ROOT, Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import ROOT, Worker
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_acts import get
 

@@ -14,7 +14,8 @@ from punctual import DelayClient, SyncDelayClient
 from punctual.encryption import Keyring, TamperedError, new_key
 from tests.docs.how_to import blocks
 from tests.harness.kafka import read
-from tests.harness.worker import ROOT, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import ROOT
 from tests.integration.installation import Installation
 
 SECRET, OPEN = b"4111-secret-4111", b"4111-open-4111"

@@ -12,7 +12,8 @@ import pytest
 
 from tests.harness.foreign_settings import HOSTILE
 from tests.harness.ports import free_port
-from tests.harness.worker import ROOT, Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import ROOT, Worker
 from tests.integration.installation import new_app_id, topics_removed
 
 COMMAND = [sys.executable, "-m", "faust", "-A", "app"]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 from tests.integration.test_acts import get, post

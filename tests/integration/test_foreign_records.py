@@ -11,7 +11,7 @@ from app.reports.queues import _OF_TOPIC
 from punctual.contract.queue_report import QueueReport
 from tests.harness.fuzz import Pair, mangled, seeds
 from tests.harness.kafka import create_topic, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_acts import get, post

@@ -13,7 +13,8 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.harness.kafka import Requests, create_topic, ends, now_ms, read
 from tests.harness.systems import SYSTEMS, countdown
-from tests.harness.worker import ROOT, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import ROOT
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, users
 

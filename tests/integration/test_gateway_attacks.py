@@ -17,7 +17,7 @@ import pytest
 from app.gateway.token import digest_of, new_token
 from tests.harness.attacker import Attacker, every, status
 from tests.harness.gateway import GatewayProcess
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,8 @@ from punctual import SyncDelayClient
 from tests.harness.gateway import GatewayProcess
 from tests.harness.gateway_load import Load
 from tests.harness.kafka import create_topic, now_ms, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 

@@ -13,7 +13,7 @@ import pytest
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import delete_topic, read
 from tests.harness.program import Program
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.installation import Installation, running
 
 CRASH = Path(__file__).parents[1] / "harness" / "gateway_crash.py"

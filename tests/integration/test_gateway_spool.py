@@ -13,7 +13,7 @@ import pytest
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.installation import Installation, new_app_id, running
 
 #: Kafka is away at once, for tests that have nothing to wait for.

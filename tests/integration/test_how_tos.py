@@ -14,7 +14,7 @@ import pytest
 from tests.docs import how_to
 from tests.harness.kafka import create_topic
 from tests.harness.program import Program
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 

@@ -17,7 +17,7 @@ from standardwebhooks import Webhook
 
 from tests.harness.kafka import now_ms, read
 from tests.harness.receiver import OK, Answer, Receiver
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 

@@ -9,7 +9,7 @@ from app.embedded.jars import kafka_jars
 from app.embedded.java import installed_java
 from tests.harness.account import pending_of
 from tests.harness.program import Program
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 

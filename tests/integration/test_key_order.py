@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from confluent_kafka import Producer
 
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.faust_app import FaustApp
 from tests.integration.installation import Installation

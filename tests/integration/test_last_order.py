@@ -13,7 +13,8 @@ import pytest
 from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.kafka import Requests, now_ms, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 

@@ -16,7 +16,8 @@ from confluent_kafka import Producer
 from tables import keys
 from tables.entry import Entry, encode
 from tests.harness.kafka import now_ms, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import Event, Installation, late_ms
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs.how_to import blocks
 from tests.harness.kafka import now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 from tests.integration.test_cli import HOUR_MS, PUNCTUAL

@@ -19,7 +19,8 @@ from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.docs.how_to import blocks, run_program
 from tests.harness.kafka import now_ms, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_search import ask

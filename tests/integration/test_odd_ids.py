@@ -13,7 +13,7 @@ from app.web.ids import address
 from punctual.cli import main
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.installation import Installation
 from tests.web.test_ids import ODD
 

@@ -14,7 +14,7 @@ import pytest
 
 from app.embedded import Broker, properties
 from tests.harness.kafka import create_topic, delete_topic, ends, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms, new_app_id, wait_for
 

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.how_to import blocks
 from tests.harness.kafka import read
 from tests.harness.program import Program
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 

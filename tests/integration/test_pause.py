@@ -12,7 +12,8 @@ import pytest
 
 from punctual import DelayClient
 from tests.harness.kafka import now_ms, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 

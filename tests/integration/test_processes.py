@@ -10,7 +10,8 @@ import pytest
 from tests.harness.account import Account
 from tests.harness.deliveries import Deliveries, Expected
 from tests.harness.kafka import Requests, create_topic, now_ms
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.installation import new_app_id, topics_removed, wait_for
 
 COUNT, STEP_MS = 800, 10

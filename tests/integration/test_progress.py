@@ -5,7 +5,7 @@ import json
 from collections import defaultdict
 
 from tests.harness.kafka import Record, ends, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.installation import PARTITIONS, Event, Installation
 
 FIELDS: dict[str, type | tuple[type, ...]] = {

@@ -18,7 +18,7 @@ from deploy.monitoring.dashboard import ROWS
 from deploy.monitoring.generate import files
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 from tests.integration.test_acts import post

@@ -23,7 +23,7 @@ from punctual.queue import Breaker, DelayQueue, Message
 from tests.harness.account import pending_of
 from tests.harness.kafka import create_topic, ends, read
 from tests.harness.queue_run import QueueRun, percentile
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms, users
 

@@ -15,7 +15,8 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.harness.kafka import create_topic, now_ms, read
-from tests.harness.worker import Worker, crowd, eventually
+from tests.harness.waiting import crowd, eventually
+from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 

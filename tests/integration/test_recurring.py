@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.account import Account
 from tests.harness.kafka import Record, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.harness.zone_files import write_zone
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms

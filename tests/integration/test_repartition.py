@@ -14,7 +14,8 @@ from punctual.contract.home import home_partition
 from punctual.contract.request import Request, encode
 from tests.harness.kafka import now_ms, read
 from tests.harness.repartition import KILLED, has_grown, repartition, report
-from tests.harness.worker import Worker, crowd, eventually
+from tests.harness.waiting import crowd, eventually
+from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_jobs import given, over

@@ -7,7 +7,7 @@ import pytest
 
 from punctual import DelayClient, exponential
 from tests.harness.kafka import Record, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.faust_app import FaustApp
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms, users

@@ -15,7 +15,8 @@ import pytest
 from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.harness.kafka import now_ms
-from tests.harness.worker import Worker, ask_until, await_sharing, eventually
+from tests.harness.waiting import ask_until, eventually
+from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 

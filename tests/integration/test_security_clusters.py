@@ -8,7 +8,8 @@ from pathlib import Path
 from app.process.acl import Acl
 from tests.harness.guarded import Guarded
 from tests.harness.kafka import Requests, create_topic, now_ms, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.installation import PARTITIONS, Installation, late_ms, new_app_id, topics_removed, wait_for
 from tests.integration.test_doctor import doctor, found
 

@@ -12,7 +12,8 @@ from app.settings import Settings
 from tests.harness.gateway import GatewayProcess
 from tests.harness.guarded import Guarded
 from tests.harness.kafka import Requests, create_topic
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.installation import PARTITIONS, Installation, new_app_id
 
 LATER = 3_600_000

@@ -11,7 +11,8 @@ from tests.harness.account import Account
 from tests.harness.certificates import Authority
 from tests.harness.guarded import SESSION_MS, Guarded
 from tests.harness.kafka import Requests, create_topic, now_ms
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.installation import ON_TIME_MS, PARTITIONS, Installation, late_ms, new_app_id
 
 _EVERY_S = 0.05

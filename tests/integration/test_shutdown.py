@@ -10,7 +10,8 @@ from tests.harness.account import Account
 from tests.harness.deliveries import Deliveries, Expected
 from tests.harness.kafka import Requests, create_topic, ends, now_ms, read
 from tests.harness.scan import scan_all
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.installation import late_ms, new_app_id, topics_removed, wait_for
 
 #: A worker waits 15 s for the rest of a body.

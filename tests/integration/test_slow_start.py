@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.worker import Worker, crowd, eventually
+from tests.harness.waiting import crowd, eventually
+from tests.harness.worker import Worker
 from tests.integration.installation import new_app_id, topics_removed
 
 pytestmark = pytest.mark.slow

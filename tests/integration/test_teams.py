@@ -15,7 +15,8 @@ from app.access.password import Hash
 from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.harness.kafka import create_topic, now_ms
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.conftest import CHROMIUM, Run
 from tests.integration.installation import Installation
 

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from tests.harness.kafka import now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 

@@ -3,7 +3,7 @@
 from confluent_kafka.admin import AdminClient
 
 from tests.harness.kafka import Record, create_topic, delete_topic, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms, users
 
 

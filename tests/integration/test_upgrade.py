@@ -15,7 +15,8 @@ from tables.entry import VERSION
 from tests.harness.account import Account
 from tests.harness.changelog import rows_of
 from tests.harness.kafka import Requests, create_topic, now_ms
-from tests.harness.worker import ROOT, Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import ROOT, Worker
 from tests.integration.installation import Installation, new_app_id, topics_removed
 
 #: By the newest version of a row that they know: the last commit of such workers, and the packages that they need.

@@ -11,7 +11,8 @@ import pytest
 
 from app.embedded import Broker
 from tests.harness.kafka import now_ms
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, running
 from tests.integration.test_acts import get, post

@@ -11,7 +11,7 @@ import pytest
 
 from tests.harness.attacker import Attacker, status
 from tests.harness.kafka import now_ms
-from tests.harness.worker import crowd
+from tests.harness.waiting import crowd
 from tests.integration.conftest import Run
 from tests.integration.installation import ON_TIME_MS, Installation
 

@@ -17,7 +17,7 @@ from pipeline.context import Context
 from pipeline.kafka import Kafka
 from pipeline.session import session
 from tests.harness import class_archives
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 #: Plans of a few rows are interpreted sooner than they are compiled.
 _QUICK = {

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from punctual.contract.home import home_partition
 from tests.harness.background import Background
 from tests.harness.kafka import Record, ends, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.installation import PARTITIONS, Installation
 
 _FAR_MS = 24 * 3_600_000

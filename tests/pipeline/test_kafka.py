@@ -5,7 +5,7 @@ import os
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from pipeline.context import Context
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.pipeline.conftest import Consume
 
 MIB = 1 << 20

@@ -12,7 +12,7 @@ from pipeline.kafka import Kafka
 from punctual.contract.home import home_partition
 from tests.harness.changelog import Changelog
 from tests.harness.systems import airtel, etf1
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.installation import PARTITIONS, Installation, running
 from tests.pipeline.test_rescue import options
 

@@ -13,7 +13,7 @@ from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.chaos.supervisor import Supervisor
 from tests.harness.kafka import now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 _HEALED_S = 60.0
 #: The longest pause that a broker may cost that is killed and stays down: the broker's session, after which the cluster

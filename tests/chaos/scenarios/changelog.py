@@ -9,7 +9,7 @@ from tests.chaos.patient import compare
 from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.harness.kafka import Requests, now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 
 @scenario(

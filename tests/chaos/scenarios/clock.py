@@ -5,7 +5,8 @@ import time
 from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.harness.kafka import now_ms, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 #: Up to a second a clock that is fast passes for an inaccurate one, and is only an alarm; the brokers' is measured by
 #: records, and no better than these travel.

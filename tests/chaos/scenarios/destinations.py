@@ -11,7 +11,7 @@ from tests.chaos.scenarios.brokers import down, in_sync, stop
 from tests.chaos.supervisor import Supervisor
 from tests.harness.account import pending_of
 from tests.harness.kafka import Requests, create_topic, delete_topic, now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 _SETTLE_S = 5.0
 _BAD = 200

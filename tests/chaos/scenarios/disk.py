@@ -16,7 +16,8 @@ from tests.chaos.scenario import scenario
 from tests.chaos.volume import Volume
 from tests.harness.damage import WAYS, damage
 from tests.harness.kafka import Requests, now_ms, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 _MIB = 1 << 20
 _MIN_FREE = LEAST_FREE_DISK

@@ -6,7 +6,8 @@ from tests.chaos.proxy import Proxy, Way
 from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.chaos.supervisor import Supervisor
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 _SESSION_S = 6.0
 _HEALED_S = 60.0

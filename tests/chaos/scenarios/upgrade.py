@@ -6,7 +6,8 @@ from tests.chaos.patient import last_words
 from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.harness.kafka import now_ms
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 
 @scenario("two workers restarted one after the other, as an upgrade does", ci=())

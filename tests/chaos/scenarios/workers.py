@@ -3,11 +3,15 @@
 import os
 import signal
 import time
+from typing import TYPE_CHECKING
 
 from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.harness.kafka import now_ms
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+
+if TYPE_CHECKING:
+    from tests.harness.worker import Worker
 
 _SESSION_S = 6.0
 #: What the promise of pauses says, on a machine that does nothing else.

@@ -7,7 +7,8 @@ import pytest
 from tables import PartitionStore
 from tests.harness.case import Case
 from tests.harness.kafka import now_ms
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.harness.case import Case
 from tests.harness.kafka import create_topic, ends, now_ms
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,8 @@ from tests.harness.case import Case
 from tests.harness.changelog import Changelog
 from tests.harness.fuzz import Pair, mangled, seeds
 from tests.harness.kafka import Requests, now_ms
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 #: Twice the time between two looks at the changelog's end, and a little.
 _CORRECTED_S = 12.0

@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.case import Case
 from tests.harness.kafka import Requests, create_topic, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

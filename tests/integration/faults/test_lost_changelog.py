@@ -6,7 +6,8 @@ from confluent_kafka.admin import AdminClient
 
 from tests.harness.case import Case
 from tests.harness.kafka import create_topic, delete_topic, ends, now_ms
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 from tests.integration.installation import alter_topic
 
 pytestmark = pytest.mark.slow

@@ -6,7 +6,8 @@ import pytest
 
 from tests.harness.case import Case
 from tests.harness.kafka import create_topic, delete_topic, ends, now_ms, read
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 pytestmark = pytest.mark.slow
 

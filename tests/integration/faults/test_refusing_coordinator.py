@@ -8,7 +8,7 @@ import pytest
 from app.embedded import Broker, properties
 from tests.harness.case import Case
 from tests.harness.kafka import now_ms
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 from tests.integration.test_doctor import doctor
 
 pytestmark = pytest.mark.slow

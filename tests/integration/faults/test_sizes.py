@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 
 from tests.harness.case import Case
 from tests.harness.kafka import Record, create_topic, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 from app.embedded import Broker
 from tests.harness.case import Case
 from tests.harness.kafka import ends, now_ms, read
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,8 @@ from tests.harness.case import Case
 from tests.harness.changelog import Changelog
 from tests.harness.kafka import Record, now_ms
 from tests.harness.scan import check_image, scan_all
-from tests.harness.worker import Worker, eventually
+from tests.harness.waiting import eventually
+from tests.harness.worker import Worker
 
 #: Twice the time between two looks at the changelog's end, and a little.
 _CORRECTED_S = 12.0

@@ -17,7 +17,7 @@ from punctual.security.connections import TokenProvider
 from punctual.security.login import OAuthClient
 from punctual.security.token_endpoint import ask
 from punctual.security.tokens import Tokens
-from tests.harness.worker import eventually
+from tests.harness.waiting import eventually
 
 CANARY = "canary:94/ä"
 
