@@ -52,8 +52,6 @@ async def begun(servers: str, topic: str, since_ms: int | None = None) -> Any:
             with told_errors():
                 await consumer.start()
             await _begin(consumer, await _places(consumer, topic), since_ms)
-            for place in consumer.assignment():
-                await consumer.position(place)  # the end is that of now, and not of the first poll
     except BaseException:
         await consumer.stop()
         raise
@@ -91,15 +89,16 @@ async def _places(consumer: Any, topic: str) -> list[Any]:
 
 
 async def _begin(consumer: Any, places: Collection[Any], since_ms: int | None) -> None:
-    if since_ms is None:
-        await consumer.seek_to_end(*places)
-        return
-    found = await consumer.offsets_for_times(dict.fromkeys(places, since_ms))
-    for place in places:
-        if found.get(place) is None:  # nothing has been written since
-            await consumer.seek_to_end(place)
-        else:
-            consumer.seek(place, found[place].offset)
+    """Seek to offsets: aiokafka's seek_to_end can lose to the reset that it began with the assignment.
+
+    The answer to that reset, to the earliest offset, is taken for the answer to a reset to the end that was asked for
+    in the meantime (aiokafka 0.14, Fetcher._update_fetch_positions).
+    """
+    found = {} if since_ms is None else await consumer.offsets_for_times(dict.fromkeys(places, since_ms))
+    begins = {place: at.offset for place, at in found.items() if at is not None}
+    ends = await consumer.end_offsets([place for place in places if place not in begins])
+    for place, offset in {**begins, **ends}.items():
+        consumer.seek(place, offset)
 
 
 async def _has_reached(consumer: Any, ends: dict[Any, int]) -> bool:

@@ -1,5 +1,6 @@
 """Commands that go through Kafka: what is sent is delivered, and what is exported is imported as it was."""
 
+import asyncio
 import base64
 import json
 import subprocess
@@ -9,14 +10,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from aiokafka.consumer.fetcher import Fetcher, OffsetResetStrategy
 
 from punctual.cli import main
+from punctual.cli.events import begun
 from punctual.cli.exits import Exit
 from tests.docs.how_to import blocks
-from tests.harness.kafka import now_ms
+from tests.harness.kafka import ends, now_ms
 from tests.harness.ports import free_port
 from tests.harness.waiting import eventually
-from tests.harness.worker import Worker
+from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, users
 from tests.integration.test_cli import BYTES, HOUR_MS, PUNCTUAL, Said
@@ -124,7 +127,7 @@ def test_brokers_and_topics_that_are_not_there_have_their_exit_codes(cli: Cli, i
 @pytest.fixture(scope="module")
 def other(run: Run) -> Iterator[Installation]:
     """Another installation on the same broker."""
-    with run("cli-other") as made:
+    with run("cli-other", env=lambda _: {"DELAY_SESSION_TIMEOUT": "PT60S"}) as made:
         yield made
 
 
@@ -342,6 +345,30 @@ def test_events_are_told_that_fit(cli: Cli, exported: Exported) -> None:
     assert cli("tail", "--no-follow", "--id", "null") == (Exit.DONE, "", "no event matches\n")
 
 
+async def test_events_from_now_on_begin_at_the_end_though_the_answer_to_another_question_is_late(
+    exported: Exported, installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = Fetcher._proc_offset_request
+
+    async def late(fetcher: Any, node: int, asked: dict[str, list[tuple[int, int]]]) -> Any:
+        """Answer as ever; what is asked about the earliest offsets is answered late."""
+        answer = await usual(fetcher, node, asked)
+        if any(time == OffsetResetStrategy.EARLIEST for times in asked.values() for _, time in times):
+            await asyncio.sleep(0.5)
+        return answer
+
+    monkeypatch.setattr(Fetcher, "_proc_offset_request", late)
+    topic = f"{installation.app_id}-events"
+    assert exported.lines, "there are events"
+    consumer = await begun(installation.bootstrap, topic)
+    try:
+        await asyncio.sleep(1)
+        at = {place.partition: await consumer.position(place) for place in consumer.assignment()}
+    finally:
+        await consumer.stop()
+    assert at == ends(installation.bootstrap, topic)
+
+
 def test_events_are_followed_until_an_interrupt(installation: Installation) -> None:
     command = [PUNCTUAL, "tail", "--since", "1m", "--id", "told", "--format", "json"]
     address = ["--bootstrap", installation.bootstrap, "--app-id", installation.app_id]
@@ -404,12 +431,12 @@ def test_what_is_masked_or_served_by_nobody_is_not_exported_in_silence(
     env, there = {**other.worker.env, "DELAY_WEB_PAYLOADS": "masked"}, len(rows(cli, other))
     with Worker(other.bootstrap, other.app_id, tmp_path / "second", env=env) as second:
         second.start().wait_ready()
-        eventually(lambda: second.assigned and other.worker.assigned, 30, "the sharing")
+        await_sharing(other.worker, second)
         said = cli("export", at=other)
         assert said.code == Exit.NOT_ALLOWED
         assert "masked for you (DELAY_WEB_PAYLOADS)" in said.err
         gone = second.assigned
-        second.kill()
+        second.kill()  # its partitions stay with it for DELAY_SESSION_TIMEOUT
         said = cli("export", "--patience", "0s", at=other)
         assert said.code == Exit.INCOMPLETE
         assert f"no data from {len(gone)} partitions" in said.err
