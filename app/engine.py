@@ -63,7 +63,7 @@ from tables import DelayTable, Position
 
 
 class Engine:
-    """All that a worker does beside what Faust does for it; it is also what the web view asks."""
+    """All that a worker does beside what Faust does for it; it is also what the console asks."""
 
     def __init__(self, settings: Settings, table: DelayTable, app: Any) -> None:
         """Put the parts together; nothing runs yet."""
@@ -270,7 +270,7 @@ class Engine:
         """Whether any partition waits until what waited for it is read."""
         return any(partition.state is State.CATCHING_UP for partition in self.ownership.partitions.values())
 
-    # what the web view asks ------------------------------------------------------------------------------------------
+    # what the console asks -------------------------------------------------------------------------------------------
     @property
     def app_id(self) -> str:
         """The installation's name."""

@@ -7,8 +7,8 @@ PunctualError
 ├── DataDirectoryForeign  the data directory is another installation's
 ├── DataDirectoryUnusable the data directory cannot be written, or is gone
 ├── TracesUnusable        traces are asked for, and what makes them is not installed
-├── WebPortUnusable       the web view cannot listen on its port
-├── SignInMissing         others reach the web view, and nobody has to sign in
+├── WebPortUnusable       the console cannot listen on its port
+├── SignInMissing         others reach the console, and nobody has to sign in
 ├── TopicMismatch         a topic is there with settings that would lose messages
 ├── PartitionStopped      a partition cannot go on safely; the others do
 ├── InputGone             a topic that was being read is gone, or has begun anew
@@ -101,23 +101,23 @@ class TracesUnusable(PunctualError):
 
 
 class WebPortUnusable(PunctualError):
-    """The web view cannot listen on its port."""
+    """The console cannot listen on its port."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
         """Name the address and what the system says."""
         super().__init__(
-            f"the web view cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Give this worker a PORT "
+            f"the console cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Give this worker a PORT "
             "that is free and a HOST that is this machine's, or stop what listens there."
         )
 
 
 class SignInMissing(PunctualError):
-    """Others than this machine reach the web view, and nobody has to sign in."""
+    """Others than this machine reach the console, and nobody has to sign in."""
 
     def __init__(self, host: str) -> None:
         """Name the address that it would listen on."""
         super().__init__(
-            f"HOST={host}: others than this machine would reach the web view, and nobody has to sign in. Set "
+            f"HOST={host}: others than this machine would reach the console, and nobody has to sign in. Set "
             "DELAY_WEB_USERS_FILE or DELAY_WEB_OIDC_ISSUER (docs/how-to/secure.md), keep HOST at 127.0.0.1, or say "
             "with DELAY_WEB_INSECURE=on that something else keeps strangers out."
         )

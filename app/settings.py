@@ -241,7 +241,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
 
     @property
     def public(self) -> bool:
-        """Whether others than this machine reach the web view."""
+        """Whether others than this machine reach the console."""
         try:
             return not ipaddress.ip_address(self.host).is_loopback
         except ValueError:
@@ -256,12 +256,12 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
 
     @property
     def people_url(self) -> str:
-        """The address at which people open the web view."""
+        """The address at which people open the console."""
         return (self.web_url or self.url).rstrip("/")
 
     @property
     def url(self) -> str:
-        """The address at which other workers and people reach this worker's web view."""
+        """The address at which other workers and people reach this worker's console."""
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
         host = f"[{host}]" if ":" in host else host
         return self.worker_url or f"http://{host}:{self.port}"

@@ -1,4 +1,4 @@
-"""Settings of the web view. docs/reference/settings.md documents each of them."""
+"""Settings of the console. docs/reference/settings.md documents each of them."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from app.settings_values import one_of, provider_address, secret, web_address, w
 
 @dataclass(frozen=True, kw_only=True)
 class WebSettings:
-    """What the web view is told, and who may come in."""
+    """What the console is told, and who may come in."""
 
     web_hosts: tuple[str, ...] = setting("DELAY_WEB_HOSTS", "", words)
     web_payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked-for-viewers", "masked"))

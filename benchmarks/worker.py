@@ -62,7 +62,7 @@ class Worker:
 
     @property
     def url(self) -> str:
-        """Where its web view is."""
+        """Where its console is."""
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> int:

@@ -1,4 +1,4 @@
-"""Puts the gate before a web view, by the settings."""
+"""Puts the gate before the console, by the settings."""
 
 import os
 from collections.abc import Awaitable, Callable

@@ -56,7 +56,7 @@ async def _start_workers(place: Installation, screen: Screen) -> None:
         worker.start()
         screen.say(f"Worker      {worker.url}   log: {worker.log}")
     await place.wait_ready()
-    screen.say(f"Web view    {place.workers[0].url}\nCtrl-C      stops everything.\n")
+    screen.say(f"Console     {place.workers[0].url}\nCtrl-C      stops everything.\n")
 
 
 async def _until(stop: asyncio.Event, seconds: float | None, *parts: Coroutine[Any, Any, None]) -> bool:

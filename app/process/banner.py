@@ -20,7 +20,7 @@ def banner(settings: Settings) -> str:
         "Kafka": settings.bootstrap,
         "delivers to": destinations(settings),
         "data": str(settings.data_path.absolute()),
-        "web view": settings.url,
+        "console": settings.url,
         "kernel": "on" if compiled.kernel is not None else f"off, Python does what it would do: {compiled.missing}",
         "process": f"{os.getpid()}, Python {platform.python_version()}, Faust {version('faust-streaming')}",
     }

@@ -25,7 +25,7 @@ class Process:
 
     number: int
     port: int
-    #: Where its web view answers on this machine.
+    #: Where its console answers on this machine.
     url: str
     env: dict[str, str]
 

@@ -1,4 +1,4 @@
-"""What somebody looks for among pending messages, as the addresses of the web view and the API write it."""
+"""What somebody looks for among pending messages, as the addresses of the console and the API write it."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Self

@@ -1,4 +1,4 @@
-"""The addresses of the web view, and what each of them answers."""
+"""The addresses of the console, and what each of them answers."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Puts the web view on the web port of a Faust worker, in place of Faust's own pages."""
+"""Puts the console on the web port of a Faust worker, in place of Faust's own pages."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, ClassVar, Final
@@ -57,7 +57,7 @@ class Web(driver.Web):
 
 
 def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = (), *, read_only: bool = False) -> Web:
-    """Return a Faust app the web view as its web server, before its worker starts.
+    """Return a Faust app the console as its web server, before its worker starts.
 
     The server starts before recovery and answers 503 until `state.ready_reason()` is None; `state.reader` starts
     and stops with it. Address and port are the app's `web_bind` and `web_port`; `web_in_thread` must stay off, because
@@ -66,7 +66,7 @@ def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = ()
     Raises RuntimeError when the app has a web server already.
     """
     if "web" in vars(faust_app):
-        raise RuntimeError("attach the web view before anything asks the Faust app for its web server (app.web)")
+        raise RuntimeError("attach the console before anything asks the Faust app for its web server (app.web)")
     server = Web(faust_app)
     register(server.web_app, state)
     history.register(server.web_app, state)

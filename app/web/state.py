@@ -1,4 +1,4 @@
-"""What the web view asks of the worker that it runs in."""
+"""What the console asks of the worker that it runs in."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypedDict
@@ -23,7 +23,7 @@ class Recovery(TypedDict):
 
 
 class WorkerState(Protocol):
-    """The worker as the web view sees it. Every answer comes from memory at once: each is asked once a request."""
+    """The worker as the console sees it. Every answer comes from memory at once: each is asked once a request."""
 
     @property
     def app_id(self) -> str:

@@ -19,7 +19,7 @@ from tests.harness.worker import ROOT
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-PORTS = {9092: "Kafka", 6066: "the web view"}
+PORTS = {9092: "Kafka", 6066: "the console"}
 START = Block("sh", "make install\n", ""), Block("sh", "make kafka\n", "")
 Says = dict[str, str]
 

@@ -91,7 +91,7 @@ class Worker:
 
     @property
     def url(self) -> str:
-        """Where its web view answers."""
+        """Where its console answers."""
         return f"http://127.0.0.1:{self.port}"
 
     @property

@@ -1,19 +1,17 @@
 """Workers on a real broker; each module runs its own installation."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.harness.chromium import ARGUMENTS, CHROMIUM
 from tests.integration.installation import Installation, running
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 Run = Callable[..., AbstractContextManager[Installation]]
 
 
@@ -41,6 +39,6 @@ def browser() -> Iterator["Browser"]:
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - skipped where there is no browser
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
         yield browser
         browser.close()

@@ -14,8 +14,9 @@ from app.access.password import Hash
 from app.access.roles import ROLES
 from punctual.cli import main
 from punctual.cli.exits import Exit
+from tests.harness.chromium import CHROMIUM
 from tests.harness.provider import provider
-from tests.integration.conftest import CHROMIUM, Run
+from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
 if TYPE_CHECKING:

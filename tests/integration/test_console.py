@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.harness.account import Account
+from tests.harness.chromium import CHROMIUM
 from tests.harness.kafka import now_ms
 from tests.harness.waiting import eventually
-from tests.integration.conftest import CHROMIUM
 from tests.integration.console_load import COUNT, USUAL, fill, patience_s
 from tests.integration.test_acts import get
 

@@ -1,4 +1,4 @@
-"""What a worker's metrics say is what its events, its dead letters and the web view say."""
+"""What a worker's metrics say is what its events, its dead letters and the console say."""
 
 import json
 import urllib.error
@@ -32,7 +32,7 @@ def ask(installation: Installation, path: str) -> bytes:
 
 
 def reported(installation: Installation) -> tuple[int, int] | None:
-    """Return what is pending and what was delivered by the web view, None while it reads what workers report."""
+    """Return what is pending and what was delivered by the console, None while it reads what workers report."""
     try:
         found = json.loads(ask(installation, "/api/v1/overview"))
     except urllib.error.HTTPError:

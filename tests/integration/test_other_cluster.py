@@ -55,7 +55,7 @@ def send(installation: Installation, to: str, due: int, count: int, *, other: bo
 
 
 def ask(installation: Installation, path: str) -> str:
-    """Ask the worker's web view."""
+    """Ask the worker's console."""
     with urllib.request.urlopen(f"{installation.worker.url}{path}") as answer:  # noqa: S310 - our own worker
         text: str = answer.read().decode()
         return text

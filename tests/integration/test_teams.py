@@ -14,10 +14,11 @@ from aiohttp import encode_basic_auth
 from app.access.password import Hash
 from punctual.cli import main
 from punctual.cli.exits import Exit
+from tests.harness.chromium import CHROMIUM
 from tests.harness.kafka import create_topic, now_ms
 from tests.harness.waiting import eventually
 from tests.harness.worker import Worker
-from tests.integration.conftest import CHROMIUM, Run
+from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
 if TYPE_CHECKING:

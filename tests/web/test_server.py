@@ -1,4 +1,4 @@
-"""The web view on the web port of a real Faust app; neither needs a broker for that."""
+"""The console on the web port of a real Faust app; neither needs a broker for that."""
 
 import asyncio
 import dataclasses
