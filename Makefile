@@ -47,8 +47,8 @@ help:
 	@echo 'make chaos-cold  20,000 ids cancelled and asked for anew while park and promote are killed (COLD_IDS; half an hour)'
 	@echo 'make chaos-repartition  a million messages from 16 to 24 partitions, the command killed six times (REPARTITION_MESSAGES, REPARTITION_KILLS)'
 	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
-	@echo 'make screenshots  drive the console in a browser, and save what the documentation shows of it (CHROMIUM)'
-	@echo 'make console-million  the same with a million pending, each page saved to build/console (CONSOLE_PENDING, SCREENSHOTS)'
+	@echo 'make screenshots  run a demonstration with traffic, and save what the documentation shows of its console (MINUTES, CHROMIUM)'
+	@echo 'make console-million  drive the console in a browser above a million pending messages, each page saved to build/console (CONSOLE_PENDING, SCREENSHOTS)'
 	@echo 'make wheels   build what a release publishes into dist/: both distributions, and the kernel for Linux and macOS (TARGETS)'
 	@echo 'make lock     choose new versions of all dependencies'
 	@echo 'make clean    remove .venv and caches; data stays'
@@ -147,7 +147,7 @@ neighbours: $(TEST_STAMP)
 		-k delay_no_other
 
 screenshots: $(TEST_STAMP)
-	@SCREENSHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/test_console.py
+	@$(BIN)/python -m tests.docs.screenshots --minutes $(or $(MINUTES),12)
 
 console-million: $(TEST_STAMP)
 	@CONSOLE_PENDING=$(or $(CONSOLE_PENDING),1000000) SCREENSHOTS=$(or $(SCREENSHOTS),build/console) \

@@ -4,11 +4,16 @@ from datetime import UTC, datetime
 from typing import Final
 
 SECOND_MS: Final = 1_000
+_YEAR_MS: Final = 31_557_600_000  # with its share of leap days
+#: From so many on, a span is in years: nobody counts the days.
+_YEARS: Final = 2
 _UNITS_MS: Final = (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", SECOND_MS), ("ms", 1))
 
 
 def duration(span_ms: int) -> str:
-    """Return a span in its two largest units: 3 d 4 h, 5 min 20 s; whole milliseconds below one second."""
+    """Return a span in its two largest units: 3 d 4 h, 5 min 20 s; whole milliseconds below one second; 2.5 y."""
+    if span_ms >= _YEARS * _YEAR_MS:
+        return f"{span_ms / _YEAR_MS:,.1f}".removesuffix(".0") + " y"
     return f"{span_ms} ms" if span_ms < SECOND_MS else exact(span_ms - span_ms % SECOND_MS, 2)
 
 

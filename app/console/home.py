@@ -22,6 +22,8 @@ _PATIENCE_S, _MOMENT_S, _LATELY_S = 0.05, 0.005, 10.0
 #: So many spans are asked for at a time, beside what everybody sees first: fewer than timelines are looked for.
 _MOST: Final = 16
 _MINUTES: Final = 60
+#: So many are drawn at least, so that a line is not drawn anew each minute.
+_STEPS_MINUTES: Final = (10, 15, 30, _MINUTES)
 _LATER: Final = "due times are being counted; the chart appears here when they are ready"
 
 
@@ -122,8 +124,9 @@ def _charts(history: Answer) -> dict[str, lines.Lines | None]:
 
 
 def _chart(minutes: list[dict[str, Any]], **names: str) -> lines.Lines:
-    """Return the chart of an hour, the newest minute last."""
-    before = [None] * (_MINUTES - len(minutes))
+    """Return the chart of an hour, the newest minute last; of a worker that is new, no more than there are."""
+    begun = next((step for step in _STEPS_MINUTES if len(minutes) <= step), _MINUTES)
+    before = [None] * (begun - len(minutes))
     return lines.lines({text.strip("_"): before + [_of(one, name) for one in minutes] for text, name in names.items()})
 
 

@@ -61,6 +61,7 @@ class Renderer:
             schedule=wording.schedule,
             partitions=wording.partitions,
             size=wording.size,
+            field=wording.field,
             described=described,
             message=lambda id_, rest="": address("/messages", str(id_), rest),
             exact=escape,
@@ -71,6 +72,8 @@ class Renderer:
         self._templates.globals.update(
             relative=spans.relative,
             local=wording.local,
+            clock=wording.clock,
+            next_due=wording.next_due,
             percentile=wording.percentile,
             DASH=wording.DASH,
             PAUSED_MS=PAUSED_MS,

@@ -14,6 +14,9 @@ from app.steps.plan import PAUSED_MS
 WIDTH: Final = 1000
 HEIGHT: Final = 160
 SERIES: Final = 6
+#: Fewer bars than that would be blocks: they are drawn as narrow as if there were as many as the slots.
+_FEW: Final = 4
+_SLOTS: Final = 12
 _OTHERS: Final = "others"
 #: What is known of all destinations together alone, and of that what is no more than likely.
 TOGETHER: Final = SERIES + 1
@@ -121,7 +124,8 @@ def _kind(bucket: Mapping[str, Any], now_ms: int) -> str:
 
 def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], now_ms: int) -> Panel:
     most = max(_total(bucket) for bucket in group)
-    width = WIDTH / max(len(group), 12)
+    few = len(group) < _FEW
+    width = WIDTH / (_SLOTS if few else len(group))
     bars = [
         Bar(
             x=round(index * width, 2),
@@ -136,14 +140,15 @@ def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], now_ms: in
         )
         for index, bucket in enumerate(group)
     ]
+    first, last = (wording.short(at_ms, now_ms) for at_ms in (group[0]["from_ms"], group[-1]["to_ms"]))
     return Panel(
         title=_kind(group[0], now_ms),
         most=most,
         total=sum(map(_total, group)),
         exact=all(bucket["exact"] for bucket in group),
         bars=bars,
-        first=wording.short(group[0]["from_ms"], now_ms),
-        last=wording.short(group[-1]["to_ms"], now_ms),
+        first=f"{first} to {last}" if few else first,
+        last="" if few else last,
     )
 
 

@@ -62,7 +62,7 @@ def _headline(word: str, notice: str, waiting: str, notices: list[str]) -> Verdi
 
 def _next(whole: Mapping[str, Any]) -> str:
     due_ms = whole["next_due_ms"]
-    return "" if due_ms is None else f", next {spans.relative(due_ms, whole['at_ms'])}"
+    return "" if due_ms is None else f", next {wording.next_due(due_ms, whole['at_ms'])}"
 
 
 def _silent(whole: Mapping[str, Any]) -> Iterator[str]:

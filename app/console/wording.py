@@ -6,10 +6,22 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from app.due.lateness import BOUNDS
-from punctual.spans import SECOND_MS, duration, exact, moment
+from app.reports.overdue import GRACE_MS
+from punctual.spans import SECOND_MS, duration, exact, moment, relative
 
 DASH: Final = "\N{EN DASH}"
 KIB: Final = 1024
+#: A worker reports each second, so what it reports as due has had this long to be delivered.
+REPORTED_MS: Final = 1_000
+_FIELDS: Final = {
+    "to": "destination",
+    "id_prefix": "ID begins with",
+    "due_to": "due until",
+    "due_to_ms": "due until",
+    "written_to": "written until",
+    "written_to_ms": "written until",
+    "source": "source topic",
+}
 _CLOCK_ALONE_MS: Final = 20 * 3_600 * SECOND_MS
 
 
@@ -47,6 +59,22 @@ def short(moment_ms: int, now_ms: int) -> str:
     if abs(moment_ms - now_ms) < _CLOCK_ALONE_MS:
         return text[-len("13:37:00") :]
     return text.removesuffix(":00").removesuffix(" 00:00")
+
+
+def clock(moment_ms: int, now_ms: int) -> str:
+    """Return a moment in UTC, without its date if that is within a day of now: at 13:37:00 UTC."""
+    text = short(moment_ms, now_ms)
+    return f"at {text} UTC" if len(text) == len("13:37:00") else moment(moment_ms)
+
+
+def next_due(moment_ms: int, now_ms: int) -> str:
+    """Return when the next message is due; one that is in time to be delivered is due now: in 3 s, now, 20 s ago."""
+    return "now" if 0 <= now_ms - moment_ms <= GRACE_MS + REPORTED_MS else relative(moment_ms, now_ms)
+
+
+def field(name: str) -> str:
+    """Return what a part of a filter is called, which has another name in the API: destination, ID begins with."""
+    return _FIELDS.get(name) or name.removesuffix("_ms").replace("_", " ")
 
 
 def moments(from_ms: int, to_ms: int) -> str:

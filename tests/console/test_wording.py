@@ -18,7 +18,10 @@ from punctual import spans
         (3_600_000, "1 h"),
         (3_661_000, "1 h 1 min"),
         (90_061_000, "1 d 1 h"),
-        (86_400_000 * 1826, "1826 d"),
+        (86_400_000 * 729, "729 d"),
+        (86_400_000 * 913, "2.5 y"),
+        (86_400_000 * 1826, "5 y"),
+        (86_400_000 * 2_912_109, "7,972.9 y"),
     ],
 )
 def test_a_duration_names_its_two_largest_units(span_ms: int, words: str) -> None:
@@ -29,6 +32,26 @@ def test_a_relative_time_looks_both_ways() -> None:
     assert spans.relative(65_000, 0) == "in 1 min 5 s"
     assert spans.relative(0, 65_000) == "1 min 5 s ago"
     assert spans.relative(0, 999) == "now"
+
+
+def test_a_message_that_is_about_to_be_delivered_is_due_now() -> None:
+    assert wording.next_due(65_000, 0) == "in 1 min 5 s"
+    assert wording.next_due(0, 2_000) == "now"
+    assert wording.next_due(0, 3_000) == "3 s ago"
+
+
+def test_the_date_of_a_moment_is_left_out_within_a_day_of_now() -> None:
+    now_ms = 1_800_000_000_000
+    assert wording.clock(now_ms + 60_000, now_ms) == "at 08:01:00 UTC"
+    assert wording.clock(now_ms + 86_400_000, now_ms) == "16 Jan 2027 08:00:00 UTC"
+
+
+def test_parts_of_a_filter_have_the_names_that_the_form_has() -> None:
+    assert [wording.field(name) for name in ("to", "id_prefix", "due_from_ms")] == [
+        "destination",
+        "ID begins with",
+        "due from",
+    ]
 
 
 def test_a_moment_names_its_zone_and_survives_any_number() -> None:

@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Run
     from tests.integration.installation import Installation
 
+#: Where to save each page.
 SAVED = os.environ.get("SCREENSHOTS", "")
-#: With many pending every page is saved: what is too long or too wide is seen there first.
 MANY = COUNT > USUAL
 SIZES = {"wide": (1280, 900), "narrow": (320, 720)}
 THEMES = ("light", "dark")
-#: What the documentation shows.
-SHOWN = ("home", "find", "message")
 
 pytestmark = [
     pytest.mark.kafka,
@@ -65,7 +63,7 @@ def page(browser: "Browser", installation: "Installation", topics: list[str]) ->
 
 
 def _shot(page: "Page", directory: Path, name: str) -> None:
-    page.screenshot(path=directory / f"{name}.png", full_page=MANY or not SAVED)
+    page.screenshot(path=directory / f"{name}.png", full_page=True)
 
 
 @pytest.fixture(scope="module")
@@ -110,8 +108,7 @@ def test_every_page_is_accessible_and_fits(page: "Page", topics: list[str], shot
         page.goto(address)
         if name == "home":
             page.locator(".stacks").first.wait_for()
-        if not SAVED or MANY or (name in SHOWN and (size, theme) in (("wide", "light"), ("wide", "dark"))):
-            _shot(page, shots, f"{name}-{theme}-{size}" if MANY or not SAVED else f"{name}-{theme}")
+        _shot(page, shots, f"{name}-{theme}-{size}")
         violations = Axe().run(page).response["violations"]
         if violations:
             found[name] = [(one["id"], [node["html"][:200] for node in one["nodes"]][:3]) for one in violations]

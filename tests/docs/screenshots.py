@@ -1,0 +1,178 @@
+"""`make screenshots`: the pictures of the console in the documentation, of a demonstration with traffic.
+
+Exit code 0: they are in docs/images; 1: there is no Chromium, or something failed. Nothing is left running.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import aiohttp
+from PIL import Image
+
+from app.demo.installation import Installation, installation
+from app.demo.options import parse
+from app.embedded.ports import free_port
+from punctual import DelayClient
+from tests.docs import busy_shop
+from tests.harness.chromium import ARGUMENTS, CHROMIUM
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
+
+IMAGES: Final = Path(__file__).parents[2] / "docs/images"
+#: In CSS pixels; README shows pictures about 900 pixels wide.
+WIDTH: Final = 1160
+SCALE: Final = 2
+#: Readers wait for them: a picture is no larger than this.
+MAX_BYTES: Final = 250_000
+COLOURS: Final = 256
+MINUTES: Final = 12.0
+_TIMEOUT_S: Final = 60.0
+
+
+def main() -> int:
+    """Run the demonstration, and take all pictures."""
+    options = _options()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    options.directory.mkdir(parents=True, exist_ok=True)
+    if CHROMIUM is None:
+        return _failed("There is no Chromium: install it, or name it by CHROMIUM.")
+    for name in [name for name in os.environ if name.startswith(("DELAY_", "KAFKA_"))]:
+        del os.environ[name]  # the pictures show a demonstration of our own, as `make run` starts it
+    try:
+        with installation(parse(["--port", str(free_port())]), _say) as place:
+            asyncio.run(_take(place, options.minutes, options.directory, everything=options.all))
+    except KeyboardInterrupt:
+        return _failed("Stopped; nothing is left running.")
+    return 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.docs.screenshots", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"of traffic before (default: {MINUTES:g})")
+    parser.add_argument("--directory", type=Path, default=IMAGES, help="where to (default: docs/images)")
+    parser.add_argument("--all", action="store_true", help="every page, and not only those that are documented")
+    return parser.parse_args()
+
+
+async def _take(place: Installation, minutes: float, directory: Path, *, everything: bool) -> None:
+    from playwright.async_api import async_playwright  # noqa: PLC0415 - slow, and only needed with a browser
+
+    await busy_shop.create_topics(place.settings)
+    (worker,) = place.workers
+    worker.start()
+    await place.wait_ready()
+    random = Random(7)  # noqa: S311 - a story, no secret
+    async with AsyncExitStack() as opened:
+        client = await opened.enter_async_context(DelayClient(place.settings.bootstrap))
+        _say(f"Filling {worker.url}")
+        await busy_shop.fill(client, place.settings, random)
+        traffic = asyncio.create_task(busy_shop.flow(client, random))
+        opened.callback(traffic.cancel)
+        await _wait_for_dead_letters(worker.url, 5)
+        await busy_shop.send_again(worker.url, "oders", "orders")
+        _say(f"Traffic for {minutes:g} minutes, until {datetime.now(UTC) + timedelta(minutes=minutes):%H:%M} UTC")
+        await asyncio.wait([traffic], timeout=minutes * 60)
+        place.check()
+        playwright = await opened.enter_async_context(async_playwright())
+        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=[*ARGUMENTS, "--lang=en-GB"])
+        opened.push_async_callback(browser.close)
+        await _pictures(browser, worker.url, directory, everything=everything)
+        if traffic.done():
+            traffic.result()
+
+
+async def _pictures(browser: "Browser", url: str, directory: Path, *, everything: bool) -> None:
+    context = await browser.new_context(
+        base_url=url,
+        viewport={"width": WIDTH, "height": 300},
+        device_scale_factor=SCALE,
+        color_scheme="light",
+        locale="en-GB",
+        timezone_id="UTC",
+    )
+    page = await context.new_page()
+    later_ms = int((datetime.now(UTC) + timedelta(minutes=20)).timestamp()) // 60 * 60_000
+    pages = {
+        "home": ("/", 0),
+        "find": (f"/find?to=reminders&due_from={later_ms}", 830),
+        "message": (f"/messages/{busy_shop.SNOOZED}", 0),
+        "destinations": ("/destinations", 0),
+        "dead-letters": ("/dead-letters", 0),
+        "recurring": ("/recurring", 0),
+    }
+    others = {
+        "destination": ("/destinations/newsletter", 0),
+        "rate-limited": ("/destinations/sms", 0),
+        "all": ("/find/all?to=reminders&act=cancel", 0),
+        "new": ("/new", 0),
+        "workers": ("/workers", 0),
+        "jobs": ("/jobs", 0),
+        "audit": ("/audit", 0),
+        "find-empty": ("/find", 0),
+        "recurring-message": ("/messages/nightly-sales", 0),
+    }
+    for name, (address, height) in (pages | (others if everything else {})).items():
+        await page.goto(address)
+        if name == "home":
+            await page.locator(".stacks").first.wait_for()
+        await _picture(page, directory / f"{name}.png", height)
+    if everything:
+        await page.goto("/dead-letters?to=remindres")
+        await page.locator("tbody th a").first.click()
+        await page.wait_for_url("**/dead-letters/*-*")
+        await _picture(page, directory / "dead-letter.png", 0)
+
+
+async def _picture(page: "Page", path: Path, height: int) -> None:
+    """Save the page, or so much of its top in CSS pixels, in few colours."""
+    clip: Any = {"clip": {"x": 0, "y": 0, "width": WIDTH, "height": height}} if height else {}
+    taken = await page.screenshot(full_page=True, **clip)
+    _save(taken, path)
+
+
+def _save(taken: bytes, path: Path) -> None:
+    """Save a picture with a palette of its most frequent colours, each as it is."""
+    image = Image.open(BytesIO(taken)).convert("RGB")
+    counted = image.getcolors(image.width * image.height) or []
+    frequent = [colour for _, colour in sorted(counted, reverse=True)[:COLOURS]]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette([part for colour in frequent for part in cast("tuple[int, int, int]", colour)])
+    few = image.quantize(palette=palette, dither=Image.Dither.NONE)
+    few.save(path, optimize=True)
+    size = path.stat().st_size
+    _say(f"{path.name}: {few.width} x {few.height}, {size / 1_000:.0f} kB")
+    if size > MAX_BYTES:
+        raise SystemExit(_failed(f"{path} is larger than {MAX_BYTES / 1_000:.0f} kB."))
+
+
+async def _wait_for_dead_letters(url: str, count: int) -> None:
+    """Return once so many dead letters are found."""
+    async with aiohttp.ClientSession(url) as session, asyncio.timeout(_TIMEOUT_S):
+        while True:
+            async with session.get("/api/v1/dead-letters") as answer:
+                if answer.ok and len((await answer.json())["rows"]) >= count:
+                    return
+            await asyncio.sleep(0.5)
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+
+
+def _failed(sentence: str) -> int:
+    _say(sentence)
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
