@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,15 @@ from benchmarks.figures import Figures
 _SHARES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
 #: What is drawn, and what it is called for those who do not see it.
 PICTURES = {
-    "lateness-matrix.png": "p99 lateness by message rate, one line per number of pending messages",
-    "lateness-beside.png": "lateness of Punctual, Kafka Streams, a Redis sorted set and etf1's scheduler at 1,000/s",
-    "restore.png": "seconds until a worker is ready again, by number of pending messages",
+    "lateness-matrix.png": "Chart: p99 lateness by message rate, one line per number of pending messages",
+    "lateness-compared.png": "Chart: lateness of Punctual compared with Kafka Streams, a Redis sorted set and etf1's "
+    "scheduler, p50, p99 and p99.9 at 1,000 messages/s",
+    "restore.png": "Chart: seconds until a worker is ready again, by number of pending messages",
 }
+#: Of one hue, the tail lightest: systems are what is compared.
+_SHADES = ("#0b4f55", "#0b8a92", "#9fd0d3")
+#: Lines are told apart by more than their colour.
+_LINES = (("#0b7a82", "o", "-"), ("#d9822b", "s", "--"), ("#5b6fd6", "^", ":"))
 _Drawing = Callable[[Any, Figures], bool]
 _CELL = re.compile(r"matrix ([\d,]+)/s above ([\d,]+)")
 
@@ -29,20 +35,21 @@ def draw(figures: Figures, directory: Path) -> list[Path]:
 
     drawings: dict[str, _Drawing] = {
         "lateness-matrix.png": _matrix,
-        "lateness-beside.png": _beside,
+        "lateness-compared.png": _compared,
         "restore.png": _restore,
     }
     drawn = []
     for name, drawing in drawings.items():
         canvas, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
         if drawing(axes, figures):
-            axes.legend()
+            axes.legend(frameon=False)
+            axes.spines[["top", "right"]].set_visible(False)
             for axis in (axes.xaxis, axes.yaxis):
                 if axis.get_scale() == "log":
                     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
                     axis.set_major_formatter("{x:,.9g}")
                     axis.set_minor_formatter(NullFormatter())
-            canvas.savefig(directory / name, dpi=120, metadata={"Software": None})
+            canvas.savefig(directory / name, dpi=200, metadata={"Software": None})
             drawn.append(directory / name)
         else:
             (directory / name).unlink(missing_ok=True)
@@ -58,15 +65,27 @@ def _matrix(axes: Any, figures: Figures) -> bool:
         if found:
             rate, backlog = (int(it.replace(",", "")) for it in found.groups())
             lines.setdefault(backlog, {})[rate] = values["p99_ms"]
-    for backlog, line in sorted(lines.items()):
-        axes.plot(list(line), list(line.values()), marker="o", label=f"{backlog:,} pending")
-    axes.set(xscale="log", yscale="log", xlabel="messages/s", ylabel="p99 lateness, ms")
-    axes.set_title("p99 lateness: one worker on two cores, shared with broker and load generator")
-    axes.grid(which="both", alpha=0.3)
+    for (backlog, line), (colour, marker, style) in zip(sorted(lines.items()), cycle(_LINES), strict=False):
+        pairs = sorted(line.items())
+        axes.plot(
+            [rate for rate, _ in pairs],
+            [late_ms for _, late_ms in pairs],
+            color=colour,
+            marker=marker,
+            linestyle=style,
+            linewidth=2,
+            label=f"{backlog:,} pending",
+        )
+    axes.set(xscale="log")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel("messages/s", fontsize=11)
+    axes.set_ylabel("p99 lateness, ms", fontsize=11)
+    axes.set_title("p99 lateness: one worker on two cores, shared with broker and load generator", fontsize=12)
+    axes.grid(alpha=0.3)
     return bool(lines)
 
 
-def _beside(axes: Any, figures: Figures) -> bool:
+def _compared(axes: Any, figures: Figures) -> bool:
     """Draw the lateness of each system at the same load, a group of bars for each."""
     own = "workers 1" if "workers 1" in figures else "lateness"
     titles = {own: "Punctual", "exactly-once": "Punctual, exactly once", **baselines.TITLES}
@@ -78,12 +97,17 @@ def _beside(axes: Any, figures: Figures) -> bool:
             [values[share] for values in there.values()],
             height,
             label=label,
+            color=_SHADES[number],
         )
-        axes.bar_label(bars, fmt="{:.0f} ms", fontsize=9, padding=3)
-    axes.set_yticks([at - height for at in range(len(there))], list(there))
-    axes.margins(x=0.12)
-    axes.set(xlabel="lateness, ms (shorter is better)")
-    axes.set_title("Lateness at 1,000 messages/s")
+        axes.bar_label(bars, fmt="{:.0f} ms", fontsize=10, padding=3)
+    axes.set_yticks([at - height for at in range(len(there))], list(there), fontsize=11)
+    for label in axes.get_yticklabels():
+        if label.get_text().startswith("Punctual"):
+            label.set_fontweight("bold")
+    axes.tick_params(axis="y", length=0)
+    axes.margins(x=0.12, y=0.02)
+    axes.set_xlabel("lateness, ms (shorter is better)", fontsize=11)
+    axes.set_title("Lateness at 1,000 messages/s, compared with other systems", fontsize=13)
     return len(there) > 1
 
 
@@ -93,9 +117,19 @@ def _restore(axes: Any, figures: Figures) -> bool:
     points = [both, *(values for group, values in figures.items() if group.split()[0] == "recovery")]
     points = sorted((values for values in points if values), key=lambda values: values["pending"])
     lines = {"empty disk": "empty_disk_ready_s", "same disk": "same_disk_ready_s", "after kill -9": "kill_delivery_s"}
-    for label, name in lines.items():
-        axes.plot([it["pending"] for it in points], [it[name] for it in points], marker="o", label=label)
-    axes.set(xscale="log", yscale="log", xlabel="pending messages", ylabel="seconds")
-    axes.set_title("Time until a worker is ready again")
-    axes.grid(which="both", alpha=0.3)
+    for (label, name), (colour, marker, style) in zip(lines.items(), _LINES, strict=True):
+        axes.plot(
+            [it["pending"] for it in points],
+            [it[name] for it in points],
+            color=colour,
+            marker=marker,
+            linestyle=style,
+            linewidth=2,
+            label=label,
+        )
+    axes.set(xscale="log", yscale="log")
+    axes.set_xlabel("pending messages", fontsize=11)
+    axes.set_ylabel("seconds", fontsize=11)
+    axes.set_title("Time until a worker is ready again", fontsize=13)
+    axes.grid(alpha=0.3)
     return len(points) > 1
