@@ -8,6 +8,7 @@ import msgspec
 WIDTH: Final = 600
 HEIGHT: Final = 120
 _AIR: Final = 6
+_STROKE: Final = 4
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,9 +49,10 @@ def _runs(values: Sequence[float | None], most: float) -> list[str]:
         y = HEIGHT - _AIR - (value / most if most else 0) * (HEIGHT - 2 * _AIR)
         runs[-1].append(f"{index * step:.1f},{y:.1f}")
     # A single minute between gaps would be an invisible point: it becomes a short stroke.
-    return [" ".join(run if len(run) > 1 else [run[0], _right(run[0])]) for run in runs if run]
+    return [" ".join(run if len(run) > 1 else _stroke(run[0])) for run in runs if run]
 
 
-def _right(point: str) -> str:
+def _stroke(point: str) -> list[str]:
     x, _, y = point.partition(",")
-    return f"{float(x) + 2:.1f},{y}"
+    left = min(float(x), WIDTH - _STROKE)
+    return [f"{left:.1f},{y}", f"{left + _STROKE:.1f},{y}"]

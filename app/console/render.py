@@ -54,6 +54,7 @@ class Renderer:
         )
         self._templates.filters.update(
             number=wording.number,
+            measure=wording.measure,
             counted=wording.counted,
             duration=spans.duration,
             moment=spans.moment,

@@ -62,7 +62,10 @@ def _headline(word: str, notice: str, waiting: str, notices: list[str]) -> Verdi
 
 def _next(whole: Mapping[str, Any]) -> str:
     due_ms = whole["next_due_ms"]
-    return "" if due_ms is None else f", next {wording.next_due(due_ms, whole['at_ms'])}"
+    if due_ms is None:
+        return ""
+    words = wording.next_due(due_ms, whole["at_ms"])
+    return ", next due now" if words == "now" else f", next {words}"
 
 
 def _silent(whole: Mapping[str, Any]) -> Iterator[str]:

@@ -11,6 +11,8 @@ from punctual.spans import SECOND_MS, duration, exact, moment, relative
 
 DASH: Final = "\N{EN DASH}"
 KIB: Final = 1024
+#: From here on, tenths are noise.
+_WHOLE: Final = 100
 #: A worker reports each second, so what it reports as due has had this long to be delivered.
 REPORTED_MS: Final = 1_000
 _FIELDS: Final = {
@@ -28,6 +30,13 @@ _CLOCK_ALONE_MS: Final = 20 * 3_600 * SECOND_MS
 def number(count: int) -> str:
     """Return the exact count, thousands apart: 1,234,567."""
     return f"{count:,}"
+
+
+def measure(value: float) -> str:
+    """Return a measured value with as many digits as people read: 0.25, 33.5, 1,204."""
+    if value < 1:
+        return f"{value:.2g}"
+    return f"{value:,.0f}" if value >= _WHOLE else f"{value:,.1f}".removesuffix(".0")
 
 
 def counted(count: int, noun: str) -> str:

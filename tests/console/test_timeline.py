@@ -27,6 +27,15 @@ def test_what_was_not_looked_at_is_drawn_apart_and_called_about() -> None:
     assert tallest.y + tallest.height <= likely.parts[0].y + 0.02
 
 
+def test_bars_fill_the_width_between_the_ends_and_few_stay_narrow() -> None:
+    [panel] = timeline([bucket(minute, 1, orders=1) for minute in range(5)], NOW).panels
+    assert (panel.bars[-1].x, panel.last != "") == (800.0, True)
+
+    [few] = timeline([bucket(0, 1, orders=1), bucket(1, 1, orders=1)], NOW).panels
+    assert (few.bars[-1].x, few.last) == (83.33, "")
+    assert " to " in few.first
+
+
 def test_what_is_not_told_apart_by_destination_is_no_destinations_colour() -> None:
     drawn = timeline([bucket(0, 3, orders=3), bucket(60, 500, minutes=60)], NOW)
     assert (drawn.names, drawn.kinds) == (["orders"], frozenset({0, TOGETHER}))

@@ -34,6 +34,10 @@ def test_a_relative_time_looks_both_ways() -> None:
     assert spans.relative(0, 999) == "now"
 
 
+def test_a_measured_value_has_no_more_digits_than_people_read() -> None:
+    assert [wording.measure(value) for value in (0, 0.25, 2.0, 33.467, 1_204.4)] == ["0", "0.25", "2", "33.5", "1,204"]
+
+
 def test_a_message_that_is_about_to_be_delivered_is_due_now() -> None:
     assert wording.next_due(65_000, 0) == "in 1 min 5 s"
     assert wording.next_due(0, 2_000) == "now"

@@ -4,11 +4,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.docs.screenshots import MAX_BYTES
+
 _TREE = Path(__file__).parents[2]
 _CODE = ("app", "benchmarks", "pipeline", "punctual", "tables", "tests")
 _PAGES = [*_TREE.glob("*.md"), *(_TREE / "docs").rglob("*.md")]
 _FILE = re.compile(rf"(?<![\w./-])(?:{'|'.join(_CODE)})/[\w/]+\.py")
 _LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)")
+_PICTURE = re.compile(r"!\[([^\]]*)\]\((?!https?:)([^)\s]+)\)")
 _HEADING = re.compile(r"\b([\w-]+\.md)#([\w-]+)")
 _DECISION = re.compile(r"docs/decisions/(\d{4})")
 
@@ -41,6 +44,17 @@ def test_links_between_documents_lead_somewhere() -> None:
                 broken.append((page.name, target, anchor))
 
     assert not broken
+
+
+def test_every_picture_is_shown_says_what_is_to_be_seen_and_loads_fast() -> None:
+    shown = {
+        (page.parent / target).resolve(): alt for page in _PAGES for alt, target in _PICTURE.findall(page.read_text())
+    }
+    there = {path for ending in ("png", "svg") for path in (_TREE / "docs").rglob(f"*.{ending}")}
+
+    assert set(shown) == there
+    assert not [path.name for path, alt in shown.items() if len(alt.split()) < 5]
+    assert not [path.name for path in there if path.stat().st_size > MAX_BYTES]
 
 
 def test_headings_that_code_refers_to_are_there() -> None:

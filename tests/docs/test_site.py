@@ -49,7 +49,7 @@ def test_it_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     pages = {page.relative_to(tmp_path).as_posix(): page.read_text("utf-8") for page in tmp_path.rglob("*.html")}
     assert {"index.html", "tutorial.html", "CHANGELOG.html", "decisions/index.html"} <= set(pages)
     fetched = {address for page in pages.values() for address in Fetched(page).addresses}
-    assert "images/home-light.png" in fetched
+    assert "images/home.png" in fetched
     assert not [address for address in fetched if re.match(r"\w+:|//", address)]
     sheets = [sheet.read_text("utf-8") for sheet in tmp_path.rglob("*.css")]
     assert sheets
