@@ -21,16 +21,15 @@ from app.dead_letters import routes as dead_letters_routes
 from app.dead_letters.dead_letters import DeadLetters
 from app.doctor import findings
 from app.doctor.command import doctor
-from app.engine import Engine
+from app.engine.engine import Engine
+from app.engine.faust_host import commands
+from app.engine.faust_host.chunk import ChunkSchema
+from app.engine.faust_host.consumer import Transport
+from app.engine.faust_host.group import Assignor
+from app.engine.faust_host.handover import Tables
+from app.engine.ingest.quotas import whose
 from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
-from app.faust_host import commands
-from app.faust_host.chunk import ChunkSchema
-from app.faust_host.consumer import Transport
-from app.faust_host.group import Assignor
-from app.faust_host.handover import Tables
-from app.faust_host.library_logs import LibraryLogFilter
 from app.gateway.command import gateway
-from app.ingest.quotas import whose
 from app.kafka.patches import lost_connections, side_by_side
 from app.kafka.wire import connection, live_client
 from app.process import parent
@@ -38,6 +37,7 @@ from app.process.datadir import member_id
 from app.process.environment import doubts
 from app.process.fatal import end_process
 from app.process.json_log import JsonFormatter
+from app.process.library_logs import LibraryLogFilter
 from app.process.rate_limit_filter import RateLimitFilter
 from app.processes import option
 from app.repartition.command import repartition

@@ -17,10 +17,10 @@ from app.acts.outcome import SENT, Outcome
 from app.acts.resend import Correction, resend
 from app.acts.writing import PATIENCE_S
 from app.dead_letters.dead_letter import DeadLetter, SentAgain, namespace_of
-from app.engine import Engine
+from app.engine.engine import Engine
+from app.engine.throttle.control import Control
 from app.errors import PunctualError
 from app.kafka.errors import SendError
-from app.throttle.control import Control
 from punctual.client import controls
 from punctual.client.requests import Request
 from punctual.client.times import epoch_ms

@@ -11,13 +11,13 @@ import msgspec
 from app.acts.outcome import Outcome
 from app.acts.writing import PATIENCE_S, write
 from app.dead_letters.dead_letters import Unreadable
-from app.engine import Engine
+from app.engine.engine import Engine
+from app.engine.topics.topics import ensure_audit
 from app.errors import PunctualError
 from app.kafka.errors import SendError, TopicUnknown
 from app.kafka.metadata.reader import PartitionReader
 from app.process.foreign_records import bounded, passed_over
 from app.search.asked import MASKED
-from app.topics import ensure_audit
 from punctual.contract.destination import shown
 
 #: So many of the newest records are read for a page.

@@ -1,9 +1,8 @@
 """Whether a destination exists: a pause of a misspelt one would be in force, and hold nothing back."""
 
-from app.engine import Engine
+from app.engine.engine import Engine
 from app.http.allow_list import AllowList
-from app.route import named
-from punctual.contract.destination import Destination
+from punctual.contract.destination import Destination, named
 
 
 class NotThere(Exception):

@@ -10,11 +10,11 @@ import msgspec
 from app.acts.job import Job, Part
 from app.acts.writing import PATIENCE_S, write
 from app.dead_letters.dead_letter import DeadLetter, SentAgain
-from app.engine import Engine
+from app.engine.engine import Engine
+from app.engine.topics.topics import ensure_jobs
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.topic_ids import topic_ids
 from app.process.foreign_records import bounded, passed_over
-from app.topics import ensure_jobs
 
 _job = msgspec.json.Decoder(Job).decode
 _part = msgspec.json.Decoder(Part).decode

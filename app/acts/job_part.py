@@ -16,7 +16,7 @@ from app.acts.ceiling import Ceiling
 from app.acts.job import Job, Part, concerns, ends_by_crc, mark, order
 from app.acts.job_log import JobLog
 from app.acts.outcome import event_of
-from app.engine import Engine
+from app.engine.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import Batch
 from app.search.scan import END, Place, Scan

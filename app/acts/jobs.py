@@ -22,7 +22,7 @@ from app.acts.resend_part import ResendPart
 from app.acts.writing import PATIENCE_S
 from app.dead_letters.dead_letters import DeadLetters
 from app.dead_letters.filter import DeadLetterFilter
-from app.engine import Engine
+from app.engine.engine import Engine
 from app.errors import PunctualError
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader

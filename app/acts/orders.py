@@ -12,7 +12,7 @@ from app.acts.endings import ending
 from app.acts.outcome import PENDING, SENT, Outcome, event_of, of_event, tells_of
 from app.acts.resend import Resend
 from app.acts.writing import PATIENCE_S, write
-from app.engine import Engine
+from app.engine.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
 from punctual.client.requests import Request

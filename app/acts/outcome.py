@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from app.steps.events import decode
+from app.engine.steps.events import decode
 from punctual.spans import duration, when
 
 #: What an order can come to beside what events are called.

@@ -16,7 +16,7 @@ from app.acts.job_log import JobLog
 from app.acts.job_part import BATCH, PATIENCE_S, JobPart
 from app.acts.resend import Incomplete, Resend, resend
 from app.dead_letters.dead_letter import DeadLetter
-from app.engine import Engine
+from app.engine.engine import Engine
 from app.kafka.errors import BatchRejected, Recalled, SendError, TooLarge
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.produce.batch import Ack, Batch

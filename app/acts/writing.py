@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from app.engine import Engine
+from app.engine.engine import Engine
 from app.kafka.produce.batch import NO_HEADERS, Ack, Batch, Headers
 
 #: So long Kafka is waited for by whoever waits for an answer. A step takes milliseconds; a partition that moves, or is

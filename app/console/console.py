@@ -10,8 +10,8 @@ from app.console.find import Find, Message
 from app.console.home import Home
 from app.console.live import Live
 from app.console.work import Work
+from app.engine.reports.state import WorkerState
 from app.web.ids import PLACE
-from app.web.state import WorkerState
 
 
 def register(web_app: web.Application, state: WorkerState, *, read_only: bool = False) -> None:

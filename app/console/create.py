@@ -8,8 +8,8 @@ from aiohttp import web
 from app.console import flash, forms
 from app.console.desk import Desk, names_of
 from app.console.recipes import recipes
+from app.engine.reports.state import WorkerState
 from app.web.ids import address
-from app.web.state import WorkerState
 
 _OF_ITSELF = ("to", "id", "key", "value")
 

@@ -10,12 +10,12 @@ from aiohttp import web
 
 from app.access.roles import ANYBODY, ASKER, HOLDS
 from app.console.verdict import verdict
+from app.engine.reports.state import WorkerState
 from app.listening.network import network
 from app.places import Places
 from app.web import whence
 from app.web.answers import as_json
 from app.web.routes import overview_of
-from app.web.state import WorkerState
 
 EVERY_S: Final = 1.0
 #: Each takes a connection, of which the web port has 256; nobody gets more than half of those that are left.

@@ -14,11 +14,11 @@ from app.console import flash, wording
 from app.console.api import Answer
 from app.console.assets import Assets
 from app.console.verdict import verdict
-from app.route import described
-from app.steps.plan import PAUSED_MS
+from app.engine.steps.plan import PAUSED_MS
 from app.web.ids import address
 from punctual import spans
 from punctual.cli.terminal import legible
+from punctual.contract.destination import described
 
 RETRY_AFTER: Final = {"Retry-After": "2"}
 #: The pages in their order: address, name.

@@ -7,8 +7,8 @@ from typing import Any, Final
 import msgspec
 
 from app.console import wording
-from app.route import described
-from app.steps.plan import PAUSED_MS
+from app.engine.steps.plan import PAUSED_MS
+from punctual.contract.destination import described
 
 #: The drawing's own units; it is stretched to the width that there is.
 WIDTH: Final = 1000

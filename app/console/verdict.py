@@ -6,10 +6,10 @@ from typing import Any, Literal
 import msgspec
 
 from app.console import wording
-from app.reports.overdue import GRACE_MS
-from app.reports.reader import DISK
-from app.route import described
+from app.engine.reports.overdue import GRACE_MS
+from app.engine.reports.reader import DISK
 from punctual import spans
+from punctual.contract.destination import described
 
 #: A worker that has much to do reads requests some seconds after they came.
 UNREAD_MS = 10_000

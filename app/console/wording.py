@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from app.due.lateness import BOUNDS
-from app.reports.overdue import GRACE_MS
+from app.engine.due.lateness import BOUNDS
+from app.engine.reports.overdue import GRACE_MS
 from punctual.spans import SECOND_MS, duration, exact, moment, relative
 
 DASH: Final = "\N{EN DASH}"

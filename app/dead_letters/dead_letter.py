@@ -4,8 +4,8 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from app.engine.steps.dead_letters import LEFT_OUT
 from app.kafka.metadata.reader import Stored
-from app.steps.dead_letters import LEFT_OUT
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
 from punctual.contract.dialects import DIALECTS

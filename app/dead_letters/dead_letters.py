@@ -11,7 +11,7 @@ from app.dead_letters.backwards import Backwards
 from app.dead_letters.dead_letter import DeadLetter
 from app.dead_letters.filter import DeadLetterFilter
 from app.dead_letters.page import Count, Page
-from app.engine import Engine
+from app.engine.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.search.filter import FilterError
 from app.search.weight import MOST, weight

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from app.clock import ALARM_MS, FAST_MS
 from app.doctor.facts import Facts
 from app.doctor.finding import Finding
-from app.reports.reader import STALE_AFTER_MS
+from app.engine.reports.reader import STALE_AFTER_MS
 
 CHECK = "clock"
 #: A report may be under way for so long: a clock that is less than this behind cannot be told from a slow broker.

@@ -9,7 +9,7 @@ import click
 from app.doctor import render
 from app.doctor.acl_lines import FORMS, WHOSE
 from app.doctor.examination import Examination, examine
-from app.faust_host.library_logs import silent
+from app.process.library_logs import silent
 from app.settings import Settings
 from punctual.cli.terminal import legible_json, legible_lines
 

@@ -23,7 +23,7 @@ from app.doctor import (
 from app.doctor.cluster import ask
 from app.doctor.facts import ClockFacts, ClusterFacts, Facts
 from app.doctor.finding import Finding, Level, ordered, worst
-from app.reports.reader import ProgressReader, Report
+from app.engine.reports.reader import ProgressReader, Report
 from app.settings import Settings
 from punctual.security import Login, kafka_options
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.reports.reader import Report
+from app.engine.reports.reader import Report
 
 #: The oldest and the newest version of each API that a broker speaks, by the API's key.
 Versions = Mapping[int, tuple[int, int]]

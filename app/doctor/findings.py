@@ -10,7 +10,7 @@ from aiohttp import web
 from app.clock import Clock
 from app.doctor.examination import Examination, examine
 from app.doctor.facts import ClockFacts
-from app.engine import Engine
+from app.engine.engine import Engine
 from app.web.answers import as_json
 
 _KEPT_MS: Final = 60_000

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.doctor.facts import Facts
 from app.doctor.finding import Finding
-from app.reports.reader import STALE_AFTER_MS
+from app.engine.reports.reader import STALE_AFTER_MS
 from app.settings import Settings
 
 CHECK = "retention"

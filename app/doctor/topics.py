@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from app.doctor.brokers import release
 from app.doctor.facts import ClusterFacts, Facts, Topic
 from app.doctor.finding import Finding
+from app.engine.topics.rules import compacted, mismatches, risks
+from app.engine.topics.topics import INPUT_BYTES, plan, when_needed
 from app.settings import Settings
-from app.topic_rules import compacted, mismatches, risks
-from app.topics import INPUT_BYTES, plan, when_needed
 
 CHECK = "topics"
 Plan = Mapping[str, tuple[int, dict[str, str]]]

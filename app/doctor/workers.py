@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 
 from app.doctor.facts import Facts
 from app.doctor.finding import Finding
-from app.reports.agreement import differing, fingerprint, has_other
-from app.reports.reader import STALE_AFTER_MS, Report
+from app.engine.reports.agreement import differing, fingerprint, has_other
+from app.engine.reports.reader import STALE_AFTER_MS, Report
 from app.settings import Settings
 
 CHECK = "workers"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from app.engine.ingest.policy import Policy
 from app.gateway.absolute import absolute
 from app.gateway.caller import Caller
 from app.gateway.draft import Draft
@@ -12,7 +13,6 @@ from app.gateway.json_input import check_headers
 from app.gateway.origin import Origin
 from app.gateway.problem import Fault, Problem
 from app.gateway.submission import Submission
-from app.ingest.policy import Policy
 from app.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract.destination import shown

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+from app.engine.ingest.admission import changelog_of
+from app.engine.ingest.destinations import Elsewhere
+from app.engine.ingest.policy import Policy
 from app.gateway.acceptance import Accepted, problem_of
 from app.gateway.connection import Connection
 from app.gateway.problem import Problem
-from app.ingest.admission import changelog_of
-from app.ingest.destinations import Elsewhere
-from app.ingest.policy import Policy
 from app.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 

@@ -7,9 +7,9 @@ import sys
 import click
 
 from app.errors import PunctualError
-from app.faust_host.library_logs import LibraryLogFilter
 from app.process.fatal import end_process
 from app.process.json_log import JsonFormatter
+from app.process.library_logs import LibraryLogFilter
 from app.process.rate_limit_filter import RateLimitFilter
 from app.settings import Settings
 

@@ -2,6 +2,8 @@
 
 import logging
 
+from app.engine.steps.dead_letters import unsent
+from app.engine.topics.topics import INPUT_BYTES
 from app.gateway.connection import Connection
 from app.gateway.delivery import deliver
 from app.gateway.errors import DeadLetterRefused
@@ -9,8 +11,6 @@ from app.gateway.spool_store import Place
 from app.gateway.submission import Refused, Submission
 from app.gateway.tally import Tally
 from app.settings import Settings
-from app.steps.dead_letters import unsent
-from app.topics import INPUT_BYTES
 from punctual.contract.request import Reason
 
 log = logging.getLogger(__name__)

@@ -6,6 +6,7 @@ import msgspec
 from aiohttp import web
 
 from app.clock import Clock
+from app.engine.ingest.quotas import Quotas
 from app.gateway import by_id, confluent, messages
 from app.gateway.acceptance import Acceptance
 from app.gateway.admission import Admission
@@ -16,7 +17,6 @@ from app.gateway.parts import Parts
 from app.gateway.problem import Problem
 from app.gateway.problem_types import PATH, TYPES, Meaning
 from app.gateway.workers import Workers
-from app.ingest.quotas import Quotas
 from app.web.ids import PLACE
 
 

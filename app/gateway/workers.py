@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
+from app.engine.reports.reader import ProgressReader, Report
 from app.gateway.problem import Problem
-from app.reports.reader import ProgressReader, Report
 from app.search.peers import Peers, PeerSilent
 from app.search.row import Row
 from app.search.search import LOCAL

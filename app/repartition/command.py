@@ -7,7 +7,7 @@ import click
 from aiokafka.errors import KafkaError
 
 from app.errors import ClusterUnusable, PunctualError
-from app.faust_host.library_logs import silent
+from app.process.library_logs import silent
 from app.repartition import render
 from app.repartition.ground import ground
 from app.repartition.run import Repartition, Report

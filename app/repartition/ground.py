@@ -8,16 +8,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from app.clock import Clock
-from app.commit.journal import Journal
-from app.commit.transactional_journal import TransactionalJournal
+from app.engine.commit.journal import Journal
+from app.engine.commit.transactional_journal import TransactionalJournal
+from app.engine.ownership.changelog_guard import ChangelogGuard
+from app.engine.ownership.internal_logs import InternalLogs
+from app.engine.ownership.recovery import StoreRecovery
+from app.engine.topics.topics import TOMBSTONES_MS
 from app.kafka import Cluster, Sender
-from app.ownership.changelog_guard import ChangelogGuard
-from app.ownership.internal_logs import InternalLogs
-from app.ownership.recovery import StoreRecovery
 from app.process.datadir import claim
 from app.repartition.topics import Topics
 from app.settings import Settings
-from app.topics import TOMBSTONES_MS
 from punctual.cli.progress import Progress
 from tables import PartitionStore, Stores, keys
 

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping
 
-from app.layout import Layout
+from app.engine.topics.layout import Layout
 from app.repartition.errors import NotReady
 from app.repartition.ground import Ground
 from app.repartition.switching import grown

@@ -1,7 +1,7 @@
 """The stages of a change of the number of partitions, in order. Each can be cut off anywhere and done again.
 
 Nothing that a worker goes by changes before the check has passed, but for the seals, which --abandon takes back. What
-is written is noted on the layout's topic (app/layout.py), so that a command that begins anew goes on where it was.
+is written is noted on the layout's topic (app/engine/topics/layout.py): a command that begins again goes on from there.
 """
 
 import contextlib
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from app import layout as layouts
 from app.clock import Clock
-from app.layout import Layout
+from app.engine.topics import layout as layouts
+from app.engine.topics.layout import Layout
 from app.repartition import forwards, readiness
 from app.repartition.checking import check
 from app.repartition.copying import Copy

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 
 from app.clock import Clock
+from app.engine.reports import excerpt
+from app.engine.reports.progress import encode
 from app.kafka import Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.repartition.checking import due_next
 from app.repartition.forwards import Waiting, pass_on
 from app.repartition.ground import Ground
-from app.reports import excerpt
-from app.reports.progress import encode
 from app.settings import Settings
 from app.version import VERSION
 from tables import PartitionStore

@@ -9,9 +9,9 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from app import topic_names
+from app.engine.topics.topics import partitions_by_topic, plan
 from app.repartition.errors import NotReady
 from app.settings import Settings
-from app.topics import partitions_by_topic, plan
 
 #: A topic that is new, gone or larger gets round within this.
 _LOOKS, _LOOK_S = 100, 0.1

@@ -6,11 +6,11 @@ from typing import Any
 import aiokafka.errors
 import msgspec
 
-from app.engine import Engine
+from app.engine.engine import Engine
+from app.engine.steps.events import decode
 from app.kafka.metadata.reader import PartitionReader
 from app.process.foreign_records import passed_over
 from app.search.peers import PeerSilent
-from app.steps.events import decode
 
 #: So many events are looked through, in parts, and so long. Fetches are small: unpacking holds up deliveries.
 _PART, _PARTS, _LONGEST_S = 10_000, 10, 3.0

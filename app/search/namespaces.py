@@ -6,11 +6,11 @@ import msgspec
 from aiohttp import web
 
 from app.access.roles import ASKER
+from app.engine.reports.state import WorkerState
 from app.settings import Settings
 from app.web.answers import as_json
 from app.web.overview import Namespace, namespace_rows
 from app.web.routes import missing_of, unready
-from app.web.state import WorkerState
 
 
 class Described(Namespace, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from app.engine import Engine
+from app.engine.engine import Engine
 from app.search.cursor import Cursor, written
 from app.search.filter import Filter
 from app.search.life import Life, Lives

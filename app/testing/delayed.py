@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from app.clock import Clock
+from app.engine.steps.plan import PAUSED_MS
 from app.settings import Settings
-from app.steps.plan import PAUSED_MS
 from app.testing.clock import SimulatedClock
 from app.testing.errors import Inside, NoInput
 from app.testing.installation import Installation

@@ -7,16 +7,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from app import topics
-from app.commit.journal import Journal
-from app.deliver.dispatcher import Dispatcher
-from app.deliver.posts import Posts
-from app.deliver.target import Target
-from app.due.due_loop import DueLoop
-from app.due.series_pace import SeriesPace
-from app.ingest.quotas import Quotas, whose
-from app.partition.partition import Partition
-from app.partition.services import Services
+from app.engine.commit.journal import Journal
+from app.engine.deliver.dispatcher import Dispatcher
+from app.engine.deliver.posts import Posts
+from app.engine.deliver.target import Target
+from app.engine.due.due_loop import DueLoop
+from app.engine.due.series_pace import SeriesPace
+from app.engine.ingest.quotas import Quotas, whose
+from app.engine.partition.partition import Partition
+from app.engine.partition.services import Services
+from app.engine.throttle.control import Control, decode
+from app.engine.throttle.throttle import Throttle
+from app.engine.topics import topics
 from app.settings import Settings
 from app.testing.brokers import Brokers
 from app.testing.clock import SimulatedClock
@@ -24,8 +26,6 @@ from app.testing.errors import Stuck
 from app.testing.loop import SimulatedLoop
 from app.testing.records import Post, Record
 from app.testing.web import Web
-from app.throttle.control import Control, decode
-from app.throttle.throttle import Throttle
 from tables import PartitionStore, keys
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from app.engine.reports.state import WorkerState
 from app.web.answers import as_json
 from app.web.overview import overview
-from app.web.state import WorkerState
 
 _EVERY_S: Final = 60.0
 _KEPT: Final = 60

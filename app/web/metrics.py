@@ -8,8 +8,8 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, CollectorRegistry, 
 from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from app.web.overview import Namespace, Overview, Queue, Wanted, namespace_rows, overview, queue_rows
-from app.web.state import WorkerState
+from app.engine.reports.state import Wanted, WorkerState
+from app.web.overview import Namespace, Overview, Queue, namespace_rows, overview, queue_rows
 from punctual.cli.terminal import legible
 from tables import compiled
 

@@ -6,13 +6,13 @@ from typing import Literal
 
 import msgspec
 
+from app.engine.reports.queues import SILENT_MS, Said
+from app.engine.reports.reader import STALE_AFTER_MS, Report
+from app.engine.reports.state import Wanted
+from app.engine.throttle.control import Control
 from app.quotas import Quota
-from app.reports.queues import SILENT_MS, Said
-from app.reports.reader import STALE_AFTER_MS, Report
-from app.throttle.control import Control
 from app.web.percentiles import Percentiles, percentiles
 from punctual.contract.queue_report import QueueReport  # noqa: TC001 - needed for annotations
-from punctual.contract.rate import Rate
 
 _SUMS = ("probes", "unacked", "acked", "nacked", "expired", "exhausted")
 
@@ -45,13 +45,6 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     paced_since_ms: int | None = None
     rate_per_s: float | None = None
     burst: int | None = None
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """What operators want of destinations, by the names that reports give them, as a worker knows it."""
-
-    pauses: Mapping[str, Control] = {}
-    rates: Mapping[str, Rate] = {}
 
 
 _NOTHING = Wanted()

@@ -11,7 +11,7 @@ class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
     """How late the deliveries of the last minute were, in milliseconds.
 
     A percentile is the upper bound of the bucket that it falls in: that share of the deliveries was at most so late.
-    None with a `count` above 0 says: later than the highest bound that workers count by (`app.due.lateness.BOUNDS`).
+    None with a `count` above 0 means: later than the highest bound, `app.engine.due.lateness.BOUNDS`.
     """
 
     count: int

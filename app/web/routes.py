@@ -5,10 +5,10 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
+from app.engine.reports.state import WorkerState
 from app.web import guard, metrics
 from app.web.answers import as_json
 from app.web.overview import Destination, Overview, overview
-from app.web.state import WorkerState
 
 NOT_CAUGHT_UP: Final = "reading the reports of the other workers"
 RETRY_AFTER: Final = {"Retry-After": "2"}

@@ -7,6 +7,7 @@ import faust
 from aiohttp import web
 from faust.web.drivers import aiohttp as driver
 
+from app.engine.reports.state import WorkerState
 from app.errors import WebPortUnusable
 from app.listening.connections import Runner
 from app.process.fatal import end_process
@@ -14,7 +15,6 @@ from app.web import guard, history
 from app.web.early import EarlyServer
 from app.web.refusals import BOUNDS, WebRefusals
 from app.web.routes import register
-from app.web.state import WorkerState
 
 #: How long requests that are under way may go on until they are cancelled, and then to end. aiohttp allows a minute.
 _FINISH_S: Final = 2.0

@@ -48,19 +48,19 @@ def _found(*places: str) -> Any:
     raise ImportError(msg)
 
 
-Journal = _found("app.commit.journal:Journal", "app.journal:Journal")
-Dispatcher = _found("app.deliver.dispatcher:Dispatcher", "app.deliver:Courier")
-Target = _found("app.deliver.target:Target", "app.deliver.dispatcher:Target", "app.deliver:Target")
-DueLoop = _found("app.due.due_loop:DueLoop", "app.due:DueLoop")
+Journal = _found("app.engine.commit.journal:Journal", "app.journal:Journal")
+Dispatcher = _found("app.engine.deliver.dispatcher:Dispatcher", "app.engine.deliver:Courier")
+Target = _found("app.engine.deliver.target:Target", "app.engine.deliver.dispatcher:Target", "app.engine.deliver:Target")
+DueLoop = _found("app.engine.due.due_loop:DueLoop", "app.engine.due:DueLoop")
 Ack = _found("app.kafka:Ack")
-Partition = _found("app.partition.partition:Partition", "app.partition:Partition")
+Partition = _found("app.engine.partition.partition:Partition", "app.engine.partition:Partition")
 try:
-    Services = _found("app.partition.services:Services")
+    Services = _found("app.engine.partition.services:Services")
 except ImportError:
     Services = None
 _found("app.kafka.patches.lenient_records").install()
 # Steps begin as soon as there is anything to do: what they hold is the same in each round.
-_found("app.partition.pacing", "app.beat").until = lambda *_: 0.0
+_found("app.engine.partition.pacing", "app.beat").until = lambda *_: 0.0
 
 
 class Assembly:
@@ -90,7 +90,7 @@ class Assembly:
         if hasattr(self._partition, "go_live"):
             self._partition.go_live()
         else:
-            self._partition.state = _found("app.partition:State").LIVE
+            self._partition.state = _found("app.engine.partition:State").LIVE
         self._now_ms = clock.wall_ms() + _LATER_MS
         if hasattr(self._partition, "memory") and not os.environ.get(REMEMBER):
             self._partition.memory.watermark_ms = self._now_ms  # as a few seconds after requests have come

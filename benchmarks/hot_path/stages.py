@@ -9,20 +9,20 @@ from typing import Any
 #: The functions of each stage, where they are now and where they were. One that a tree does not have is left out: what
 #: it did counts as the rest.
 STAGES = {
-    "decode": ("app.ingest.ingest:Ingest.read", "app.ingest:Ingest.read"),
-    "take": ("app.ingest.ingest:Ingest.apply", "app.ingest:Ingest.take"),
+    "decode": ("app.engine.ingest.ingest:Ingest.read", "app.engine.ingest:Ingest.read"),
+    "take": ("app.engine.ingest.ingest:Ingest.apply", "app.engine.ingest:Ingest.take"),
     "apply": ("tables.store:PartitionStore.apply",),
     "due": ("tables.store:PartitionStore.due",),
     "batch": (
-        "app.due.due_loop:DueLoop.cycle",
-        "app.deliver.dispatcher:Dispatcher._submit",
-        "app.due:DueLoop.cycle",
-        "app.deliver:Courier._submit",
+        "app.engine.due.due_loop:DueLoop.cycle",
+        "app.engine.deliver.dispatcher:Dispatcher._submit",
+        "app.engine.due:DueLoop.cycle",
+        "app.engine.deliver:Courier._submit",
     ),
-    "settle": ("app.steps.outcomes:Outcomes.apply", "app.outcome:Outcomes.take"),
+    "settle": ("app.engine.steps.outcomes:Outcomes.apply", "app.outcome:Outcomes.take"),
     "journal": (
-        "app.commit.journal:Journal._outgoing",
-        "app.commit.journal:Journal._batch",
+        "app.engine.commit.journal:Journal._outgoing",
+        "app.engine.commit.journal:Journal._batch",
         "app.kafka.produce.batch:Batch.build",
         "app.journal:Journal._outgoing",
         "app.journal:Journal._batch",

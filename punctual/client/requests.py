@@ -5,12 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, get_args
 
-from punctual.client.errors import (
-    InvalidDestinationError,
-    InvalidDueTimeError,
-    InvalidHeaderError,
-    InvalidOptionError,
-)
+from punctual.client.errors import InvalidDestinationError, InvalidDueTimeError, InvalidHeaderError, InvalidOptionError
 from punctual.client.ids import id_bytes
 from punctual.client.options import IfLate
 from punctual.client.series import series_headers

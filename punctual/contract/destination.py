@@ -9,6 +9,8 @@ Destination = tuple[str | None, str]
 
 #: What is a URL, or is meant to be one: its scheme, what parts that from the host, and user, host and port.
 _PARTS = re.compile(r"([a-z][a-z0-9+.-]*:(?=[/\\]))?([/\\]{0,2})([^/\\?#]*)", re.IGNORECASE | re.DOTALL)
+#: Between topic and cluster in the names of reports; no topic's name has it.
+_AT = "@"
 _ORIGIN = re.compile(r"https?://[^\s/?#@\\,=]{1,300}")
 
 
@@ -40,3 +42,14 @@ def shown(to: str) -> str:
     if "@" in to[found.end() :] and not authority.endswith("]") and not authority.rpartition(":")[2].isdecimal():
         authority = authority.partition(":")[0]  # what follows is the beginning of a password that has a slash in it
     return f"{scheme}{slashes}{authority}"
+
+
+def named(cluster: str | None, topic: str) -> str:
+    """Return a destination's name in reports and addresses: `orders`, or `orders@other`."""
+    return topic if cluster is None else f"{topic}{_AT}{cluster}"
+
+
+def described(name: str) -> str:
+    """Return such a name in words: `orders`, or `orders on cluster other`."""
+    topic, at, cluster = name.partition(_AT)
+    return f"{topic} on cluster {cluster}" if at else topic

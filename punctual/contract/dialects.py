@@ -5,17 +5,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from punctual.contract import (
-    airtel,
-    countdown,
-    deliver_after,
-    etf1,
-    karafka,
-    native,
-    nats,
-    publish_after,
-    spring,
-)
+from punctual.contract import airtel, countdown, deliver_after, etf1, karafka, native, nats, publish_after, spring
 from punctual.contract import headers as names
 from punctual.contract.message import Message
 from punctual.contract.native import Record

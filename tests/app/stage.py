@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import msgspec
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.deliver.dispatcher import Dispatcher
-from app.deliver.target import Target
-from app.due.due_loop import DueLoop
+from app.engine.deliver.dispatcher import Dispatcher
+from app.engine.deliver.target import Target
+from app.engine.due.due_loop import DueLoop
+from app.engine.partition.partition import Partition
+from app.engine.partition.services import Services
+from app.engine.steps.outcomes import Delivered
+from app.engine.steps.step import OutgoingRecord, Step
+from app.engine.throttle.control import Control
+from app.engine.throttle.throttle import Throttle
 from app.kafka import Ack, Batch
 from app.kafka.errors import SendError
-from app.partition.partition import Partition
-from app.partition.services import Services
 from app.settings import Settings
-from app.steps.outcomes import Delivered
-from app.steps.step import OutgoingRecord, Step
-from app.throttle.control import Control
-from app.throttle.throttle import Throttle
 from punctual.contract.destination import Destination, destination
 from punctual.contract.native import Record
 from tables import PartitionStore
@@ -29,7 +29,7 @@ from tests.app.workbench import BROAD, Event, Sizes
 from tests.punctual.contract.records import Log
 
 if TYPE_CHECKING:
-    from app.commit.journal import Journal
+    from app.engine.commit.journal import Journal
     from app.kafka import Cluster, Sender
 
 
@@ -134,7 +134,7 @@ class Destinations:
 
 
 class Applied:
-    """Stands where app.commit.journal.Journal stands: what is committed is applied, when the test lets it."""
+    """Stands where app.engine.commit.journal.Journal stands: what is committed is applied, when the test lets it."""
 
     def __init__(self, stage: "Stage") -> None:
         """Commit at once."""

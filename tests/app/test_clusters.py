@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from app.clusters import Clusters, clusters
+from app.engine.reports.agreement import fingerprint
 from app.errors import SettingInvalid
-from app.reports.agreement import fingerprint
 from app.settings import Settings
 from punctual.contract.rate import Rate
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.steps.outcomes import Rejected
-from app.steps.step import OutgoingRecord
+from app.engine.steps.outcomes import Rejected
+from app.engine.steps.step import OutgoingRecord
 from punctual.contract.request import Reason
 from tests.app.stage import Stage
 from tests.app.workbench import Workbench

@@ -10,7 +10,7 @@ ELSEWHERE = {
     "app/clock.py": "the one place",
     "app/demo": "shows a worker to a person",
     "app/embedded": "starts the development broker",
-    "app/engine.py": "housekeeping, once a minute and once an hour",
+    "app/engine/engine.py": "housekeeping, once a minute and once an hour",
     "punctual/cli": "runs in a terminal of its users",
     "punctual/queue": "runs in programs of its users",
     "punctual/security": "asks for tokens in threads, for programs of its users too",

@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from app.ingest.ingest import Ingest
-from app.ingest.policy import Policy
-from app.ingest.quotas import Quotas, whose
-from app.partition.claims import Claims
+from app.engine.ingest.ingest import Ingest
+from app.engine.ingest.policy import Policy
+from app.engine.ingest.quotas import Quotas, whose
+from app.engine.partition.claims import Claims
+from app.engine.steps.context import Context
+from app.engine.steps.occurrences import number_of
+from app.engine.steps.outcomes import Delivered, Outcome, Outcomes
+from app.engine.steps.step import OutgoingRecord, Step
 from app.settings import Settings
-from app.steps.context import Context
-from app.steps.occurrences import number_of
-from app.steps.outcomes import Delivered, Outcome, Outcomes
-from app.steps.step import OutgoingRecord, Step
 from punctual.contract import native, request
 from punctual.contract.native import Record
 from tables import PartitionStore, compiled

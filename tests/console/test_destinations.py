@@ -8,9 +8,9 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from app.console import console
-from app.throttle.control import Control
+from app.engine.reports.state import Wanted
+from app.engine.throttle.control import Control
 from app.web.answers import as_json
-from app.web.overview import Wanted
 from app.web.routes import register
 from punctual.contract.rate import Rate
 

@@ -17,11 +17,11 @@ from aiohttp.test_utils import TestClient, TestServer
 from app.access.roles import Asker, put
 from app.console import console, dead_letters, forms, render
 from app.console.render import Renderer
+from app.engine.reports.state import Wanted
+from app.engine.throttle.control import Control
 from app.search.row import Row
-from app.throttle.control import Control
 from app.web import guard
 from app.web.answers import as_json
-from app.web.overview import Wanted
 from app.web.routes import register
 from punctual.cli import terminal
 from punctual.contract.rate import Rate

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.console.timeline import LIKELY, SERIES, TOGETHER, timeline
-from app.steps.plan import PAUSED_MS
+from app.engine.steps.plan import PAUSED_MS
 
 MINUTE = 60_000
 NOW = 1_800_000_000_000

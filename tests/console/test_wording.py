@@ -3,7 +3,7 @@
 import pytest
 
 from app.console import wording
-from app.due.lateness import BOUNDS
+from app.engine.due.lateness import BOUNDS
 from app.web.percentiles import percentiles
 from punctual import spans
 

@@ -6,8 +6,8 @@ from typing import get_args
 
 import msgspec
 
-from app.reports.reader import ProgressRecord
-from app.steps.events import Event, Kind
+from app.engine.reports.reader import ProgressRecord
+from app.engine.steps.events import Event, Kind
 from punctual.contract import headers as names
 from punctual.contract.request import Reason
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from app.reports.agreement import fingerprint
+from app.engine.reports.agreement import fingerprint
 from app.settings import Settings
 
 _PAGE = Path(__file__).parents[2] / "docs/reference/settings.md"

@@ -23,8 +23,8 @@ from typing import Any
 sys.path[0] = str(Path(__file__).parents[2])
 
 from app.clock import Clock  # noqa: E402 - found after the line above
-from app.commit.journal import Journal  # noqa: E402 - the same
-from app.steps.step import Step  # noqa: E402 - the same
+from app.engine.commit.journal import Journal  # noqa: E402 - the same
+from app.engine.steps.step import Step  # noqa: E402 - the same
 from tables import Changes, PartitionStore, entry, store  # noqa: E402 - the same
 
 

@@ -9,11 +9,11 @@ import pytest
 from confluent_kafka import Producer
 
 from app.clock import Clock
-from app.deliver.target import Target
+from app.engine.deliver.target import Target
+from app.engine.ownership.arrivals import Arrivals
+from app.engine.steps.occurrences import begun, occurrence
 from app.kafka import Cluster, Sender
-from app.ownership.arrivals import Arrivals
 from app.settings import Settings
-from app.steps.occurrences import begun, occurrence
 from punctual.contract.home import home_partition
 from punctual.contract.native import delivery
 from punctual.contract.recurrence import Recurrence

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from app.reports.queues import _OF_TOPIC
+from app.engine.reports.queues import _OF_TOPIC
 from punctual.contract.queue_report import QueueReport
 from tests.harness.fuzz import Pair, mangled, seeds
 from tests.harness.kafka import create_topic, now_ms, read

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.ingest.usual_requests import UsualRequests
-from app.steps.step import Step
-from app.steps.usual_deliveries import UsualDeliveries
+from app.engine.ingest.usual_requests import UsualRequests
+from app.engine.steps.step import Step
+from app.engine.steps.usual_deliveries import UsualDeliveries
 from tables import compiled
 from tests.app.workbench import Workbench
 from tests.kernel.batches import Asked, Headers, plain_records, unpacked

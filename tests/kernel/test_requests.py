@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.ingest import usual_rows
-from app.ingest.rows import row_of
-from app.steps.events import Event
-from app.steps.events import encode as encode_event
+from app.engine.ingest import usual_rows
+from app.engine.ingest.rows import row_of
+from app.engine.steps.events import Event
+from app.engine.steps.events import encode as encode_event
 from punctual.contract.home import home_partition
 from punctual.contract.native import PlainRecord, decode
 from punctual.contract.request import Request

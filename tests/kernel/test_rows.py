@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.deliver import usual_routes
+from app.engine.deliver import usual_routes
+from app.engine.steps import usual_removals
+from app.engine.steps.events import Event
+from app.engine.steps.events import encode as encode_event
 from app.kafka import Batch
-from app.steps import usual_removals
-from app.steps.events import Event
-from app.steps.events import encode as encode_event
 from punctual.contract import native
 from punctual.contract.home import key_partition
 from tables import Entry, compiled, keys, places

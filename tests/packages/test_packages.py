@@ -27,7 +27,7 @@ needs_rust = pytest.mark.skipif(
 )
 
 _KERNEL = """
-from app.process.banner import banner
+from app.engine.banner import banner
 from app.settings import Settings
 from tables import compiled
 

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from app.reports import progress
-from app.steps.events import Event, Kind, encode
+from app.engine.reports import progress
+from app.engine.steps.events import Event, Kind, encode
 from pipeline.context import Context
 from punctual.contract.home import home_partition
 from tests.pipeline.conftest import PARTITIONS, Produce

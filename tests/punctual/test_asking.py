@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.ingest.rows import row_of
+from app.engine.ingest.rows import row_of
 from punctual.cli.asking import id_elsewhere, is_automatic, orders
 from punctual.cli.exported import Base64, Exported, Policies, Series
 from punctual.contract.dialects import NATIVE

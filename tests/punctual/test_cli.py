@@ -16,7 +16,7 @@ from typing import Any, ClassVar, get_args
 import msgspec
 import pytest
 
-from app.steps.events import Kind
+from app.engine.steps.events import Kind
 from punctual.cli import main, times
 from punctual.cli.errors import CommandError, Incomplete, Unreachable
 from punctual.cli.exits import Exit

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
+from app.engine.steps.moves import moved
+from app.engine.steps.occurrences import begun
+from app.engine.steps.plan import PAUSED_MS
 from app.search.row import Row, row_of
-from app.steps.moves import moved
-from app.steps.occurrences import begun
-from app.steps.plan import PAUSED_MS
 from punctual.contract.recurrence import Recurrence
 from tables import Bound, Command, Entry, keys
 from tables.orders import Operation

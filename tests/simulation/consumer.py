@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from tests.simulation.broker import Broker
     from tests.simulation.worker import Worker
 
-#: Chunks of one topic partition on their way, as app/faust_host/consumer.py has them.
+#: Chunks of one topic partition on their way, as app/engine/faust_host/consumer.py has them.
 _AHEAD = 2
 _AGAIN_S = 0.1
 
@@ -27,7 +27,7 @@ class Cursor:
 
 
 class Consumer:
-    """Stands where app.faust_host.group_intake.GroupIntake, its consumer and Engine.hand_over stand."""
+    """Stands where app.engine.faust_host.group_intake.GroupIntake, its consumer and Engine.hand_over stand."""
 
     def __init__(self, worker: "Worker", broker: "Broker", rnd: random.Random) -> None:
         """Read nothing yet."""

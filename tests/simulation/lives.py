@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.clock import FAST_MS, JUMP_MS
-from app.steps.occurrences import number_of
+from app.engine.steps.occurrences import number_of
 from tests.harness.account import ENDINGS, life_of
 from tests.simulation.bounds import bounds_of
 from tests.simulation.evidence import Copy, Evidence, Life

@@ -7,34 +7,34 @@ from typing import Any, cast
 
 import msgspec
 
-from app.commit.journal import Journal
-from app.commit.transactional_journal import TransactionalJournal
-from app.deliver.delivery_batch import DeliveryBatch
-from app.deliver.dispatcher import Dispatcher
-from app.deliver.posts import Posts
-from app.due.due_loop import DueLoop
-from app.due.http_rows import HttpRows
-from app.due.input_lag import InputLag
-from app.ingest import commands, schedules
+from app.engine.commit.journal import Journal
+from app.engine.commit.transactional_journal import TransactionalJournal
+from app.engine.deliver.delivery_batch import DeliveryBatch
+from app.engine.deliver.dispatcher import Dispatcher
+from app.engine.deliver.posts import Posts
+from app.engine.due.due_loop import DueLoop
+from app.engine.due.http_rows import HttpRows
+from app.engine.due.input_lag import InputLag
+from app.engine.ingest import commands, schedules
+from app.engine.ownership import arrivals, destination_end
+from app.engine.ownership.catching_up import CatchingUp
+from app.engine.ownership.changelog_guard import ChangelogGuard
+from app.engine.ownership.destination_end import DestinationEnd
+from app.engine.partition.arrived import Arrived
+from app.engine.partition.partition import Partition
+from app.engine.partition.replanning import Replanning
+from app.engine.reports.watermark import Watermark
+from app.engine.steps import moves, occurrences, outcomes, plan, transitions
+from app.engine.steps.bounds import Bounds
+from app.engine.steps.order_memory import OrderMemory
+from app.engine.steps.outcomes import Attempted, Delivered, Outcomes
+from app.engine.steps.route import Route
+from app.engine.steps.step import Step
+from app.engine.throttle.allowance import Allowance
+from app.engine.throttle.controls import Controls
 from app.kafka import Ack, Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
-from app.ownership import arrivals, destination_end
-from app.ownership.catching_up import CatchingUp
-from app.ownership.changelog_guard import ChangelogGuard
-from app.ownership.destination_end import DestinationEnd
-from app.partition.arrived import Arrived
-from app.partition.partition import Partition
-from app.partition.replanning import Replanning
-from app.reports.watermark import Watermark
-from app.route import Route
-from app.steps import moves, occurrences, outcomes, plan, transitions
-from app.steps.bounds import Bounds
-from app.steps.order_memory import OrderMemory
-from app.steps.outcomes import Attempted, Delivered, Outcomes
-from app.steps.step import Step
-from app.throttle.allowance import Allowance
-from app.throttle.controls import Controls
 from punctual.contract import forward, jitter, retry
 from punctual.contract.native import Copy
 from tables import Bound, Changes, Command, Entry, Order, PartitionStore, Series, followed, keys

@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from app.ingest.quotas import Quotas
-from app.ingest.refusals import Refusals
+from app.engine.ingest.quotas import Quotas
+from app.engine.ingest.refusals import Refusals
+from app.engine.steps.events import Event
+from app.engine.steps.step import Step
 from app.quotas import Quota
-from app.steps.events import Event
-from app.steps.step import Step
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Refusal, Request
 from tables import Changes

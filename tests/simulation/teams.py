@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from app.ingest.quotas import Quotas
-from app.reports.reader import ProgressReader
+from app.engine.ingest.quotas import Quotas
+from app.engine.reports.reader import ProgressReader
 from app.settings import Settings
 from punctual.contract.home import home_partition
 from tables.destination import told

@@ -1,4 +1,4 @@
-"""A worker put together as app/engine.py does, of the same parts; below it are a simulated broker, disk and clock."""
+"""A worker put together as app/engine/engine.py does; below it are a simulated broker, disk and clock."""
 
 import asyncio
 import itertools
@@ -9,36 +9,36 @@ from typing import Any, NamedTuple
 
 import aiokafka.errors as kafka
 
-from app.deliver.posts import Posts
-from app.deliver.target import Target
-from app.due.due_loop import DueLoop
-from app.due.input_lag import margins_of
-from app.due.input_liveness import InputLiveness
+from app.engine.deliver.posts import Posts
+from app.engine.deliver.target import Target
+from app.engine.due.due_loop import DueLoop
+from app.engine.due.input_lag import margins_of
+from app.engine.due.input_liveness import InputLiveness
+from app.engine.guarantee import dispatcher_and_journal
+from app.engine.ingest.destinations import Destinations
+from app.engine.ingest.quotas import whose
+from app.engine.ownership.arrivals import Arrivals
+from app.engine.ownership.assignment import Ownership, Stages
+from app.engine.ownership.catching_up import CatchingUp
+from app.engine.ownership.changelog_guard import ChangelogGuard
+from app.engine.ownership.input_logs import InputLogs
+from app.engine.ownership.recovery import StoreRecovery
+from app.engine.partition.partition import Partition
+from app.engine.partition.services import Services
+from app.engine.reports.latest import Reports
+from app.engine.reports.progress import ProgressReporter
+from app.engine.reports.row_version import RowVersion
+from app.engine.reports.watermark import Watermark
+from app.engine.steps.route import Route
+from app.engine.steps.step import Step
+from app.engine.throttle.controls import Controls
+from app.engine.throttle.throttle import Throttle
+from app.engine.topics.topics import TopicLimits
 from app.errors import NotOwner
-from app.guarantee import dispatcher_and_journal
-from app.ingest.destinations import Destinations
-from app.ingest.quotas import whose
 from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
-from app.ownership.arrivals import Arrivals
-from app.ownership.assignment import Ownership, Stages
-from app.ownership.catching_up import CatchingUp
-from app.ownership.changelog_guard import ChangelogGuard
-from app.ownership.input_logs import InputLogs
-from app.ownership.recovery import StoreRecovery
-from app.partition.partition import Partition
-from app.partition.services import Services
 from app.process.tasks import telling
-from app.reports.latest import Reports
-from app.reports.progress import ProgressReporter
-from app.reports.row_version import RowVersion
-from app.reports.watermark import Watermark
-from app.route import Route
 from app.settings import Settings
-from app.steps.step import Step
-from app.throttle.controls import Controls
-from app.throttle.throttle import Throttle
-from app.topics import TopicLimits
 from tables import DelayTable, Entry, Whose
 from tables.changes import UsualRows
 from tables.entry import entry_of
@@ -304,7 +304,7 @@ class Worker:
             self.breaks.append((self._loop.time(), None))
 
     async def assign(self, numbers: list[int], generation: int) -> None:
-        """Take partitions, as app/faust_host/handover.py does."""
+        """Take partitions, as app/engine/faust_host/handover.py does."""
         async with self._turn:
             self.consumer.forget()
             await self._give_back()
@@ -313,7 +313,7 @@ class Worker:
             await self.ownership.assign(numbers, generation)
 
     async def stop(self) -> None:
-        """Stop in order, as app/engine.py does."""
+        """Stop in order, as app/engine/engine.py does."""
         async with self._turn:
             self.consumer.forget()
             await self._give_back()

@@ -14,11 +14,11 @@ import tables.database
 import tables.expiring_index
 import tables.foreign_writes
 import tables.store
-from app.due import input_lag
-from app.ingest.ingest import Ingest
-from app.partition.state import State
-from app.steps.order_memory import order_of
-from app.steps.step import Step
+from app.engine.due import input_lag
+from app.engine.ingest.ingest import Ingest
+from app.engine.partition.state import State
+from app.engine.steps.order_memory import order_of
+from app.engine.steps.step import Step
 from punctual.contract.home import home_partition
 from tables import Entry, PartitionStore, keys
 from tables.entry import decode

@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from app.partition import replanning
+from app.engine.partition import replanning
 from app.settings import Settings
 from punctual.contract import cron, zones
 from punctual.contract.home import home_partition

@@ -6,8 +6,8 @@ from types import ModuleType
 
 import pytest
 
+from app.engine.banner import banner
 from app.errors import SettingInvalid
-from app.process.banner import banner
 from app.settings import Settings
 from tables import compiled
 

@@ -9,17 +9,16 @@ import msgspec
 import pytest
 
 from app.clock import Clock
-from app.commit.tally import Tally
+from app.engine.commit.tally import Tally
+from app.engine.reports.agreement import Agreement
+from app.engine.reports.measures import Measures
+from app.engine.reports.minutes import Minutes
+from app.engine.reports.queues import Said
+from app.engine.reports.reader import ProgressReader, Report, decode_progress
+from app.engine.reports.state import Recovery, Wanted
 from app.histogram import Histogram
 from app.quotas import Quota
-from app.reports.agreement import Agreement
-from app.reports.queues import Said
-from app.reports.reader import ProgressReader, Report, decode_progress
 from app.settings import Settings
-from app.web.measures import Measures
-from app.web.minutes import Minutes
-from app.web.overview import Wanted
-from app.web.state import Recovery
 
 NOW_MS = 1_800_000_000_000
 

@@ -9,11 +9,11 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.engine.reports.queues import Said
+from app.engine.reports.state import Wanted
+from app.engine.throttle.control import Control
 from app.quotas import Quota
-from app.reports.queues import Said
-from app.throttle.control import Control
 from app.web.metrics import SERIES, exposition
-from app.web.overview import Wanted
 from app.web.routes import register
 from punctual.contract.queue_report import QueueReport
 from punctual.contract.rate import Rate

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from app.reports.reader import Report
+from app.engine.reports.reader import Report
 from app.web.overview import Destination, Partition, overview
 
 NOW_MS = 1_800_000_000_000

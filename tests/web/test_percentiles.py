@@ -1,6 +1,6 @@
 """Percentiles of merged histograms."""
 
-from app.due.lateness import BOUNDS, Lateness
+from app.engine.due.lateness import BOUNDS, Lateness
 from app.web.percentiles import Percentiles, percentiles
 
 

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaProducer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from app.embedded import Broker
-from app.reports.reader import MalformedProgressError, ProgressReader, decode_progress
+from app.engine.reports.reader import MalformedProgressError, ProgressReader, decode_progress
 
 PATIENCE_S = 30
 
@@ -111,7 +111,7 @@ async def test_a_malformed_record_hides_nothing(
     async with producing(bootstrap) as producer:
         for key, value in [(b"0", good), (b"0", b"{"), (b"x", good), (b"x", None), (b"0", b'{"at":1}')]:
             await producer.send_and_wait(topic, value, key)
-    with caplog.at_level(logging.WARNING, "app.reports.reader"):
+    with caplog.at_level(logging.WARNING, "app.engine.reports.reader"):
         async with reading(bootstrap, topic) as reader:
             await caught_up(reader)
             assert progress(reader) == {0: 7}
@@ -149,7 +149,7 @@ async def test_a_topic_that_does_not_exist_yet_is_waited_for(
     bootstrap: str, admin: AdminClient, record: Record, write: Write, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = f"progress-{uuid.uuid4().hex[:8]}"
-    with caplog.at_level(logging.INFO, "app.reports.reader"):
+    with caplog.at_level(logging.INFO, "app.engine.reports.reader"):
         async with reading(bootstrap, topic) as reader:
             await eventually(lambda: f"{topic} does not exist yet" in caplog.text)
             assert not reader.caught_up.is_set()
@@ -160,7 +160,7 @@ async def test_a_topic_that_does_not_exist_yet_is_waited_for(
 
 
 async def test_without_kafka_starting_and_stopping_work_all_the_same(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "app.reports.reader"):
+    with caplog.at_level(logging.WARNING, "app.engine.reports.reader"):
         async with reading("127.0.0.1:1", "progress") as reader:
             await reader.start()
             await eventually(lambda: "cannot read progress, trying on" in caplog.text)

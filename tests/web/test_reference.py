@@ -11,16 +11,16 @@ import pytest
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
-import app.ownership.catching_up  # noqa: F401 - it has a metric
+import app.engine.ownership.catching_up  # noqa: F401 - it has a metric
+from app.engine.reports.state import Recovery
 from app.processes.metrics import own
 from app.web.metrics import exposition
 from app.web.overview import Destination, Namespace, Overview, Partition, Queue, Worker
 from app.web.percentiles import Percentiles
 from app.web.routes import register
-from app.web.state import Recovery
 
 if TYPE_CHECKING:
-    from app.web.measures import Measures
+    from app.engine.reports.measures import Measures
     from tests.web.conftest import FakeState
 
 REFERENCE = (Path(__file__).parents[2] / "docs/reference/http-api.md").read_text("utf-8")

@@ -7,13 +7,13 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from app.throttle.control import Control
-from app.web.overview import Wanted
+from app.engine.reports.state import Wanted
+from app.engine.throttle.control import Control
 from app.web.routes import register
 from punctual.contract.rate import Rate
 
 if TYPE_CHECKING:
-    from app.web.state import Recovery
+    from app.engine.reports.state import Recovery
     from tests.web.conftest import FakeState
 
 NOW_MS = 1_800_000_000_000

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from app.engine.topics.topics import ensure_receipts
 from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.follower import Follower
 from app.gateway.keys.keys import Keys
@@ -15,7 +16,6 @@ from app.gateway.keys.writer import ReceiptWriter
 from app.kafka.produce.sender import Sender
 from app.process.datadir import kept
 from app.settings import Settings
-from app.topics import ensure_receipts
 
 
 class KeyService:

@@ -24,7 +24,7 @@ from app.kafka.produce.partition_queue import PartitionQueue
 from app.kafka.produce.producer_id import ProducerId, new_producer_id
 from app.kafka.produce.requests import Connection, Requests
 from app.process.fatal import end_process
-from app.route import named
+from punctual.contract.destination import named
 
 log = logging.getLogger(__name__)
 

@@ -4,9 +4,9 @@ import pytest
 
 from app.acts.resend import Correction, Incomplete, resend
 from app.dead_letters.dead_letter import DeadLetter, masked
+from app.engine.steps.dead_letters import LEFT_OUT
 from app.kafka.metadata.reader import Stored
 from app.settings import Settings
-from app.steps.dead_letters import LEFT_OUT
 from punctual.contract.home import home_partition
 
 NOW_MS = 1_900_000_000_000

@@ -11,10 +11,10 @@ import pytest
 from app.doctor import brokers, certificates, clocks, destinations, disk, lag, process, rights, topics, workers
 from app.doctor.facts import ClockFacts, ClusterFacts, Facts, MachineFacts, Partition, Topic
 from app.doctor.finding import Finding, ordered, worst
-from app.reports.agreement import fingerprint
-from app.reports.reader import ProgressRecord, Report
+from app.engine.reports.agreement import fingerprint
+from app.engine.reports.reader import ProgressRecord, Report
+from app.engine.topics.topics import plan
 from app.settings import Settings
-from app.topics import plan
 from tests.harness.certificates import Authority
 
 NOW_MS = 1_800_000_000_000

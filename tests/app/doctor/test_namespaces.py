@@ -4,7 +4,7 @@ import pytest
 
 from app.doctor import namespaces
 from app.doctor.finding import Finding
-from app.reports.reader import Waiting
+from app.engine.reports.reader import Waiting
 from tests.app.doctor.test_checks import facts, report, settings
 
 INPUTS = {"DELAY_INPUTS": "orders-delays=native", "DELAY_NAMESPACES": "orders-delays=orders"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from app.engine.reports.reader import decode_progress
 from app.gateway.workers import Workers
-from app.reports.reader import decode_progress
 from tests.app.gateway.conftest import Stage
 
 

@@ -8,14 +8,14 @@ import pytest
 from prometheus_client import REGISTRY
 
 from app.acts.job_log import JobLog
+from app.engine.ownership import catch_up
+from app.engine.reports.latest import Reports
+from app.engine.reports.queues import Queues
+from app.engine.reports.reader import decode_progress
+from app.engine.steps import events
+from app.engine.throttle.controls import Controls
 from app.gateway.keys import receipt
-from app.ownership import catch_up
 from app.process.foreign_records import MAX_BYTES, bounded
-from app.reports.latest import Reports
-from app.reports.queues import Queues
-from app.reports.reader import decode_progress
-from app.steps import events
-from app.throttle.controls import Controls
 
 EVENT = b'{"event":"accepted","id":"a","at":1,"source":"delay-requests-0-1"}'
 REPORT = (

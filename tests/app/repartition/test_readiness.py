@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import pytest
 
+from app.engine.topics.layout import Layout
 from app.errors import SettingInvalid
 from app.kafka.metadata.reader import Stored
-from app.layout import Layout
 from app.repartition import forwards, readiness
 from app.repartition.errors import NotReady
 from app.repartition.moves import Moves

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from app.throttle.control import Control, decode
+from app.engine.throttle.control import Control, decode
 from punctual.client.controls import control, no_control
 from punctual.client.errors import InvalidDestinationError, InvalidDueTimeError, InvalidOptionError
 from punctual.contract.rate import Rate

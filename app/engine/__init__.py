@@ -1,0 +1,1 @@
+"""What moves messages: from a request that arrives to the delivery, and all that this needs."""

@@ -1,0 +1,269 @@
+"""Commits steps, at least once: the order of operations on which the promise rests, written once.
+
+Records and events sent, all acknowledged; then the changelog batch, acknowledged; then one local write. A crash
+anywhere leaves the changelog either with the whole step or without any of it, and what was sent without it is sent
+again: duplicates, never losses.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+
+from app.engine.commit.tally import Tally
+from app.engine.steps.outcomes import Delivered
+from app.engine.steps.step import Step
+from app.errors import NotOwner, PartitionStopped
+from app.kafka import Ack, Batch, Cluster, Sender
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.produce.batch import TARGET_BYTES, PartitionBatch
+from app.process.foreign_records import passed_over
+from app.settings import Settings
+from tables import Changes, PartitionStore, Stores, keys
+from tables.restore import EPOCHS, StaleFilter, epoch_of
+
+log = logging.getLogger(__name__)
+
+#: Larger than any step: a step's changelog records are exactly one batch, which a broker appends whole or not at all.
+WHOLE = 1 << 28
+#: Records of a database that are read at a time when it is written to its changelog: about 20 ms.
+_IMAGE = 2_000
+
+
+class Journal:
+    """Commits the steps of the partitions of one worker."""
+
+    def __init__(self, settings: Settings, cluster: Cluster, sender: Sender, table: Stores) -> None:
+        """Write to the changelog of `table` through `sender`."""
+        self._settings, self._cluster, self._sender, self._table = settings, cluster, sender, table
+        #: What the steps come to that were committed.
+        self.tally = Tally()
+
+    #: Whether deliveries are part of steps: of their transactions, exactly once.
+    delivers = False
+
+    def reached(self, point: str, step: Step | None) -> None:
+        """Pass a named point of the order; fault tests end the process here."""
+
+    def reader(self, partition: int, offset: int) -> PartitionReader:
+        """Return a reader of a partition's changelog from `offset` on."""
+        return PartitionReader(self._cluster, self._settings.changelog, partition, offset)
+
+    async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:  # noqa: ARG002 - see TransactionalJournal
+        """Send the step's own deliveries before it is committed; at least once it has none."""
+        return ()
+
+    async def commit(self, partition: int, step: Step) -> None:
+        """Commit a step whole.
+
+        Raises NotOwner if another worker has taken the partition; any SendError of these topics is as final.
+        """
+        time = asyncio.get_running_loop().time
+        began = time()
+        await self._append_step(partition, step)
+        self.tally.add(step, time() - began)
+
+    async def _append_step(self, partition: int, step: Step) -> None:
+        """Send what a step has, and write it down."""
+        store = self._table.stores[partition]
+        self.reached("before-events", step)
+        sent = [self._sender.submit(*outgoing) for outgoing in self._outgoing(partition, step)]
+        if sent:
+            self.reached("events-sent", step)
+            await (sent[0] if len(sent) == 1 else asyncio.gather(*sent))
+        self.reached("events-acked", step)
+        if not step.changes:
+            return
+        batch = self._batch(step.changes, store.writer, step.now_ms)
+        acked = self._sender.submit(self._settings.changelog, partition, batch)
+        self.reached("changelog-sent", step)
+        ack = await acked
+        self.reached("changelog-acked", step)
+        await self._apply(partition, store, step.changes, ack, batch.count, step.now_ms)
+        self.reached("applied", step)
+
+    async def fence(self, partition: int) -> None:
+        """Do nothing: at least once, a partition's last owner is told apart by its epoch."""
+
+    async def claim(self, partition: int, now_ms: int) -> int:
+        """Become the partition's only writer: stamp the changelog with a higher epoch than any before.
+
+        What others wrote before the stamp counts; what they write after it does not. Gives the broker's time of the
+        stamp, -1 if it doesn't say.
+        """
+        store = self._table.stores[partition]
+        while True:
+            epoch = self._next_epoch(partition)
+            batch = self._batch(Changes(), epoch, now_ms)
+            ack = await self._sender.submit(self._settings.changelog, partition, batch)
+            end = await self._end(partition, ack, batch.count)
+            await self._read_up_to(partition, store, end - batch.count, now_ms)
+            if store.writer < epoch:
+                store.apply(Changes(), end, epoch, now_ms)
+                return ack.timestamp_ms
+
+    def _next_epoch(self, partition: int) -> int:
+        """Return the epoch after the last one.
+
+        Raises PartitionStopped if there is none.
+        """
+        epoch = self._table.stores[partition].writer + 1
+        if epoch >= EPOCHS:
+            name = f"{self._settings.changelog}-{partition}"
+            msg = (
+                f"{name} says that epoch {epoch - 1} is taken, after which there is none: nobody counts so far, so a "
+                "record is forged. See who may write to this topic, find the record with key 'w' that says so, set "
+                f"DELAY_SKIP_RECORDS={name}-<its offset>, move the partition's database out of DATADIR and restart."
+            )
+            raise PartitionStopped(msg)
+        return epoch
+
+    async def check_alone(self, partition: int, now_ms: int) -> None:
+        """See that nobody else has written to the changelog; set right what a zombie has.
+
+        Raises NotOwner if another worker has taken the partition.
+        """
+        store = self._table.stores[partition]
+        end = await self.reader(partition, store.offset).end()
+        if end > store.offset:
+            await self._correct(partition, store, await self._foreign(partition, store, end), end, now_ms)
+
+    async def rewrite(self, partition: int, now_ms: int) -> None:
+        """Write the truth about keys that others wrote to the changelog again: compaction keeps the last word."""
+        store = self._table.stores[partition]
+        waiting = sorted(store.foreign.keys)
+        while waiting:
+            batch = self.new_batch(WHOLE)
+            batch.append(now_ms, keys.WRITER, keys.long_bytes(store.writer))
+            size = 0
+            while waiting and size < TARGET_BYTES:
+                key = waiting.pop()
+                value = None if keys.is_local(key) else store.raw(key)  # whoever has written that one, we never do
+                size += len(value or b"") + 32
+                batch.append(now_ms, key, value)
+            await self._append(partition, batch, now_ms, last=not waiting)
+
+    async def write_image(self, partition: int, now_ms: int) -> int:
+        """Write everything that a partition's database holds to the changelog again; return how many records.
+
+        Each is as it is when it is written, so that the changelog ends up the same wherever this is cut off.
+        """
+        store, start, written = self._table.stores[partition], b"", 0
+        while found := store.image(start, _IMAGE):
+            start, written = found[-1][0] + b"\x00", written + len(found)
+            for batch in self._batches_of(found, store.writer, now_ms):
+                await self._append(partition, batch, now_ms, last=False)
+        return written
+
+    def _batches_of(self, records: Sequence[tuple[bytes, bytes]], writer: int, now_ms: int) -> Iterator[Batch]:
+        """Put records into batches of this writer, as large as steps are."""
+        batch, size = self.new_batch(WHOLE), 0
+        for number, (key, value) in enumerate(records):
+            if not size:
+                batch.append(now_ms, keys.WRITER, keys.long_bytes(writer))
+            batch.append(now_ms, key, value)
+            size += len(key) + len(value) + 32
+            if size >= TARGET_BYTES or number == len(records) - 1:
+                yield batch
+                batch, size = self.new_batch(WHOLE), 0
+
+    async def put(self, partition: int, batch: Batch) -> None:
+        """Append a batch of this partition's writer to its changelog as it is: nothing of it is applied here."""
+        await self._sender.submit(self._settings.changelog, partition, batch)
+
+    async def _append(self, partition: int, batch: Batch, now_ms: int, *, last: bool) -> None:
+        """Write truths to the changelog, where they change nothing here; with the `last` all keys are right."""
+        ack = await self._sender.submit(self._settings.changelog, partition, batch)
+        store = self._table.stores[partition]
+        if last:
+            store.foreign.keys.clear()
+        await self._apply(partition, store, Changes(), ack, batch.count, now_ms)
+
+    def _outgoing(self, partition: int, step: Step) -> list[PartitionBatch]:
+        """Return events and other records of a step in batches per topic partition."""
+        batches: dict[tuple[str, int], list[Batch]] = {}
+        for out in step.sends:
+            there = batches.setdefault((out.topic, out.partition), [])
+            if not there or not there[-1].append(step.now_ms, out.key, out.value, out.headers):
+                there.append(self.new_batch(TARGET_BYTES))
+                there[-1].append(step.now_ms, out.key, out.value, out.headers)
+        if step.events and self._settings.events != "off":
+            batches.setdefault((self._settings.events_topic, partition), []).extend(self._told(step))
+        return [(topic, number, batch) for (topic, number), there in batches.items() for batch in there]
+
+    def _told(self, step: Step) -> list[Batch]:
+        batches = [self.new_batch(TARGET_BYTES)]
+        for told in step.events:
+            done = batches[-1].extend(step.now_ms, told)
+            while done < len(told):
+                batches.append(self.new_batch(TARGET_BYTES))
+                done += batches[-1].extend(step.now_ms, told, done)
+        return batches
+
+    def new_batch(self, limit: int = WHOLE) -> Batch:
+        """Return an empty batch, as what commits here sends them."""
+        return Batch(limit)
+
+    def _batch(self, changes: Changes, writer: int, now_ms: int) -> Batch:
+        batch = self.new_batch(WHOLE)
+        batch.extend(now_ms, changes.records(writer))
+        return batch
+
+    async def _end(self, partition: int, ack: Ack, count: int) -> int:
+        """Return the offset after an acknowledged batch; a broker that recognises a repeat may not say where it is."""
+        if ack.offset >= 0:
+            return ack.offset + count
+        return await self.reader(partition, 0).end()
+
+    async def _apply(
+        self, partition: int, store: PartitionStore, changes: Changes, ack: Ack, count: int, now_ms: int
+    ) -> None:
+        """Write locally what the changelog has taken, unless somebody else has written in between."""
+        end = await self._end(partition, ack, count)
+        if end == store.offset + count:
+            store.apply(changes, end, store.writer, now_ms)
+            return
+        touched = await self._foreign(partition, store, end - count)
+        store.apply(changes, store.offset, store.writer, now_ms)
+        await self._correct(partition, store, touched, end, now_ms)
+
+    async def _correct(self, partition: int, store: PartitionStore, touched: set[bytes], end: int, now_ms: int) -> None:
+        log.warning(
+            "partition %d: a worker that had lost it has written %d keys to the changelog; they are set right",
+            partition,
+            len(touched),
+            extra={"topic": self._settings.changelog, "partition": partition},
+        )
+        store.foreign.keys |= touched
+        store.apply(Changes(), end, store.writer, now_ms)
+        await self.rewrite(partition, now_ms)
+
+    async def _foreign(self, partition: int, store: PartitionStore, end: int) -> set[bytes]:
+        """Return the keys that others have written between what we know and `end`."""
+        reader = self.reader(partition, store.offset)
+        touched: set[bytes] = set()
+        while await reader.position() < end:
+            for record in await reader.chunk(2_000):
+                if record.offset >= end or record.key is None:
+                    continue
+                if record.key == keys.WRITER:
+                    epoch = epoch_of(record.value)
+                    if epoch is None:
+                        passed_over(self._settings.changelog, partition, record.offset, "no owner has such an epoch")
+                    elif epoch > store.writer:
+                        msg = (
+                            f"partition {partition}: another worker has taken it (epoch {epoch} after {store.writer}). "
+                            "This process ends, so that it delivers nothing twice; its supervisor starts it anew."
+                        )
+                        raise NotOwner(msg)
+                else:
+                    touched.add(record.key)
+        return touched
+
+    async def _read_up_to(self, partition: int, store: PartitionStore, end: int, now_ms: int) -> None:
+        """Take in what others have written before our stamp: it is the last word of those before us."""
+        reader = self.reader(partition, store.offset)
+        skip = self._settings.skipped(f"{self._settings.changelog}-{partition}")
+        stale = StaleFilter(store.writer, store.foreign.keys, skip)
+        while await reader.position() < end:
+            records = [record for record in await reader.chunk(2_000) if record.offset < end]
+            stale.replay(store, records, min(end, await reader.position()), now_ms)

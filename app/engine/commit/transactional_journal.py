@@ -1,0 +1,194 @@
+"""Exactly once: a step, deliveries included, is one transaction of its partition's own transactional id.
+
+Read-committed readers see all of it or nothing. Local state changes only after the commit, and a partition's new owner
+fences the old one before it reads the changelog's end, so a zombie can add nothing.
+"""
+
+import fnmatch
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from app.engine.commit.adaptive_timeout import AdaptiveTimeout
+from app.engine.commit.journal import WHOLE, Journal
+from app.engine.steps.delivery import Delivery
+from app.engine.steps.outcomes import Delivered
+from app.engine.steps.step import Step
+from app.errors import NotOwner, TransactionForbidden
+from app.kafka import Ack
+from app.kafka.errors import SendError
+from app.kafka.metadata.reader import PartitionReader, WrittenReader
+from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.produce.batch import Batch, PartitionBatch
+from app.kafka.transactions.coordinator import Fenced, Forgotten, IdForbidden
+from app.kafka.transactions.hanging import HangingTransactions
+from app.kafka.transactions.id_pool import TransactionalIdPool
+from app.kafka.transactions.transaction import Transactions, Untaken
+from tables import Changes
+
+
+class TransactionalJournal(Journal):
+    """Commits steps as transactions."""
+
+    delivers = True
+
+    def __init__(self, stuck: Callable[[TopicPartition], Callable[[], None]], *args: Any) -> None:
+        """Begin with no partition; `stuck` hears of what holds a transaction up, as TransactionalIdPool says."""
+        super().__init__(*args)
+        self._id_pools: dict[int, TransactionalIdPool] = {}
+        self._hanging = HangingTransactions(self._cluster, self._may_write)
+        self._stuck = stuck
+        self._timeout = AdaptiveTimeout()
+
+    def reader(self, partition: int, offset: int) -> PartitionReader:
+        """Return a reader of a partition's changelog, whose last records may be committed and not readable yet."""
+        return WrittenReader(self._cluster, self._settings.changelog, partition, offset)
+
+    async def fence(self, partition: int) -> None:
+        """Take over the partition's transactional ids: whoever had them can write no more."""
+        id_pool = self._id_pools.get(partition)
+        if id_pool is None:
+            home = (self._settings.changelog, partition)
+            again = (self._settings.progress, 0)
+            name = f"{self._settings.app_id}-{partition}"
+            id_pool = self._id_pools[partition] = TransactionalIdPool(
+                self._cluster, name, home, again, self._hanging, self._stuck
+            )
+        with _Owning(partition):
+            await id_pool.fence()
+
+    def _may_write(self, topic: str) -> bool:
+        """Return whether transactions may have batches for a topic."""
+        patterns = itertools.chain.from_iterable(self._settings.destinations.values())
+        return topic in self._settings.internal_topics or any(fnmatch.fnmatchcase(topic, one) for one in patterns)
+
+    async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:
+        """Begin the step's transaction with its deliveries; return what was taken. commit() goes on with it.
+
+        Raises Untaken if a destination does not take its batch: the transaction is aborted, nothing has happened.
+        Raises NotOwner if another worker has taken the partition.
+        """
+        deliveries: Sequence[Delivery] = step.deliveries
+        if not deliveries:
+            return ()
+        self.reached("before-send", None)
+        batches = [(delivery.route[1], delivery.route[2], delivery.batch) for delivery in deliveries]
+        own = [(self._settings.changelog, partition)]
+        if self._settings.events == "on":
+            own.append((self._settings.events_topic, partition))
+        with _Owning(partition):
+            acks = await self._id_pools[partition].begin(
+                lambda transactions: transactions.send(batches, self._timeout.limit_s, own)
+            )
+        self.reached("acked", None)
+        return [taken for taken in map(_told, deliveries, acks) if taken is not None]
+
+    async def _append_step(self, partition: int, step: Step) -> None:
+        """Commit a step in one transaction: that which deliver() has begun, or one of its own."""
+        store = self._table.stores[partition]
+        with _Owning(partition):
+            end = await self._id_pools[partition].run(lambda transactions: self._once(transactions, partition, step))
+        store.apply(step.changes, end, store.writer, step.now_ms)
+        self.reached("applied", step)
+
+    async def _once(self, transactions: Transactions, partition: int, step: Step) -> int:
+        """Send what a step has for our own topics, and commit; return the offset after it in the changelog."""
+        self.reached("before-events", step)
+        batch = self._batch(step.changes, self._table.stores[partition].writer, step.now_ms)
+        own = [*self._outgoing(partition, step), (self._settings.changelog, partition, batch)]
+        with self._timeout.measured():
+            acks = await self._send_own(transactions, own)
+        self.reached("changelog-acked", step)
+        await transactions.commit()
+        self.reached("committed", step)
+        return acks[-1].offset + batch.count
+
+    async def _send_own(self, transactions: Transactions, batches: Sequence[PartitionBatch]) -> list[Ack]:
+        """Send to our own topics, which must take what they get: there is no going on without them."""
+        acks = []
+        try:
+            for ack in await transactions.send(batches):
+                if isinstance(ack, SendError):
+                    raise ack
+                acks.append(ack)
+        except Untaken as error:
+            raise error.error or error from error
+        return acks
+
+    async def claim(self, partition: int, now_ms: int) -> int:
+        """Stamp the changelog with a higher epoch; nobody else can have written since the fence.
+
+        Gives the broker's time of the stamp.
+        """
+        store = self._table.stores[partition]
+        epoch = self._next_epoch(partition)
+        batch = self._batch(Changes(), epoch, now_ms)
+        ack = await self._write(partition, batch)
+        store.apply(Changes(), ack.offset + batch.count, epoch, now_ms)
+        return ack.timestamp_ms
+
+    async def check_alone(self, partition: int, now_ms: int) -> None:  # noqa: ARG002 - see Journal
+        """See that all transactions are ended everywhere, and that nobody has taken the partition."""
+        with _Owning(partition):
+            await self._id_pools[partition].tend()
+
+    async def _append(self, partition: int, batch: Batch, now_ms: int, *, last: bool) -> None:
+        store = self._table.stores[partition]
+        ack = await self._write(partition, batch)
+        if last:
+            store.foreign.keys.clear()
+        store.apply(Changes(), ack.offset + batch.count, store.writer, now_ms)
+
+    async def put(self, partition: int, batch: Batch) -> None:
+        """Append a batch of this partition's writer in a transaction of its own."""
+        await self._write(partition, batch)
+
+    async def _write(self, partition: int, batch: Batch) -> Ack:
+        async def once(transactions: Transactions) -> Ack:
+            acks = await self._send_own(transactions, [(self._settings.changelog, partition, batch)])
+            await transactions.commit()
+            return acks[0]
+
+        return await self._id_pools[partition].run(once)
+
+    def new_batch(self, limit: int = WHOLE) -> Batch:
+        """Return an empty batch that is part of a transaction."""
+        return Batch(limit, transactional=True)
+
+
+def _told(delivery: Delivery, ack: Ack | SendError) -> Delivered | None:
+    """Tell a delivery what became of it; return which rows the destination has taken."""
+    if not isinstance(ack, Ack):
+        delivery.refused(ack)
+        return None
+    delivery.taken()
+    return Delivered(delivery.runs[0][1], ack.offset, delivery.route[1], delivery.route[2], delivery.sent_ms)
+
+
+class _Owning:
+    """Says in a sentence that the partition is owned no more."""
+
+    __slots__ = ("_partition",)
+
+    def __init__(self, partition: int) -> None:
+        self._partition = partition
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Forgotten):
+            msg = (
+                f"partition {self._partition}: the brokers have forgotten the transactional id {error}, which was not "
+                "used for longer than their transactional.id.expiration.ms. Raise that to an hour or more. This "
+                "process ends and is started again."
+            )
+            raise NotOwner(msg) from error
+        if isinstance(error, Fenced):
+            msg = (
+                f"partition {self._partition}: another worker has taken it, or brokers were away for longer than a "
+                f"transaction may take ({error}). This process ends and is started anew."
+            )
+            raise NotOwner(msg) from error
+        if isinstance(error, IdForbidden):
+            raise TransactionForbidden(error) from error

@@ -1,0 +1,276 @@
+"""Sends due messages to their destinations: one batch a destination partition and cycle, outcomes per row."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING
+
+from app.clock import Clock
+from app.engine.deliver import usual_routes as in_python
+from app.engine.deliver.delivery_batch import DeliveryBatch, Row
+from app.engine.deliver.missing_topics import MissingTopics
+from app.engine.deliver.target import Target
+from app.engine.partition.partition import Partition
+from app.engine.steps.outcomes import Delivered, Rejected, Unsent, reason_of
+from app.engine.steps.route import ANY, Route, chosen
+from app.kafka import Ack
+from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, TooLarge
+from app.settings import Settings
+from punctual.contract.request import Reason
+from tables import Entry, compiled
+from tables.changes import Pairs, UsualRows
+
+if TYPE_CHECKING:
+    from app.engine.traces.traces import Traces
+
+
+_first = itemgetter(0)
+#: So many messages without a key go to one partition before the next one has its turn.
+_TOGETHER = 16
+
+
+class Dispatcher:
+    """Sends due rows, and tells their partitions what became of them."""
+
+    def __init__(
+        self, settings: Settings, clock: Clock, targets: dict[str | None, Target], traces: "Traces | None" = None
+    ) -> None:
+        """Deliver to `targets`, by the name of the cluster; None is our own."""
+        self._settings, self._clock, self._targets, self._traces = settings, clock, targets, traces
+        #: Batches that take more rows, and those of each route that are with the sender.
+        self._deliveries: dict[Route, DeliveryBatch] = {}
+        self._sent: dict[Route, list[DeliveryBatch]] = {}
+        self._turn = 0
+        #: How many partitions topics of our own cluster have, or had a moment ago.
+        self._usual: dict[str, int] = {}
+        self.missing = MissingTopics(targets, settings.give_up_ms)
+
+    def knows(self, cluster: str | None) -> bool:
+        """Return whether there is such a cluster; None is our own."""
+        return cluster in self._targets
+
+    def route(self, entry: Entry) -> Route:
+        """Return where a message goes: its partition as Kafka's own clients choose it; without a key it spreads."""
+        target = self._targets[entry.cluster]
+        partitions = target.cluster.partitions(entry.to)
+        if not partitions:
+            return entry.cluster, entry.to, -1
+        if entry.cluster is None:
+            self._usual[entry.to] = partitions
+        number = chosen(entry, partitions)
+        if number is None:
+            return self._spread(entry.cluster, entry.to, partitions, 1)
+        return entry.cluster, entry.to, number
+
+    def _spread(self, cluster: str | None, to: str, partitions: int, rows: int) -> Route:
+        """Return where so many messages without a key go: some to each partition in turn, but for those blocked."""
+        turn, self._turn = self._turn // _TOGETHER, self._turn + rows
+        for number in ((turn + step) % partitions for step in range(partitions)):
+            if not self.blocked((cluster, to, number)):
+                break
+        return cluster, to, number
+
+    def usual_routes(self, rows: Pairs, begin: int) -> tuple[int, Sequence[tuple[Route, UsualRows]]]:
+        """Return how many rows from `begin` on are usual, and by which routes they go.
+
+        All are for our own cluster, and for topics that have been sent to before.
+        """
+        taken, groups = (compiled.kernel or in_python).route(rows, begin, self._usual)
+        cluster, found = self._targets[None].cluster, list[tuple[Route, UsualRows]]()
+        for to, number, there in groups:
+            partitions = cluster.partitions(to)
+            if partitions != self._usual[to]:
+                self._usual.pop(to)
+                return 0, ()
+            if number >= 0:
+                found.append(((None, to, number), there))
+                continue
+            for first in range(0, len(there), _TOGETHER):
+                some = there[first : first + _TOGETHER]
+                found.append((self._spread(None, to, partitions, len(some)), some))
+        return taken, found
+
+    def blocked(self, route: Route) -> bool:
+        """Return whether messages for this route had better wait."""
+        cluster, topic, partition = route
+        if partition == ANY:
+            every = self._every(route)
+            return bool(every) and all(self.blocked(one) for one in every)
+        # Once it is found, what comes later must not overtake.
+        if route in self.missing.asking and not self.missing.found(route):
+            return not self.hopeless(route)
+        return self._targets[cluster].sender.blocked(topic, partition)
+
+    def trouble(self, route: Route) -> str:
+        """Return why messages for this route wait, nothing if they do not or that is not known."""
+        cluster, topic, partition = route
+        if partition == ANY:
+            return next(filter(None, map(self.trouble, self._every(route))), "")
+        if partition < 0:
+            return self.missing.why(cluster, topic)
+        return self._targets[cluster].sender.trouble(topic, partition)
+
+    def _every(self, route: Route) -> list[Route]:
+        """Return the routes to all partitions of a topic, as far as they are known."""
+        cluster, topic, _ = route
+        return [(cluster, topic, number) for number in range(self._targets[cluster].cluster.partitions(topic))]
+
+    def hopeless(self, route: Route) -> bool:
+        """Return whether a route takes nothing, longer than DELAY_GIVE_UP."""
+        return self.missing.hopeless(route)
+
+    def steady(self, route: Route) -> bool:
+        """Return whether a route that is free stays so as long as nothing else is done."""
+        return route[2] >= 0
+
+    def add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int) -> None:
+        """Add a row that is due `now` to this cycle's batch for its route."""
+        partition.in_flight.claim(key, entry, route)
+        row, delivery = (partition, key), self._deliveries.get(route)
+        if delivery is None or not delivery.append(row, entry, now):
+            if delivery is not None:
+                self._submit(delivery)
+            delivery = self._deliveries[route] = self._new_delivery(route)
+            delivery.append(row, entry, now)
+
+    def add_usual(self, partition: Partition, rows: UsualRows, route: Route, now: int) -> None:
+        """Add usual rows, as usual_routes() gives them, to this cycle's batch for their route."""
+        partition.in_flight.claim_all(rows, route)
+        delivery, begin = self._deliveries.get(route), 0
+        while True:
+            if delivery is not None:
+                begin += delivery.extend(partition, rows, begin, now)
+                if begin == len(rows):
+                    return
+                self._submit(delivery)
+            delivery = self._deliveries[route] = self._new_delivery(route)
+
+    def _new_delivery(self, route: Route) -> DeliveryBatch:
+        return DeliveryBatch(route, transactional=False)
+
+    def send(self) -> None:
+        """Send what this cycle has gathered; while a route's last batch is in flight, the next takes more rows.
+
+        The sender has one batch of a partition in flight: under load, cycles would queue more of them than it sends.
+        What was gathered behind a batch that fails waits in the table, where it can still be cancelled.
+        """
+        deliveries, self._deliveries = self._deliveries, {}
+        for route, delivery in deliveries.items():
+            if route in self._sent and self.blocked(route):
+                self._release(delivery)
+            elif route in self._sent:
+                self._deliveries[route] = delivery
+            else:
+                self._submit(delivery)
+
+    def _submit(self, delivery: DeliveryBatch, *, first: bool = False) -> None:
+        cluster, topic, partition = delivery.route
+        delivery.sent_ms = self._clock.wall_ms()
+        owners = set(map(_first, delivery.runs))
+        for owner in owners:
+            owner.passed("before-send")
+        self._sent.setdefault(delivery.route, []).append(delivery)
+        acked = self._targets[cluster].sender.submit(topic, partition, delivery.batch, first=first)
+        for owner in owners:
+            owner.passed("sent")
+        acked.add_done_callback(lambda future: self._ended(delivery, future))
+
+    def _ended(self, delivery: DeliveryBatch, acked: asyncio.Future[Ack]) -> None:
+        self._sent[delivery.route].remove(delivery)
+        if not self._sent[delivery.route]:
+            del self._sent[delivery.route]
+        if acked.cancelled():
+            return
+        error, following = acked.exception(), self._deliveries.pop(delivery.route, None)
+        if error is None:
+            self._delivered(delivery, acked.result())
+        elif isinstance(error, (Recalled, PartitionGone)):  # they wait, or go where their keys belong by now
+            self._release(delivery)
+            if following is not None:  # it must not overtake what is read again
+                self._release(following)
+            return
+        elif isinstance(error, SendError):
+            self._failed(delivery, error)
+        else:
+            raise error
+        if following is not None:
+            self._submit(following)
+
+    def withdraw(self, held_back: Callable[[Route], bool]) -> None:
+        """Take back what is not on its way yet on routes that are to be held back."""
+        for route in [route for route in self._deliveries if held_back(route)]:
+            self._release(self._deliveries.pop(route))
+        for cluster, topic, partition in [route for route in self._sent if held_back(route)]:
+            self._targets[cluster].sender.recall(topic, partition)
+
+    def abandon(self, partition: Partition) -> None:
+        """Do not send what is gathered for a partition that works no more: whoever has it next sends it."""
+        routes = [route for route, delivery in self._deliveries.items() if partition in map(_first, delivery.runs)]
+        for route in routes:
+            self._release(self._deliveries.pop(route))
+
+    def let_go(self) -> None:
+        """Have nothing tried again that nobody waits for: its partitions have gone, or have begun anew."""
+        for (cluster, topic, partition), deliveries in self._sent.items():
+            if not any(owner.in_flight.waits(key) for delivery in deliveries for owner, key in delivery.rows):
+                self._targets[cluster].sender.let_go(topic, partition)
+
+    def _release(self, delivery: DeliveryBatch) -> None:
+        for owner, rows in delivery.runs:
+            owner.release(rows, delivery.route)
+
+    def _failed(self, delivery: DeliveryBatch, error: SendError) -> None:
+        """End a batch that will never be taken; the one row that is to blame is found by halving."""
+        if isinstance(error, (TooLarge, BatchRejected)) and delivery.batch.count > 1:
+            rows, middle = list(delivery.rows), delivery.batch.count // 2
+            # The later half first, for each goes before all that wait.
+            self._again(delivery.route, rows[middle:])
+            self._again(delivery.route, rows[:middle])
+        else:
+            if self._traces is not None:
+                self._traces.sent(delivery, error)
+            for owner, key in delivery.rows:
+                owner.tell(Rejected(key, reason_of(error), str(error)))
+
+    def _delivered(self, delivery: DeliveryBatch, ack: Ack) -> None:
+        if self._traces is not None:
+            self._traces.sent(delivery)
+        offset = ack.offset
+        for owner, rows in delivery.runs:
+            owner.passed("acked")
+            owner.tell(Delivered(rows, offset, delivery.route[1], delivery.route[2], delivery.sent_ms))
+            offset += len(rows)
+
+    def _again(self, route: Route, rows: list[Row]) -> None:
+        """Send rows again in a batch of their own, before those that wait."""
+        delivery = self._new_delivery(route)
+        for owner, key in rows:
+            entry = owner.claims.get(key)
+            if entry is None:  # its partition has started anew, and sends it itself
+                continue
+            if entry.commands:
+                owner.tell(Unsent(key))
+            else:
+                delivery.append((owner, key), entry, self._clock.wall_ms())
+        if delivery.runs:
+            self._submit(delivery, first=True)
+
+    def give_up(self, route: Route) -> bool:
+        """Give up on a route that has been blocked for longer than DELAY_GIVE_UP; return whether it has."""
+        cluster, topic, partition = route
+        limit_s = self._settings.give_up_ms / 1000
+        sender = self._targets[cluster].sender
+        if partition == ANY:
+            given_up = [self.give_up(one) for one in self._every(route)]
+            return any(given_up)
+        if partition < 0:
+            return self.hopeless(route)
+        if not limit_s or sender.blocked_s(topic, partition) < limit_s:
+            return False
+        sender.give_up(topic, partition)
+        return True
+
+    def refuse(self, partition: Partition, key: bytes, entry: Entry, reason: Reason, sentence: str) -> None:
+        """End a row that is not sent at all."""
+        partition.in_flight.claim(key, entry)
+        partition.tell(Rejected(key, reason, sentence))

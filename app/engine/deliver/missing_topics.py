@@ -1,0 +1,104 @@
+"""Finds destinations that are not there, as far as is known, before messages for them are refused."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+
+import aiokafka.errors
+
+from app.engine.deliver.target import Target
+from app.engine.steps.route import Route
+from punctual.contract.destination import described, named
+from punctual.contract.dialects import OF_ROWS
+
+log = logging.getLogger(__name__)
+
+#: A destination, or a partition that was asked for, counts as gone after this many looks, this far apart: a broker that
+#: has just started may not know yet.
+_LOOKS, _LOOK_EVERY_S = 5, 0.5
+_GONE_S = 1.0
+
+
+class MissingTopics:
+    """Routes to topics, and to partitions asked for, that are looked for or known to be gone."""
+
+    def __init__(self, targets: Mapping[str | None, Target], give_up_ms: int) -> None:
+        """Look in `targets`, with hope for `give_up_ms`; 0 is for ever."""
+        self._targets, self._give_up_s = targets, give_up_ms / 1000
+        #: Routes to what is not there, until when that is believed, and those that are looked for, since when.
+        self._gone: dict[Route, float] = {}
+        self.asking: dict[Route, float] = {}
+        #: Why it is not known where a topic is.
+        self._unknown: dict[tuple[str | None, str], str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+
+    def found(self, route: Route) -> bool:
+        """Return whether a partition is there, or a topic without one named, as last seen."""
+        cluster, topic, partition = route
+        return self._targets[cluster].cluster.partitions(topic) > max(partition, 0)
+
+    def gone(self, route: Route) -> bool:
+        """Return whether the topic, or the partition asked for, is known not to be there; begins to find out if not."""
+        if self.found(route):
+            return False
+        if self._gone.get(route, 0) > self._loop.time():
+            return True
+        if route not in self.asking:
+            self.asking[route] = self._loop.time()
+            task = self._loop.create_task(self._find(route))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return False
+
+    def absence(self, route: Route) -> str:
+        """Return a sentence that says what is gone, and what to do."""
+        cluster, topic, partition = route
+        partitions = self._targets[cluster].cluster.partitions(topic)
+        if not partitions:
+            return f"topic {topic} does not exist. Create it, then send the message again."
+        return (
+            f"topic {topic} has partitions 0 to {partitions - 1}, {OF_ROWS.words.partition} is {partition}. Send the "
+            "message again with one of these, or without that header."
+        )
+
+    def why(self, cluster: str | None, topic: str) -> str:
+        """Return why it is not known where a topic is, nothing if it is, or nobody has asked."""
+        return self._unknown.get((cluster, topic), "")
+
+    def hopeless(self, route: Route) -> bool:
+        """Return whether no broker has said for longer than DELAY_GIVE_UP where the topic is."""
+        if not self._give_up_s or route not in self.asking or self.found(route):
+            return False
+        return self._loop.time() - self.asking[route] >= self._give_up_s
+
+    async def _find(self, route: Route) -> None:
+        """Look for a topic, or for a partition that was asked for, until it is there or surely gone."""
+        cluster, topic, _ = route
+        known, looks, warned = self._targets[cluster].cluster, 0, False
+        name, about = described(named(cluster, topic)), {"destination": named(cluster, topic)}
+        try:
+            while looks < _LOOKS:
+                try:
+                    missing = topic in await known.refresh([topic])
+                    if self.found(route):
+                        return
+                    if missing or known.partitions(topic):
+                        looks += 1
+                    elif not warned:
+                        warned = True
+                        self._unknown[cluster, topic] = "its brokers return no metadata for it"
+                        sentence = (
+                            "destination %s: the brokers return no metadata for it. Grant Describe on it to the worker"
+                        )
+                        log.warning(sentence, name, extra=about)
+                except aiokafka.errors.KafkaError as error:
+                    self._unknown[cluster, topic] = str(error)
+                    log.warning("destination %s: no metadata: %r", name, error, extra=about)
+                await asyncio.sleep(_LOOK_EVERY_S)
+            now = self._loop.time()
+            self._gone = {gone: until for gone, until in self._gone.items() if until > now}
+            self._gone[route] = now + _GONE_S
+        finally:
+            self.asking.pop(route, None)
+            self._unknown.pop((cluster, topic), None)

@@ -1,0 +1,76 @@
+"""What is posted: a row's value as the body, and the header fields of a delivery or of a failure callback."""
+
+import asyncio
+from typing import NamedTuple
+
+from app.clock import Clock
+from app.engine.steps import occurrences
+from app.http import fields, signatures
+from app.http.allow_list import Allowed
+from app.http.secrets_file import SecretsFile
+from app.settings import Settings
+from punctual.contract import headers as names
+from tables import Entry, keys
+
+_JSON = "application/json"
+
+
+class Post(NamedTuple):
+    """A request's body and header fields."""
+
+    body: bytes
+    headers: list[tuple[str, str]]
+
+
+class PostWriter:
+    """Makes requests of rows, signed."""
+
+    def __init__(self, settings: Settings, clock: Clock, cluster: str) -> None:
+        """Belong to the installation of these settings on a `cluster`."""
+        self._settings, self._clock, self._cluster = settings, clock, cluster
+        self._secrets = SecretsFile(settings.http_secrets_file)
+
+    def allowed(self, entry: Entry) -> Allowed:
+        """Return the URL of a row, if the settings still allow it.
+
+        Raises ValueError with a clause that says why they do not.
+        """
+        if entry.url is not None:
+            return self._settings.callback_list(_input_of(entry)).allowed(entry.url)
+        return self._settings.url_list(_input_of(entry)).allowed(entry.to)
+
+    def post(self, key: bytes, entry: Entry, to: Allowed) -> Post:
+        """Return the request for a row: key, value and user headers of a delivery, JSON of a callback."""
+        body = entry.value or b""
+        if entry.url is not None:
+            said = [(name, fields.encoded((value or b"").decode(errors="replace"))) for name, value in entry.headers]
+            own = [("Content-Type", _JSON), ("Idempotency-Key", fields.encoded(entry.source)), *said]
+        else:
+            own = [
+                *fields.travelling(entry.headers, self._settings.http_headers),
+                ("Content-Type", fields.content_type(entry.headers)),
+                (names.ID, fields.encoded(occurrences.occurrence(entry, keys.due_of(key)).id)),
+                (names.DUE, str(keys.due_of(key))),
+                (names.SOURCE, fields.encoded(entry.source)),
+                (names.ATTEMPT, str(entry.attempts + 1)),
+            ]
+        return Post(body, [*own, *self._signed(key, entry, to, body)])
+
+    def _signed(self, key: bytes, entry: Entry, to: Allowed, body: bytes) -> list[tuple[str, str]]:
+        """Return the header fields of Standard Webhooks; without a secret for the URL nothing is signed."""
+        kind = "delivery" if entry.url is None else "callback"
+        source = occurrences.source_of(entry, keys.due_of(key))
+        # A sender chooses much of a callback's body: its receiver must not take it for a delivery.
+        begins = "msg" if entry.url is None else "callback"
+        id_ = signatures.webhook_id(self._cluster, self._settings.app_id, kind, source, kind=begins)
+        seconds = self._clock.wall_ms() // 1000
+        said = [("webhook-id", id_), ("webhook-timestamp", str(seconds))]
+        secrets = self._secrets.of(to.target, asyncio.get_running_loop().time())
+        if secrets:
+            said.append(("webhook-signature", signatures.signature(secrets, id_, seconds, body)))
+        return said
+
+
+def _input_of(entry: Entry) -> str:
+    """Return the input that a row was asked for by."""
+    return entry.source.rsplit("-", 2)[0]

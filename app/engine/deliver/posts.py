@@ -1,0 +1,157 @@
+"""Posts what goes over HTTP, failure callbacks and messages for URLs: each host has its own room."""
+
+import asyncio
+import logging
+from collections.abc import Callable  # noqa: TC003 - needed for annotations
+from typing import TYPE_CHECKING
+
+import yarl
+
+from app.clock import Clock
+from app.engine.deliver.post import PostWriter
+from app.engine.partition.partition import Partition
+from app.engine.steps.outcomes import Attempted, Called, Delivered, Rejected
+from app.engine.steps.route import HTTP, Route
+from app.http.allow_list import Allowed
+from app.http.answers import Answer, Meaning
+from app.http.client import Client, HttpClient
+from app.http.hosts import Hosts
+from app.quotas import senders
+from app.settings import Settings
+from punctual.contract.request import Reason
+from tables import Entry, keys
+from tables.destination import told
+
+if TYPE_CHECKING:
+    from app.engine.traces.traces import Traces
+
+log = logging.getLogger(__name__)
+
+#: What nobody expects must not leave a row without an answer.
+_FAULT = Answer(Meaning.AGAIN, "an internal error of this worker")
+#: They are reported under one name.
+_CALLBACKS = "failure callbacks"
+
+
+class Posts:
+    """Posts rows, and tells their partitions what became of them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        cluster: str = "",
+        client: Client | None = None,
+        traces: "Traces | None" = None,
+    ) -> None:
+        """Connect to nobody yet. `cluster` is the id of the one that requests come from; a `client` replaces HTTP."""
+        self._settings, self._clock, self._traces = settings, clock, traces
+        #: What is called when there is room again.
+        self.room: Callable[[], None] = _nothing
+        self._client: Client = HttpClient(clock.wall_ms) if client is None else client
+        self._writer = PostWriter(settings, clock, cluster)
+        self._tasks = set[asyncio.Task[None]]()
+        self._hosts = Hosts(lambda: asyncio.get_running_loop().time())
+        self._shared = len(senders(settings.namespaces, settings.inputs)) > 1
+        #: How often there has been room again: as long as that is the same, no host that was full is not.
+        self.turns = 0
+
+    def route(self, entry: Entry) -> Route | None:
+        """Return the route of a row that is posted, by its host and port; None of one that is not."""
+        if entry.url is None:
+            return (told(entry.to), told(entry.to), HTTP) if "://" in entry.to else None
+        try:
+            return str(yarl.URL(entry.url).origin()), _CALLBACKS, HTTP
+        except (ValueError, IndexError):
+            return "", _CALLBACKS, HTTP
+
+    def full(self, route: Route, entry: Entry | None = None) -> bool:
+        """Return whether a host gets nothing at the moment: as much is under way as is allowed, or it has failed.
+
+        What is allowed is a share of the sender's, that of an `entry`, where there are several.
+        """
+        if entry is not None and self._shared:
+            namespaces = self._settings.namespaces
+            sender = namespaces.of_id(entry.id) if namespaces else entry.source.rsplit("-", 2)[0]
+            self._hosts.belongs(route[0] or "", sender)
+        return self._hosts.full(route[0] or "")
+
+    def more(self) -> None:
+        """Have rows that were passed over looked at again."""
+        self.turns += 1
+        self.room()
+
+    def trouble(self, route: Route) -> str:
+        """Return why a host is left alone; empty if it is not."""
+        return self._hosts.trouble(route[0] or "")
+
+    def hopeless(self, key: bytes, entry: Entry, route: Route, now_ms: int) -> bool:
+        """Return whether a message has waited longer than DELAY_HTTP_GIVE_UP for a host that fails."""
+        limit_ms = self._settings.http_give_up_ms
+        late_ms = now_ms - keys.due_of(key)
+        return entry.url is None and 0 < limit_ms <= late_ms and self._hosts.fails(route[0] or "")
+
+    def begin(self, partition: Partition, key: bytes, entry: Entry, route: Route) -> None:
+        """Post a row; its partition hears what became of it."""
+        partition.in_flight.claim(key, entry, route)
+        try:
+            allowed = self._writer.allowed(entry)
+        except ValueError as error:  # it was allowed when it was accepted
+            partition.tell(_forbidden(key, entry, error))
+            return
+        host = route[0] or ""
+        self._hosts.begin(host)
+        task = asyncio.get_running_loop().create_task(self._post(partition, key, entry, allowed, host))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _post(self, partition: Partition, key: bytes, entry: Entry, allowed: Allowed, host: str) -> None:
+        answer, sent_ms, life = None, self._clock.wall_ms(), partition.life
+        try:
+            post = self._writer.post(key, entry, allowed)
+            partition.passed("before-send")
+            answer = await self._client.post(allowed, post.body, post.headers)
+        except Exception:
+            about = {"destination": told(entry.to if entry.url is None else entry.url), "partition": partition.number}
+            log.exception("the HTTP delivery for %s failed", entry.source, extra=about)
+            answer = _FAULT
+        finally:
+            self._make_room(host, answer, (self._clock.wall_ms() - sent_ms) / 1_000)
+        if self._traces is not None:
+            self._traces.posted(entry, allowed.target, answer, sent_ms)
+        partition.passed("acked")
+        if answer.meaning is Meaning.TAKEN:
+            partition.tell(Called(key) if entry.url is not None else Delivered([key], 0, "", 0, sent_ms))
+        elif partition.life == life:  # the next life posts it itself, and its own answer counts
+            partition.tell(Attempted(key, answer.why, answer.after_ms, answer.meaning is Meaning.NEVER))
+
+    def _make_room(self, host: str, answer: Answer | None, took_s: float) -> None:
+        """Let the host have something else, at once or when it has been left alone for a while."""
+        if answer is None:
+            self._hosts.dropped(host)
+        elif answer.of_host:
+            left_s = self._hosts.failed(host, answer.why)
+            asyncio.get_running_loop().call_later(left_s, self.more)
+        else:
+            self._hosts.answered(host, took_s)
+        self.more()
+
+    async def stop(self) -> None:
+        """Abandon what is under way: it is posted again after a restart."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._client.stop()
+
+
+def _nothing() -> None:
+    pass
+
+
+def _forbidden(key: bytes, entry: Entry, error: ValueError) -> Attempted | Rejected:
+    if entry.url is not None:
+        return Attempted(key, f"its URL {error}", never=True)
+    sentence = (
+        f"DELAY_HTTP_DESTINATIONS does not allow its URL any more: it {error}. Add a pattern, then send it again."
+    )
+    return Rejected(key, Reason.NOT_ALLOWED, sentence)

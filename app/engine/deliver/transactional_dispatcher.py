@@ -1,0 +1,159 @@
+"""Exactly once: deliveries on our own cluster go with the steps of their rows' partitions, in their transactions."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from app.engine.deliver.backoff import Backoff
+from app.engine.deliver.delivery_batch import DeliveryBatch
+from app.engine.deliver.dispatcher import Dispatcher
+from app.engine.partition.partition import Partition
+from app.engine.steps.route import Route
+from app.kafka.errors import SendError
+from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.transactions.transaction import Untaken
+from tables import Entry
+from tables.changes import UsualRows
+
+log = logging.getLogger(__name__)
+
+
+class TransactionalDeliveryBatch(DeliveryBatch):
+    """A batch that is delivered within a step of its rows' partition."""
+
+    __slots__ = ("_dispatcher", "chosen_s")
+
+    def __init__(self, route: Route, dispatcher: "TransactionalDispatcher") -> None:
+        """Begin empty; `dispatcher` hears when the destination has not taken it."""
+        super().__init__(route, transactional=True)
+        self._dispatcher = dispatcher
+        self.chosen_s = asyncio.get_running_loop().time()
+
+    def taken(self) -> None:
+        """Hear that the destination takes messages."""
+        self._dispatcher.taken(self.route)
+
+    def refused(self, error: SendError) -> None:
+        """Hear that the destination will never take it."""
+        self._dispatcher.refused(self, error)
+
+    def failed(self, error: Untaken) -> None:
+        """Hear that a destination of its transaction has not taken a batch."""
+        if self.batch is error.batch and error.error is None:
+            self._dispatcher.failed(self.route, error)
+
+    def struck(self, error: Untaken) -> bool:
+        """Return whether it cannot be delivered: one that fails for now has all its destination's batches wait."""
+        if error.error is None and self.route[1:] == (error.topic, error.partition):
+            return True
+        dispatcher = self._dispatcher
+        return self.batch is error.batch or dispatcher.blocked(self.route) or not dispatcher.missing.found(self.route)
+
+    def untaken(self, error: Untaken) -> None:
+        """Leave out a destination that has not taken its batch."""
+        self._dispatcher.untaken(self, error)
+
+
+class TransactionalDispatcher(Dispatcher):
+    """Hands deliveries on our own cluster to their partitions; those on other clusters go at least once."""
+
+    def __init__(self, *args: Any) -> None:
+        """Begin with every route free."""
+        super().__init__(*args)
+        self._failures = Backoff(asyncio.get_running_loop().time)
+        self._troubles: dict[Route, str] = {}
+
+    def _new_delivery(self, route: Route) -> DeliveryBatch:
+        return super()._new_delivery(route) if route[0] is not None else TransactionalDeliveryBatch(route, self)
+
+    def add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int) -> None:
+        """Add a row to the partition's next step, which is due `now`; one for a route that has failed goes alone.
+
+        A partition has one batch in a request: several of a route would take as many turns.
+        """
+        if route[0] is not None:
+            super().add(partition, key, entry, route, now)
+            return
+        partition.in_flight.claim(key, entry, route)
+        row, delivery = (partition, key), partition.waiting(route)
+        if delivery is None or not delivery.append(row, entry, now):
+            fresh = TransactionalDeliveryBatch(route, self)
+            fresh.append(row, entry, now)
+            partition.enqueue(fresh)
+        self._failures.trying(route)
+
+    def add_usual(self, partition: Partition, rows: UsualRows, route: Route, now: int) -> None:
+        """Add usual rows, as usual_routes() gives them, to the partition's next step."""
+        partition.in_flight.claim_all(rows, route)
+        delivery, begin = partition.waiting(route), 0
+        if delivery is not None:
+            begin = delivery.extend(partition, rows, begin, now)
+        while begin < len(rows):
+            fresh = TransactionalDeliveryBatch(route, self)
+            begin += fresh.extend(partition, rows, begin, now)
+            partition.enqueue(fresh)
+        self._failures.trying(route)
+
+    def _submit(self, delivery: DeliveryBatch, *, first: bool = False) -> None:
+        if not isinstance(delivery, TransactionalDeliveryBatch):
+            super()._submit(delivery, first=first)
+            return
+        owner, _ = delivery.runs[0]
+        owner.enqueue(delivery, first=first)
+
+    def failed(self, route: Route, error: Untaken) -> None:
+        """Let messages wait for a destination that has not taken a batch, and for those that will not either.
+
+        A topic whose replicas are away refuses in many partitions. What is not there any more is not waited for.
+        """
+        if not self.missing.found(route):
+            return
+        cluster = self._targets[None].cluster
+        short = cluster.as_short_as(error.topic, error.partition) if error.short else ()
+        backoff_s = self._failures.failed(route, [(None, error.topic, number) for number in short])
+        self._troubles[route] = str(error)
+        if backoff_s is not None:
+            about = {"destination": error.topic, "topic": error.topic, "partition": error.partition}
+            log.warning("%s: retrying in %.1f s", error, backoff_s, extra=about)
+
+    def refused(self, delivery: DeliveryBatch, error: SendError) -> None:
+        """End the rows of a batch that will never be taken, or send them in smaller ones."""
+        self._failed(delivery, error)
+
+    def untaken(self, delivery: DeliveryBatch, error: Untaken) -> None:
+        """End the rows of a batch that will never be taken; let those wait whose destination may mend."""
+        if error.error is not None and delivery.batch is error.batch:
+            self.refused(delivery, error.error)
+        else:
+            self._release(delivery)
+
+    def stuck(self, tp: TopicPartition) -> Callable[[], None]:
+        """Let messages wait for a partition that holds a transaction up; return what ends the wait."""
+        return self._failures.hold((None, *tp))
+
+    def blocked(self, route: Route) -> bool:
+        """Return whether messages for this route had better wait."""
+        return (self._failures.waits(route) and not self.hopeless(route)) or super().blocked(route)
+
+    def steady(self, route: Route) -> bool:
+        """Return whether a route that is free stays so: one that has failed is tried with one row."""
+        return super().steady(route) and route not in self._failures
+
+    def hopeless(self, route: Route) -> bool:
+        """Return whether a route has failed for longer than DELAY_GIVE_UP; now and then it is tried again."""
+        limit_s = self._settings.give_up_ms / 1000
+        return (bool(limit_s) and self._failures.seconds(route) >= limit_s) or super().hopeless(route)
+
+    def give_up(self, route: Route) -> bool:
+        """Give up on a route that has failed for longer than DELAY_GIVE_UP; return whether it has."""
+        return self.hopeless(route) or super().give_up(route)
+
+    def taken(self, route: Route) -> None:
+        """Hear that a route takes messages."""
+        self._failures.taken(route)
+        self._troubles.pop(route, None)
+
+    def trouble(self, route: Route) -> str:
+        """Return why messages for this route wait, nothing if they do not or that is not known."""
+        return self._troubles.get(route) or super().trouble(route)

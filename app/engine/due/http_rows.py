@@ -1,0 +1,95 @@
+"""Due rows that are posted over HTTP, and those that wait for room at their host or for their next try."""
+
+from collections.abc import Callable
+
+from app.engine.deliver.posts import Posts
+from app.engine.partition.partition import Partition
+from app.engine.steps.outcomes import Rejected
+from app.engine.steps.route import Route
+from punctual.contract.request import Reason
+from tables import Entry, keys
+
+#: So many rows whose next try has come are looked at in a cycle.
+_TRIES = 200
+
+Decide = Callable[[Partition, bytes, Entry, int], None]
+
+
+class HttpRows:
+    """Posts the due rows of partitions, as far as their hosts take any."""
+
+    def __init__(self, posts: Posts, decide: Decide, batch: int) -> None:
+        """Post through `posts`; `decide` what happens to rows that go on, of which `batch` are looked at at once."""
+        self._posts, self._decide, self._batch = posts, decide, batch
+        #: The turn of the hosts at which each partition's held rows were last looked at, for there may be many hosts,
+        #: and the second, for timers may be early.
+        self._seen: dict[int, tuple[int, int]] = {}
+
+    def post(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
+        """Post a row, or have it wait; return whether it is posted."""
+        route, in_flight = self._posts.route(entry), partition.in_flight
+        assert route is not None, "it is for a topic"
+        if entry.next_try_ms is not None and entry.next_try_ms > now:
+            in_flight.tries.wait(key, entry.next_try_ms)
+        elif self._posts.hopeless(key, entry, route, now):
+            in_flight.claim(key, entry)
+            why = f"{route[1]} accepted no messages for longer than DELAY_HTTP_GIVE_UP: {self._posts.trouble(route)}"
+            partition.tell(Rejected(key, Reason.UNDELIVERABLE, f"{why}. Fix it, then send the message again."))
+        elif self._posts.full(route, entry):
+            in_flight.hold(key, entry, route)
+        else:
+            self._posts.begin(partition, key, entry, route)
+            return True
+        return False
+
+    def takes(self, key: bytes, entry: Entry, now: int) -> bool:
+        """Return whether something can be done with a row now: its host need not take it, if it is one for a host."""
+        route = self._posts.route(entry)
+        if route is None or not self._posts.full(route):
+            return True
+        later = entry.next_try_ms is not None and entry.next_try_ms > now
+        return later or self._posts.hopeless(key, entry, route, now)
+
+    def go_on(self, partition: Partition, now: int) -> int | None:
+        """Go on with rows that were passed over; return when the next one has its next try, None if none waits."""
+        in_flight = partition.in_flight
+        seen = self._posts.turns, now // 1000
+        if self._seen.get(partition.number) != seen:
+            self._seen[partition.number] = seen
+            for route in in_flight.held_routes(http=True):
+                if not self._posts.full(route):
+                    self._take_up(partition, route, now)
+        if not in_flight.tries:
+            return None
+        for key in in_flight.tries.pop(now, _TRIES):
+            raw = partition.store.raw(key)
+            if raw is not None and not in_flight.busy(key):
+                self._decide(partition, key, in_flight.row(key, raw), now)
+        return in_flight.tries.next_ms
+
+    def _take_up(self, partition: Partition, route: Route, now: int) -> None:
+        """Go on with the rows that were passed over for one host; what is to be sent does not wait for that."""
+        in_flight = partition.in_flight
+        found, _ = partition.store.due(now, in_flight.pop_held(route), self._batch)
+        for key, raw in found:
+            if key >= in_flight.cursor:  # they are still to come
+                return
+            entry = in_flight.row(key, raw)
+            if self._posts.route(entry) != route or in_flight.busy(key):
+                continue
+            self._decide(partition, key, entry, now)
+            if in_flight.is_held(route):
+                return
+        if len(found) == self._batch:
+            in_flight.hold_from(route, found[-1][0] + b"\0")
+            self._posts.more()
+        elif keys.due_bound(now) < in_flight.cursor:  # the clock has gone back: those that wait are not due any more
+            in_flight.hold_from(route, keys.due_bound(now))
+
+    def trouble(self, route: Route) -> str:
+        """Return why a host is left alone; empty if it is not."""
+        return self._posts.trouble(route)
+
+    async def stop(self) -> None:
+        """Abandon what is posted at the moment."""
+        await self._posts.stop()

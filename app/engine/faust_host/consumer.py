@@ -1,0 +1,316 @@
+"""The group's consumer as Punctual has it: each place where Faust is bent names the upstream line it answers.
+
+Faust keeps the group, the assignment, the web server and the agent. It hands over whole chunks of records instead of
+single ones, and leaves positions, recovery and commits to the table, which knows better (faust-streaming 0.15.3).
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+import aiokafka.errors
+import uvloop
+from faust.transport import consumer
+from faust.transport.drivers import aiokafka as driver
+from faust.types import TP
+from mode import Service
+
+from app.engine.faust_host.chunk import Chunk, FetchedChunks
+from app.engine.partition import pacing
+from app.errors import GroupLost, InputGone
+from app.kafka.metadata.leave_group import leave_group
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.patches import lenient_records
+from app.kafka.patches.heavy_batches import heavy
+from app.kafka.patches.leader_epochs import epochs
+from app.process.deleted_records import note_deleted
+from app.process.fatal import end_process
+
+log = logging.getLogger(__name__)
+
+#: Records handed to the agent in one go.
+CHUNK = 2_000
+_IDLE_POLL_S, _BUSY_POLL_S = 0.25, 0.02
+#: How often it is looked how far partitions have been fetched, when none catches up.
+_REACHED_EVERY_S = 0.25
+#: What is waited for while it is asked whether a new leader has all that was read.
+_UNCUT_S = 5.0
+#: Chunks of one topic partition on their way: one at work, one to follow.
+_AHEAD = 2
+
+
+class ConsumerThread(driver.AIOKafkaConsumerThread):
+    """The consumer's thread, with a consumer that reads committed records and does not wait for idle partitions.
+
+    Faust hard-codes fetch_max_wait_ms=1500 (drivers/aiokafka.py, _create_worker_consumer), which lets idle partitions
+    hold up busy ones, and reads aborted transactions unless it is in exactly-once mode itself.
+    """
+
+    def _create_worker_consumer(self, transport: Any) -> aiokafka.AIOKafkaConsumer:
+        made = driver.aiokafka.AIOKafkaConsumer
+
+        def new_consumer(**options: Any) -> aiokafka.AIOKafkaConsumer:
+            # Records that were deleted unread are not skipped silently.
+            options |= {"fetch_max_wait_ms": 100, "isolation_level": "read_committed", "auto_offset_reset": "none"}
+            return made(**options)
+
+        lenient_records.install()
+        driver.aiokafka.AIOKafkaConsumer = new_consumer
+        try:
+            return super()._create_worker_consumer(transport)
+        finally:
+            driver.aiokafka.AIOKafkaConsumer = made
+
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Have nothing fetched until each partition is sought.
+
+        Else aiokafka asks for the committed offset of one partition after the other (fetcher.py,
+        _update_fetch_positions), and fetches nothing from a broker as long as that goes on.
+        """
+        assignment = self._ensure_consumer()._subscription.subscription.assignment
+        for tp in assigned:
+            state = assignment.state_value(aiokafka.TopicPartition(tp.topic, tp.partition))
+            state.pause()
+            state.seek(0)
+        await super().on_partitions_assigned(assigned, generation_id)
+
+    async def getmany(self, active_partitions: set[TP] | None, timeout: float) -> Any:  # noqa: ASYNC109 - Faust's
+        """Fetch in the thread, by the shortest way: Faust's has a queue with two workers (mode/threads.py:346)."""
+        consumer = self._ensure_consumer()
+        fetch = self._fetch_records(consumer, active_partitions, timeout, consumer._max_poll_records)
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(fetch, self.thread_loop))
+
+    async def _fetch_records(self, consumer: Any, *args: Any, **options: Any) -> Any:
+        """Return the next records; the partitions that had some come last the next time.
+
+        aiokafka takes from the first that has any (fetcher.py, fetched_records): one with a megabyte of small records
+        would keep the others waiting until all of them are read.
+        """
+        found = await super()._fetch_records(consumer, *args, **options)
+        fetched = consumer._fetcher._records
+        for tp in found:
+            if tp in fetched:
+                fetched[tp] = fetched.pop(tp)
+        return found
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit what is assigned by now: of nothing left, Faust would make a crash (drivers/aiokafka.py:798)."""
+        return not self.assignment().isdisjoint(offsets) and await super()._commit(offsets)
+
+
+class Consumer(driver.Consumer):
+    """Fetches in chunks, with as much on its way as the partitions can take, and commits the table's positions."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Begin with nothing on its way."""
+        super().__init__(*args, **kwargs)
+        self._ahead: dict[TP, int] = {}
+        #: Up to where each partition was fetched before the fetch that is under way began. All of that has been handed
+        #: over; aiokafka's own positions move on before what is fetched gets here from its thread.
+        self.reached: dict[TP, int] = {}
+        self._reached_s = 0.0
+        #: Set while no fetch is under way.
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self.beat_s = 0.0
+        #: Whether no requests are taken at the moment: the disk is nearly full.
+        self.held_back = False
+
+    def _new_consumer_thread(self) -> ConsumerThread:
+        return ConsumerThread(self, loop=self.loop, thread_loop=uvloop.new_event_loop(), beacon=self.beacon)
+
+    async def on_shutdown(self) -> None:
+        """Leave the group at once: a static member that only falls silent keeps its partitions for a session.
+
+        Databases are closed by now, and the thread has ended. Requests over HTTP that are still answered take longer.
+        """
+        await super().on_shutdown()
+        conf = self.app.conf
+        if conf.consumer_group_instance_id:  # else the start was interrupted
+            await leave_group(self.app.engine.cluster, conf.id, conf.consumer_group_instance_id)
+
+    def done(self, chunk: Chunk) -> None:
+        """Hear that a chunk is in the table."""
+        if chunk.generation == self.app.consumer_generation_id:
+            self._ahead[TP(chunk.topic, chunk.partition)] -= 1
+            heavy.send_on(-chunk.heavy)
+
+    async def _drain_messages(self, fetcher: Any) -> None:
+        """Feed the streams: in place of Faust's loop, which makes four tasks for each message (consumer.py:1220)."""
+        try:
+            while not (self._stopped.is_set() or fetcher._stopped.is_set()):
+                self.beat_s = self.loop.time()
+                await self._drain_once()
+        except self.consumer_stopped_errors:
+            if not self.app.should_stop:
+                raise
+
+    async def _drain_once(self) -> None:
+        catching_up = self.app.engine.catching_up
+        if catching_up or self.loop.time() - self._reached_s >= _REACHED_EVERY_S:
+            self._reached_s = self.loop.time()
+            states = {tp: self.state_of(tp) for tp in self._get_active_partitions()}
+            self.reached = {tp: state.position for tp, state in states.items() if state and state.has_valid_position}
+        if self.held_back:
+            await asyncio.sleep(_IDLE_POLL_S)
+            return
+        if not self.flow_active:
+            await self.wait(self.can_resume_flow, timeout=1.0)
+            return
+        open_ = {tp for tp in self._get_active_partitions() if self._ahead.get(tp, 0) < _AHEAD}
+        # What is full or paused may be open before anything comes for the others.
+        aside = catching_up or self._paused_partitions or len(open_) < len(self._get_active_partitions())
+        aside = aside or heavy.waiting
+        poll_s = _BUSY_POLL_S if aside else _IDLE_POLL_S
+        if not open_:
+            await asyncio.sleep(poll_s)
+            return
+        generation = self.app.consumer_generation_id
+        began = self.loop.time()
+        found = await self._fetch(open_, poll_s)
+        # Else a rebalance has begun, and the partitions' positions are sought anew when they are ready.
+        if found and generation == self.app.consumer_generation_id:
+            chunks = []
+            for tp, records in found.items():
+                weighs, begins = type(records) is lenient_records.Heavy, range(0, len(records), CHUNK)
+                new = [Chunk(records[begin : begin + CHUNK], generation, heavy=weighs) for begin in begins]
+                self._ahead[tp] = self._ahead.get(tp, 0) + len(new)
+                heavy.send_on(len(new) * weighs)
+                chunks += new
+            if self.flow_active:  # else a rebalance begins: what is dropped stays ahead until forget()
+                tp, records = next(iter(found.items()))
+                await self.callback(self._to_message(tp, FetchedChunks(chunks, records[-1].offset)))
+        await asyncio.sleep(self._until_beat(began) if found else 0)
+
+    async def _fetch(self, open_: set[TP], poll_s: float) -> Any:
+        """Return the next records by partition."""
+        self._quiet.clear()
+        try:
+            found = await self._getmany(active_partitions=open_, timeout=poll_s)
+        except self.consumer_stopped_errors:
+            raise
+        except aiokafka.errors.OffsetOutOfRangeError as error:
+            await self._thread.call_thread(self._skip_deleted, error.args[0])
+            return {}
+        except aiokafka.errors.KafkaError as error:
+            end_process(GroupLost(error))
+        finally:
+            self._quiet.set()
+        if epochs.risen:
+            await self._see_uncut()
+        return found
+
+    async def _see_uncut(self) -> None:
+        """End the process if what was fetched of a new leader does not follow what was read of the one before.
+
+        Then the log has lost its end, and has grown again beyond the position: records before it are unread.
+        """
+        while epochs.risen:
+            tp, (offset, last) = epochs.risen.popitem()
+            try:
+                async with asyncio.timeout(_UNCUT_S):
+                    before = await PartitionReader(self.app.engine.cluster, *tp, offset - 1).leader_epoch()
+            except (aiokafka.errors.OffsetOutOfRangeError, TimeoutError) as error:
+                about = {"topic": tp[0], "partition": tp[1]}
+                log.warning("%s-%d has a new leader; its records could not be checked: %r", *tp, error, extra=about)
+                continue
+            if before is not None and before > last:
+                end_process(InputGone([tp[0]]))
+
+    async def _skip_deleted(self, places: Mapping[aiokafka.TopicPartition, int]) -> None:
+        """Read partitions on from their first offset if what lies before was deleted, or end the process."""
+        consumer = self._thread._ensure_consumer()
+        for partition, offset in places.items():
+            try:
+                begin = (await consumer.beginning_offsets([partition]))[partition]
+            except aiokafka.errors.KafkaError:
+                return  # it is fetched from the same offset again, and ends here again
+            if begin <= offset:
+                end_process(InputGone([partition.topic]))
+            state = self.state_of(TP(*partition))
+            if state is not None and state.position == offset:  # else it was given away, or sought anew, meanwhile
+                note_deleted(partition.topic, partition.partition, offset, begin)
+                consumer.seek(partition, begin)
+                epochs.forget((partition.topic, partition.partition))
+
+    def _until_beat(self, began: float) -> float:
+        """Return the seconds until the next look for records, after one that `began` then has found some."""
+        now: float = self.loop.time()
+        if self.app.engine.hurried:
+            return max(0.0, began + pacing.SHORT_S - now)
+        return pacing.until(pacing.CALM_S, now + pacing.SHORT_S)  # what is found then has been handed over by the beat
+
+    def _new_offset(self, tp: TP) -> int | None:
+        """Return the table's position to commit: the group's offsets are for lag tools alone (consumer.py:1105)."""
+        self._acked[tp].clear()
+        self._acked_index[tp].clear()
+        offset: int | None = self.app.engine.position(tp.topic, tp.partition)
+        return offset
+
+    def _filter_tps_with_pending_acks(self, topics: Collection[Any] | None = None) -> Iterator[TP]:
+        """Return all partitions that are read: a message of Faust's stands for several (consumer.py:1084)."""
+        read = {*self._ahead, *self.reached}
+        return (tp for tp in read if topics is None or tp in topics or tp.topic in topics)
+
+    async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002, ARG002 - Faust's
+        """Commit, without a drawing of a table for a log that nobody reads (consumer.py:1038)."""
+        assigned = self.assignment()
+        committable = {tp: offset for tp, offset in offsets.items() if tp in assigned}
+        committed = bool(committable) and await self._commit(committable)
+        self._committed_offset.update(committable)
+        return committed
+
+    async def perform_seek(self) -> None:
+        """Do nothing: partitions are sought to the table's positions as each is ready (consumer.py:569)."""
+
+    def verify_event_path(self, now: float, tp: TP) -> None:
+        """Do nothing: Faust looks for stalls by its own acks; the watchdog looks for them here."""
+
+    async def settle(self) -> None:
+        """Wait until the fetch of an earlier generation is over.
+
+        It goes on in the new one, up to its timeout, and what it brings is dropped: positions that were sought before
+        would have moved on without it.
+        """
+        await self._quiet.wait()
+
+    def forget(self) -> None:
+        """Forget what was on its way before a rebalance."""
+        self._ahead.clear()
+        heavy.forget()
+        self.reached.clear()
+
+    def state_of(self, tp: TP) -> Any:
+        """Return aiokafka's own state of a partition, None if it is not assigned."""
+        subscription = self._thread._ensure_consumer()._subscription.subscription
+        partition = aiokafka.TopicPartition(tp.topic, tp.partition)
+        if subscription is None or subscription.assignment is None or partition not in subscription.assignment.tps:
+            return None
+        return subscription.assignment.state_value(partition)
+
+
+class Fetcher(consumer.Fetcher):
+    """Runs the consumer's loop, and ends with the process.
+
+    Faust takes each cancellation for a crash while the group rebalances, also that of a process that is stopped then:
+    it ended with a traceback and code 1 (transport/consumer.py, Fetcher._fetcher).
+    """
+
+    @Service.task
+    async def _fetcher(self) -> None:
+        try:
+            await self.app.consumer._drain_messages(self)
+        except asyncio.CancelledError as error:
+            if not (self.should_stop or self.app.should_stop):
+                await self.crash(error)
+                raise
+        finally:
+            self.set_shutdown()
+
+
+class Transport(driver.Transport):
+    """Faust's aiokafka transport with this consumer."""
+
+    Consumer = Consumer
+    Fetcher = Fetcher

@@ -1,0 +1,155 @@
+"""What the settings alone cannot tell of a request's destination: what its cluster knows, and how many there are."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
+
+from app.engine.ingest.census import Census, Lack
+from app.engine.ingest.destinations import Destinations, Elsewhere, Neighbours
+from app.settings import Settings
+from punctual.contract.request import Reason, Refusal, Request
+from tables.destination import told
+
+if TYPE_CHECKING:
+    from app.engine.ingest.hopes import Hopes
+
+#: What an installation's own topics are called after its id (operate.md#topics).
+SUFFIXES = (
+    "-requests",
+    "-forwards",
+    "-events",
+    "-progress",
+    "-controls",
+    "-queues",
+    "-layout",
+    "-cold",
+    "-dead-letters",
+    "-audit",
+    "-jobs",
+    "-receipts",
+    "-delays-changelog",
+)
+_CHANGELOG = "-delays-changelog"
+
+
+def changelog_of(topic: str) -> str | None:
+    """Return the changelog whose being there makes `topic` an installation's own, or None if it has no such name."""
+    suffix = next((suffix for suffix in SUFFIXES if topic.endswith(suffix)), None)
+    return None if suffix is None else topic.removesuffix(suffix) + _CHANGELOG
+
+
+class Admission:
+    """Knows topics and installations on all clusters, and counts destinations."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        own: Destinations,
+        neighbours: Neighbours,
+        others: Mapping[str, Elsewhere],
+        census: Census,
+    ) -> None:
+        """Know our `own` cluster's topics and `neighbours`, the `others` by name."""
+        self._settings, self._own, self._neighbours = settings, own, neighbours
+        self._others, self._census = others, census
+        #: What is done with requests for topics that no broker of our own cluster knows; None is nothing.
+        self.hopes: Hopes | None = None
+        #: What has been found usual among the destinations that were counted last.
+        self._usual, self._counted = set[str](), census.known
+
+    def is_usual(self, cluster: str | None, topic: str) -> bool:
+        """Return whether nothing has to be found out about a destination: almost all are so."""
+        if cluster is not None:
+            return False
+        known = self._census.known
+        if known is not self._counted:
+            self._counted, self._usual = known, set()
+        if topic in self._usual:
+            return True
+        if "://" in topic:
+            return told(topic) in known
+        if topic not in known or topic.endswith(SUFFIXES):
+            return False
+        self._usual.add(topic)
+        return True
+
+    async def learn(self, wanted: Collection[Request]) -> None:
+        """Find out about the destinations of requests; clusters that do not answer soon are done without."""
+        clusters: dict[str | None, set[tuple[str, int]]] = {}
+        for asked in wanted:
+            if "://" in asked.to:
+                continue
+            clusters.setdefault(asked.cluster, set()).add((asked.to, asked.partition or 0))
+        for cluster, topics in clusters.items():
+            elsewhere = None if cluster is None else self._others.get(cluster)
+            changelogs = {changelog for topic, _ in topics if (changelog := changelog_of(topic)) is not None}
+            if elsewhere is not None:
+                # A topic may have got more partitions since it was last seen.
+                await elsewhere.learn({topic for topic, number in topics if elsewhere.partitions(topic) <= number})
+                await elsewhere.neighbours.learn(changelogs)
+            elif cluster is None:
+                await self._neighbours.learn(changelogs)
+
+    def check(self, asked: Request, *, named: bool) -> int | None:
+        """Refuse a request for an installation's own topic; one of another installation may be `named` by a setting.
+
+        Gives the topic's number of partitions if it is on another cluster and they are known. Raises Refusal.
+        """
+        if "://" in asked.to:
+            return None
+        elsewhere = None if asked.cluster is None else self._others.get(asked.cluster)
+        if elsewhere is not None and elsewhere.ours and asked.to in self._settings.internal_topics:
+            sentence = f"{asked.to!r} is an internal topic, and {asked.cluster} our own cluster. Deliver to yours."
+            raise Refusal(Reason.NOT_ALLOWED, sentence)
+        changelog = None if named else changelog_of(asked.to)
+        if changelog is not None:
+            there = (self._neighbours if elsewhere is None else elsewhere.neighbours).there(changelog)
+            if there:
+                sentence = f"{asked.to!r} is an internal topic of the installation with {changelog}. Deliver to yours."
+                raise Refusal(Reason.NOT_ALLOWED, sentence)
+            if there is None:
+                sentence = (
+                    f"{asked.to!r} may be an internal topic of another installation: the cluster does not tell now. "
+                    "Send it again later, or name the topic in DELAY_DESTINATIONS as it is, without a pattern."
+                )
+                raise Refusal(Reason.NOT_ALLOWED, sentence)
+        return None if elsewhere is None else elsewhere.known(asked.to)
+
+    def hope(self, asked: Request, absent: Callable[[], None]) -> bool:
+        """Return whether the topic of a request may be there in a moment; `absent` is called if it is not then."""
+        if self.hopes is None or asked.recurrence is not None:  # a series would have one occurrence after the other
+            return False
+        return self.hopes.take(asked.to, self._sender(asked), absent)
+
+    def _sender(self, asked: Request) -> str:
+        namespaces = self._settings.namespaces
+        return namespaces.of_id(asked.id) if namespaces else asked.input
+
+    def count(self, asked: Request) -> None:
+        """Refuse a request for one destination too many.
+
+        Raises Refusal.
+        """
+        name = told(asked.to)
+        if name is asked.to and asked.cluster is None and self._own.partitions(asked.to) <= (asked.partition or 0):
+            return  # it is refused as unknown
+        sender = self._sender(asked)
+        lack = self._census.admit(name, sender)
+        if lack is not None:
+            raise Refusal(Reason.TOO_MANY_DESTINATIONS, self._sentence(lack, name, sender))
+
+    def _sentence(self, lack: Lack, name: str, sender: str) -> str:
+        most = self._census.limit
+        if lack is Lack.ALL:
+            return (
+                f"{most:,} destinations have messages waiting, {name!r} would be one more. Send it when one of them "
+                "has none left, or raise DELAY_MAX_DESTINATIONS."
+            )
+        if not self._settings.namespaces:
+            whose = f"the input {sender}"
+        else:
+            whose = f"the namespace {sender}" if sender else "senders without a namespace"
+        return (
+            f"messages of {whose} wait for {self._census.held(sender):,} destinations, {name!r} would be one more. "
+            f"That is their share of {most:,}: what is left is for others. Send it when one of them has none left, or "
+            "raise DELAY_MAX_DESTINATIONS."
+        )

@@ -1,0 +1,95 @@
+"""Commands: what cancel, reschedule and deliver-now do to a message that is pending, being sent, or not there."""
+
+from collections.abc import Mapping
+
+from app.engine.ingest.pending_rows import PendingRows
+from app.engine.ingest.quotas import Quotas
+from app.engine.steps import moves, occurrences
+from app.engine.steps.context import Context
+from app.engine.steps.events import Event, Kind
+from app.engine.steps.order_memory import order_of
+from app.engine.steps.plan import PAUSED_MS
+from app.engine.steps.step import Step
+from app.engine.steps.transitions import cancelled, ended, move
+from punctual.contract.native import Record
+from punctual.contract.request import Request
+from tables import Command, Entry, Orders, keys
+from tables.orders import OF_SERIES
+
+
+class Commands:
+    """Applies the commands that come to one partition."""
+
+    def __init__(
+        self, context: Context, rows: PendingRows, crcs: Mapping[str, int], quotas: Quotas | None = None
+    ) -> None:
+        """Serve the partition of a context; `crcs` are the checksums of the input topics' names."""
+        self._rows, self._crcs, self._quotas = rows, crcs, quotas
+        self._claims, self._cold, self._memory = context.claims, context.cold, context.memory
+
+    def apply(self, step: Step, record: Record, asked: Request) -> None:
+        """Add to `step` what a command does."""
+        key, command = step.ids[asked.id], self._command(record, asked)
+        if key is None:
+            self._miss(step, asked, command)
+            return
+        entry = self._rows.entry(step, key)
+        # What moved a message that is cancelled had nothing left to move.
+        shaped = entry.asked if command.op == "cancel" and command.if_due_ms is None else entry.timed
+        if command.order.precedes(shaped) and not (self._waits(key, entry) and moves.is_before_hold(entry, command)):
+            self._say(step, "stale", asked, key, entry)
+            if entry.asked.precedes(command.order):
+                self._memory.outdo(step, key, entry, command, stale=True)
+        elif not (occurrences.is_meant(entry, keys.due_of(key), command) and occurrences.allows(entry, asked.op)):
+            self._say(step, "conflict", asked, key, entry)
+            self._memory.overlook(step, entry, command)
+        elif not self._waits(key, entry):
+            self._rows.record(step, key, entry, command)
+        elif asked.op == "cancel":
+            cancelled(step, key, entry, asked.source)
+            self._memory.end(step, key, entry, command)
+        else:
+            self._memory.outdo(step, key, entry, command)
+            row = move(step, key, entry, command)
+            if row is None:
+                self._memory.end(step, key, entry, command)
+                return
+            moved = step.changes.puts[row][0]
+            if self._cold.settle(step, row, asked.source, asked.stamp_ms):
+                self._memory.end(step, row, moved)
+
+    def _waits(self, key: bytes, entry: Entry) -> bool:
+        """Return whether nobody is sending a message."""
+        return key not in self._claims and not entry.commands
+
+    def _miss(self, step: Step, asked: Request, command: Command) -> None:
+        """Leave a command for an id that is not pending to the cold tier, and to a request that comes late.
+
+        Raises Refusal if its namespace has as many ids remembered as it may.
+        """
+        known = self._memory.of(step, asked.id)
+        if known is not None and _is_stale(command, known):
+            step.tell(Event("stale", asked.id, step.now_ms, asked.source, by=asked.source))
+            return
+        if known is None and self._quotas is not None:
+            self._quotas.remember(asked.id)
+        if self._cold.there and asked.op not in OF_SERIES:  # what recurs is never there
+            self._cold.defer(step, asked)
+        else:
+            step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))
+        self._memory.wait(step, asked.id, command)
+
+    def _command(self, record: Record, asked: Request) -> Command:
+        assert asked.op != "schedule", "a schedule is no command"
+        crc, stamp_ms = self._crcs[record.topic], order_of(asked).stamp_ms
+        due_ms = asked.due_ms or PAUSED_MS if asked.op == "pause" else asked.due_ms
+        return Command(asked.op, asked.source, due_ms, record.offset, crc, stamp_ms, asked.if_due_ms)
+
+    def _say(self, step: Step, event: Kind, asked: Request, key: bytes, entry: Entry) -> None:
+        ended(step, event, keys.due_of(key), entry, by=asked.source)
+
+
+def _is_stale(command: Command, known: Orders) -> bool:
+    """Whether a later order has ended its message, or moved it."""
+    later = any(one.rivals(command) and command.order.precedes(one.order) for one in known.waiting)
+    return later or known.has_ended(command.order)

@@ -1,0 +1,272 @@
+"""What records mean for a partition: requests become rows, commands change them, nonsense becomes dead letters.
+
+No I/O but reads of the local store: the step that comes out is what happens.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from app.engine.ingest.commands import Commands
+from app.engine.ingest.pending_rows import PendingRows
+from app.engine.ingest.policy import AHEAD_MS, Policy
+from app.engine.ingest.refusals import Refusals
+from app.engine.ingest.schedules import Schedules
+from app.engine.ingest.usual_requests import UsualRequests
+from app.engine.steps.context import Context
+from app.engine.steps.step import OutgoingRecord, Step
+from app.errors import untraced
+from app.kafka.patches.lenient_records import Unread
+from punctual.contract import forward, request
+from punctual.contract.home import home_partition
+from punctual.contract.native import PlainRecord, Record
+from punctual.contract.request import Reason, Refusal, Request
+from tables import Position, keys
+from tables.entry import RECURRING
+from tables.orders import OF_SERIES, UNKNOWN_MS
+
+Read = tuple[Record, Request | Refusal]
+
+#: Of a value, about 4 ms: compressed, a record that is far too large to be accepted costs its sender nothing.
+_CRC_BYTES = 4 << 20
+
+_TOO_OLD = (
+    "recurring messages are possible when all workers of the installation know them: upgrade the others, or take "
+    "DELAY_ROW_VERSION away. Then send it again."
+)
+
+
+class Ingest:
+    """Turns the records of one partition into steps."""
+
+    def __init__(self, context: Context, policy: Policy) -> None:
+        """Serve the partition of a context; `policy` says which requests may be accepted."""
+        settings = context.settings
+        self._number, self._policy = context.number, policy
+        self._store, self._memory = context.store, context.memory
+        self._refusals = Refusals(context, policy.quotas)
+        self._rates = None if policy.quotas is None else policy.quotas.rates
+        self._dialect = settings.dialect
+        self._inputs, self._forwards, self._partitions = settings.inputs, settings.forwards, settings.partitions
+        self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
+        self._rows = rows = PendingRows(context)
+        self._schedules = Schedules(context, policy, rows, self._refusals, self._crcs)
+        self._commands = Commands(context, rows, self._crcs, policy.quotas)
+        self._usual = UsualRequests(context, policy, self._crcs)
+        #: The stamp of the last record that was read.
+        self._read_ms = UNKNOWN_MS
+
+    def take_usual(
+        self,
+        step: Step,
+        records: Sequence[Record],
+        begin: int,
+        end: int,
+        partitions_of: Callable[[str], int],
+        limit: int,
+    ) -> int:
+        """Add to `step` what usual requests do, from the one at `begin` on; return how many records that were.
+
+        All are of one topic and in order. It takes none from `end` on, and no more when the step has `limit` bytes.
+        """
+        topic = records[begin].topic
+        before = self._position(step, topic)
+        stamp_ms = max(before.stamp_ms, self._memory.claimed(topic))
+        taken, stamp_ms = self._usual.take(
+            step, records, begin, end, before, stamp_ms, partitions_of, limit - step.size
+        )
+        if taken:
+            last = records[begin + taken - 1]
+            self._move_on(step, last, last.offset + 1, before, stamp_ms)
+        return taken
+
+    def read(
+        self, step: Step, records: Sequence[Record], each: Callable[[Sequence[Record]], Iterable[Record]] = iter
+    ) -> list[Read]:
+        """Decode `records`, all of one topic and in order, but for those before the topic's position.
+
+        It goes through `each` of them, which may end earlier.
+        """
+        topic = records[0].topic
+        position = self._position(step, topic)
+        start, base = position.offset, position.base
+        stamp_ms = max(position.stamp_ms, self._memory.claimed(topic))
+        latest_ms = step.broker_ms + AHEAD_MS
+        forwarded, broker_ms, check = topic == self._forwards, step.broker_ms, self._policy.check
+        allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
+        decode = self._decoder(records[0], position, latest_ms)
+        found: list[Read] = []
+        append = found.append
+        for record in each(records):
+            if record.offset < start:
+                continue
+            if base:
+                record = _renumbered(record, base)  # noqa: PLW2901 - it is the same record
+            own_ms = record.timestamp
+            if stamp_ms < own_ms <= latest_ms:
+                stamp_ms = own_ms
+            try:
+                asked = decode(record)
+                if not forwarded:
+                    if (  # what check() finds nothing wrong with is not worth a call
+                        asked.to not in allowed
+                        or asked.due_ms > furthest_ms
+                        or not 0 <= own_ms <= latest_ms
+                        or asked.cluster is not None
+                        or asked.dedupe_ms is not None
+                        or asked.on_failure is not None
+                    ) and asked.parked is None:
+                        check(asked, broker_ms)
+                    asked.stamp_ms, at_ms = stamp_ms, asked.asked_at_ms
+                    if at_ms is not None and at_ms < stamp_ms:
+                        asked.stamp_ms = at_ms
+                        self._memory.waited(broker_ms)
+                append((record, asked))
+            except Refusal as refusal:
+                append((record, untraced(refusal)))  # else a cycle would keep all these records
+        self._read_ms = stamp_ms
+        return found
+
+    def _decoder(self, first: Record, position: Position, latest_ms: int) -> Callable[[Record], Request]:
+        """Return what decodes records of one topic, of which this is the first."""
+        if isinstance(first, Unread):  # it comes alone
+            return _refuses(first, position.base)
+        decode = forward.decode if first.topic == self._forwards else self._dialect(first.topic).decode
+        if self._rates is None:
+            return decode
+        return self._rates.limited(decode, first.topic, self._number, position.offset + position.base, latest_ms)
+
+    def _position(self, step: Step, topic: str) -> Position:
+        """Return how far a topic is read, and which stamp that has."""
+        position = step.changes.positions.get(topic) or self._store.positions.get(topic)
+        if position is None:
+            return Position(0, -1, 0)
+        # Before stamps were kept, that of the last record says the same but for leaders' clocks.
+        if position.stamp_ms < 0 <= position.timestamp_ms <= step.broker_ms + AHEAD_MS:
+            return msgspec.structs.replace(position, stamp_ms=position.timestamp_ms)
+        return position
+
+    def apply(self, step: Step, found: list[Read], partitions_of: Callable[[str], int], limit: int) -> int:
+        """Add to `step` what decoded records do, and return how many of them it has taken.
+
+        It takes no more when it has `limit` bytes: a small command can move a large row. `partitions_of` a destination
+        topic is 0 if it is not there.
+        """
+        self._look_up(step, [asked.id for _, asked in found if isinstance(asked, Request)])
+        taken = 0
+        for record, asked in found:
+            if taken and step.size >= limit:
+                break
+            taken += 1
+            if isinstance(asked, Refusal):
+                self._refusals.refuse(step, record, asked)
+                continue
+            try:
+                self._route(step, record, asked, partitions_of)
+            except Refusal as refusal:
+                if record.topic == self._forwards:
+                    self._refusals.refuse_forwarded(step, asked, refusal)
+                else:
+                    self._refusals.refuse(step, record, refusal)
+        if taken:
+            last, largest_ms = found[taken - 1][0], self._read_ms
+            if taken < len(found):
+                latest_ms = step.broker_ms + AHEAD_MS
+                stamps = (record.timestamp for record, _ in found[:taken])
+                largest_ms = max((stamp for stamp in stamps if stamp <= latest_ms), default=-1)
+            before = self._position(step, last.topic)
+            self._move_on(step, last, last.offset + 1 - before.base, before, largest_ms)
+        return taken
+
+    def _move_on(self, step: Step, last: Record, following: int, before: Position, largest_ms: int) -> None:
+        """Note that the topic of a record is read up to it, and which offset is the `following` one."""
+        step.changes.positions[last.topic] = Position(
+            following,
+            last.timestamp,
+            crc_of(last.key, last.value),
+            before.base,
+            max(before.stamp_ms, largest_ms, self._memory.claimed(last.topic)),
+            before.log,
+        )
+
+    def _look_up(self, step: Step, ids: list[str]) -> None:
+        """Read where these ids are, in one go, for those that this step has not touched."""
+        missing = [id_ for id_ in ids if id_ not in step.ids]
+        if missing:
+            step.ids.update(zip(missing, self._store.find_many(missing), strict=True))
+
+    def _assure_kept(self, step: Step, asked: Request) -> None:
+        """Raise Refusal if the rows of this step cannot say that a message recurs."""
+        if step.version < RECURRING and (asked.recurrence is not None or asked.op in OF_SERIES):
+            raise Refusal(Reason.MALFORMED, _TOO_OLD)
+
+    def _route(self, step: Step, record: Record, asked: Request, partitions_of: Callable[[str], int]) -> None:
+        """Apply a request here if its id lives here, else send it home."""
+        if record.topic == self._forwards:
+            if self._repeated(step, asked):
+                return
+            self._assure_kept(step, asked)  # who has sent it here may write newer rows
+            if asked.op == "schedule" and asked.cluster is None and "://" not in asked.to:
+                self._policy.hopes(asked, record, partitions_of(asked.to))
+        else:
+            self._assure_kept(step, asked)
+            if asked.op == "schedule" and asked.cluster is None and asked.parked is None:
+                partitions = partitions_of(asked.to)
+                unknown = partitions <= (asked.partition or 0) and "://" not in asked.to
+                if unknown and not self._policy.hopes(asked, record, partitions):
+                    self._policy.assure_topic(asked, partitions)
+            if asked.id != asked.source:
+                home = home_partition(asked.id, self._inputs, self._partitions)
+                if home != self._number:
+                    raw = request.encode(asked)  # no smaller than the row that it becomes there
+                    self._rows.check_size(len(raw))
+                    step.send(OutgoingRecord(self._forwards, home, asked.id.encode(), raw, []))
+                    return
+        if asked.parked is not None:
+            self._schedules.take_back(step, record, asked, asked.parked, partitions_of)
+        elif asked.op == "schedule":
+            self._schedules.schedule(step, record, asked)
+        else:
+            self._commands.apply(step, record, asked)
+
+    def _repeated(self, step: Step, asked: Request) -> bool:
+        """Return whether a forward has been applied before: those of a partition come in the order of offsets."""
+        topic, partition, offset = asked.source.rsplit("-", 2)
+        origin = keys.origin_key(topic, int(partition))
+        seen = step.changes.origins.get(origin, self._store.origins.get(origin, -1))
+        if int(offset) <= seen:
+            return True
+        step.changes.origins[origin] = int(offset)
+        return False
+
+
+def _renumbered(record: Record, base: int) -> Record:
+    """Return a record of a topic that was created again an offset that goes on where the old one's ended.
+
+    Sources, automatic ids, row keys and what is known of forwards go by offsets: the same ones again would replace
+    messages that still wait, and make new forwards look like repeated ones.
+    """
+    offset, stamp_ms = record.offset + base, record.timestamp
+    return PlainRecord(record.topic, record.partition, offset, stamp_ms, record.key, record.value, record.headers)
+
+
+def _refuses(unread: Unread, base: int) -> Callable[[Record], Request]:
+    """Return the decoder of what stands for a batch that cannot be unpacked."""
+    first, last = unread.first + base, unread.offset + base
+    which = f"record {first}" if first == last else f"the records {first} to {last}"
+    reason = Reason.TOO_LARGE if unread.too_large else Reason.MALFORMED
+    sentence = (
+        f"The batch with {which} of {unread.topic}-{unread.partition} was passed over: {unread.why}. Send them again "
+        "in smaller batches."
+    )
+
+    def decode(_: Record) -> Request:
+        raise Refusal(reason, sentence)
+
+    return decode
+
+
+def crc_of(key: bytes | None, value: bytes | None) -> int:
+    """Return the number by which a record is known again: of its key and the first bytes of its value."""
+    return zlib.crc32((value or b"")[:_CRC_BYTES], zlib.crc32(key or b""))

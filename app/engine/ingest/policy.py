@@ -1,0 +1,243 @@
+"""Which requests may be accepted: destinations, clusters, limits."""
+
+import fnmatch
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+
+from app.engine.ingest.admission import Admission
+from app.engine.ingest.quotas import Quotas
+from app.engine.ingest.url_policy import UrlPolicy
+from app.engine.steps import callbacks
+from app.settings import Settings
+from punctual.contract import headers as names
+from punctual.contract.destination import shown
+from punctual.contract.headers import REASON
+from punctual.contract.native import Record
+from punctual.contract.request import TOPIC_NAME, Parked, Reason, Refusal, Request
+from tables.keys import MAX_DUE_MS
+
+#: A record's timestamp may be this far ahead of the brokers' clock: `bad-timestamp` (records.md#dead-letters).
+AHEAD_MS = 60_000
+#: So many topics of an input are remembered as allowed.
+_REMEMBERED = 10_000
+
+#: The longest destination, with its cluster, of which it is remembered why it is forbidden: no topic's name is longer,
+#: and names that senders make up must not fill the memory.
+_LONGEST_KEPT = 512
+
+Read = tuple[Record, Request | Refusal]
+
+
+class Policy:
+    """Says no to requests that must not be accepted, with the reason."""
+
+    def __init__(self, settings: Settings, admission: Admission | None = None, quotas: Quotas | None = None) -> None:
+        """Read the rules from the settings; `admission` knows what clusters do, `quotas` what may wait, if not all."""
+        self.quotas = quotas
+        self._settings, self._admission, self._max_delay_ms = settings, admission, settings.max_delay_ms
+        self._longest_dedupe_ms = settings.longest_dedupe_ms
+        self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
+        self._allowed: dict[str, set[str]] = {}
+        self._urls = UrlPolicy(settings)
+        #: Rejects a message by id, source and topic: the topic was hoped for, and is not there.
+        self.absent: Callable[[str, str, str], None] = lambda *_: None
+
+    def check(self, request: Request, broker_ms: int) -> None:
+        """Refuse a request whose time, destination or cluster is out of bounds; `broker_ms` is the brokers' time.
+
+        Raises Refusal.
+        """
+        stamp = request.stamp_ms
+        if stamp < 0 or stamp > broker_ms + AHEAD_MS:
+            raise Refusal(
+                Reason.BAD_TIMESTAMP,
+                f"the record's timestamp is {'missing' if stamp < 0 else 'more than a minute ahead'}. Set the clock of "
+                "the producer right, or let the broker stamp records: message.timestamp.type=LogAppendTime.",
+            )
+        due_ms, most_ms = request.due_ms, self._max_delay_ms
+        # A producer's own stamp may be years old.
+        if (due_ms > broker_ms + most_ms and due_ms > stamp + most_ms) or due_ms > MAX_DUE_MS:
+            raise Refusal(
+                Reason.TOO_FAR,
+                f"it is due in {due_ms - max(stamp, broker_ms)} ms, DELAY_MAX_DELAY allows "
+                f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
+            )
+        if request.op == "schedule":
+            if request.parked is None:
+                self._check_destination(request)
+                self._check_dedupe(request)
+            else:
+                self._check_again(request, request.parked)
+                self._admit(request)
+            if request.on_failure is not None:
+                called = self._settings.dialect(request.input).words.on_failure
+                callbacks.check(request.on_failure, self._settings.callback_list(request.input), called)
+
+    def _check_dedupe(self, request: Request) -> None:
+        """Refuse a request whose delivery would be remembered for longer than is allowed. Raises Refusal."""
+        if request.dedupe_ms is not None and request.dedupe_ms > self._longest_dedupe_ms:
+            raise Refusal(
+                Reason.NOT_ALLOWED,
+                f"{names.DEDUPE} is {request.dedupe_ms} ms, DELAY_MAX_DEDUPE allows {self._longest_dedupe_ms}. Ask for "
+                "less, or raise DELAY_MAX_DEDUPE.",
+            )
+
+    def _check_destination(self, request: Request) -> None:
+        """Refuse a request whose destination is not allowed on its input. Raises Refusal."""
+        forbidden = self._why_forbidden(request.input, request.to, request.cluster)
+        if forbidden is not None:
+            if "://" not in request.to:
+                raise Refusal(*forbidden)
+            self._urls.check(request)
+        elif request.cluster is None:
+            self._allowed.setdefault(request.input, set()).add(request.to)
+
+    def _check_again(self, request: Request, parked: Parked) -> None:
+        """Do so with what the cold tier sends back, by the requests topic: it may have come by another input.
+
+        That is the one of the last record about its id, or one of its namespace. Raises Refusal.
+        """
+        settings, here = self._settings, request.input
+        namespace = settings.namespaces.of_id(request.id)
+        of_team = [topic for topic, name in settings.namespaces.inputs.items() if name == namespace]
+        refused: Refusal | None = None
+        for topic in (here, parked.source.rsplit("-", 2)[0], *of_team):
+            if topic not in settings.inputs:
+                continue
+            request.input = topic
+            try:
+                self._check_destination(request)
+            except Refusal as refusal:
+                refused = refused or refusal
+            else:
+                return
+        request.input = here
+        if refused is not None:
+            raise refused
+
+    def allowed_so_far(self, source: str) -> set[str]:
+        """Return the topics of our own cluster that requests on an input have been allowed to name so far.
+
+        For these alone nothing has to be looked up: a caller saves most of what check() takes.
+        """
+        found = self._allowed.setdefault(source, set())
+        if len(found) > _REMEMBERED:
+            found.clear()
+        return found
+
+    def furthest_ms(self, broker_ms: int) -> int:
+        """Return up to when (epoch ms) what is asked for at `broker_ms` may be due, whatever its own timestamp."""
+        return min(broker_ms + self._max_delay_ms, MAX_DUE_MS)
+
+    def forbids(self, source: str, to: str, cluster: str | None) -> str:
+        """Return why requests on an input may not be delivered there by the settings; empty if they may."""
+        if "://" in to:
+            return self._urls.forbids(source, to)
+        forbidden = self._why_forbidden(source, to, cluster)
+        return "" if forbidden is None else forbidden[1]
+
+    def is_usual(self, cluster: str | None, topic: str) -> bool:
+        """Return whether nothing has to be found out about a destination, by admitted()."""
+        return self._admission is None or self._admission.is_usual(cluster, topic)
+
+    async def admitted(self, found: list[Read], *, forwarded: bool) -> list[Read]:
+        """Find out what clusters know of requests' destinations; gives refusals in the place of those that must not be.
+
+        What the cold tier sends back is only learned about: check() refuses it. What is `forwarded` has been admitted.
+        """
+        admission = self._admission
+        if admission is None:
+            return found
+        doubtful = [
+            asked
+            for _, asked in found
+            if isinstance(asked, Request)
+            and asked.op == "schedule"
+            and not admission.is_usual(asked.cluster, asked.to)
+            and not (forwarded and asked.parked is None)
+        ]
+        if not doubtful:
+            return found
+        await admission.learn(doubtful)
+        if forwarded:
+            return found
+        return [(record, self._judged(asked) if isinstance(asked, Request) else asked) for record, asked in found]
+
+    def _judged(self, asked: Request) -> Request | Refusal:
+        if asked.op == "schedule" and asked.parked is None:
+            try:
+                self._admit(asked)
+            except Refusal as refusal:
+                return refusal
+        return asked
+
+    def _admit(self, asked: Request) -> None:
+        """Refuse what the clusters' knowledge forbids. Raises Refusal."""
+        if self._admission is None or (asked.parked is None and self.is_usual(asked.cluster, asked.to)):
+            return
+        partitions = self._admission.check(asked, named=asked.to in self._patterns(asked.input))
+        if partitions is not None:
+            self.assure_topic(asked, partitions)
+        if asked.parked is None:  # that has been accepted before
+            self._admission.count(asked)
+
+    def hopes(self, asked: Request, record: Record, partitions: int) -> bool:
+        """Return whether a request is accepted though no broker knows its topic, which may be there in a moment.
+
+        What was a dead letter for that, and says so, is refused at once.
+        """
+        if partitions or self._admission is None or asked.cluster is not None or asked.parked is not None:
+            return False
+        if (REASON, Reason.UNKNOWN_TOPIC.value.encode()) in record.headers:
+            return False
+        return self._admission.hope(asked, partial(self.absent, asked.id, asked.source, asked.to))
+
+    def assure_topic(self, asked: Request, partitions: int) -> None:
+        """Refuse a request whose topic, which has so many `partitions`, or the partition that it asks for is not there.
+
+        Raises Refusal.
+        """
+        if partitions > (asked.partition or 0) or "://" in asked.to:
+            return
+        where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
+        sentence = no_topic(asked.to, where)
+        if partitions:
+            called = self._settings.dialect(asked.input).words.partition
+            sentence = f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, {called} is {asked.partition}."
+        raise Refusal(Reason.UNKNOWN_TOPIC, sentence)
+
+    def _patterns(self, source: str) -> Sequence[str]:
+        rules = self._settings.destinations
+        return rules.get(source, ()) + rules.get("*", ())
+
+    def _why_forbidden(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
+        """Return why a destination is forbidden, or None if it is allowed; names too long for a topic are not kept."""
+        known = len(to) + len(cluster or "") <= _LONGEST_KEPT
+        return (self._forbidden if known else self._look_up)(source, to, cluster)
+
+    def _look_up(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
+        """Return why a destination is forbidden, or None if it is allowed."""
+        if cluster is not None and cluster not in self._settings.clusters:
+            called = self._settings.dialect(source).words.cluster
+            sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop {called}."
+            return Reason.UNKNOWN_CLUSTER, sentence
+        if not TOPIC_NAME.fullmatch(to):
+            named = to if shown(to) == to else f"{shown(to)}…"
+            sentence = f"no topic can have the name {named[:64]!r}: use letters, digits, dots, underscores, hyphens."
+            return Reason.UNKNOWN_TOPIC, sentence
+        patterns = self._patterns(source)
+        own = cluster is None and to in self._settings.internal_topics
+        if own or (to.startswith("__") and to not in patterns):
+            return Reason.NOT_ALLOWED, f"{to!r} is an internal topic. Deliver to a topic of yours."
+        if any(fnmatch.fnmatchcase(to, pattern) for pattern in patterns):
+            return None
+        sentence = f"DELAY_DESTINATIONS does not allow topic {to!r} for requests on {source}. Add it there."
+        return Reason.NOT_ALLOWED, sentence
+
+
+def no_topic(to: str, where: str = "") -> str:
+    """Return a sentence that says that a topic is not there."""
+    return (
+        f"topic {to[:249]!r}{where} does not exist, or this worker has no right to it. Create it, or grant "
+        "WRITE on it to the worker's principal, then send the request again."
+    )

@@ -1,0 +1,197 @@
+"""How much room namespaces have: what is held here is counted exactly, what is held elsewhere as reports have it."""
+
+from collections.abc import Callable, Collection, Container, Mapping
+from typing import Protocol
+
+from app.engine.ingest.request_rates import RequestRates
+from app.quotas import Quota, by_namespace
+from app.settings import Settings
+from punctual.contract import headers as names
+from punctual.contract.namespaces import Namespaces
+from punctual.contract.request import Reason, Refusal
+from tables import Share, Whose, keys
+
+#: What other workers report is looked at so often, and what is admitted meanwhile is counted down.
+_COUNT_EVERY_S = 0.5
+_ENDLESS = 1 << 62
+_NONE = Share()
+
+
+class _Shares(Protocol):
+    @property
+    def known(self) -> Mapping[str, Share]: ...
+
+
+class Store(Protocol):
+    """A partition of the table."""
+
+    @property
+    def offset(self) -> int:
+        """Another one after each step."""
+        ...
+
+    @property
+    def shares(self) -> _Shares | None:
+        """What waits there per namespace."""
+        ...
+
+
+class _Waiting(Protocol):
+    @property
+    def messages(self) -> int: ...
+    @property
+    def bytes(self) -> int: ...
+    @property
+    def remembered(self) -> int: ...
+
+
+class _Progress(Protocol):
+    @property
+    def namespaces(self) -> Mapping[str, _Waiting]: ...
+    @property
+    def requests(self) -> Mapping[str, Mapping[str, int]]: ...
+
+
+class Report(Protocol):
+    """What another worker has told of a partition."""
+
+    @property
+    def progress(self) -> _Progress:
+        """What it says."""
+        ...
+
+
+class _Room:
+    """What a namespace may still get, as it was counted at a time."""
+
+    __slots__ = ("bytes", "counted_s", "messages", "remembered")
+
+    def __init__(self, messages: int, size: int, remembered: int, counted_s: float) -> None:
+        self.messages, self.bytes, self.remembered, self.counted_s = messages, size, remembered, counted_s
+
+
+class Quotas:
+    """Refuses what is beyond the quotas of namespaces.
+
+    Beyond a quota goes at most what other workers admit until their reports are here: some three seconds of it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        stores: Mapping[int, Store],
+        restoring: Container[int],
+        reports: Mapping[int, Report],
+        now: Callable[[], float],
+    ) -> None:
+        """Go by the settings; `stores` are the worker's own but those `restoring`, `now` has seconds.
+
+        `reports` are those of all partitions.
+        """
+        self._restoring = restoring
+        self._limits = by_namespace(settings.quotas, settings.namespaces)
+        self._of_id, self._stores, self._reports, self._now = settings.namespaces.of_id, stores, reports, now
+        self._room: dict[str, _Room] = {}
+        #: By partition, what was admitted since a step, of which the table knows nothing yet.
+        self._admitted: dict[int, tuple[int, dict[str, list[int]]]] = {}
+        rates = {name: quota.rate for name, quota in self._limits.items() if quota.rate is not None}
+        self.rates = RequestRates(settings.namespaces, rates, stores, reports) if rates else None
+
+    def admit(self, number: int, id_: str, size: int, before: int | None = None) -> None:
+        """Count a message of so many bytes in a partition, or that it takes the place of one of `before` bytes.
+
+        What replaces another is not refused for their number, but for bytes that it has more. Raises Refusal.
+        """
+        name = self._of_id(id_)
+        quota = self._limits.get(name)
+        messages, size = (1, size) if before is None else (0, size - before)
+        if quota is None or (not messages and size <= 0):
+            return
+        room = self._room.get(name)
+        if (
+            room is None
+            or messages > room.messages
+            or size > room.bytes
+            or self._now() - room.counted_s >= _COUNT_EVERY_S
+        ):
+            room = self._room[name] = self._count(name, quota)
+        if messages > room.messages:
+            raise Refusal(Reason.QUOTA, _sentence(name, f"{quota.messages:,} messages"))
+        if size > room.bytes:
+            raise Refusal(Reason.QUOTA, _sentence(name, f"messages of {quota.bytes:,} bytes"))
+        room.messages -= messages
+        room.bytes -= size
+        self._note(number, name, messages, size)
+
+    def remember(self, id_: str) -> None:
+        """Count an id that will be remembered. Raises Refusal if its namespace has as many as it may."""
+        name = self._of_id(id_)
+        quota = self._limits.get(name)
+        if quota is None or quota.remembered_limit is None:
+            return
+        room = self._room.get(name)
+        if room is None or self._now() - room.counted_s >= _COUNT_EVERY_S:  # those of this step are in no table yet
+            room = self._room[name] = self._count(name, quota)
+        if room.remembered <= 0:
+            sentence = (
+                f"{quota.remembered_limit:,} ids of the namespace {name} may be remembered, by DELAY_QUOTAS, and they "
+                f"are. Send it again later or without {names.DEDUPE}, or raise the quota (remembered)."
+            )
+            raise Refusal(Reason.QUOTA, sentence)
+        room.remembered -= 1
+
+    def is_full(self, name: str) -> bool:
+        """Return whether a namespace may get nothing more."""
+        quota = self._limits.get(name)
+        if quota is None:
+            return False
+        room = self._count(name, quota)
+        return room.messages <= 0 or room.bytes <= 0
+
+    def _note(self, number: int, name: str, messages: int, size: int) -> None:
+        offset = self._stores[number].offset
+        since, admitted = self._admitted.get(number, (-1, {}))
+        if since != offset:
+            admitted = {}
+            self._admitted[number] = offset, admitted
+        noted = admitted.setdefault(name, [0, 0])
+        noted[0] += messages
+        noted[1] += size
+
+    def _count(self, name: str, quota: Quota) -> _Room:
+        """Return how much room there is, by all that is known."""
+        messages = size = remembered = 0
+        for number, store in self._stores.items():
+            if number in self._restoring:
+                continue
+            share = store.shares.known.get(name, _NONE) if store.shares is not None else _NONE
+            messages, size = messages + share.messages, size + share.bytes
+            remembered += share.remembered
+            since, admitted = self._admitted.get(number, (-1, {}))
+            if since == store.offset and name in admitted:
+                messages, size = messages + admitted[name][0], size + admitted[name][1]
+        for number, report in self._reports.items():
+            if number not in self._stores or number in self._restoring:
+                told = report.progress.namespaces.get(name, _NONE)
+                messages, size = messages + told.messages, size + told.bytes
+                remembered += told.remembered
+        most, largest, ids = (
+            _ENDLESS if limit is None else limit for limit in (quota.messages, quota.bytes, quota.remembered_limit)
+        )
+        return _Room(most - messages, largest - size, ids - remembered, self._now())
+
+
+def whose(namespaces: Namespaces, inputs: Collection[str]) -> Whose | None:
+    """Return what tells the table whose messages are, None where all are of one sender."""
+    if namespaces:
+        return Whose(namespaces.of_id, str(namespaces))
+    if len(inputs) == 1:
+        return None
+    return Whose(namespaces.of_id, ",".join(sorted(inputs)), {keys.topic_crc(topic): topic for topic in inputs})
+
+
+def _sentence(name: str, what: str) -> str:
+    return (
+        f"{what} of the namespace {name} may wait, by DELAY_QUOTAS, and they do. Send it again when some of them have "
+        "been delivered or cancelled, or raise the quota."
+    )

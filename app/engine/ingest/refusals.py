@@ -1,0 +1,82 @@
+"""Requests that are not accepted: a dead letter, an event, and the failure callback that they ask for."""
+
+from app.engine.ingest.quotas import Quotas
+from app.engine.steps import callbacks, dead_letters
+from app.engine.steps.context import Context
+from app.engine.steps.events import Event
+from app.engine.steps.step import OutgoingRecord, Step
+from punctual.contract import native, recurring
+from punctual.contract.dialects import Dialect
+from punctual.contract.native import Record
+from punctual.contract.request import Reason, Refusal, Request
+from tables import Entry, keys
+
+
+class Refusals:
+    """Refuses the requests that come to one partition."""
+
+    def __init__(self, context: Context, quotas: Quotas | None) -> None:
+        """Serve the partition of a context; of namespaces whose `quotas` are used up no callback waits."""
+        self._context, self._quotas = context, quotas
+        self._number, self._settings, self._limits = context.number, context.settings, context.limits
+
+    def refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
+        """Add to `step` what becomes of a record that cannot be accepted."""
+        dialect, topic = self._settings.dialect(record.topic), self._settings.dead_letters
+        dead_letter = dead_letters.refused(
+            dialect, topic, self._limits.dead_letter, record, refusal.reason, refusal.sentence
+        )
+        step.reject(dead_letter._replace(partition=self._number), refusal.reason)
+        source = f"{record.topic}-{record.partition}-{record.offset}"
+        self._call_back(step, dialect, record, source, refusal)
+        step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
+
+    def refuse_forwarded(self, step: Step, asked: Request, refusal: Refusal) -> None:
+        """Add to `step` what becomes of a request that was sent home, and that its home has no room for.
+
+        Its dead letter asks for it natively, for the record is in another partition.
+        """
+        due_ms = asked.due_ms if asked.recurrence is None else asked.planned_ms
+        series = () if asked.recurrence is None else recurring.write(asked.recurrence)
+        headers = [*native.again(asked, due_ms), *((name, said.encode()) for name, said in series)]
+        letter = OutgoingRecord(self._settings.dead_letters, self._number, asked.key, asked.value, headers)
+        step.reject(dead_letters.signed(letter, self._limits.dead_letter, refusal, asked.source), refusal.reason)
+        step.tell(Event("refused", asked.id, step.now_ms, asked.source, reason=refusal.reason.value))
+
+    def refuse_parked(self, step: Step, key: bytes, entry: Entry, refusal: Refusal) -> None:
+        """Add to `step` what becomes of a message that the cold tier sends back, and that is accepted no more.
+
+        Its dead letter can be sent again as it is: what the tier says of it is left out. The `key` of the row that it
+        does not get says when it is due.
+        """
+        letter = dead_letters.rejected(
+            self._settings.dead_letters,
+            self._limits.dead_letter,
+            self._number,
+            key,
+            entry,
+            refusal.reason,
+            refusal.sentence,
+        )
+        step.reject(letter, refusal.reason)
+        if self._may_call(
+            entry.on_failure, entry.source.rsplit("-", 2)[0]
+        ):  # anyone can write what looks like the tier's
+            callbacks.queue(self._context, step, key, entry, refusal.reason, refusal.sentence)
+        step.tell(Event("refused", entry.id, step.now_ms, entry.source, reason=refusal.reason.value))
+
+    def _call_back(self, step: Step, dialect: Dialect, record: Record, source: str, refusal: Refusal) -> None:
+        """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
+        url, users = dialect.callback(record)
+        if not self._may_call(url, record.topic) or refusal.reason is Reason.QUOTA:  # it would wait itself
+            return
+        if self._quotas is not None and self._quotas.is_full(self._settings.namespaces.of_topic(record.topic)):
+            return
+        failed = Entry(source, "", record.key, record.value, users, source, on_failure=url)
+        row = keys.row_key(0, record.offset, keys.topic_crc(record.topic))
+        body = None if dialect.returned is None else record.value
+        callbacks.queue(self._context, step, row, failed, refusal.reason, refusal.sentence, body)
+
+    def _may_call(self, url: str | None, source: str) -> bool:
+        """Return whether the settings allow a URL for requests on the input `source`."""
+        return url is not None and callbacks.is_allowed(url, self._settings.callback_list(source))

@@ -1,0 +1,260 @@
+"""Schedules: a request becomes a row, or loses to a later order for its id, or is known already."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from app.engine.ingest.history import History
+from app.engine.ingest.pending_rows import PendingRows
+from app.engine.ingest.policy import Policy
+from app.engine.ingest.quotas import Quotas
+from app.engine.ingest.refusals import Refusals
+from app.engine.ingest.rows import content, reminded, row_of
+from app.engine.steps import moves, occurrences
+from app.engine.steps.bounds import Bounds
+from app.engine.steps.context import Context
+from app.engine.steps.events import Event, Kind
+from app.engine.steps.order_memory import order_of
+from app.engine.steps.resent import Request as Asked
+from app.engine.steps.resent import goes_on, goes_on_after
+from app.engine.steps.step import Step
+from app.engine.steps.transitions import ended, skipped, why
+from punctual.contract.native import Record
+from punctual.contract.request import Parked, Refusal, Request
+from tables import Command, Entry, Order, Orders, keys
+from tables.entry import encode
+from tables.orders import in_order
+from tables.shares import size_of
+
+
+class Schedules:
+    """Takes in the messages that come to one partition, from their senders or back from the cold tier."""
+
+    def __init__(
+        self, context: Context, policy: Policy, rows: PendingRows, refusals: Refusals, crcs: Mapping[str, int]
+    ) -> None:
+        """Serve the partition of a context; `crcs` are the checksums of the input topics' names."""
+        self._settings, self._store, self._claims = context.settings, context.store, context.claims
+        self._cold, self._memory = context.cold, context.memory
+        self._policy, self._rows, self._refusals, self._crcs = policy, rows, refusals, crcs
+        self._number, self._quotas = context.number, policy.quotas
+        self._history, self._bounds = History(context.store, context.memory), Bounds(context)
+
+    def schedule(self, step: Step, record: Record, asked: Request) -> None:
+        """Add to `step` what becomes of a message. Raises Refusal."""
+        entry, due_ms = row_of(asked), asked.due_ms
+        if entry.bound is not None:
+            due_ms, entry = entry.within(due_ms)
+        raw = encode(entry, step.version)
+        self._rows.check_size(len(raw))
+        before = step.ids[asked.id]
+        remembered = step.changes.orders or self._store.orders.may_have(asked.id)
+        known = self._memory.of(step, asked.id) if remembered else None
+        if known is not None or before is not None:
+            self._contend(step, record, asked, entry, known, before)
+        elif self._history.delivered_before(step, asked):
+            self._duplicate(step, asked)
+        else:
+            if self._quotas is not None and asked.parked is None:
+                self._admit(self._quotas, asked, entry, None)
+            if entry.bound is None:  # the usual one, which a keyword would make dearer
+                step.tell(Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to))
+            else:
+                step.tell(_accepted(step, asked, due_ms))
+            if self._cold.there:
+                self._hold(step, record, asked, entry, due_ms, raw)
+            else:
+                step.put(keys.row_key(due_ms, record.offset, self._crcs[record.topic]), entry, raw)
+
+    def _admit(self, quotas: Quotas, asked: Request, entry: Entry, before: Entry | None) -> None:
+        """Count a message, and its id that is remembered after its delivery; `before` is what it replaces.
+
+        Raises Refusal.
+        """
+        window_ms = self._settings.dedupe_window_ms if asked.dedupe_ms is None else asked.dedupe_ms
+        if window_ms and entry.series is None:
+            quotas.remember(asked.id)
+        quotas.admit(self._number, asked.id, size_of(entry), None if before is None else size_of(before))
+
+    def take_back(
+        self, step: Step, record: Record, asked: Request, parked: Parked, partitions_of: Callable[[str], int]
+    ) -> None:
+        """Take in a message that the cold tier sends back, unless it did not know the latest about its id."""
+        self._cold.assure_there()
+        if self._cold.is_stale(step, parked):
+            self._duplicate(step, asked, "stale-promotion")
+            return
+        known = self._history.standing(step, asked, parked)
+        if known:
+            self._duplicate(step, asked)
+            if known == "here":
+                self._cold.confirm(step, asked)
+            return
+        try:
+            self._policy.check(asked, step.broker_ms)
+            if asked.cluster is None:
+                self._policy.assure_topic(asked, partitions_of(asked.to))
+            self.schedule(step, record, asked)
+        except Refusal as refusal:
+            key = keys.row_key(max(0, asked.due_ms), record.offset, self._crcs[record.topic])
+            self._refusals.refuse_parked(step, key, row_of(asked), refusal)
+        self._cold.confirm(step, asked)
+
+    def _contend(
+        self, step: Step, record: Record, asked: Request, entry: Entry, known: Orders | None, before: bytes | None
+    ) -> None:
+        """Take in a request whose id has had other orders: `known` are those remembered, `before` is a pending row."""
+        order, there = order_of(asked), None if before is None else self._rows.entry(step, before)
+        lost = known.ended if known is not None and known.has_ended(order) else None
+        if known is not None and lost is not None and known.cancelled:
+            self._lose(step, asked, entry, "cancelled", lost.source)
+            return
+        being_sent = before is not None and self._is_sent(before, asked, entry)
+        if being_sent or self._history.delivered_before(step, asked):
+            self._duplicate(step, asked)
+            return
+        if before is not None and there is not None and order.precedes(there.asked):
+            self._lose(step, asked, entry, "replaced", there.asked.source)
+            if lost is None and entry.series is None:  # it is of the same life
+                row_at = partial(keys.row_key, offset=record.offset, crc=self._crcs[record.topic])
+                self._bounds.join(step, before, entry.own_bound, asked.source, asked.stamp_ms, row_at)
+            return
+        if lost is not None:
+            self._lose(step, asked, entry, "replaced", lost.source)
+            return
+        if self._quotas is not None and asked.parked is None:
+            self._admit(self._quotas, asked, entry, there)
+        alike = there is not None and there.series is None and entry.series is None  # a series has no bound
+        if before is not None and there is not None and alike and before not in self._claims and not there.commands:
+            entry = msgspec.structs.replace(entry, bound=entry.own_bound.joined(there.own_bound))
+        entry = self._accept(step, asked, entry, before)
+        commands = known.waiting if known is not None else ()
+        if before is not None and there is not None:
+            commands += self._replace(step, before, there, asked, order)
+        if known is not None and asked.parked is not None:
+            entry = reminded(entry, known)
+        self._meet(step, record, asked, entry, [one for one in in_order(commands) if order.precedes(one.order)])
+
+    def _accept(self, step: Step, asked: Request, entry: Entry, before: bytes | None) -> Entry:
+        """Accept a request, and return its entry; a series goes on with the one `before` that has the same schedule."""
+        again = None
+        if before is not None and entry.series is not None:
+            there = self._rows.entry(step, before)
+            known = Asked(entry, order_of(asked), _says_when(asked))
+            if before in self._claims or there.commands:
+                again = goes_on_after(known, before, there, step.broker_ms, self._settings.max_missed)
+            else:
+                again = goes_on(known, before, there)
+        if again is not None:
+            asked.due_ms, entry = again.due_ms, msgspec.structs.replace(entry, series=again.series)
+        due_ms, entry = entry.within(asked.due_ms)
+        step.tell(_accepted(step, asked, due_ms))
+        for passed in () if again is None else again.passed:
+            skipped(step, entry, passed)
+        return entry
+
+    def _lose(self, step: Step, asked: Request, entry: Entry, event: Kind, by: str) -> None:
+        """End a request at once that comes after a later order for its id."""
+        due_ms, _ = entry.within(asked.due_ms)
+        step.tell(_accepted(step, asked, due_ms))
+        ended(step, event, due_ms, entry, by=by)
+
+    def _replace(self, step: Step, key: bytes, entry: Entry, asked: Request, order: Order) -> tuple[Command, ...]:
+        """End a pending message in favour of a later request; return the commands on it that are later still.
+
+        If it is being sent, the outcome of that ends it; those commands are not for it any more.
+        """
+        later = tuple(one for one in entry.commands if one.op != "replace" and order.precedes(one.order))
+        left = tuple(one for one in entry.commands if one not in later)
+        movers = occurrences.movers(entry, key)
+        later = (*(one for one in movers if order.precedes(one.order)), *later)
+        if key in self._claims or entry.commands:
+            entry = msgspec.structs.replace(entry, commands=left)
+            self._rows.record(step, key, entry, Command("replace", asked.source, stamp_ms=order.stamp_ms))
+        else:
+            step.remove(key, entry)
+            ended(step, "replaced", keys.due_of(key), entry, by=asked.source)
+        return later
+
+    def _meet(self, step: Step, record: Record, asked: Request, entry: Entry, commands: Sequence[Command]) -> None:
+        """Hold a message that commands have waited for, as they want it."""
+        last = None
+        due_ms, entry = entry.within(asked.due_ms)
+        for place, command in enumerate(commands):
+            if not (occurrences.is_meant(entry, due_ms, command) and occurrences.allows(entry, command.op)):
+                ended(step, "conflict", due_ms, entry, by=command.source)
+                self._memory.overlook(step, entry, command)
+            elif command.op == "cancel":
+                ended(step, "cancelled", due_ms, entry, by=command.source)
+                self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
+                if self._cold.there and asked.parked is None:  # what the tier has of the id was replaced
+                    self._cold.keep(step, asked.id, command.source, command.stamp_ms)
+                self._leave(step, asked, commands[place + 1 :])
+                return
+            else:
+                if last is not None and not last.rivals(command):
+                    self._memory.wait(step, entry.id, last)
+                last = command
+                found = moves.moved(entry, entry.asked_due(keys.row_key(due_ms, 0, 0)), command)
+                if found.passed is not None:
+                    skipped(step, entry, found.passed)
+                due_ms, entry = msgspec.structs.replace(found.entry, moved=command.order).within(found.due_ms)
+                if found.over:
+                    ended(step, "dropped", due_ms, entry, by=command.source, reason="missed")
+                    self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
+                    self._leave(step, asked, commands[place + 1 :])
+                    return
+                ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, found.due_ms))
+        self._hold(step, record, asked, entry, due_ms, encode(entry, step.version), last)
+
+    def _leave(self, step: Step, asked: Request, commands: Sequence[Command]) -> None:
+        """Leave commands whose message has ended before them to an older request that comes late."""
+        for left in commands:
+            step.tell(Event("unknown", asked.id, step.now_ms, left.source, by=left.source))
+            self._memory.wait(step, asked.id, left)
+
+    def _hold(
+        self,
+        step: Step,
+        record: Record,
+        asked: Request,
+        entry: Entry,
+        due_ms: int,
+        raw: bytes,
+        moved: Command | None = None,
+    ) -> None:
+        """Put the row of an accepted message that is due as asked, or as a later command has `moved` it; or park it."""
+        row, by = keys.row_key(due_ms, record.offset, self._crcs[record.topic]), moved or asked
+        parks = self._cold.there and asked.parked is None
+        if parks and self._cold.park(step, due_ms, entry, len(raw), by.source, by.stamp_ms):
+            self._memory.end(step, row, entry)
+        else:
+            step.put(row, entry, raw)
+
+    def _is_sent(self, row: bytes, asked: Request, entry: Entry) -> bool:
+        """Return whether the same message is being sent, and to be known again within its dedupe window.
+
+        A series is not: it goes on with the same schedule, whether its occurrence is being sent or waits.
+        """
+        window_ms = self._settings.dedupe_window_ms if asked.dedupe_ms is None else asked.dedupe_ms
+        sent = self._claims.get(row)
+        if not window_ms or sent is None or entry.series is not None or sent.asked_due(row) != asked.due_ms:
+            return False
+        return content(sent) == content(entry)
+
+    def _duplicate(self, step: Step, asked: Request, reason: str | None = None) -> None:
+        step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to, reason=reason))
+
+
+def _says_when(asked: Request) -> bool:
+    """Return whether a request says when its series begins; of older workers' forwards the interval tells."""
+    rule = asked.recurrence
+    if asked.says_when is not None or rule is None or rule.every_ms is None:
+        return asked.says_when or False
+    return rule.anchor_ms != asked.stamp_ms + rule.every_ms
+
+
+def _accepted(step: Step, asked: Request, due_ms: int) -> Event:
+    reason = why(due_ms, asked.due_ms)
+    return Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to, reason=reason)

@@ -1,0 +1,79 @@
+"""Usual requests become rows, many in one call, and are decoded no further (punctual/contract/usual.py)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from app.engine.ingest import usual_rows as in_python
+from app.engine.ingest.policy import AHEAD_MS, Policy
+from app.engine.steps.context import Context
+from app.engine.steps.step import Step
+from punctual.contract import native
+from punctual.contract.native import Record
+from tables import Position, compiled
+from tables.entry import VERSION
+
+
+class UsualRequests:
+    """Takes in the usual requests of one partition; of all others, and what it finds known, it takes none."""
+
+    def __init__(self, context: Context, policy: Policy, crcs: Mapping[str, int]) -> None:
+        """Serve the partition of a context; `policy` says where messages may go."""
+        settings = context.settings
+        self._store, self._cold, self._policy = context.store, context.cold, policy
+        self._rules: dict[str, Any] = {}
+        if policy.quotas is None:
+            self._rules = {
+                topic: (compiled.kernel or in_python).Rules(
+                    topic, context.number, crcs[topic], list(settings.inputs), settings.partitions, context.limits.row
+                )
+                for topic in settings.inputs
+                if settings.dialect(topic).decode is native.decode
+            }
+
+    def take(
+        self,
+        step: Step,
+        records: Sequence[Record],
+        begin: int,
+        end: int,
+        before: Position,
+        stamp_ms: int,
+        partitions_of: Callable[[str], int],
+        room: int,
+    ) -> tuple[int, int]:
+        """Add to `step` what records do from the one at `begin` on, before `end` and the first that is not usual.
+
+        `before` is the position of their topic, `stamp_ms` the largest stamp so far. Return how many records it has
+        taken, no more than have `room` bytes, and the largest stamp then.
+        """
+        rules = self._rules.get(records[begin].topic)
+        if rules is None or records[begin].offset < before.offset or not self._may_take(step):
+            return 0, stamp_ms
+        topic, broker_ms = records[begin].topic, step.broker_ms
+        allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
+        while True:
+            taken, latest_ms, size, ids, id_keys, keys, raws, told, tos = (compiled.kernel or in_python).requests(
+                rules, records, begin, end, before.base, allowed, stamp_ms, broker_ms + AHEAD_MS, furthest_ms,
+                step.now_ms, room,
+            )  # fmt: skip
+            if not taken:
+                return 0, stamp_ms
+            if not all(partitions_of(to) > 0 and self._policy.is_usual(None, to) for to in tos):
+                return 0, stamp_ms
+            known = self._known(step, ids, self._store.find_keys(id_keys))
+            if known is None:
+                step.put_usual(ids, keys, raws, size)
+                step.tell_all("accepted", told)
+                return taken, latest_ms
+            end = begin + known
+
+    def _may_take(self, step: Step) -> bool:
+        """Return whether all that there is to know of an id is whether there is a row, or an order for it."""
+        deliveries = step.changes.delivered or self._store.delivered.count
+        return step.version == VERSION and not (deliveries or self._cold.there)
+
+    def _known(self, step: Step, ids: Sequence[str], found: Sequence[bytes | None]) -> int | None:
+        """Return the place of the first id that is not new, None if all are."""
+        there = next(place for place, key in enumerate(found) if key is not None) if any(found) else None
+        places = (there, step.first_known(ids), self._store.orders.first_of(ids))
+        return min((place for place in places if place is not None), default=None)

@@ -1,0 +1,161 @@
+"""What had arrived when a partition's last owner died: it is not sent again, though that was not written down yet.
+
+A row leaves the changelog when its destination has acknowledged it. Who dies in between leaves rows that are due, and
+have arrived. The next owner looks for them where they would be, at the ends of their destinations: a delivery says in
+its headers what it is a copy of. What is not found there is sent: a look that fails costs duplicates, never a message.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+
+import aiokafka.errors
+
+from app.clock import FAST_MS, Clock
+from app.engine.deliver.target import Target
+from app.engine.ownership.destination_end import DestinationEnd, Expected, Waiting, content_of
+from app.engine.partition.arrived import Arrived
+from app.engine.steps import occurrences
+from app.engine.steps.route import ANY, Route, chosen, whole
+from app.settings import Settings
+from punctual.contract.destination import Destination, named
+from punctual.contract.dialects import OF_ROWS
+from punctual.contract.home import home_partition
+from punctual.contract.native import Copy, copy_of
+from tables import Entry, PartitionStore, keys
+from tables.entry import decode
+
+log = logging.getLogger(__name__)
+
+#: So long it is looked for what has arrived, and in one partition of a destination, in seconds: what is due waits.
+_MOST_S, _EACH_S = 2.0, 1.0
+#: Only the first rows that are due may have been on their way: so many, or of so many bytes, are looked for.
+_ROWS, _BYTES = 10_000, 64 << 20
+#: The last owner's clock may have been fast, and this one slow, by as much.
+_CLOCKS_MS = 2 * FAST_MS
+#: So many partitions of a cluster's topics are read at once.
+_AT_ONCE = 8
+#: The loop is held up by so many rows at a time.
+_AT_A_TIME = 500
+
+
+class Arrivals:
+    """Finds what has arrived of the rows of partitions that a worker takes over."""
+
+    def __init__(self, settings: Settings, clock: Clock, targets: Mapping[str | None, Target]) -> None:
+        """Look at the ends of destinations on `targets`, by the name of the cluster."""
+        self._settings, self._clock, self._targets = settings, clock, targets
+        self._turns = defaultdict[str | None, asyncio.Semaphore](lambda: asyncio.Semaphore(_AT_ONCE))
+        #: What has been read since the last assignment.
+        self._ends = dict[Route, DestinationEnd]()
+
+    def begin(self) -> None:
+        """Begin anew, for a new assignment: what its partitions find, they read once for all."""
+        self._ends.clear()
+
+    async def expected(self, store: PartitionStore) -> Mapping[Route, Expected]:
+        """Return the rows of a store that may have arrived, by where they would be: nobody writes to it meanwhile.
+
+        Exactly once there are none: what has arrived is removed.
+        """
+        found, size = defaultdict[Route, dict[Copy, Waiting]](dict), 0
+        if self._settings.exactly_once:
+            return found
+        for count, (key, raw) in enumerate(self._due(store), 1):
+            entry, due_ms, size = decode(raw), keys.due_of(key), size + len(raw)
+            # An occurrence that was moved may be where another one was before.
+            own = entry.series is None or occurrences.is_as_planned(entry.series, entry.id, due_ms)
+            if entry.url is None and "://" not in entry.to and own:
+                headers = OF_ROWS.delivery(occurrences.occurrence(entry, due_ms), due_ms)
+                copy = copy_of(headers)
+                if copy is not None:
+                    content = content_of(entry.key, entry.value, headers)
+                    found[self._place(entry)][copy] = Waiting(key, entry.source, content)
+            if size > _BYTES:
+                break
+            if not count % _AT_A_TIME:
+                await asyncio.sleep(0)
+        return found
+
+    def _due(self, store: PartitionStore) -> Iterator[tuple[bytes, bytes]]:
+        bound = keys.due_bound(self._clock.wall_ms() + _CLOCKS_MS)
+        return itertools.islice(itertools.takewhile(lambda row: row[0] < bound, store.raw_rows(b"\x00")), _ROWS)
+
+    def _place(self, entry: Entry) -> Route:
+        """Return where a delivery would be: in any partition if nothing chooses one, or it is not known how many."""
+        target = self._targets.get(entry.cluster)
+        partitions = 0 if target is None else target.cluster.partitions(entry.to)
+        number = chosen(entry, partitions)
+        return entry.cluster, entry.to, ANY if number is None else number
+
+    async def look(self, number: int, expected: Mapping[Route, Expected]) -> list[Arrived]:
+        """Return those of a partition's rows that have arrived, as far as that is found out in time."""
+        found = list[Arrived]()
+        try:
+            async with asyncio.timeout(_MOST_S):
+                destinations = {whole(place) for place in expected}
+                await asyncio.gather(*(self._at(to, number, expected, found) for to in destinations))
+        except TimeoutError:
+            sentence = (
+                "partition %d: the last owner's deliveries could not be checked within %g s: some may be "
+                "delivered twice"
+            )
+            log.warning(sentence, number, _MOST_S, extra={"partition": number})
+        return found
+
+    async def _at(self, to: Destination, number: int, expected: Mapping[Route, Expected], found: list[Arrived]) -> None:
+        """Find what has arrived at one destination, and say what is in the way."""
+        cluster, topic = to
+        target = self._targets.get(cluster)
+        if target is None:
+            return
+        if not target.cluster.partitions(topic):
+            with contextlib.suppress(aiokafka.errors.KafkaError):
+                await target.cluster.refresh([topic])
+        looks, anywhere = [], expected.get((*to, ANY), {})
+        for place in [(*to, one) for one in range(target.cluster.partitions(topic))]:
+            there = expected.get(place, {})
+            rows = {**anywhere, **there} if anywhere and there else anywhere or there
+            if rows:
+                looks.append(self._in(place, number, rows, found))
+        troubles = await asyncio.gather(*looks)
+        for trouble in dict.fromkeys(filter(None, troubles)):
+            sentence = (
+                "partition %d: the last owner's deliveries to %s could not be checked: some may be delivered twice: %s"
+            )
+            log.warning(sentence, number, named(*to), trouble, extra={"partition": number})
+
+    async def _in(self, place: Route, number: int, rows: Expected, found: list[Arrived]) -> str:
+        """Find what has arrived in a destination's partition; return what is in the way of that."""
+        cluster, topic, partition = place
+        if place not in self._ends:
+            self._ends[place] = DestinationEnd(self._targets[cluster].cluster, topic, partition)
+        try:
+            async with self._turns[cluster], asyncio.timeout(_EACH_S):
+                async for one in self._ends[place].find(rows, self._is_of(number)):
+                    found.append(one)  # noqa: PERF401 - what is found before the time is over counts
+        except TimeoutError:
+            return f"not all of it was read within {_EACH_S:g} s"
+        except aiokafka.errors.TopicAuthorizationFailedError:
+            return "this worker may not read it. Grant Read on it"
+        except Exception as error:  # noqa: BLE001 - what others have written there must not hold up what is due
+            return repr(error)
+        return ""
+
+    def _is_of(self, number: int) -> Callable[[Copy], bool]:
+        """Return what tells whether a copy is of a partition's message."""
+        inputs, partitions = self._settings.inputs, self._settings.partitions
+
+        def is_of(copy: Copy) -> bool:
+            ours = copy.source.rsplit(b"-", 2)[0].decode(errors="replace") in inputs
+            return ours and home_partition(_message_id(copy), inputs, partitions) == number
+
+        return is_of
+
+
+def _message_id(copy: Copy) -> bytes:
+    """Return the id of the message that a copy is of: an occurrence of a series has one of its own."""
+    return copy.id.removesuffix(b"@" + copy.due)

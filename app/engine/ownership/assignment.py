@@ -1,0 +1,214 @@
+"""Which partitions this worker owns, and what each goes through from assignment to firing.
+
+A partition fires only when it is assigned, restored to the changelog's end, claimed as its only writer, has ingested
+what was waiting in its inputs and looked for what its last owner had sent, all controls are read, and the assignment is
+still the current one.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import aiokafka.errors
+
+from app.engine.due.input_liveness import BLIND_S
+from app.engine.ownership.arrivals import Arrivals
+from app.engine.ownership.catch_up import CatchUp
+from app.engine.ownership.catching_up import CatchingUp
+from app.engine.ownership.destination_end import Expected
+from app.engine.ownership.input_logs import InputLogs
+from app.engine.ownership.recovery import StoreRecovery
+from app.engine.partition.fetched import Fetched
+from app.engine.partition.partition import Partition
+from app.engine.reports.watermark import Watermark
+from app.engine.steps.route import Route
+from app.engine.throttle.controls import Controls
+from app.errors import PartitionStopped
+from app.kafka import Cluster
+from app.process.tasks import telling
+from punctual.contract.request import TOPIC_NAME
+from tables import DelayTable, PartitionStore, RecordsGarbled, RecordUnreadable
+
+log = logging.getLogger(__name__)
+
+#: So often a partition that was out of sight reads its inputs, if it takes it long to see that it is alone.
+_LOOKS = 3
+
+_FINISH_S = 3.0
+#: How long a partition waits for its series to be planned by new zone rules, in seconds; the rest follows meanwhile.
+_REPLAN_S = 2.0
+
+
+class Intake(Fetched, Protocol):
+    """What ownership needs of the consumer."""
+
+    async def begin(self, partition: int, offsets: dict[str, int]) -> None:
+        """Seek each input topic's partition to its offset and let records come."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """What brings a partition from assignment to firing, in order."""
+
+    recovery: StoreRecovery
+    logs: InputLogs
+    watermark: Watermark
+    intake: Intake
+    catching_up: CatchingUp
+    controls: Controls
+    arrivals: Arrivals
+
+
+class Ownership:
+    """Takes partitions in and gives them away."""
+
+    def __init__(
+        self,
+        partitions: dict[int, Partition],
+        table: DelayTable,
+        cluster: Cluster,
+        stages: Stages,
+        new_partition: Callable[[int, Callable[[Partition], None]], Partition],
+        notify: Callable[[], None],
+        fatal: Callable[[BaseException], None],
+    ) -> None:
+        """Own nothing yet; nobody else changes `partitions`.
+
+        `new_partition` makes one of a number, and of what is to be called when it hears nothing of its inputs. `notify`
+        hears that there may be something to fire, `fatal` of what must end the process.
+        """
+        self.partitions, self._table, self._cluster, self._stages = partitions, table, cluster, stages
+        self._new, self._notify, self._fatal = new_partition, notify, fatal
+        self.generation = -1
+        self._closed = False
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    @property
+    def topics(self) -> set[str]:
+        """The topics that are read."""
+        return set(self._stages.logs.topics)
+
+    async def revoke(self) -> None:
+        """Stop work on all partitions: what is in flight is finished, or abandoned after a while."""
+        self.generation = -1
+        self._stages.catching_up.close()
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+        await asyncio.gather(*(partition.pause(_FINISH_S) for partition in self.partitions.values()))
+
+    async def assign(self, numbers: Collection[int], generation: int) -> None:
+        """Own exactly these partitions from now on; they begin to work as each is ready.
+
+        After `close` that is none: a rebalance that ends while the process does has nothing left to work with.
+        """
+        if self._closed:
+            numbers, generation = (), -1
+        self.generation = generation
+        for number in set(self.partitions) - set(numbers):
+            del self.partitions[number]
+        for number in set(self._table.stores) - set(numbers):
+            self._table.close(number)
+        for number in sorted(numbers):
+            if number not in self.partitions:
+                self.partitions[number] = self._new(number, self._look_again)
+        look = self._stages.catching_up.begin()
+        self._stages.arrivals.begin()
+        for number in sorted(numbers):
+            self._run(number, self._acquire(self.partitions[number], generation, look))
+
+    async def close(self) -> None:
+        """Give everything away for good: databases are closed when this returns."""
+        self._closed = True
+        await self.revoke()
+        await self.assign((), -1)
+
+    def _look_again(self, partition: Partition) -> None:
+        """Fire no more until what waits in the inputs is read: for a while, nobody has heard of it."""
+        number = partition.number
+        sentence = "partition %d: its inputs were not readable; it delivers again when they are read"
+        log.warning(sentence, number, extra={"partition": number})
+        partition.catch_up()
+        self._run(partition.number, self._catch_up_again(partition, self.generation))
+
+    async def _catch_up_again(self, partition: Partition, generation: int) -> None:
+        """Bring a partition that was out of sight back to firing, unless another worker has it by now.
+
+        The group may not have told yet that it was given away while this process stood still.
+        """
+        loop = asyncio.get_running_loop()
+        for _ in range(_LOOKS):
+            await self._stages.catching_up.again(partition)
+            await self._stages.controls.read()
+            asked_s = loop.time()
+            await partition.see_alone()
+            if loop.time() - asked_s <= BLIND_S:  # else commands have waited meanwhile
+                break
+        self._go_live(partition, generation)
+
+    async def _acquire(self, partition: Partition, generation: int, look: CatchUp) -> None:
+        """Bring a partition from assignment to firing."""
+        number, stages = partition.number, self._stages
+        partition.restore()
+        try:
+            store = await stages.recovery.restore(number)
+            offsets = await stages.logs.positions(number, store)
+        except (PartitionStopped, RecordsGarbled, RecordUnreadable) as error:
+            partition.stop(str(error))
+            if not isinstance(error, PartitionStopped):
+                self._table.close(number)  # what it holds in memory may be half of something
+            return
+        began = asyncio.get_running_loop().time()
+        ends = await stages.logs.ends(number)
+        await stages.recovery.end_replaced(number, store)
+        await self._learn_destinations(store)
+        claims = await stages.watermark.claims(number)
+        expected = await stages.arrivals.expected(store)
+        if generation != self.generation:
+            return
+        partition.start(store, self._fatal)
+        for topic, stamp_ms in claims.items():
+            partition.memory.claim(topic, stamp_ms)
+        partition.expect([one.row for rows in expected.values() for one in rows.values()])
+        try:
+            await partition.follow_zones(_REPLAN_S, overdue=False)
+            await stages.intake.begin(number, offsets)
+            _, read_s = await asyncio.gather(
+                self._settle(partition, expected), self._catch_up(partition, ends, look, began)
+            )
+        finally:
+            partition.settle(())  # this life ends here, and waits for nothing
+        await stages.controls.read()  # what was paused while nobody was here stays so
+        if generation == self.generation and partition.working:
+            await partition.follow_zones(_REPLAN_S, overdue=True)
+        if asyncio.get_running_loop().time() - read_s > BLIND_S:
+            await self._catch_up_again(partition, generation)
+        else:
+            self._go_live(partition, generation)
+
+    async def _settle(self, partition: Partition, expected: Mapping[Route, Expected]) -> None:
+        """Find out which of the expected rows have arrived; commands for them wait until then."""
+        partition.settle(await self._stages.arrivals.look(partition.number, expected))
+
+    async def _catch_up(self, partition: Partition, ends: dict[str, int], look: CatchUp, began: float) -> float:
+        """Wait until a partition has caught up; return when that was, by the loop's clock."""
+        await self._stages.catching_up.wait(partition, ends, look, began)
+        return asyncio.get_running_loop().time()
+
+    def _go_live(self, partition: Partition, generation: int) -> None:
+        if generation == self.generation and partition.working:
+            partition.go_live()
+            self._notify()
+
+    async def _learn_destinations(self, store: PartitionStore) -> None:
+        try:
+            await self._cluster.refresh([topic for topic in store.counts.destinations if TOPIC_NAME.fullmatch(topic)])
+        except aiokafka.errors.KafkaError as error:
+            log.warning("destinations: no metadata yet: %r", error)
+
+    def _run(self, number: int, work: Coroutine[Any, Any, None]) -> None:
+        task = self._tasks[number] = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(telling(self._fatal))

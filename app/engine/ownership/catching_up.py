@@ -1,0 +1,126 @@
+"""A partition reads what waits in its inputs before it fires: commands among it come before what they are for."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from prometheus_client import Counter
+
+from app.engine.due.input_liveness import BLIND_S
+from app.engine.ownership.catch_up import SILENT_S, CatchUp
+from app.engine.ownership.input_logs import InputLogs
+from app.engine.partition.fetched import Fetched, has_ingested
+from app.engine.partition.partition import Partition
+from app.kafka import Cluster
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_CUT_SHORT = Counter(
+    "delay_catch_up_cut_short", "How often a partition started to deliver before it had read all waiting records."
+)
+_LOOK_S = 0.02
+#: Partitions that hear nothing of their inputs so soon after each other wait for the same.
+_TOGETHER_S = 1.0
+
+
+class CatchingUp:
+    """Lets the partitions of one worker catch up, those that begin together with one look at what waits."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        logs: InputLogs,
+        fetched: Fetched,
+        partitions: Mapping[int, Partition],
+        report: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Look after `partitions`. `report` writes progress records: other workers may wait for those."""
+        self._settings, self._cluster, self._logs, self._fetched = settings, cluster, logs, fetched
+        self._partitions, self._report = partitions, report
+        #: Those that may still be waited for, the latest last, which began at this time.
+        self._looks: list[CatchUp] = []
+        self._looked_s = 0.0
+        #: Partitions of others that were not waited for since the assignment.
+        self._silent = set[int]()
+
+    def close(self) -> None:
+        """Wait for nothing any more."""
+        for look in self._looks:
+            look.close()
+        self._looks.clear()
+
+    def begin(self) -> CatchUp:
+        """Begin anew, for a new assignment; return the look that all of its partitions share."""
+        self._silent.clear()
+        return self._look()
+
+    async def again(self, partition: Partition) -> None:
+        """Wait until what waits now is ingested."""
+        began, look = asyncio.get_running_loop().time(), self._shared()
+        await self.wait(partition, await self._logs.ends(partition.number), look, began)
+
+    async def wait(self, partition: Partition, ends: dict[str, int], look: CatchUp, began: float) -> None:
+        """Wait until what waited at assignment is ingested: commands among it come before firing.
+
+        They may come from other partitions: those are waited for too, and then what they have forwarded. If it is long
+        since it was looked what waits, for the `ends` when it `began`, commands that have come meanwhile have waited
+        for long too: so it is done again, until it is not.
+        """
+        partition.catch_up()
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._settings.catch_up_ms / 1000):
+                await self._read_all(partition, ends, look)
+                while loop.time() - min(began, look.began_s) > BLIND_S:
+                    began, look = loop.time(), self._shared()
+                    await self._read_all(partition, await self._logs.ends(partition.number), look)
+        except TimeoutError:
+            _CUT_SHORT.inc()
+            log.error(  # noqa: TRY400 - the trace says nothing
+                "partition %d: deliveries start before all waiting requests are read (DELAY_CATCH_UP): a cancellation "
+                "among them may be too late",
+                partition.number,
+                extra={"partition": partition.number},
+            )
+
+    def _shared(self) -> CatchUp:
+        """Return the last look if it has just begun, else a new one."""
+        together = asyncio.get_running_loop().time() - self._looked_s <= _TOGETHER_S
+        return self._looks[-1] if self._looks and together else self._look()
+
+    def _look(self) -> CatchUp:
+        look = CatchUp(
+            self._settings, self._cluster, self._partitions, self._has_ingested, self._report, frozenset(self._silent)
+        )
+        self._looks = [*(one for one in self._looks if not one.over), look]
+        self._looked_s = asyncio.get_running_loop().time()
+        return look
+
+    async def _read_all(self, partition: Partition, ends: dict[str, int], look: CatchUp) -> None:
+        await self._ingested(partition, ends)
+        await look.cleared()
+        self._note_silent(look.without)
+        written = await self._logs.forwarded_end(partition.number)
+        await self._ingested(partition, {self._settings.forwards: written})
+
+    def _note_silent(self, silent: set[int]) -> None:
+        """Say and count that some partitions have not been waited for."""
+        if silent - self._silent:
+            log.error(
+                "deliveries start before partitions %s have read all waiting requests: no worker has reported them "
+                "for %g s, or they are stopped. Check them: a cancellation among these requests may be too late",
+                sorted(silent),
+                SILENT_S,
+            )
+            _CUT_SHORT.inc()
+        self._silent |= silent
+
+    async def _ingested(self, partition: Partition, ends: dict[str, int]) -> None:
+        """Wait until a partition has ingested its inputs up to these offsets."""
+        while not all(self._has_ingested(partition, topic, end) for topic, end in ends.items()):  # noqa: ASYNC110
+            await asyncio.sleep(_LOOK_S)
+
+    def _has_ingested(self, partition: Partition, topic: str, end: int) -> bool:
+        return has_ingested(partition, self._fetched, topic, end)

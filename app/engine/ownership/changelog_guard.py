@@ -1,0 +1,227 @@
+"""Whether a changelog partition holds all that it should: no lost head, no other topic of the same name, no lost tail.
+
+Inputs have the same protection (app/engine/ownership/input_logs.py). A changelog is only compacted: its first offset
+is 0, its topic id stays, and it never ends before a database that was restored from it. Anything else has lost pending
+messages.
+A complete database writes them to the changelog again; without one the partition stops until the loss is accepted.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from app.engine.commit.journal import Journal
+from app.engine.steps.step import Step
+from app.errors import PartitionStopped
+from app.settings import Settings
+from tables import Changes, PartitionStore, Position, Stores, keys
+from tables.followed import UNFINISHED, WHOLE, Followed, head_at, unfinished, whole_from
+from tables.restore import epoch_of
+
+log = logging.getLogger(__name__)
+
+_CHUNK = 2_000
+#: A single record is never a step: it is a new owner's stamp, or the end of a transaction.
+_NO_STEP = 1
+_WAY_ON = (
+    "Start the worker whose data directory had this partition last: its database is complete, and the worker writes it "
+    "to the changelog again. If there is no such database any more, set DELAY_ACCEPT_LOSS={name} and restart: the "
+    "partition goes on with the records that are left. docs/how-to/troubleshooting.md says how to find the lost "
+    "messages."
+)
+#: Gives up to where a partition of topics was read, as the group has committed it; a topic not read is left out.
+Committed = Callable[[int, Collection[str]], Awaitable[Mapping[str, int]]]
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a changelog partition looks like: its topic's id, its first and its next offset.
+
+    `trusted` says that the local database was complete before the rest was read, `lost` that records are missing and
+    that this is accepted, `unknown` up to where inputs were read of which the changelog says nothing any more.
+    """
+
+    id: str
+    begin: int
+    end: int
+    trusted: bool = False
+    lost: bool = False
+    unknown: Mapping[str, int] = field(default_factory=dict)
+
+
+class ChangelogGuard:
+    """Compares databases with the changelog, before and after they are restored from it."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        table: Stores,
+        journal: Journal,
+        log_id: Callable[[], Awaitable[str]],
+        committed: Committed,
+    ) -> None:
+        """Guard the stores of `table`; `log_id` gives the changelog's topic id, "" if it is not known."""
+        self._settings, self._table, self._journal = settings, table, journal
+        self._log_id, self._committed = log_id, committed
+        self._found: dict[int, _Found] = {}
+
+    async def before(self, number: int, store: PartitionStore, begin: int, end: int) -> PartitionStore:
+        """Check that a database is a copy of the changelog, before the rest is read; return the one to go on with.
+
+        Raises PartitionStopped with what to do if it is not.
+        """
+        found = self._found[number] = _Found(await self._log_id(), begin, end)
+        followed = store.followed
+        other = _moved(store, found) or store.offset > end
+        gap = begin > store.offset + _NO_STEP
+        found.trusted = followed.writing or (bool(store.offset) and not followed.restoring)
+        if not found.trusted:
+            if other or gap or not store.offset:
+                store = self._anew(number, store, found)
+        elif followed.writing or other or gap:
+            store = await self._apart(number, store, found, other=other)
+        elif followed.log != found.id:
+            store.follow(msgspec.structs.replace(followed, log=found.id))
+        return store
+
+    async def after(self, number: int, store: PartitionStore) -> None:
+        """Check that what was restored is complete.
+
+        Raises PartitionStopped with what to do if it is not.
+        """
+        name, found, head = self._name(number), self._found[number], store.head
+        if store.followed.writing:
+            return
+        if not found.trusted and unfinished(head):
+            self._accept_loss(number, f"{name} is being written again from a database, and that has not ended")
+        elif not found.trusted and store.followed.begun > whole_from(head):
+            what = f"{name} begins at offset {store.followed.begun}: its first records were deleted"
+            self._accept_loss(number, f"{what}, and pending messages with them. It must only be compacted")
+        read = await self._committed(number, [topic for topic in self._inputs if topic not in store.positions])
+        found.unknown = {topic: offset for topic, offset in read.items() if offset}
+        if found.unknown:
+            what = f"{name} says nothing of inputs that were read before ({_listed(found.unknown)})"
+            self._accept_loss(number, f"{what}: it was deleted, or has lost records")
+
+    async def settle(self, number: int, store: PartitionStore, now_ms: int) -> None:
+        """Make the changelog complete again, as its only writer: from the database, or by accepting what is lost."""
+        found, followed = self._found[number], store.followed
+        gap = found.begin > whole_from(store.head) or unfinished(store.head)
+        writes = followed.writing or (gap and not (found.lost and not found.trusted))
+        if writes:
+            await self._write(number, store, found, now_ms)
+        if writes or found.lost:
+            changes = Changes()
+            changes.positions = {topic: Position(offset, -1, 0) for topic, offset in found.unknown.items()}
+            await self._mark(number, changes, head_at(found.begin, WHOLE), now_ms)
+        if writes or found.lost or followed.restoring:
+            store.follow(Followed(found.id, found.begin))
+
+    async def _apart(self, number: int, store: PartitionStore, found: _Found, *, other: bool) -> PartitionStore:
+        """Go on where database and changelog do not fit together: with what is complete, if either is."""
+        name, moved = self._name(number), _moved(store, found)
+        if (moved or not other) and await self._is_whole(number, found, moved=moved):
+            log.warning("%s was rewritten by a worker; restoring the local database from it", name)
+            found.trusted = False
+            return self._anew(number, store, found)
+        if store.followed.writing:
+            pass
+        elif other:
+            await self._assure_replaced(number, store, found)
+            log.warning("%s was created again; accepted by DELAY_ACCEPT_RECREATED", name)
+        else:
+            what = f"{name} begins at offset {found.begin}, the local database ends at {store.offset}"
+            self._accept_loss(number, what)
+            found.trusted = False
+            return self._anew(number, store, found)
+        seen, writer, _ = await self._survey(number, found)
+        store.foreign.keys |= {key for key in seen if store.raw(key) is None}
+        store.writer = max(store.writer, writer)
+        store.follow(Followed(found.id, 0, writing=True), found.end)
+        return store
+
+    async def _assure_replaced(self, number: int, store: PartitionStore, found: _Found) -> None:
+        """Check that a database may replace what the changelog holds. Raises PartitionStopped."""
+        if self._settings.changelog not in self._settings.accept_recreated:
+            msg = (
+                f"{self._name(number)} ends at offset {found.end}, the local database has it up to {store.offset}: the "
+                "topic was deleted and created again, or has lost its end. Restore the topic, or set "
+                f"DELAY_ACCEPT_RECREATED={self._settings.changelog} and restart: each worker writes its databases to "
+                "the changelog. Keep all data directories."
+            )
+            raise PartitionStopped(msg)
+        read = await self._committed(number, self._inputs)
+        behind = {
+            topic: offset
+            for topic, offset in read.items()
+            if offset > (store.positions[topic].offset if topic in store.positions else 0)
+        }
+        if behind:
+            self._accept_loss(number, f"another worker has read {_listed(behind)}, the local database is older")
+
+    def _anew(self, number: int, store: PartitionStore, found: _Found) -> PartitionStore:
+        """Return an empty database that is restored from all that the changelog has."""
+        if store.offset:
+            store = self._table.renew(number)
+        store.follow(Followed(found.id, found.begin, restoring=True))
+        return store
+
+    async def _is_whole(self, number: int, found: _Found, *, moved: bool) -> bool:
+        """Return whether a worker has written its database to the changelog, and ended that."""
+        _, _, head = await self._survey(number, found)
+        return head is not None and head.crc == WHOLE and (moved or head.offset >= found.begin)
+
+    async def _survey(self, number: int, found: _Found) -> tuple[set[bytes], int, Position | None]:
+        """Return the keys in a changelog partition, the highest epoch, and what it says of its beginning."""
+        reader, seen, writer, head = self._journal.reader(number, found.begin), set[bytes](), 0, None
+        while await reader.position() < found.end:
+            for record in await reader.chunk(_CHUNK):
+                if record.key == keys.WRITER:
+                    writer = max(writer, epoch_of(record.value) or 0)
+                elif record.key == keys.HEAD:
+                    head = msgspec.msgpack.decode(record.value or b"", type=Position)
+                elif record.key is not None:
+                    seen.add(record.key)
+        return seen, writer, head
+
+    async def _write(self, number: int, store: PartitionStore, found: _Found, now_ms: int) -> None:
+        """Write the whole database to the changelog; cut off, it is done again, by this database alone."""
+        name = self._name(number)
+        log.warning("%s is missing records that the local database has; writing them again", name)
+        store.follow(msgspec.structs.replace(store.followed, writing=True))
+        await self._mark(number, Changes(), head_at(found.begin, UNFINISHED), now_ms)
+        written = await self._journal.write_image(number, now_ms)
+        log.warning("%s is complete again; %d records were written", name, written)
+
+    async def _mark(self, number: int, changes: Changes, head: Position, now_ms: int) -> None:
+        step = Step(now_ms)
+        step.changes = changes
+        step.changes.positions[""] = head
+        await self._journal.commit(number, step)
+
+    def _accept_loss(self, number: int, what: str) -> None:
+        """Note that a loss is accepted. Raises PartitionStopped with what to do if it is not."""
+        name, accepted = self._name(number), self._settings.accept_loss
+        if self._settings.changelog not in accepted and name not in accepted:
+            raise PartitionStopped(f"{what}. {_WAY_ON.format(name=name)}")
+        self._found[number].lost = True
+        log.error("%s; accepted by DELAY_ACCEPT_LOSS", what)
+
+    @property
+    def _inputs(self) -> list[str]:
+        return [*self._settings.inputs, self._settings.forwards]
+
+    def _name(self, number: int) -> str:
+        return f"{self._settings.changelog}-{number}"
+
+
+def _moved(store: PartitionStore, found: _Found) -> bool:
+    """Return whether a database is a copy of a topic that had the same name."""
+    return bool(store.followed.log and found.id) and store.followed.log != found.id
+
+
+def _listed(read: Mapping[str, int]) -> str:
+    """Return a sentence's list of inputs and of the offsets up to which they were read."""
+    return ", ".join(f"{topic} up to offset {offset}" for topic, offset in sorted(read.items()))

@@ -1,0 +1,209 @@
+"""The input topics of a partition: where they end, where to read on, and whether they are the logs that were read."""
+
+import asyncio
+import logging
+from collections.abc import Collection
+from typing import NamedTuple
+
+import aiokafka.errors as kafka
+import msgspec
+
+from app.clock import Clock
+from app.engine.commit.journal import Journal
+from app.engine.ingest.ingest import crc_of
+from app.engine.steps.events import Event
+from app.engine.steps.step import Step
+from app.errors import PartitionStopped
+from app.kafka import Cluster
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.metadata.request_coalescer import RequestCoalescer
+from app.kafka.metadata.topic_ids import topic_ids
+from app.process.deleted_records import note_deleted
+from app.settings import Settings
+from tables import PartitionStore, Position
+from tables.orders import UNKNOWN_MS
+
+log = logging.getLogger(__name__)
+
+_AGAIN_S = 0.1
+
+
+class _Found(NamedTuple):
+    """A partition of an input: its topic's id, "" if it is not known, and its first offset."""
+
+    topic: str
+    number: int
+    id: str
+    begin: int
+
+    def __str__(self) -> str:
+        """Name it."""
+        return f"{self.topic}-{self.number}"
+
+
+class InputLogs:
+    """Looks into the inputs of an installation, the forwards among them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        clock: Clock,
+        journal: Journal,
+        producers_time: Collection[str] = (),
+    ) -> None:
+        """Look by `cluster`; records of topics that have `producers_time` do not say when they were appended."""
+        self._settings, self._cluster, self._clock, self._journal = settings, cluster, clock, journal
+        self._producers_time = producers_time
+        self._id_of = RequestCoalescer(self._ids)
+        self.topics = (*settings.inputs, settings.forwards)
+
+    async def ends(self, number: int) -> dict[str, int]:
+        """Return where a partition's inputs end."""
+        return {topic: await self._reader(topic, number).end() for topic in self.topics}
+
+    async def forwarded_end(self, number: int) -> int:
+        """Return where a partition's forwards end; exactly once, what was forwarded may not be readable yet."""
+        return await self._reader(self._settings.forwards, number).written_end()
+
+    async def positions(self, number: int, store: PartitionStore) -> dict[str, int]:
+        """Return where to read on in each input; sees that they are the same logs as before.
+
+        One that has lost its last records goes on at its end, with an event. One that is seen for the first time is
+        read from its first offset, whatever that is; the offset is kept, so that records that are deleted before any
+        was read are noticed. Raises PartitionStopped if one is another log.
+        """
+        now_ms = self._clock.now_ms()  # before its offset: it notices jumps
+        step = Step(now_ms, now_ms - self._clock.offset_ms)
+        offsets = {}
+        for topic in self.topics:
+            found = _Found(topic, number, await self._id_of(topic), await self._reader(topic, number).begin())
+            position = store.positions.get(topic)
+            if position is None or _is_unread_former(found, position):
+                offsets[topic] = found.begin
+                step.changes.positions[topic] = Position(found.begin, -1, 0, log=found.id)
+                continue
+            following = await self._following(step, found, position)
+            if following.offset != position.offset or following.base != position.base:
+                step.changes.positions[topic] = following
+            else:
+                store.positions[topic] = following  # the next step that reads something writes the id
+            offsets[topic] = max(found.begin, following.offset)
+        if step:
+            await self._journal.commit(number, step)
+        return offsets
+
+    async def _following(self, step: Step, found: _Found, position: Position) -> Position:
+        """Return where to read on in an input that was read up to a position. Raises PartitionStopped."""
+        trouble = await self._differs(found, position)
+        if not trouble:
+            if found.begin > position.offset:
+                note_deleted(found.topic, found.number, position.offset, found.begin)
+            return msgspec.structs.replace(position, log=found.id or position.log)
+        if await self._is_same(found, position):
+            return await self._truncated(step, found, position, trouble)
+        why = "it was deleted and created again, and commands in it may be unread"
+        return self._from_its_start(found, position, f"{trouble}: {why}", ", or restore the old one")
+
+    async def _differs(self, found: _Found, position: Position) -> str:
+        """Say how a topic differs from the one that was read before, or nothing."""
+        if position.timestamp_ms < 0:
+            return ""
+        if position.log and found.id and position.log != found.id:
+            return f"{found} has another topic id than when it was read"
+        end = await self._reader(found.topic, found.number).end()
+        if position.offset > end:
+            return f"{found} ends at offset {end}, it was read up to {position.offset}"
+        last = position.offset - 1
+        if found.begin <= last and not await self._has(found, position):
+            return f"{found} has another record at offset {last} than when it was read"
+        return ""
+
+    async def _has(self, found: _Found, position: Position) -> bool:
+        """Return whether an input has the last record that was read, as far as it can be told."""
+        last = position.offset - 1
+        reader = self._reader(found.topic, found.number, last)
+        while await reader.position() <= last:
+            for record in await reader.chunk(1):
+                same = (record.timestamp_ms, crc_of(record.key, record.value)) == (position.timestamp_ms, position.crc)
+                return same or record.offset != last
+        return True
+
+    async def _is_same(self, found: _Found, position: Position) -> bool:
+        """Return whether a log is the one that was read before, though it does not have all that was read."""
+        if position.log and found.id:
+            return position.log == found.id
+        if found.topic in self._producers_time:
+            return False
+        # Where no id is known: a record that is older than the last one that was read was not written to a new topic.
+        for record in await self._reader(found.topic, found.number, found.begin).chunk(1):
+            return record.timestamp_ms <= position.timestamp_ms
+        return False
+
+    async def _truncated(self, step: Step, found: _Found, position: Position, trouble: str) -> Position:
+        """Return where a log goes on that has lost its last records, and add the event that says so.
+
+        Raises PartitionStopped if that cannot be told.
+        """
+        if found.topic in self._producers_time:
+            why = (
+                "it has lost records that were read, and others may have come since. Producers' timestamps do not tell "
+                "which ones"
+            )
+            again = ": requests whose messages were delivered are carried out again"
+            return self._from_its_start(found, position, f"{trouble}: {why}", again)
+        # What has come since was appended later than the last record that was read.
+        after = await self._reader(found.topic, found.number).after(position.timestamp_ms)
+        at = min(position.offset, after)
+        base, lost = position.base, position.offset - at
+        first, last = (f"{found}-{offset + base}" for offset in (at, position.offset - 1))
+        log.error(
+            "%s: it has lost its last records, and goes on from offset %d. %s to %s had been read; requests that were "
+            "written after them are lost and must be sent again. See that min.insync.replicas is 2 or more, and why "
+            "the brokers lost them.",
+            trouble,
+            at,
+            first,
+            last,
+            extra={"topic": found.topic, "partition": found.number, "offset": at},
+        )
+        step.tell(Event("truncated", str(found), step.now_ms, first, by=last))
+        return Position(at, -1, 0, base + lost, max(position.stamp_ms, position.timestamp_ms), found.id)
+
+    def _from_its_start(self, found: _Found, position: Position, trouble: str, more: str) -> Position:
+        """Return where an input is read on from its start, which its operator has accepted.
+
+        Raises PartitionStopped with the way on, and `more` about it, if it is not accepted.
+        """
+        if found.topic not in self._settings.accept_recreated:
+            way_on = f"Set DELAY_ACCEPT_RECREATED={found.topic} and restart to read it from its start{more}."
+            raise PartitionStopped(f"{trouble}. {way_on}")
+        base = position.base + position.offset - found.begin
+        log.warning(
+            "%s. Accepted by DELAY_ACCEPT_RECREATED: read from offset %d on, which sources and automatic ids call %d",
+            trouble,
+            found.begin,
+            found.begin + base,
+            extra={"topic": found.topic, "partition": found.number, "offset": found.begin},
+        )
+        return Position(found.begin, -1, 0, base, max(position.stamp_ms, position.timestamp_ms), found.id)
+
+    async def _ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of topics, "" for those that are not known; waits for brokers that are down."""
+        while True:
+            try:
+                found = await topic_ids(self._cluster, topics)
+            except kafka.KafkaError as error:
+                log.debug("no topic ids: %r", error)
+                await asyncio.sleep(_AGAIN_S)
+            else:
+                return {topic: found.get(topic, ("", 0))[0] for topic in topics}
+
+    def _reader(self, topic: str, number: int, offset: int = 0) -> PartitionReader:
+        return PartitionReader(self._cluster, topic, number, offset)
+
+
+def _is_unread_former(found: _Found, position: Position) -> bool:
+    """Return whether a position is that of a former log of which nothing was read."""
+    unread = position.timestamp_ms < 0 and position.stamp_ms == UNKNOWN_MS
+    return unread and bool(position.log and found.id) and position.log != found.id

@@ -1,0 +1,141 @@
+"""Punctual's own topics while a worker runs: one that is deleted, created again, or given partitions ends the worker.
+
+A worker that went on would write to a topic that lacks what the last one had, or wait for ever for what it never reads.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TypeVar
+
+import aiokafka.errors
+
+from app.errors import LogChanged
+from app.kafka import Cluster
+from app.kafka.metadata.committed import committed
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.metadata.topic_ids import topic_ids
+from app.settings import Settings
+from tables import PartitionStore
+from tables.followed import whole_from
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_EVERY_S = 2.0
+_AGAIN_S, _PATIENCE_S = 0.1, 5.0
+#: So many looks in a row must find a topic missing: a broker that has just started may not know all of them.
+_LOOKS = 2
+#: How often settings of topics are compared with those that they need.
+_SETTINGS_S = 60.0
+
+
+class InternalLogs:
+    """Looks at the topics of one installation: those that hold messages, commands or pauses, and no one else has."""
+
+    def __init__(self, settings: Settings, cluster: Cluster, *, cold: bool = False) -> None:
+        """Look by `cluster`; with `cold` the cold topic is one of them."""
+        self._settings, self._cluster = settings, cluster
+        #: Topics that no other part watches (app/engine/faust_host/handover.py watches the others).
+        self._own = (
+            settings.changelog,
+            settings.controls,
+            settings.progress,
+            settings.events_topic,
+            settings.dead_letters,
+            *((settings.cold,) if cold else ()),
+        )
+        #: Topics whose partitions are those of the installation.
+        self._read = (*settings.inputs, settings.forwards, settings.changelog)
+        self._topics = {*self._read, *self._own}
+        self._known = dict[str, str]()
+        self._missing = 0
+
+    async def changelog_id(self) -> str:
+        """Return the changelog's topic id, "" on brokers that have none."""
+        found = await _persist(lambda: topic_ids(self._cluster, [self._settings.changelog]))
+        return found[self._settings.changelog].id if self._settings.changelog in found else ""
+
+    async def committed(self, number: int, topics: Collection[str]) -> Mapping[str, int]:
+        """Return up to where a partition of topics was read, as the group has committed it."""
+        if not topics:
+            return {}
+        return await _persist(lambda: committed(self._cluster, self._settings.app_id, topics, number))
+
+    async def run(self, stores: Mapping[int, PartitionStore], check_settings: Callable[[], Awaitable[None]]) -> None:
+        """Look until cancelled, at the changelog of `stores` too; `check_settings` compares the topics' settings.
+
+        Raises LogChanged with what to do if a topic is not the one that it was at the start.
+        """
+        now = asyncio.get_running_loop().time
+        checked = now()
+        while True:
+            try:
+                await self.look()
+                if now() - checked > _SETTINGS_S:
+                    checked = now()
+                    await check_settings()
+                    await self.look_at_heads(stores)
+            except (aiokafka.errors.KafkaError, TimeoutError) as error:
+                log.debug("topics: no metadata: %r", error)
+            await asyncio.sleep(_EVERY_S)
+
+    async def look(self) -> None:
+        """Look once. Raises LogChanged, or aiokafka.errors.KafkaError if no broker answers."""
+        found = await topic_ids(self._cluster, self._topics)
+        gone = [topic for topic in self._own if topic not in found]
+        self._missing = self._missing + 1 if gone else 0
+        if self._missing >= _LOOKS:
+            raise LogChanged(f"{', '.join(gone)}: deleted while this worker was using it")
+        for topic, (id_, partitions) in found.items():
+            if self._known.setdefault(topic, id_) != id_ and topic in self._own:
+                raise LogChanged(f"{topic}: deleted and created again while this worker was using it")
+            if topic in self._read and partitions != (wanted := self._settings.partitions):
+                raise LogChanged(
+                    f"{topic} has {partitions} partitions now, {wanted} when this worker started: no worker reads the "
+                    "new ones. Kafka cannot remove partitions"
+                )
+
+    async def look_at_heads(self, stores: Mapping[int, PartitionStore]) -> None:
+        """Log an error for each partition whose changelog has lost records that its database has, and for controls.
+
+        Raises aiokafka.errors.KafkaError, or TimeoutError, if brokers do not answer.
+        """
+        for number, store in list(stores.items()):
+            begin = await self._begin(self._settings.changelog, number)
+            if begin > whole_from(store.head):
+                log.error(
+                    "%s-%d begins at offset %d: its first records were deleted. The local database has them: restart "
+                    "this worker, and it writes them to the changelog again.",
+                    self._settings.changelog,
+                    number,
+                    begin,
+                    extra={"topic": self._settings.changelog, "partition": number, "offset": begin},
+                )
+        controls = self._settings.controls
+        begin = await self._begin(controls, 0)
+        if begin and controls not in self._settings.accept_loss:
+            log.error(
+                "topic %s begins at offset %d: its first records were deleted, and pauses and rates with them. Workers "
+                "that run know them; a worker that starts does not, and refuses to. Write the controls again "
+                "(docs/how-to/pause-and-rate.md), and set DELAY_ACCEPT_LOSS=%s before a restart.",
+                controls,
+                begin,
+                controls,
+                extra={"topic": controls, "offset": begin},
+            )
+
+    async def _begin(self, topic: str, number: int) -> int:
+        async with asyncio.timeout(_PATIENCE_S):
+            return await PartitionReader(self._cluster, topic, number).begin()
+
+
+async def _persist(ask: Callable[[], Awaitable[T]]) -> T:
+    """Ask until brokers answer."""
+    while True:
+        try:
+            return await ask()
+        except aiokafka.errors.KafkaError as error:
+            log.debug("no answer: %r", error)
+            await asyncio.sleep(_AGAIN_S)

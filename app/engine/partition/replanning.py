@@ -1,0 +1,93 @@
+"""The series of a partition are planned by the zone rules of this worker, if its zone data is not that of the last one.
+
+The database notes by which zone data its series are planned, so that a start with the same looks at no row.
+"""
+
+import asyncio
+import itertools
+from collections import deque
+
+from app.engine.steps.context import Context
+from app.engine.steps.step import Step
+from app.engine.steps.zone_rules import replan
+from punctual.contract.zone_data import zone_data
+from tables import Entry, keys
+from tables.entry import decode, may_recur
+
+#: How many rows are looked at for a step, about a millisecond; one of a series costs as much as many others.
+_LOOKS, _SERIES = 1_000, 20
+
+
+class Replanning:
+    """Plans the series of a partition by the zone rules of this worker, some with each step."""
+
+    def __init__(self, context: Context) -> None:
+        """Do nothing until begin()."""
+        self._context, self._store = context, context.store
+        #: Which rows are still to be looked at: from one key up to another.
+        self._ranges = deque[tuple[bytes, bytes]]()
+        self._before, self._is_last = b"", False
+        self._done: asyncio.Future[None] | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing to do."""
+        return self._done is None
+
+    def begin(self, bound: bytes) -> "asyncio.Future[None] | None":
+        """Begin with the rows from `bound` on: the future is done when they are planned.
+
+        None if there is nothing to do, as after most starts: this zone data has planned all series.
+        """
+        if self._store.zones == zone_data():
+            return None
+        if self._has_no_series():
+            self._store.plan_by(zone_data())
+            return None
+        self._before = bound
+        return self._look(bound, keys.ROWS_END)
+
+    def finish(self) -> "asyncio.Future[None] | None":
+        """Go on with the rows before: whatever was being sent at the end of the last life is known by now."""
+        if not self._before:
+            return None
+        self._is_last = True
+        return self._look(b"", self._before)
+
+    def _look(self, first: bytes, end: bytes) -> "asyncio.Future[None]":
+        self._ranges.append((first, end))
+        if self._done is None:
+            self._done = asyncio.get_running_loop().create_future()
+        return self._done
+
+    def _has_no_series(self) -> bool:
+        first = list(itertools.islice(self._store.raw_rows(b""), _LOOKS))
+        return len(first) < _LOOKS and not any(may_recur(raw) for _, raw in first)
+
+    def put_into(self, step: Step) -> None:
+        """Add to a step what changes in the next rows. One that is being sent goes on by these rules after that."""
+        if self._ranges:
+            for key, entry in self._found(step):
+                replan(self._context, step, key, entry)
+            return
+        if self._is_last:  # the last step with changes is committed
+            self._store.plan_by(zone_data())
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)
+        self._done = None
+
+    def _found(self, step: Step) -> list[tuple[bytes, Entry]]:
+        """Return the next series: those that neither the step changes nor anybody sends."""
+        (cursor, end), looks = self._ranges.popleft(), 0
+        found: list[tuple[bytes, Entry]] = []
+        for key, raw in self._store.raw_rows(cursor):
+            if key >= end:
+                break
+            looks += 1
+            if may_recur(raw) and key not in self._context.claims and not step.changes.touches(key):
+                looks += _SERIES
+                found.append((key, decode(raw)))
+            if looks >= _LOOKS:
+                self._ranges.appendleft((key + b"\0", end))
+                break
+        return found

@@ -1,0 +1,82 @@
+"""The last progress report of each partition, whichever worker wrote it, as far as other workers go by it."""
+
+import asyncio
+import logging
+from typing import Annotated
+
+import msgspec
+
+from app.kafka import Cluster
+from app.kafka.metadata.reader import PartitionReader
+from app.process.foreign_records import bounded
+from app.settings import Settings
+from tables.keys import MAX_DUE_MS
+
+log = logging.getLogger(__name__)
+
+#: Records of each partition to begin with: the last ones, and some.
+_LAST = 8
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What matters here of a progress record; what workers before did not report is as if they could not."""
+
+    partition: int
+    read_to: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=MAX_DUE_MS)]] = {}
+    reads: Annotated[int, msgspec.Meta(ge=1)] = 1
+
+
+_decode = msgspec.json.Decoder(Report).decode
+
+
+class Reports:
+    """Follows the progress topic."""
+
+    def __init__(self, settings: Settings, cluster: Cluster) -> None:
+        """Know nothing yet."""
+        self._settings, self._cluster = settings, cluster
+        self._reader: PartitionReader | None = None
+        self._reading = asyncio.Lock()
+        self._last: dict[int, Report] = {}
+
+    async def read(self) -> None:
+        """Read to the topic's end; waits for its broker as long as it takes."""
+        async with self._reading:
+            if self._reader is None:
+                self._reader = await self._begin()
+            await self._read_to(self._reader, await self._reader.end())
+
+    async def _read_to(self, reader: PartitionReader, end: int) -> None:
+        async for record in reader.up_to(end):
+            self._remember(record.key, record.value)
+
+    async def _begin(self) -> PartitionReader:
+        topic = self._settings.progress
+        reader = PartitionReader(self._cluster, topic, 0)
+        begin, end = await reader.begin(), await reader.end()
+        back = _LAST * self._settings.partitions
+        while True:
+            reader = PartitionReader(self._cluster, topic, 0, max(begin, end - back))
+            await self._read_to(reader, end)
+            if back >= end - begin or len(self._last) >= self._settings.partitions:
+                return reader
+            back *= 8  # somebody has not reported for long: what was said last still counts
+
+    def _remember(self, key: bytes | None, value: bytes | None) -> None:
+        try:
+            report = _decode(bounded(value))
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            return  # others may write to the topic: app/engine/ownership/catch_up.py logs it
+        if key == b"%d" % report.partition and 0 <= report.partition < self._settings.partitions:
+            self._last[report.partition] = report
+
+    def read_to(self, number: int, topic: str) -> int:
+        """Return up to which stamp a partition has read an input, -1 if that is not known."""
+        report = self._last.get(number)
+        return -1 if report is None else report.read_to.get(topic, -1)
+
+    @property
+    def lowest_version(self) -> int | None:
+        """The newest row version that all workers read who have reported last, None if none has."""
+        numbers = range(self._settings.partitions)
+        return min((self._last[number].reads for number in numbers if number in self._last), default=None)

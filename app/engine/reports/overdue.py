@@ -1,0 +1,57 @@
+"""Counts the messages that are late for another reason than an operator's: an alarm goes by it."""
+
+from typing import Final
+
+from app.engine.partition.partition import Partition
+from app.engine.steps.route import destination_of
+from app.engine.throttle.throttle import Throttle
+from punctual.contract.destination import Destination
+from tables import keys
+from tables.entry import decode
+
+#: A message counts as overdue a second after its due time: what is being sent is not.
+GRACE_MS: Final = 1_000
+#: It takes 2 µs a row, each second, of a worker that has much else to do just then.
+_COUNTED = 1_000
+#: Rows that are looked at one by one, where some are late on purpose: a few milliseconds.
+_LOOKED_AT = 1_000
+
+
+def overdue(partition: Partition, oldest: bytes | None, before_ms: int, throttle: Throttle) -> int:
+    """Count rows due by `before_ms`: whole hours from the counters, the present one by looking, up to a bound.
+
+    Those that wait for their next try are left out, and those whose destination is paused or gets no more for now;
+    while there are any of the latter, no more than some are counted.
+    """
+    if oldest is None or keys.due_of(oldest) > before_ms:
+        return 0
+    on_purpose = {
+        to
+        for to, row in partition.in_flight.aside.items()
+        if throttle.throttles(to, before_ms + GRACE_MS - keys.due_of(row))
+    }
+    if on_purpose:
+        return _beside(partition, before_ms, on_purpose)
+    hour = before_ms // keys.BUCKET_MS
+    whole = sum(count for number, count in partition.store.counts.hours.items() if number < hour)
+    # Not from the hour's beginning: a scan goes through all that was delivered and is not yet compacted away.
+    since_ms = max(hour * keys.BUCKET_MS, keys.due_of(oldest))
+    found = whole + partition.store.count(since_ms, before_ms, _COUNTED)
+    return max(0, found - len(partition.in_flight.tries))
+
+
+def _beside(partition: Partition, before_ms: int, on_purpose: set[Destination]) -> int:
+    """Count rows due by `before_ms` but those for some destinations: the scan has come by these already."""
+    in_flight, bound = partition.in_flight, keys.due_bound(before_ms)
+    found = 0
+    first = in_flight.first_beside(on_purpose)
+    if first is not None:
+        for count, (key, raw) in enumerate(partition.store.raw_rows(first)):
+            if count == _LOOKED_AT or key >= min(bound, in_flight.cursor):
+                break
+            entry = decode(raw)
+            found += key not in in_flight.tries and destination_of(entry) not in on_purpose
+    following = partition.store.next_row(in_flight.cursor)
+    if following is not None and following < bound:
+        found += partition.store.count(keys.due_of(following), before_ms, _COUNTED)
+    return found

@@ -1,0 +1,215 @@
+"""Progress: what each partition says every second, for everyone to read (records.md#progress)."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from app.clock import Clock
+from app.engine.due.due_loop import DueLoop
+from app.engine.ingest.quotas import Quotas
+from app.engine.partition.partition import Partition
+from app.engine.partition.state import State
+from app.engine.reports import excerpt
+from app.engine.reports.agreement import fingerprint
+from app.engine.reports.overdue import GRACE_MS, overdue
+from app.engine.reports.reader import DISK, Report, decode_progress
+from app.engine.reports.standstill import Standstill  # noqa: TC001 - needed for annotations
+from app.engine.steps.plan import PAUSED_MS
+from app.kafka import Batch, Sender
+from app.settings import Settings
+from app.version import VERSION
+from punctual.contract.destination import named
+from tables import PartitionStore, Share, keys
+from tables.entry import VERSION as VERSION_READ
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 1.0
+#: More than any report has: one that is larger is somebody else's.
+_REPEATED_BYTES = 512 * 1024
+#: A record has at most some 20 KiB (app/engine/reports/excerpt.py), and no sensible topic takes less than this.
+_BATCH_BYTES = 64 * 1024
+#: A partition that begins is silent for so many reports before its last one is repeated: it may be older than the last
+#: one that its former owner has written, which is read with some delay.
+_SILENT = 3
+
+encode = msgspec.json.Encoder().encode
+
+
+class ProgressReporter:
+    """Writes the progress records of a worker's partitions, and measures the brokers' clock by them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock,
+        sender: Sender,
+        due: DueLoop,
+        last: Callable[[int], bytes | None] = lambda _: None,
+        quotas: Quotas | None = None,
+    ) -> None:
+        """Report on the partitions of `due`; `last` gives the last report that there is of a partition."""
+        self._rates = None if quotas is None else quotas.rates
+        self._settings, self._clock, self._sender, self._due, self._last = settings, clock, sender, due, last
+        #: For how many reports each partition that is not at work has been silent.
+        self._silent = Counter[int]()
+        self._told = fingerprint(settings)
+        #: What stands still on this worker, once that is looked at.
+        self.standstill: Standstill | None = None
+
+    async def run(self) -> None:
+        """Report until cancelled."""
+        while True:
+            await self.report()
+            await asyncio.sleep(_EVERY_S)
+
+    async def report(self) -> None:
+        """Write one record for each partition that has something to say, in as many batches as they need."""
+        now, jumps = self._clock.now_ms(), self._clock.jumps
+        batches: list[Batch] = []
+        for key, value in await self._values(now):
+            if not batches or not batches[-1].append(now, key, value):
+                batches.append(Batch(_BATCH_BYTES))
+                batches[-1].append(now, key, value)  # the first is taken whatever its size
+        if not batches:
+            return
+        first, *others = [self._sender.submit(self._settings.progress, 0, batch) for batch in batches]
+        if self.standstill is not None:
+            self.standstill.reporting_s = asyncio.get_running_loop().time()
+        ack = await first
+        if self.standstill is not None:
+            self.standstill.reporting_s = None
+        was_sure = self._clock.may_fire()
+        self._clock.confirm(now, jumps, ack.timestamp_ms)
+        if self._clock.may_fire() and not was_sure:
+            self._due.notify()
+        await asyncio.gather(*others)
+
+    async def _values(self, now: int) -> list[tuple[bytes, bytes]]:
+        """Return the keys and values of the records."""
+        lateness, told, found = self._due.lateness.histogram(), self._told, []
+        self._silent = Counter({number: of for number, of in self._silent.items() if number in self._due.partitions})
+        for partition in list(self._due.partitions.values()):
+            if partition.state in (State.LIVE, State.CATCHING_UP):
+                self._silent.pop(partition.number, None)
+                value = encode(self.record(partition, now, lateness, told))
+                lateness, told = {}, {}  # a worker's histogram and settings are told once
+            elif (again := self._repeated(partition)) is not None:
+                value = again
+            else:
+                continue
+            found.append((b"%d" % partition.number, value))
+            await asyncio.sleep(0)  # one with very many destinations takes some ms
+        return found
+
+    def _repeated(self, partition: Partition) -> bytes | None:
+        """Return a partition's last report again while it is restored or stopped: others hear what they wait for."""
+        if partition.state not in (State.RESTORING, State.STOPPED):
+            return None
+        self._silent[partition.number] += 1
+        last = self._last(partition.number) if self._silent[partition.number] > _SILENT else None
+        if last is None:
+            return None
+        try:
+            told = encode({**msgspec.json.decode(last), "state": partition.state.value, "lateness": {}})
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            return None  # in what newer workers may add, or others: what is known of it has been read
+        return told if len(told) <= _REPEATED_BYTES else None
+
+    def own(self, now: int) -> dict[int, Report]:
+        """Return this worker's reports as they would be if brokers took them."""
+        found = dict[int, Report]()
+        for number, partition in self._due.partitions.items():
+            if partition.working:
+                value = encode(self.record(partition, now, {}, {}))
+                found[number] = Report(decode_progress(b"%d" % number, value), 0, now)
+        return found
+
+    def record(
+        self, partition: Partition, now: int, lateness: dict[str, int], settings: dict[str, str]
+    ) -> dict[str, Any]:
+        """Return a partition's record."""
+        store = partition.store
+        oldest = partition.in_flight.oldest(store)
+        retrying = len(partition.in_flight.tries)
+        fired_to = now if oldest is None else min(now, keys.due_of(oldest) - 1)
+        return {
+            "partition": partition.number,
+            "at": now,
+            "fired_to": fired_to,
+            "read_to": partition.memory.read_to(now - self._clock.offset_ms),
+            "reads": VERSION_READ,
+            "rows": store.row_version,
+            "positions": {topic: position.offset for topic, position in store.positions.items()},
+            **_pending(store),
+            **self._of_namespaces(store, partition.number),
+            "overdue": overdue(partition, oldest, now - GRACE_MS, self._due.throttle),
+            **({"retrying": retrying} if retrying else {}),
+            # A recurring message that is paused has no due time.
+            "next_due": None if oldest is None or keys.due_of(oldest) == PAUSED_MS else keys.due_of(oldest),
+            **_held(partition.in_flight.held_ms()),
+            **self._throttled(partition, now),
+            **self._standing_still(partition.number, now),
+            "lateness": lateness,
+            "worker": self._settings.url,
+            "version": VERSION,
+            "settings": settings,
+        }
+
+    def _of_namespaces(self, store: PartitionStore, number: int) -> dict[str, Any]:
+        """Return what waits per namespace and sender, and how much was asked for lately where that has a quota."""
+        if store.shares is None:
+            return {}
+        held = {sender: len(destinations) for sender, destinations in sorted(store.shares.destinations.items())}
+        found: dict[str, Any] = {"destinations": excerpt.largest(held)}
+        if self._settings.namespaces:
+            known = sorted(store.shares.known.items())
+            found["namespaces"] = {name: _share(of) for name, of in known}
+        requests = {} if self._rates is None else self._rates.told(number)
+        return {**found, **({"requests": requests} if requests else {})}
+
+    def _standing_still(self, number: int, now: int) -> dict[str, Any]:
+        """Return since when requests wait unread, and why none are taken."""
+        if self.standstill is None:
+            return {}
+        unread_ms = round(self.standstill.unread_s(number) * 1_000)
+        unread = {"unread": now - unread_ms} if unread_ms > GRACE_MS else {}
+        return {**unread, **({"held_back": DISK} if self.standstill.held_back else {})}
+
+    def _throttled(self, partition: Partition, now: int) -> dict[str, Any]:
+        """Return since when messages wait for destinations that are paused, and for those that get no more for now."""
+        throttle, found = self._due.throttle, dict[str, dict[str, int]]()
+        for to, row in partition.in_flight.aside.items():
+            due_ms = keys.due_of(row)
+            if throttle.paused(to) is not None:
+                found.setdefault("paused", {})[named(*to)] = due_ms
+            elif throttle.limits(to, now - due_ms):
+                found.setdefault("paced", {})[named(*to)] = due_ms
+        return {kind: excerpt.smallest(since) for kind, since in found.items()}
+
+
+def _share(of: Share) -> dict[str, int]:
+    remembered = {"remembered": of.remembered} if of.remembered else {}
+    return {"messages": of.messages, "bytes": of.bytes, **remembered}
+
+
+def _pending(store: PartitionStore) -> dict[str, Any]:
+    """Return what waits for the largest destinations, and for the rest as a sum; '', callbacks, don't count."""
+    counts = store.counts.destinations
+    named = excerpt.largest(counts)
+    others = len(counts) - ("" in counts) - len(named)
+    if not others:
+        return {"pending": named}
+    messages = store.counts.total - counts.get("", 0) - sum(named.values())
+    return {"pending": named, "pending_rest": {"destinations": others, "messages": messages}}
+
+
+def _held(held: dict[str, int]) -> dict[str, Any]:
+    """Return since when the longest-held destinations take nothing, and how many others there are."""
+    named = excerpt.smallest(held)
+    others = sum(1 for name in held if name) - len(named)
+    return {"held": named, "held_rest": {"destinations": others}} if others else {"held": named}

@@ -1,0 +1,123 @@
+"""What stands still on a worker: inputs that are not read, and writes that no broker confirms."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from app.engine.partition.partition import Partition
+
+#: Longer is no hiccup: a step takes milliseconds, and brokers elect another leader in a few seconds.
+TOO_LONG_S: Final = 10.0
+
+NO_ROOM: Final = "no requests are taken: less of the disk is free than DELAY_MIN_FREE_DISK"
+
+
+class Intake(Protocol):
+    """What is known of how inputs are read."""
+
+    @property
+    def held_back(self) -> bool:
+        """Whether nothing is read, for want of room on the disk."""
+
+    def position(self, topic: str, partition: int) -> int | None:
+        """Return the offset up to which records are in the table; None if not known."""
+        ...
+
+    def end(self, topic: str, partition: int) -> int | None:
+        """Return where a topic's partition ended when it was last fetched; None if it has not been."""
+        ...
+
+    def heard(self, topic: str, partition: int) -> float | None:
+        """Return a number that changes with each answer of a broker, None if nothing is to be read now."""
+        ...
+
+    def ahead(self, topic: str, partition: int) -> bool:
+        """Return whether records have been fetched that are not in the table yet."""
+        ...
+
+
+@dataclass(slots=True)
+class _Input:
+    """When a partition of an input last got on, and was last heard of; `unread_s` is None if all has been read.
+
+    Otherwise it is when the worker first saw a record before `end` that is still unread.
+    """
+
+    got_on_s: float
+    heard_s: float
+    position: int = -1
+    heard: float | None = None
+    end: int = 0
+    unread_s: float | None = None
+
+
+class Standstill:
+    """Looks every second at what partitions read and write."""
+
+    def __init__(
+        self, topics: tuple[str, ...], intake: Intake, partitions: Mapping[int, Partition], now_s: Callable[[], float]
+    ) -> None:
+        """Look at these inputs; `now_s` is the loop's clock."""
+        self._topics, self._intake, self._partitions, self._now_s = topics, intake, partitions, now_s
+        self._inputs: dict[tuple[int, str], _Input] = {}
+        #: When a progress report was sent that no broker has confirmed yet.
+        self.reporting_s: float | None = None
+
+    @property
+    def held_back(self) -> bool:
+        """Whether no requests are taken, for want of room on the disk."""
+        return self._intake.held_back
+
+    def look(self) -> None:
+        """Take note of how far inputs are."""
+        now_s = self._now_s()
+        working = {number: one for number, one in self._partitions.items() if one.working}
+        self._inputs = {key: one for key, one in self._inputs.items() if key[0] in working}
+        for number, partition in working.items():
+            for topic in self._topics:
+                one = self._inputs.setdefault((number, topic), _Input(now_s, now_s))
+                self._look_at(one, partition, topic, now_s)
+
+    def _look_at(self, one: _Input, partition: Partition, topic: str, now_s: float) -> None:
+        end, position = self._intake.end(topic, partition.number), self._intake.position(topic, partition.number)
+        if position is None:
+            there = partition.store.positions.get(topic)
+            position = 0 if there is None else there.offset
+        if end is None or position >= end:
+            one.unread_s = None
+        elif one.unread_s is None or position >= one.end:
+            one.end, one.unread_s = end, now_s
+        if one.unread_s is None or position != one.position:
+            one.position, one.got_on_s = position, now_s
+        heard = self._intake.heard(topic, partition.number)
+        if heard is None or heard != one.heard or self._intake.ahead(topic, partition.number):
+            one.heard, one.heard_s = heard, now_s
+
+    def unread_s(self, number: int) -> float:
+        """Return for how many seconds the oldest request has waited that a partition has not read."""
+        now_s = self._now_s()
+        found = (one.unread_s for (of, _), one in self._inputs.items() if of == number)
+        return max((now_s - since_s for since_s in found if since_s is not None), default=0.0)
+
+    def unconfirmed_s(self) -> float:
+        """Return for how many seconds the oldest write has waited for brokers to confirm it; 0 if none does."""
+        found = [one.committing_s for one in self._partitions.values()]
+        return max(
+            (self._now_s() - since_s for since_s in (*found, self.reporting_s) if since_s is not None), default=0
+        )
+
+    def reason(self) -> str | None:
+        """Return why this worker cannot do its work at the moment; None if it can."""
+        if self.held_back:
+            return NO_ROOM
+        return next(self._stuck(), None)
+
+    def _stuck(self) -> Iterator[str]:
+        unconfirmed_s, now_s = self.unconfirmed_s(), self._now_s()
+        if unconfirmed_s > TOO_LONG_S:
+            yield f"the brokers have confirmed nothing that was written {unconfirmed_s:.0f} s ago"
+        for (number, topic), one in sorted(self._inputs.items()):
+            if now_s - one.heard_s > TOO_LONG_S:
+                yield f"no broker has answered for {now_s - one.heard_s:.0f} s what partition {number} of {topic} holds"
+            if now_s - one.got_on_s > TOO_LONG_S:
+                yield f"requests in partition {number} of {topic} wait unread for {now_s - one.got_on_s:.0f} s"

@@ -1,0 +1,107 @@
+"""Low watermarks: stamps below which no order can come any more, so that no ending need be remembered.
+
+A partition claims in its progress report to have read an input up to a stamp; whatever it reads of it
+later gets that stamp at least, so that the claim holds by construction. When every partition has claimed so much, and a
+partition has read what they had forwarded to it by then, nothing older can come to it (docs/decisions/0010).
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+from app.clock import Clock
+from app.engine.ingest.policy import AHEAD_MS
+from app.engine.partition.fetched import Fetched, has_ingested
+from app.engine.partition.partition import Partition
+from app.engine.partition.state import State
+from app.engine.reports.latest import Reports
+from app.kafka import Cluster
+from app.kafka.metadata.reader import PartitionReader
+from app.settings import Settings
+
+_EVERY_S = 0.5
+#: An input that has nothing to read is claimed up to so long ago: by then its records are there, on most clusters.
+_BEHIND_MS = 1_000
+
+
+class Watermark:
+    """Claims for the partitions of a worker, and says up to where all others have."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        clock: Clock,
+        reports: Reports,
+        partitions: Mapping[int, Partition],
+        intake: Fetched,
+        producers_time: Collection[str],
+    ) -> None:
+        """Serve `partitions`; `producers_time` are the inputs whose records have their producers' timestamps."""
+        self._settings, self._cluster, self._clock, self._reports = settings, cluster, clock, reports
+        self._partitions, self._intake, self._producers_time = partitions, intake, producers_time
+        #: What each partition must have read of its forwards, before the stamp is its watermark.
+        self._awaited: dict[int, tuple[int, int]] = {}
+
+    async def claims(self, number: int) -> dict[str, int]:
+        """Return, by input, what the last owner of a partition has claimed, before it is reported anew.
+
+        Whoever comes next is bound by it (OrderMemory.claim).
+        """
+        await self._reports.read()
+        latest_ms = self._clock.now_ms() - self._clock.offset_ms + AHEAD_MS
+        claimed = {topic: self._reports.read_to(number, topic) for topic in self._settings.inputs}
+        # Nobody claims the future, but who should not write there.
+        return {topic: stamp_ms for topic, stamp_ms in claimed.items() if stamp_ms <= latest_ms}
+
+    async def run(self) -> None:
+        """Go on until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(_EVERY_S)
+
+    async def look(self) -> None:
+        """Claim what is idle, and move watermarks on."""
+        now_ms = self._clock.now_ms()  # before the offset: it notices jumps
+        live = [one for one in self._partitions.values() if one.state is State.LIVE]
+        if self._clock.may_fire():
+            await self._claim(live, now_ms - self._clock.offset_ms - _BEHIND_MS)
+        await self._reports.read()
+        lowest_ms = min(
+            self._reports.read_to(number, topic)  # our own too: what is not written does not bind who comes after us
+            for number in range(self._settings.partitions)
+            for topic in self._settings.inputs
+        )
+        for partition in live:
+            await self._move_on(partition, lowest_ms)
+
+    async def _claim(self, partitions: list[Partition], until_ms: int) -> None:
+        """Claim the inputs of which all has been read that is there now."""
+        topics = [topic for topic in self._settings.inputs if topic not in self._producers_time]
+        pairs = [
+            (partition, topic)
+            for partition in partitions
+            for topic in topics
+            if self._intake.position(topic, partition.number) is not None  # else records are on their way
+        ]
+        ends = await asyncio.gather(*(self._end(topic, partition.number) for partition, topic in pairs))
+        for (partition, topic), end in zip(pairs, ends, strict=True):
+            if partition.state is State.LIVE and has_ingested(partition, self._intake, topic, end):
+                partition.memory.idle(topic, until_ms)
+
+    async def _move_on(self, partition: Partition, lowest_ms: int) -> None:
+        """Make the lowest stamp a partition's watermark when it has read what others had forwarded by then."""
+        number, forwards = partition.number, self._settings.forwards
+        if lowest_ms < 0:
+            self._awaited.pop(number, None)
+            partition.memory.watermark_ms = -1
+            return
+        if number in self._awaited:
+            stamp_ms, end = self._awaited[number]
+            if not has_ingested(partition, self._intake, forwards, end):
+                return
+            partition.memory.watermark_ms = stamp_ms
+        self._awaited[number] = lowest_ms, await self._end(forwards, number)
+
+    async def _end(self, topic: str, number: int) -> int:
+        """Return the offset after the last record, committed or not."""
+        return await PartitionReader(self._cluster, topic, number).written_end()

@@ -1,0 +1,44 @@
+"""What one life of a partition works on: handed to whatever makes steps of orders and outcomes."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from app.engine.steps.cold_tier import Cold
+from app.engine.steps.limits import Limits
+from app.engine.steps.order_memory import OrderMemory
+from app.engine.steps.step import Step
+from app.settings import Settings
+from tables import Entry, PartitionStore, keys
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A partition between two assignments. `claims` are its rows whose sends are outstanding."""
+
+    number: int
+    settings: Settings
+    limits: Limits
+    store: PartitionStore
+    claims: dict[bytes, Entry]
+    cold: Cold
+    memory: OrderMemory
+
+    @classmethod
+    def of(
+        cls, number: int, settings: Settings, limits: Limits, store: PartitionStore, claims: dict[bytes, Entry]
+    ) -> Self:
+        """Return the context of a partition whose store is restored."""
+        cold, memory = Cold(number, settings, store, limits), OrderMemory(settings, store)
+        return cls(number, settings, limits, store, claims, cold, memory)
+
+    def free_key(self, step: Step, row: bytes, due_ms: int) -> bytes:
+        """Return a key for a new row that is due then and has the rest of the key `row`, or soon after if it is taken.
+
+        The next occurrence of a series and the callbacks of those that have failed all have that rest. A key that the
+        step itself removes is taken too: one batch of the changelog says one thing of a key.
+        """
+        key = keys.with_due(row, due_ms)
+        while step.changes.touches(key) or self.store.raw(key) is not None:
+            due_ms += 1
+            key = keys.with_due(row, due_ms)
+        return key

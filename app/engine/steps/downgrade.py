@@ -1,0 +1,52 @@
+"""Rows that are written again in an older version, so that older workers can read them (docs/decisions/0010)."""
+
+import logging
+from collections.abc import Callable
+
+from app.engine.steps.step import Step
+from tables import Entry, PartitionStore
+from tables.entry import decode, encode
+
+log = logging.getLogger(__name__)
+
+#: Rows looked at for a step, about a millisecond, and bytes of them that are written again with it.
+_LOOKS, _BYTES = 1_000, 128 * 1024
+
+
+class Downgrade:
+    """Writes a partition's rows again in an older version, some with each step, so that older workers can read them."""
+
+    def __init__(self, number: int, version: int, store: PartitionStore) -> None:
+        """Bring `store` down to `version`; 0 leaves it as it is."""
+        self._number, self._version, self._store = number, version, store
+        self._cursor, self._found = b"", False
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing to do."""
+        return not self._version or self._store.row_version <= self._version
+
+    def rewrite(self, step: Step, busy: Callable[[bytes], bool]) -> None:
+        """Add rows to a step; those that are `busy` are looked for again.
+
+        Rows are all looked through until a whole pass has found none of a newer version.
+        """
+        before, limit = step.size, step.size + _BYTES
+        for looks, (key, raw) in enumerate(self._store.raw_rows(self._cursor), 1):
+            if step.size > before and step.size + len(raw) > limit:  # a large row goes alone
+                self._cursor = key
+                return
+            if raw[0] > self._version:
+                self._found = True
+                if not busy(key) and not step.changes.touches(key):
+                    entry: Entry = decode(raw)
+                    step.changes.rewrite(key, entry, encode(entry, self._version))
+            if looks == _LOOKS or step.size >= limit:
+                self._cursor = key + b"\0"
+                return
+        self._cursor, found = b"", self._found
+        self._found = False
+        if not found:
+            self._store.holds_version(self._version)
+            sentence = "partition %d: all rows are of version %d: older workers can read them"
+            log.info(sentence, self._number, self._version, extra={"partition": self._number})

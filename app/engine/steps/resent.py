@@ -1,0 +1,155 @@
+"""A series that is asked for again goes on with its schedule (docs/reference/recurring-messages.md).
+
+What is due or missed survives, and an interval counts from where it did.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from app.engine.steps import moves, occurrences, plan
+from app.engine.steps.context import Context
+from app.engine.steps.occurrences import due_of, rule_of, with_rule
+from app.engine.steps.plan import PAUSED_MS, Passed, Rule
+from app.engine.steps.step import Step
+from app.engine.steps.transitions import ended
+from tables import Command, Entry, Order, Series, keys
+from tables.entry import encode
+
+
+class Resent(NamedTuple):
+    """When a series is due that goes on, what waits of it, and what it passes over."""
+
+    due_ms: int
+    series: Series
+    passed: tuple[Passed, ...] = ()
+
+
+class Request(NamedTuple):
+    """A request for a series: its entry, its order, and whether it says when the series begins."""
+
+    entry: Entry
+    order: Order
+    says_when: bool
+
+
+def goes_on(asked: Request, row: bytes, before: Entry) -> Resent | None:
+    """Return how a series goes on with the one in a row, which nobody is sending; None if it begins anew."""
+    found = _state(asked, row, before)
+    if found is None:
+        return None
+    due_ms, series, passed = found
+    if asked.order.stamp_ms < min(due_ms, series.planned_ms) and not occurrences.is_extra(series):
+        return _next(asked, series, passed)
+    rule = _unless_planned_later(asked, rule_of(series))
+    return Resent(due_ms, with_rule(series, rule, series.planned_ms, 1), passed)
+
+
+def goes_on_after(asked: Request, row: bytes, before: Entry, now_ms: int, most: int) -> Resent | None:
+    """Return how a series goes on after the occurrence in a row, which is being sent; None if it begins anew.
+
+    Of what was missed by `now_ms` it catches up with `most` occurrences at the most.
+    """
+    found = _state(asked, row, before)
+    if found is None:
+        return None
+    series = found[1]
+    rule = _unless_planned_later(asked, rule_of(series))
+    sent = msgspec.structs.replace(before, series=with_rule(series, rule, series.planned_ms, 0))
+    onward = occurrences.following(sent, row, now_ms, most)
+    if onward.next is None or onward.next[1].series is None:
+        return None
+    return Resent(onward.next[0], onward.next[1].series, onward.passed)
+
+
+def give_back(context: Context, step: Step, row: bytes, entry: Entry, by: Command) -> bool:
+    """Have a series that has replaced the occurrence in a row begin with it after all, for that was not sent.
+
+    False if it does not recur.
+    """
+    later_row = step.ids[entry.id] if entry.id in step.ids else context.store.find(entry.id)
+    if entry.series is None or later_row is None or later_row in context.claims:
+        return entry.series is not None
+    later = step.changes.entry(later_row) or context.store.entry(later_row)
+    series = None if later is None else later.series
+    if later is None or series is None or (later.asked.source, later.commands, later.moved) != (by.source, (), None):
+        return True
+    due_ms, rule = keys.due_of(row), rule_of(series)
+    first = series.number == 1 and due_ms < keys.due_of(later_row) and due_ms <= later.stamp_ms
+    if first and _is_same(rule_of(entry.series), rule):
+        series = with_rule(series, plan.less(rule, -1), entry.series.planned_ms, 1)
+        step.remove(later_row, later)
+        again = msgspec.structs.replace(later, series=series)
+        key = context.free_key(step, later_row, due_ms)
+        step.put(key, again, encode(again, step.version))
+        ended(step, "rescheduled", keys.due_of(key), later, by=entry.source)
+    return True
+
+
+def _state(asked: Request, row: bytes, before: Entry) -> tuple[int, Series, tuple[Passed, ...]] | None:
+    """Return when a series was due when it was asked for again, how it stood, by the new rule, and what it passes over.
+
+    None if the request has another schedule, or if nothing was left of the series. What was commanded later comes to
+    the new one too, so it does not count.
+    """
+    if before.series is None or asked.entry.series is None:
+        return None
+    due_ms, series, passed = keys.due_of(row), before.series, None
+    rule = _joined(asked, rule_of(asked.entry.series), rule_of(series))
+    if rule is None:
+        return None
+    if before.moved is not None and asked.order.precedes(before.moved):
+        own = occurrences.timed(before)
+        due_ms, series = moves.own_due(before, series, due_ms), moves.unheld(series)
+        if own is not None and asked.order.precedes(own):
+            series = moves.as_planned(series)
+            due_ms = due_of(rule_of(series), before.id, series.planned_ms)
+    elif due_ms == PAUSED_MS:
+        resume = Command("resume", asked.order.source, stamp_ms=asked.order.stamp_ms)
+        due_ms, resumed, passed, over = moves.moved(before, due_ms, resume)
+        if over or resumed.series is None:
+            return None
+        series = resumed.series
+    held = msgspec.structs.replace(rule, held=rule_of(series).held)
+    if due_ms > asked.order.stamp_ms and occurrences.is_as_planned(series, before.id, due_ms):
+        due_ms = due_of(held, before.id, series.planned_ms)  # by the jitter of the request
+    if occurrences.is_extra(series):  # it does not count
+        held = plan.less(held, -1)
+    return due_ms, with_rule(series, held, series.planned_ms, series.number), () if passed is None else (passed,)
+
+
+def _next(asked: Request, series: Series, passed: tuple[Passed, ...]) -> Resent | None:
+    """Return a series of which nothing was due or planned: it begins when the request says, if that is to come."""
+    new = asked.entry.series
+    assert new is not None
+    if asked.says_when and new.planned_ms > asked.order.stamp_ms:
+        return Resent(due_of(rule_of(new), asked.entry.id, new.planned_ms), new, passed)
+    rule = rule_of(series)
+    planned_ms = plan.after(rule, series.planned_ms - 1)
+    if planned_ms is None:
+        return None
+    rule = plan.without_holds(rule, planned_ms)
+    return Resent(due_of(rule, asked.entry.id, planned_ms), with_rule(series, rule, planned_ms, 1), passed)
+
+
+def _unless_planned_later(asked: Request, rule: Rule) -> Rule:
+    """Return a rule that plans nothing between a request and the first time that it asks for, if that is later."""
+    series, stamp_ms = asked.entry.series, asked.order.stamp_ms
+    assert series is not None
+    until_ms = series.planned_ms - 1
+    if not asked.says_when or until_ms <= stamp_ms or not plan.between(rule, stamp_ms, until_ms):
+        return rule
+    return msgspec.structs.replace(rule, held=(*rule.held, (stamp_ms, until_ms)))
+
+
+def _joined(asked: Request, new: Rule, old: Rule) -> Rule | None:
+    """Return a rule with the times of the old one, None if the new one has others."""
+    goes_on = new.every_ms is not None and new.every_ms == old.every_ms and not asked.says_when
+    return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if goes_on or _is_same(new, old) else None
+
+
+def _is_same(one: Rule, other: Rule) -> bool:
+    """Return whether two rules have the same times, as far as both have begun and not ended."""
+    if one.every_ms is None or other.every_ms is None:
+        return (one.cron, one.zone, one.every_ms) == (other.cron, other.zone, other.every_ms)
+    return one.every_ms == other.every_ms and (one.anchor_ms - other.anchor_ms) % one.every_ms == 0

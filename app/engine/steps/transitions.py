@@ -1,0 +1,57 @@
+"""What a step does to a message that waits: it ends, or moves to another due time."""
+
+from typing import Any
+
+import msgspec
+
+from app.engine.steps import occurrences
+from app.engine.steps.events import NO_LATER, Event, Kind
+from app.engine.steps.moves import is_before_hold, moved
+from app.engine.steps.plan import Passed
+from app.engine.steps.step import Step
+from tables import Command, Entry, keys
+from tables.entry import encode
+
+
+def ended(step: Step, event: Kind, due_ms: int, entry: Entry, **said: Any) -> None:
+    """Add the event that ends a message's lifecycle, or that says what did not."""
+    number = occurrences.number_of(entry)
+    step.tell(Event(event, entry.id, step.now_ms, entry.source, due=due_ms, to=entry.to, occurrence=number, **said))
+
+
+def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
+    """End a message by a cancel."""
+    step.remove(key, entry)
+    ended(step, "cancelled", keys.due_of(key), entry, by=by)
+
+
+def skipped(step: Step, entry: Entry, passed: Passed) -> None:
+    """Add the event that says which planned times of a series have no occurrence, told with the one before them."""
+    ended(step, "skipped", passed.first_ms, entry, reason=passed.reason, count=passed.number)
+
+
+def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes | None:
+    """Give a message another due time, no later than it may be, and with it another row, whose key is returned.
+
+    None if nothing of its series is left to come: then it has ended.
+    """
+    step.remove(key, entry)
+    found = moved(entry, entry.asked_due(key), command)
+    if found.passed is not None:
+        skipped(step, entry, found.passed)
+    if found.over:
+        ended(step, "dropped", keys.due_of(key), entry, by=command.source, reason="missed")
+        return None
+    order = entry.moved if is_before_hold(entry, command) else command.order
+    due_ms, waiting = msgspec.structs.replace(found.entry, commands=(), moved=order).within(found.due_ms)
+    if due_ms != keys.due_of(key) or command.op == "deliver-now":  # tries belong to a due time: they begin anew
+        waiting = msgspec.structs.replace(waiting, attempts=0, next_try_ms=None)
+    new = keys.row_key(due_ms, command.offset, command.topic_crc)
+    step.put(new, waiting, encode(waiting, step.version))
+    ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, found.due_ms))
+    return new
+
+
+def why(due_ms: int, asked_ms: int) -> str | None:
+    """Return the reason why a message is due before the time asked for, None if it is not."""
+    return NO_LATER if due_ms < asked_ms else None

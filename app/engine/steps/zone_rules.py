@@ -1,0 +1,64 @@
+"""Series that were planned by other rules of their zones are planned again (docs/reference/recurring-messages.md).
+
+An occurrence keeps its number. What clocks show at its planned time stays; if that is over by now, it was missed.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from app.engine.steps.context import Context
+from app.engine.steps.events import ZONE_RULES
+from app.engine.steps.occurrences import due_of, is_as_planned, is_between, planned_here, rule_of, with_rule
+from app.engine.steps.plan import PAUSED_MS
+from app.engine.steps.step import Step
+from app.engine.steps.transitions import ended
+from tables import Entry, Series, keys
+from tables.entry import encode
+
+
+class Replanned(NamedTuple):
+    """When an occurrence is due by the zone rules of this worker, and its entry."""
+
+    due_ms: int
+    entry: Entry
+
+
+def replan(context: Context, step: Step, key: bytes, entry: Entry) -> None:
+    """Add to a step what the zone rules of this worker change in a series."""
+    changed = replanned(entry, key)
+    if changed is None:
+        return
+    if changed.due_ms == keys.due_of(key):
+        step.changes.rewrite(key, changed.entry, encode(changed.entry, step.version))
+        return
+    waiting = msgspec.structs.replace(changed.entry, attempts=0, next_try_ms=None)
+    step.remove(key, entry)
+    row = context.free_key(step, key, changed.due_ms)
+    step.put(row, waiting, encode(waiting, step.version))
+    ended(step, "rescheduled", keys.due_of(row), entry, reason=ZONE_RULES)
+
+
+def replanned(entry: Entry, row: bytes) -> Replanned | None:
+    """Return what the zone rules of this worker make of the message in a row, None if they change nothing.
+
+    One that was moved, that is paused, or that is run in addition keeps its due time: only the plan of its series
+    changes. So does one that the new rules would have after the end of its series.
+    """
+    series = entry.series
+    if series is None or entry.replaced:
+        return None
+    rule, planned_ms = rule_of(series), planned_here(series)
+    if planned_ms is None:
+        return None
+    new = with_rule(series, rule, planned_ms, series.number)
+    if new == series or (planned_ms == series.planned_ms and rule.offset_s is None):
+        return None
+    due_ms = entry.asked_due(row)
+    if not is_between(series) and due_ms != PAUSED_MS and is_as_planned(series, entry.id, due_ms):
+        due_ms = due_of(rule, entry.id, planned_ms)
+    return Replanned(*_having(entry, new).within(due_ms))
+
+
+def _having(entry: Entry, series: Series) -> Entry:
+    return msgspec.structs.replace(entry, series=series)

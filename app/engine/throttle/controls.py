@@ -1,0 +1,133 @@
+"""Follows the control topic: what operators want of destinations, as every worker knows it before it fires."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import aiokafka.errors
+import msgspec
+
+from app.engine.throttle.control import Control, decode
+from app.errors import TopicMismatch
+from app.kafka import Cluster
+from app.kafka.metadata.reader import PartitionReader
+from app.process.foreign_records import bounded, passed_over
+from app.settings import Settings
+from punctual.contract.destination import Destination
+
+log = logging.getLogger(__name__)
+
+_EVERY_S = 0.25
+#: Destinations that controls are kept of; they are compared each time that the topic is read.
+_MOST = 10_000
+#: A topic that cannot be read for so long is said, and again each so often.
+_WARN_S = 10.0
+
+
+class Controls:
+    """Knows the last record of each destination.
+
+    While the topic cannot be read, what was known last holds, and partitions that are to begin to fire wait: what an
+    operator has held back must not go out because a worker does not know of it.
+    """
+
+    def __init__(self, settings: Settings, cluster: Cluster) -> None:
+        """Know nothing yet."""
+        self._topic, self._cluster, self._accept_loss = settings.controls, cluster, settings.accept_loss
+        self._reader: PartitionReader | None = None
+        self._reading = asyncio.Lock()
+        self._known: dict[Destination, Control] = {}
+        #: Called when something has changed.
+        self.changed: Callable[[], None] = lambda: None
+
+    @property
+    def known(self) -> Mapping[Destination, Control]:
+        """What is wanted of each destination: a live, read-only view."""
+        return MappingProxyType(self._known)
+
+    async def assure_whole(self) -> None:
+        """Check that no record was deleted: the topic is only compacted, so its first offset is 0 for ever.
+
+        Raises TopicMismatch with what to do, unless the loss is accepted.
+        """
+        begin = await PartitionReader(self._cluster, self._topic, 0).begin()
+        if not begin:
+            return
+        what = f"topic {self._topic} begins at offset {begin}: its first records were deleted, and pauses and rates"
+        if self._topic not in self._accept_loss:
+            msg = (
+                f"{what} with them, so that paused messages would be delivered. The topic must only be compacted. "
+                "Write the missing controls to it again (docs/how-to/pause-and-rate.md), set "
+                f"DELAY_ACCEPT_LOSS={self._topic} and restart: the controls that are there hold."
+            )
+            raise TopicMismatch(msg)
+        log.error("%s with them; accepted by DELAY_ACCEPT_LOSS", what, extra={"topic": self._topic})
+
+    async def run(self) -> None:
+        """Follow the topic until cancelled."""
+        while True:
+            await self.read()
+            await asyncio.sleep(_EVERY_S)
+
+    async def read(self) -> None:
+        """Read to the topic's present end; waits as long as it takes, and says so in the log."""
+        async with self._reading:
+            self._warn_later()
+            try:
+                found = await self._read()
+            except BaseException:  # cancelled, for one: what was read until then is not known, so read it again
+                self._reader = None
+                raise
+            finally:
+                self._warning.cancel()
+        if found != self._known:
+            self._known.clear()
+            self._known.update(found)
+            self.changed()
+
+    async def _read(self) -> dict[Destination, Control]:
+        """Return what is known at the topic's end; one that was made anew is read from its beginning."""
+        found = dict(self._known)
+        while True:
+            reader = self._reader
+            if reader is None:
+                begin = await PartitionReader(self._cluster, self._topic, 0).begin()
+                if not begin:  # else records were deleted: what they said is known here alone, and holds
+                    found.clear()
+                reader = self._reader = PartitionReader(self._cluster, self._topic, 0, begin)
+            try:
+                end = await reader.end()
+                async for record in reader.up_to(end):
+                    self._take(found, record.offset, record.key, record.value)
+            except aiokafka.errors.OffsetOutOfRangeError:
+                self._reader = None
+                continue
+            if await reader.position() == end:
+                return found
+            self._reader = None
+
+    def _warn_later(self) -> None:
+        self._warning = asyncio.get_running_loop().call_later(_WARN_S, self._warn)
+
+    def _warn(self) -> None:
+        log.error(
+            "%s cannot be read: what was known last of pauses and rates holds, and partitions that come to this worker "
+            "wait for it before they fire. See that the topic is there and that its brokers answer",
+            self._topic,
+            extra={"topic": self._topic},
+        )
+        self._warn_later()
+
+    def _take(self, found: dict[Destination, Control], offset: int, key: bytes | None, value: bytes | None) -> None:
+        try:
+            to, control = decode(key, None if value is None else bounded(value))
+        except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+            passed_over(self._topic, 0, offset, error)
+            return
+        if control is None:
+            found.pop(to, None)
+        elif to in found or len(found) < _MOST:
+            found[to] = control
+        else:
+            passed_over(self._topic, 0, offset, f"{_MOST:,} other destinations have controls")

@@ -1,0 +1,165 @@
+"""Which destinations are paused or capped, and whether one may get a message now.
+
+`room` and `spend` go together: whoever sends a message to a throttled destination asks for room first, and spends then.
+"""
+
+import math
+from collections.abc import Collection, Mapping
+
+from app.clock import Clock
+from app.engine.throttle.allowance import Allowance
+from app.engine.throttle.control import Control
+from app.engine.throttle.slots import Slots
+from app.rates import by_destination
+from app.settings import Settings
+from punctual.contract.destination import Destination
+from punctual.contract.rate import Rate
+
+#: What is due for longer than that is backlog, which DELAY_CATCH_UP_RATE is for.
+BACKLOG_MS = 10_000
+#: Destinations that have caught up are forgotten after that time.
+_FORGET_MS = 60_000
+_NOTHING: Mapping[Destination, Control] = {}
+
+
+class Throttle:
+    """Holds messages back as settings and control records want it, for one worker. A record wins over the settings."""
+
+    def __init__(self, settings: Settings, clock: Clock, controls: Mapping[Destination, Control] = _NOTHING) -> None:
+        """Go by `controls`, which is looked at again at each update()."""
+        self._clock, self._controls = clock, controls
+        self._of_settings, self._catch_up = by_destination(settings.rates), settings.catch_up_rate
+        self._of_clusters = settings.clusters.rates
+        self._slots = Slots(settings.partitions)
+        self._owned: Collection[int] = ()
+        self._rates: dict[Destination, Rate] = {}
+        self._pauses: dict[Destination, Control] = {}
+        self._allowed: dict[Destination, Allowance] = {}
+        #: What clusters get that have a cap of their own, all their topics together.
+        self._together: dict[str, Allowance] = {}
+        #: What the monotonic clock says plus this is the brokers' time, as it was when it was first needed.
+        self._base_ms: int | None = None
+        #: Whether there is anything to hold back at all: nobody needs to ask if not.
+        self.active = False
+        self.update()
+
+    # what is wanted --------------------------------------------------------------------------------------------------
+    def update(self) -> None:
+        """Go by what the controls say now."""
+        controls = self._controls
+        lifted = {to for to, control in controls.items() if control.uncapped}
+        rates = {to: rate for to, rate in self._of_settings.items() if to not in lifted}
+        rates |= {to: control.rate for to, control in controls.items() if control.rate is not None}
+        self._rates, self._pauses = rates, {to: control for to, control in controls.items() if control.paused}
+        self._allowed = {to: one for to, one in self._allowed.items() if self._rate(to, BACKLOG_MS + 1) == one.rate}
+        self.active = bool(self._rates or self._pauses or self._catch_up or self._of_clusters)
+        if self._owned:
+            self._count()
+
+    def own(self, partitions: Collection[int]) -> None:
+        """Use the share of these partitions from now on."""
+        if partitions == self._owned:
+            return
+        now_ms = self._now_ms()
+        for allowance in (*self._allowed.values(), *self._together.values()):
+            allowance.refill(now_ms)
+        self._owned = frozenset(partitions)
+        self._slots.own(self._owned)
+        self._allowed = {to: one for to, one in self._allowed.items() if now_ms - one.used_ms < _FORGET_MS}
+        self._count()
+
+    def _count(self) -> None:
+        """Count the slots of every cap: what is not used for a while makes a burst."""
+        for to in self._rates:
+            self._allowance(to, 0)
+        for cluster in self._of_clusters:
+            self._allowance_together(cluster)
+
+    # asked for each message ------------------------------------------------------------------------------------------
+    def paused(self, to: Destination) -> Control | None:
+        """Return the control that pauses a destination now, None if it is not paused."""
+        control = self._pauses.get(to)
+        return control if control is not None and control.pauses(self._clock.brokers_ms()) else None
+
+    def throttles(self, to: Destination, late_ms: int) -> bool:
+        """Return whether a message that is so late is to wait until there is room for it."""
+        return self.limits(to, late_ms) or self.paused(to) is not None
+
+    def limits(self, to: Destination, late_ms: int) -> bool:
+        """Return whether a message that is so late counts for a cap."""
+        return to in self._rates or self.shares(to) or self.is_backlog(to, late_ms)
+
+    def is_backlog(self, to: Destination, late_ms: int) -> bool:
+        """Return whether a message that is so late counts for DELAY_CATCH_UP_RATE, for which later ones do not."""
+        return self._catch_up is not None and late_ms > BACKLOG_MS and to not in self._rates
+
+    def shares(self, to: Destination) -> bool:
+        """Return whether a destination has a cap together with all others of its cluster."""
+        return to[0] in self._of_clusters
+
+    def room(self, to: Destination, late_ms: int, on_their_way: int, to_cluster: int = 0) -> float:
+        """Return how many messages that are so late a destination may get now.
+
+        `on_their_way` to it from this worker are so many that have no answer yet, and so many `to_cluster`, which is
+        needed if it `shares` a cap. It is `math.inf` without a limit.
+        """
+        if self.paused(to) is not None:
+            return 0
+        allowance, together = self._allowance(to, late_ms), self._allowance_together(to[0])
+        room = math.inf if allowance is None else allowance.room(self._now_ms(), on_their_way)
+        return room if together is None else min(room, together.room(self._now_ms(), to_cluster))
+
+    def spend(self, to: Destination, late_ms: int) -> None:
+        """Note that a destination gets a message that is so late."""
+        for allowance in (self._allowance(to, late_ms), self._allowance_together(to[0])):
+            if allowance is not None:
+                allowance.spend()
+
+    def until_s(self, to: Destination, late_ms: int) -> float:
+        """Return in how many seconds to ask again for room; `math.inf` if that must change first."""
+        control = self.paused(to)
+        if control is not None:
+            until_ms = control.until_ms
+            return math.inf if until_ms is None else (until_ms - self._clock.brokers_ms()) / 1000
+        allowances = (self._allowance(to, late_ms), self._allowance_together(to[0]))
+        return max((one.until_ms(self._now_ms()) / 1000 for one in allowances if one is not None), default=0.0)
+
+    # for those who watch ---------------------------------------------------------------------------------------------
+    @property
+    def rates(self) -> Mapping[Destination, Rate]:
+        """The caps that hold now."""
+        return self._rates
+
+    @property
+    def pauses(self) -> list[Destination]:
+        """The destinations that are paused now."""
+        return [to for to in self._pauses if self.paused(to) is not None]
+
+    # -----------------------------------------------------------------------------------------------------------------
+    def _rate(self, to: Destination, late_ms: int) -> Rate | None:
+        return self._catch_up if self.is_backlog(to, late_ms) else self._rates.get(to)
+
+    def _allowance(self, to: Destination, late_ms: int) -> Allowance | None:
+        rate = self._rate(to, late_ms)
+        if rate is None:
+            return None
+        found = self._allowed.get(to)
+        if found is None:
+            found = self._allowed[to] = Allowance(rate, self._slots, self._now_ms())
+        return found
+
+    def _allowance_together(self, cluster: str | None) -> Allowance | None:
+        rate = self._of_clusters.get(cluster) if cluster is not None else None
+        if cluster is None or rate is None:
+            return None
+        found = self._together.get(cluster)
+        if found is None:
+            found = self._together[cluster] = Allowance(rate, self._slots, self._now_ms())
+        return found
+
+    def _now_ms(self) -> float:
+        """Return the brokers' time as it goes by evenly: a clock that is set must not make slots, or take them away."""
+        passed_ms = self._clock.monotonic_ms()
+        if self._base_ms is None:
+            self._base_ms = self._clock.brokers_ms() - passed_ms
+        return passed_ms + self._base_ms

@@ -1,0 +1,355 @@
+"""Punctual's own topics: created for production if missing, checked if present; a mismatch stops the start."""
+
+import asyncio
+import logging
+import re
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import aiokafka.errors
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from app import topic_names
+from app.engine.topics.rules import mismatches, risks
+from app.errors import TopicMismatch
+from app.patience import patiently
+from app.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_MIB = 1 << 20
+#: Kafka's default limit (message.max.bytes), and what a held message may need beside what the input took.
+INPUT_BYTES, _EXTRA_BYTES = 1_048_588, _MIB
+#: What a changelog batch may hold beside its largest row: a step's 512 KiB, and its marks.
+_BESIDE_BYTES = _MIB * 3 // 4
+TOMBSTONES_MS = 7 * 86_400_000
+_LOOKS, _LOOK_S = 100, 0.1
+_COORDINATOR_ERRORS = (
+    aiokafka.errors.CoordinatorLoadInProgressError,
+    aiokafka.errors.CoordinatorNotAvailableError,
+    aiokafka.errors.NotCoordinatorError,
+)
+_DAYS_7, _DAYS_30, _DAYS_365 = (str(days * 86_400_000) for days in (7, 30, 365))
+#: Receipts spread over a few brokers. Their keys are known for a day; the rest is for those that come late.
+_RECEIPT_PARTITIONS, _HOURS_30 = 4, str(30 * 3_600_000)
+
+
+@dataclass(slots=True)
+class TopicLimits:
+    """Sizes in bytes that a held message, a request and a dead letter may have; how long tombstones are kept.
+
+    `cold` says whether the cold topic is there; `producers_time` are inputs with their producers' timestamps.
+    """
+
+    row: int = 0
+    request: int = 0
+    dead_letter: int = 0
+    tombstones_ms: int = TOMBSTONES_MS
+    cold: bool = False
+    producers_time: frozenset[str] = frozenset()
+
+
+def plan(
+    settings: Settings, input_bytes: int = INPUT_BYTES, *, cold: bool = False
+) -> dict[str, tuple[int, dict[str, str]]]:
+    """Return the topics that there must be, perhaps the cold one: partitions and settings to create them with."""
+    large = {"max.message.bytes": str(input_bytes + _EXTRA_BYTES)}
+    safe = _safe(settings)
+    compact = {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(64 * _MIB),
+        "segment.ms": "3600000",
+        "min.cleanable.dirty.ratio": "0.1",
+        "delete.retention.ms": str(TOMBSTONES_MS),
+    }
+    requests = {"cleanup.policy": "delete", "retention.ms": _DAYS_7}
+    events = {"cleanup.policy": "delete", "retention.ms": _DAYS_30}
+    every = settings.partitions
+    topics = {topic: (every, {**safe, **requests}) for topic in settings.inputs}
+    if cold:
+        topics[settings.cold] = (every, {**safe, **events, **large})
+    return topics | {
+        settings.forwards: (every, {**safe, **requests, **large}),
+        settings.changelog: (every, {**safe, **compact, **large}),
+        settings.events_topic: (every, {**safe, **events}),
+        settings.dead_letters: (every, {**safe, **events, **large}),
+        settings.progress: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB), "segment.ms": "600000"}),
+        settings.controls: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB)}),
+    }
+
+
+def when_needed(settings: Settings) -> dict[str, tuple[int, dict[str, str]]]:
+    """Return the topics that are created with the first act, job or gateway: partitions and settings."""
+    safe = _safe(settings)
+    return {
+        settings.audit: (1, {**safe, "cleanup.policy": "delete", "retention.ms": _DAYS_365}),
+        settings.jobs: (1, {**safe, "cleanup.policy": "compact,delete", "retention.ms": _DAYS_30}),
+        settings.receipts: (
+            _RECEIPT_PARTITIONS,
+            {**safe, "cleanup.policy": "delete", "retention.ms": _HOURS_30, "segment.ms": "3600000"},
+        ),
+    }
+
+
+def _safe(settings: Settings) -> dict[str, str]:
+    # The brokers' time, not ours: a worker whose clock is off would have its records refused.
+    safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
+    if settings.replication_factor > 1:
+        safe["min.insync.replicas"] = str(settings.min_insync_replicas)
+    return safe
+
+
+async def ensure(settings: Settings, assure_layout: Callable[[Settings], Awaitable[None]] | None = None) -> TopicLimits:
+    """Create the topics that are missing and check those that are there; return the sizes they allow.
+
+    If the number of partitions has ever changed, `assure_layout` sees first that these are the settings for it.
+    Raises TopicMismatch with a sentence that says what to change.
+    """
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    await admin.start()
+    try:
+        return await patiently(lambda: _ensured(admin, settings, assure_layout), "checking topics")
+    finally:
+        await admin.close()
+
+
+async def _ensured(
+    admin: AIOKafkaAdminClient, settings: Settings, assure_layout: Callable[[Settings], Awaitable[None]] | None
+) -> TopicLimits:
+    there = await partitions_by_topic(admin)
+    if assure_layout is not None and topic_names.layout(settings.app_id) in there:
+        await assure_layout(settings)
+    _assure_changelog(settings, there)
+    await _assure_unused(admin, settings, there)
+    # Without a horizon nothing more is parked; but what has been answers as long as there is the topic.
+    cold = bool(settings.horizon_ms) or settings.cold in there
+    configs = await _settled(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
+    input_bytes = max(
+        (int(configs[topic]["max.message.bytes"]) for topic in settings.inputs if topic in configs),
+        default=INPUT_BYTES,
+    )
+    wanted = plan(settings, input_bytes, cold=cold)
+    _tell_of_lost(settings, there)
+    await _create(admin, settings, {topic: spec for topic, spec in wanted.items() if topic not in there})
+    for topic, (partitions, config) in wanted.items():
+        if topic in there:
+            _check(settings, topic, there[topic], partitions, configs[topic], config)
+    final = await _settled(admin, list(wanted))
+    holding = [settings.changelog, settings.forwards, *([settings.cold] if cold else [])]
+    return TopicLimits(
+        min(int(final[topic]["max.message.bytes"]) for topic in holding) - _BESIDE_BYTES,
+        int(final[settings.requests]["max.message.bytes"]),
+        int(final[settings.dead_letters]["max.message.bytes"]),
+        int(final[settings.changelog]["delete.retention.ms"]),
+        cold,
+        frozenset(topic for topic in settings.inputs if final[topic]["message.timestamp.type"] != "LogAppendTime"),
+    )
+
+
+async def ensure_audit(settings: Settings) -> None:
+    """Create the topic of the audit if it is not there: nobody who never acts has it.
+
+    Raises TopicMismatch if the brokers do not let us.
+    """
+    await _ensure(settings, settings.audit)
+
+
+async def ensure_jobs(settings: Settings) -> None:
+    """Create the topic of jobs if it is not there: nobody who never gives one has it.
+
+    Raises TopicMismatch if the brokers do not let us.
+    """
+    await _ensure(settings, settings.jobs)
+
+
+async def ensure_receipts(settings: Settings) -> int:
+    """Create the topic of receipts if it is not there, for nobody without a gateway has it; return its partitions.
+
+    Raises TopicMismatch if the brokers do not let us.
+    """
+    return await _ensure(settings, settings.receipts)
+
+
+async def _ensure(settings: Settings, topic: str) -> int:
+    """Create a topic if it is not there; return how many partitions it has."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    await admin.start()
+    try:
+        there = await partitions_by_topic(admin)
+        if topic not in there:
+            await _create(admin, settings, {topic: when_needed(settings)[topic]})
+        for _ in range(_LOOKS):
+            if topic in there:
+                break
+            await asyncio.sleep(_LOOK_S)
+            there = await partitions_by_topic(admin)
+        else:
+            raise aiokafka.errors.UnknownTopicOrPartitionError(topic)
+        return there[topic]
+    finally:
+        await admin.close()
+
+
+async def check_again(settings: Settings) -> None:
+    """Log an error for each setting of a topic that would lose messages, as far as topics are there.
+
+    Raises aiokafka.errors.KafkaError if no broker answers.
+    """
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    await admin.start()
+    try:
+        there = await partitions_by_topic(admin)
+        wanted = plan(settings, cold=settings.cold in there)
+        configs = await _configs(admin, [topic for topic in wanted if topic in there])
+    finally:
+        await admin.close()
+    for topic, config in configs.items():
+        partitions, needed = wanted[topic]
+        for sentence in mismatches(settings, topic, partitions, partitions, config, needed):
+            log.error("%s", sentence, extra={"topic": topic})
+
+
+def _tell_of_lost(settings: Settings, there: Collection[str]) -> None:
+    """Log what an installation that has worked before has lost with a topic that is missing now."""
+    if settings.changelog not in there:
+        return
+    holds = {settings.controls: "Pauses and rates that were in force", settings.dead_letters: "Dead letters"}
+    holds |= {settings.events_topic: "Events"} if settings.events == "on" else {}
+    for topic, what in holds.items():
+        if topic not in there:
+            log.warning("topic %s is missing, and is created again. %s are lost.", topic, what, extra={"topic": topic})
+
+
+def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
+    """See that no empty changelog is made where another has what is pending."""
+    if settings.changelog in there:
+        return
+    any_number = topic_names.changelog(re.escape(settings.app_id), "[0-9]+")
+    others = [name for name in there if re.fullmatch(any_number, name)]
+    if settings.repartitioned == "on" or others:
+        msg = (
+            f"topic {settings.changelog} is not there, and an empty one would have nothing of what is pending. See "
+            f"that DELAY_PARTITIONS and DELAY_REPARTITIONED are right: there is {', '.join(others) or 'no other'}."
+        )
+        raise TopicMismatch(msg)
+
+
+async def _assure_unused(admin: AIOKafkaAdminClient, settings: Settings, there: Collection[str]) -> None:
+    """Check that an installation without a changelog is a new one. Raises TopicMismatch with what to do."""
+    if settings.changelog in there or settings.changelog in settings.accept_recreated:
+        return
+    if await _has_databases(admin, settings) or await _has_read(admin, settings, there):
+        msg = (
+            f"topic {settings.changelog} is missing, and this installation has worked before: an empty one would have "
+            "none of its pending messages, and all requests would be read and delivered again. Restore the topic, or "
+            f"set DELAY_ACCEPT_RECREATED={settings.changelog} for all workers and restart them: each writes its "
+            "databases to a new changelog. Keep all data directories: they hold the only copy of the pending messages."
+        )
+        raise TopicMismatch(msg)
+
+
+async def _has_databases(admin: AIOKafkaAdminClient, settings: Settings) -> bool:
+    """Return whether the data directory is this installation's and holds databases."""
+    cluster_id = (await admin.describe_cluster()).get("cluster_id") or ""
+    theirs = settings.data_path / "installation"
+    said = theirs.read_text().strip() if theirs.is_file() else ""
+    ours = said.startswith(f"{settings.app_id} on cluster ") and said.endswith(cluster_id)
+    return ours and any(settings.data_path.rglob("delays-*.db"))
+
+
+async def _has_read(admin: AIOKafkaAdminClient, settings: Settings, there: Collection[str]) -> bool:
+    """Return whether the group has read records of inputs that are there; brokers forget those of deleted topics."""
+    for look in range(_LOOKS):
+        try:
+            read = await admin.list_consumer_group_offsets(settings.app_id)
+            break
+        except aiokafka.errors.GroupAuthorizationFailedError as error:
+            msg = f"this worker may not read the group {settings.app_id}. Grant READ on it to its principal."
+            raise TopicMismatch(msg) from error
+        except _COORDINATOR_ERRORS:  # a new cluster makes its coordinators when they are first asked for
+            if look == _LOOKS - 1:
+                raise
+            await asyncio.sleep(_LOOK_S)
+    return any(tp.topic in there and found.offset > 0 for tp, found in read.items() if tp.topic in settings.inputs)
+
+
+async def partitions_by_topic(admin: AIOKafkaAdminClient) -> dict[str, int]:
+    """Return how many partitions each topic has, Kafka's own left out.
+
+    It is one broker's one answer: asked for names that another has told, it may not know of one just created.
+    """
+    every = await admin.describe_topics()
+    return {one["topic"]: len(one["partitions"]) for one in every if not one["topic"].startswith("__")}
+
+
+async def _configs(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:
+    if not topics:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
+    found: dict[str, dict[str, str]] = {}
+    for response in await admin.describe_configs(resources):
+        for error, message, _, name, entries in response.resources:
+            kind = aiokafka.errors.for_code(error)
+            if kind is aiokafka.errors.TopicAuthorizationFailedError:
+                raise _forbidden(name)
+            if error:
+                raise kind(message or name)
+            found[name] = {entry[0]: entry[1] for entry in entries}
+    return found
+
+
+def _forbidden(topic: str) -> TopicMismatch:
+    return TopicMismatch(
+        f"the brokers do not let this worker read the settings of topic {topic}. Grant DESCRIBE_CONFIGS on it to its "
+        "principal; `faust -A app doctor --acls kafka-acls` prints all that a worker needs."
+    )
+
+
+async def _settled(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:
+    """Return the topics' settings once every broker that is asked knows them: creation takes a moment to get round."""
+    for _ in range(_LOOKS):
+        try:
+            return await _configs(admin, topics)
+        except aiokafka.errors.UnknownTopicOrPartitionError:
+            await asyncio.sleep(_LOOK_S)
+    return await _configs(admin, topics)
+
+
+async def _create(
+    admin: AIOKafkaAdminClient, settings: Settings, wanted: dict[str, tuple[int, dict[str, Any]]]
+) -> None:
+    if not wanted:
+        return
+    new = [
+        NewTopic(topic, partitions, settings.replication_factor, topic_configs=config)
+        for topic, (partitions, config) in wanted.items()
+    ]
+    response = await admin.create_topics(new)
+    for topic, error, message in response.topic_errors:
+        kind = aiokafka.errors.for_code(error)
+        if kind is aiokafka.errors.InvalidReplicationFactorError:
+            msg = (
+                f"topic {topic} cannot be created with replication factor {settings.replication_factor}: {message}. "
+                "Set DELAY_REPLICATION_FACTOR to at most the number of brokers (1 on a single one)."
+            )
+            raise TopicMismatch(msg)
+        if kind not in (aiokafka.errors.NoError, aiokafka.errors.TopicAlreadyExistsError):
+            partitions, config = wanted[topic]
+            like = ", ".join(f"{name}={value}" for name, value in config.items())
+            msg = (
+                f"topic {topic} cannot be created: {kind.__name__}: {message}. Let this worker do so, or create it "
+                f"with {partitions} partitions and {like}."
+            )
+            raise TopicMismatch(msg)
+        log.info("created topic %s", topic, extra={"topic": topic})
+
+
+def _check(
+    settings: Settings, topic: str, there: int, partitions: int, config: dict[str, str], wanted: dict[str, str]
+) -> None:
+    for sentence in mismatches(settings, topic, there, partitions, config, wanted):
+        raise TopicMismatch(sentence)
+    for sentence in risks(topic, config, wanted):
+        log.warning("%s", sentence, extra={"topic": topic})

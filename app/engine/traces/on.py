@@ -1,0 +1,24 @@
+"""Whether there are traces: only then what makes them is imported."""
+
+from typing import TYPE_CHECKING
+
+from app.errors import TracesUnusable
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    from app.engine.traces.traces import Traces
+
+
+def traces_of(settings: Settings) -> "Traces | None":
+    """Return what makes spans as DELAY_TRACES wants it, None if that is off.
+
+    Raises TracesUnusable if it is not installed.
+    """
+    if settings.traces != "on":
+        return None
+    try:
+        from app.engine.traces.export import provider  # noqa: PLC0415 - an extra, and 0.3 s that only those pay who want it
+        from app.engine.traces.traces import Traces  # noqa: PLC0415 - the same
+    except ModuleNotFoundError as error:
+        raise TracesUnusable(error.name) from error
+    return Traces(settings, provider(settings))

@@ -1,0 +1,138 @@
+"""Spans of steps that took requests in, and of what was sent or posted: linked to the traces of those who asked for it.
+
+Years may lie between a request and its delivery, and one batch has messages of many: so these are links, and the spans
+begin traces of their own. What nobody traces makes no span.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from threading import Thread
+from typing import Any, Final, Protocol
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.trace import Link, Span, SpanKind, StatusCode
+from opentelemetry.util.types import AttributeValue
+
+from app.engine.steps.route import Route
+from app.engine.steps.step import Step
+from app.engine.traces.contexts import Headers, contexts_of
+from app.engine.traces.post import attributes_of
+from app.http.answers import Answer, Meaning
+from app.http.target import Target
+from app.settings import Settings
+from app.version import VERSION
+from tables import Entry
+
+#: As many as OpenTelemetry's SDK keeps by default.
+MAX_LINKS: Final = 128
+#: A collector that does not answer does not hold up a worker that ends for longer.
+_CLOSE_S = 2.0
+
+
+class Sent(Protocol):
+    """A batch for one destination partition, sent at `sent_ms`; its rows by who has them."""
+
+    sent_ms: int
+
+    @property
+    def route(self) -> Route:
+        """Where it went."""
+        ...
+
+    @property
+    def rows(self) -> Iterable[tuple[Any, bytes]]:
+        """Each row's partition and key."""
+        ...
+
+
+class Traces:
+    """Makes the spans of one worker."""
+
+    def __init__(self, settings: Settings, provider: TracerProvider) -> None:
+        """Make them with `provider`, which hands them on."""
+        self._provider = provider
+        self._tracer = provider.get_tracer("punctual", VERSION)
+        self._group, self._forwards = settings.app_id, settings.forwards
+
+    def committed(self, partition: int, step: Step) -> None:
+        """Tell of a step that is committed: what it has taken in, and sent if that was part of it."""
+        by_topic: dict[str, list[Headers]] = {}
+        for records in step.read:
+            if records and records[0].topic != self._forwards:  # which were taken in before
+                by_topic.setdefault(records[0].topic, []).extend(record.headers for record in records)
+        for topic, messages in by_topic.items():
+            also: dict[str, AttributeValue] = {"messaging.consumer.group.name": self._group}
+            span = self._span("process", (topic, partition), messages, len(messages), step.now_ms, also)
+            if span is not None:
+                span.end()
+        for delivery in step.deliveries:
+            self.sent(delivery)
+
+    def sent(self, delivery: Sent, error: Exception | None = None) -> None:
+        """Tell of a batch that was sent, or that will never be taken; its rows are still claimed."""
+        rows = list(delivery.rows)
+        entries = (owner.claims.get(key) for owner, key in rows)
+        messages = (entry.headers for entry in entries if entry is not None)
+        span = self._span("send", delivery.route[1:], messages, len(rows), delivery.sent_ms, {})
+        if span is None:
+            return
+        if error is not None:
+            span.set_status(StatusCode.ERROR, str(error))
+            span.set_attribute("error.type", type(error).__name__)
+        span.end()
+
+    def posted(self, entry: Entry, to: Target, answer: Answer, began_ms: int) -> None:
+        """Tell of a row that was posted to a URL, and what came of it."""
+        links = self._links([entry.headers])
+        if not links:
+            return
+        attributes = attributes_of(to, entry.attempts, answer)
+        span = self._begin("POST", SpanKind.CLIENT, attributes, links, began_ms)
+        if answer.meaning is not Meaning.TAKEN:
+            span.set_status(StatusCode.ERROR, answer.why)
+        span.end()
+
+    def _span(
+        self,
+        operation: str,
+        to: tuple[str, int],
+        messages: Iterable[Headers],
+        count: int,
+        began_ms: int,
+        also: dict[str, AttributeValue],
+    ) -> Span | None:
+        """Return a span that has begun, None if none of the messages is traced."""
+        links = self._links(messages)
+        if not links:
+            return None
+        topic, partition = to
+        attributes: dict[str, AttributeValue] = {
+            "messaging.system": "kafka",
+            "messaging.operation.name": operation,
+            "messaging.operation.type": operation,
+            "messaging.destination.name": topic,
+            "messaging.destination.partition.id": str(partition),
+            "messaging.batch.message_count": count,
+        }
+        # Messages keep the context that they came with, so what sends them is a client by the conventions.
+        kind = SpanKind.CONSUMER if operation == "process" else SpanKind.CLIENT
+        return self._begin(f"{operation} {topic}", kind, attributes | also, links, began_ms)
+
+    def _links(self, messages: Iterable[Headers]) -> list[Link]:
+        return [Link(context) for context in contexts_of(messages, MAX_LINKS)]
+
+    def _begin(
+        self, name: str, kind: SpanKind, attributes: dict[str, AttributeValue], links: list[Link], began_ms: int
+    ) -> Span:
+        """Return a span that has begun: of a trace of its own, whoever else may be tracing here."""
+        began_ns = began_ms * 1_000_000
+        return self._tracer.start_span(
+            name, Context(), kind=kind, attributes=attributes, links=links, start_time=began_ns
+        )
+
+    async def close(self) -> None:
+        """Hand on what is left, as far as the collector takes it at once."""
+        closing = Thread(target=self._provider.shutdown, name="traces", daemon=True)
+        closing.start()
+        await asyncio.get_running_loop().run_in_executor(None, closing.join, _CLOSE_S)

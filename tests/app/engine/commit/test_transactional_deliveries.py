@@ -1,0 +1,251 @@
+"""Exactly once: which deliveries leave a transaction that a destination has not taken."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from aiokafka.record.memory_records import MemoryRecords
+
+from app.engine.deliver.target import Target
+from app.engine.deliver.transactional_dispatcher import TransactionalDispatcher
+from app.engine.partition.partition import Partition
+from app.engine.partition.state import State
+from app.engine.steps.outcomes import Delivered
+from app.engine.steps.step import Step
+from app.kafka.errors import TooLarge
+from app.kafka.transactions.transaction import Untaken
+from tables import Entry
+from tests.app.stage import Applied, Stage
+
+if TYPE_CHECKING:
+    from app.engine.due.input_liveness import InputLiveness
+    from app.kafka import Batch, Cluster, Sender
+
+_LARGEST = 400
+
+
+class Transacted(Applied):
+    """A journal whose transactions end at the first batch that is too large."""
+
+    delivers = True
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        #: What was delivered, and how many rows in each batch.
+        self.ids: list[str] = []
+        self.sizes: list[int] = []
+
+    async def deliver(self, partition: int, step: Step) -> list[Delivered]:  # noqa: ARG002 - the journal's signature
+        for delivery in step.deliveries:
+            if len(_bytes(delivery.batch)) > _LARGEST:
+                raise Untaken("orders", delivery.route[2], delivery.batch, "too large", TooLarge("orders"))
+        taken = []
+        for delivery in step.deliveries:
+            delivery.taken()
+            rows = delivery.runs[0][1]
+            self.sizes.append(len(rows))
+            self.ids += [
+                dict(r.headers)["delay-id"].decode() for r in MemoryRecords(_bytes(delivery.batch)).next_batch()
+            ]
+            taken.append(Delivered(rows, 0, "orders", delivery.route[2], delivery.sent_ms))
+        return taken
+
+
+def _bytes(batch: "Batch") -> bytes:
+    batch.renumber()
+    return batch.build(1, 0, 0)
+
+
+class Refused(Transacted):
+    """A journal whose first transaction with deliveries is not taken, once the test opens it."""
+
+    refused = False
+
+    async def deliver(self, partition: int, step: Step) -> list[Delivered]:
+        if step.deliveries and not self.refused:
+            await self.open.wait()
+            self.refused = True
+            delivery = step.deliveries[0]
+            raise Untaken("orders", delivery.route[2], delivery.batch, "no leader", None)
+        return await super().deliver(partition, step)
+
+
+def exact(stage: Stage, journal: Transacted) -> None:
+    """Have a stage deliver exactly once."""
+    target = Target(cast("Cluster", stage.destinations), cast("Sender", stage.sender))
+    stage.dispatcher = stage.due._dispatcher = TransactionalDispatcher(stage.settings, stage.clock, {None: target})
+    stage.journal = stage.partition._journal = journal  # type: ignore[assignment]
+
+
+async def test_only_the_message_that_is_too_large_is_given_up_whatever_waits_beside_it(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        journal = Transacted(stage)
+        exact(stage, journal)
+        for id_ in ("a", "b", "c", "d"):
+            await stage.schedule(id_, delay_to_partition="1", **({"large": "x" * _LARGEST} if id_ == "c" else {}))
+
+        stage.fire()
+        await stage.until(lambda: len(stage.told()) == 4)
+
+        assert sorted(stage.told()) == ["delivered a", "delivered b", "delivered d", "rejected c"]
+        assert journal.ids == ["a", "b", "d"]
+
+
+async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_taken(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once", DELAY_FIRE_BATCH="1") as stage:
+        journal = Refused(stage)
+        exact(stage, journal)
+        for late, id_ in ((-10, "b"), (2, "a")):
+            await stage.schedule(id_, late, delay_to_partition="1")
+        journal.open.clear()
+        stage.fire()
+        await stage.until(lambda: not stage.partition._deliveries)
+        stage.clock.wall += 10
+        stage.fire()  # while the first is on its way
+        assert len(stage.partition._deliveries._queue) == 1
+
+        journal.open.set()
+        await stage.until(lambda: journal.refused and not stage.partition.claims)
+        await stage.until(lambda: not stage.dispatcher.blocked((None, "orders", 1)))
+        for taken in (1, 2):
+            stage.fire()
+            await stage.until(lambda: len(journal.ids) == taken)  # noqa: B023 - awaited here
+
+        assert journal.ids == ["a", "b"]
+
+
+async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        journal = Refused(stage)
+        exact(stage, journal)
+        for late, id_ in ((3, "a"), (2, "b"), (1, "c")):
+            await stage.schedule(id_, late, delay_to_partition="1")
+        stage.fire()
+        await stage.until(lambda: journal.refused and not stage.partition.claims)
+        assert stage.dispatcher.trouble((None, "orders", 1)).startswith("orders-1: ")
+        await stage.until(lambda: not stage.dispatcher.blocked((None, "orders", 1)))
+
+        stage.fire()
+        assert len(stage.partition.claims) == 1  # else all partitions' transactions would be held up at once again
+        await stage.until(lambda: len(journal.ids) == 1)
+        stage.fire()
+        await stage.until(lambda: len(journal.ids) == 3)
+
+        assert journal.ids == ["a", "b", "c"]
+
+
+async def test_messages_without_a_key_go_round_a_partition_that_has_failed(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        exact(stage, Transacted(stage))
+        assert isinstance(stage.dispatcher, TransactionalDispatcher)
+        free = stage.dispatcher._failures.hold((None, "orders", 1))
+        entry = Entry("a", "orders", None, b"", [], "delay-requests-0-0")
+
+        assert {stage.dispatcher.route(entry)[2] for _ in range(100)} == {0, 2, 3}
+        free()
+
+
+async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_next(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        journal = Transacted(stage)
+        exact(stage, journal)
+        for late, id_ in ((3, "a"), (-10, "b"), (-20, "c"), (-30, "d")):
+            await stage.schedule(id_, late, delay_to_partition="1")
+        journal.open.clear()
+        stage.fire()
+        await stage.until(lambda: journal.asked)
+        for _ in range(2):
+            stage.clock.wall += 10
+            stage.fire()
+
+        assert [delivery.batch.count for delivery in stage.partition._deliveries._queue] == [2]
+        stage.clock.wall += 10  # due when the step begins, and not fired by a cycle
+        journal.open.set()
+        await stage.until(lambda: len(stage.told()) == 4)
+
+        assert journal.sizes == [1, 3]
+        assert journal.ids == ["a", "b", "c", "d"]
+        assert [event["late"] for event in stage.events if event["event"] == "delivered"] == [3, 20, 10, 0]
+
+
+async def test_what_a_step_takes_along_is_not_joined_any_more(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        journal = Transacted(stage)
+        exact(stage, journal)
+        for late, id_ in ((-5, "a"), (-10, "b")):
+            await stage.schedule(id_, late, delay_to_partition="1")
+        journal.open.clear()
+        journal.asked = 0
+        stage.clock.wall += 5
+        stage.fire()
+        await stage.until(lambda: journal.asked)
+        stage.clock.wall += 5
+        stage.fire()
+        await stage.partition.pause(0)  # its first life ends with one row on its way and one that waits
+        assert journal.ids == ["a"]
+        stage.begin(0)
+
+        journal.open.set()
+        stage.fire()
+        await stage.until(lambda: len(stage.told()) == 2)
+        assert journal.ids[1:] == ["a", "b"]
+
+
+class OutOfSight:
+    """Sight of partitions whose inputs nobody has heard of."""
+
+    def look(self, partitions: Iterable[Partition], _: float) -> None:
+        for partition in partitions:
+            partition._state = State.CATCHING_UP
+
+    def behind_s(self, _: Partition) -> float:
+        return 0.0
+
+    def apart_s(self, _: Partition) -> dict[str, float]:
+        return {}
+
+
+@pytest.mark.parametrize("hindrance", ["suspect", "paused", "out of sight"])
+async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path, hindrance: str) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        exact(stage, Transacted(stage))
+        if hindrance == "suspect":
+            stage.clock.suspect = True
+        elif hindrance == "out of sight":
+            stage.due.unread.liveness = cast("InputLiveness", OutOfSight())
+        else:
+            stage.partition._state = State.CATCHING_UP
+        await stage.schedule("a", 3)
+        await stage.schedule("b", 3)
+        assert not stage.told()
+
+        stage.clock.suspect, stage.due.unread.liveness = False, None
+        stage.partition._state = State.LIVE
+        await stage.schedule("c", 3)  # whatever makes a step
+        await stage.until(lambda: len(stage.told()) == 3)
+
+
+async def test_what_waits_for_a_step_is_taken_back_when_its_destination_is_paused(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once", DELAY_FIRE_BATCH="1") as stage:
+        journal = Refused(stage)
+        exact(stage, journal)
+        journal.refused = True  # taken, once the test opens it
+        for late, id_ in ((-10, "b"), (2, "a")):
+            await stage.schedule(id_, late, delay_to_partition="1")
+        journal.open.clear()
+        stage.fire()
+        await stage.until(lambda: not stage.partition._deliveries)
+        stage.clock.pass_by(10)
+        stage.fire()  # while the first is on its way
+        assert len(stage.partition._deliveries._queue) == 1
+        stage.control("orders", paused=True)
+        assert not stage.partition._deliveries
+        journal.open.set()
+        await stage.until(lambda: stage.told() == ["delivered a"])
+        stage.fire()
+        await stage.settle()
+        assert journal.ids == ["a"]
+        stage.control("orders")
+        stage.fire()
+        await stage.until(lambda: journal.ids == ["a", "b"])

@@ -1,0 +1,53 @@
+"""The consumer group: a member that moves keeps its partitions, one whose coordinator has ended says so."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import aiokafka.errors
+import faust
+import pytest
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+from faust.assignor.client_assignment import ClientAssignment, ClientMetadata
+
+from app.engine.faust_host.group import Assignor, check
+from app.errors import GroupLost
+
+
+def assignment(url: str) -> ConsumerProtocolMemberAssignment:
+    """Return partition 1 of `requests` to a member at an address."""
+    given = ClientMetadata(ClientAssignment({"requests": [1]}, {}), url, {})
+    return ConsumerProtocolMemberAssignment(0, [("requests", [1])], Assignor._compress(given.dumps()))
+
+
+@pytest.mark.parametrize("url", ["http://here:6066", "http://there:6066"])
+def test_a_static_member_keeps_its_partitions_when_its_address_changes(url: str) -> None:
+    app = faust.App("delay", canonical_url="http://here:6066", store="memory://", PartitionAssignor=Assignor)
+    assignor = Assignor(app)
+    assignor.on_assignment(assignment(url))
+
+    assert assignor.assigned_actives() == {("requests", 1)}
+
+
+def consumer(task: Any) -> Any:
+    """Make a consumer whose coordinator is this task."""
+    return SimpleNamespace(_coordinator=SimpleNamespace(_coordination_task=task))
+
+
+async def test_a_coordinator_that_has_ended_is_missed() -> None:
+    async def ends(error: Exception | None = None) -> None:
+        if error is not None:
+            raise error
+
+    running = asyncio.get_running_loop().create_task(asyncio.sleep(60))
+    quiet = asyncio.get_running_loop().create_task(ends())
+    broken = asyncio.get_running_loop().create_task(ends(aiokafka.errors.KafkaError("assertion")))
+    await asyncio.wait([quiet, broken])
+
+    for fine in (None, SimpleNamespace(), consumer(running), consumer(quiet)):
+        check(fine)
+    with pytest.raises(GroupLost, match=r"has lost its consumer group: KafkaError: assertion. The process ends"):
+        check(consumer(broken))
+    running.cancel()
+    await asyncio.wait([running])
+    check(consumer(running))

@@ -1,0 +1,104 @@
+"""What other workers have told of how far they are counts for the inputs that there are now."""
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from app.engine.ownership.catch_up import CatchUp
+from app.engine.partition.state import State
+from app.kafka.metadata.reader import Stored
+from app.settings import Settings
+
+SETTINGS = Settings.from_env({"DELAY_PARTITIONS": "2"})
+
+
+class Topics:
+    """Inputs that end somewhere, and the progress records that were written."""
+
+    def __init__(self, end: int, told: Sequence[int]) -> None:
+        """Have inputs of two partitions that end there; of each, positions were told of in turn."""
+        self.ends = {(SETTINGS.requests, number): end for number in range(2)}
+        self.reports = [self.report(number, position) for position in told for number in range(2)]
+
+    def report(self, number: int, position: int) -> Stored:
+        """Return the progress record that says how far a partition has read."""
+        said = msgspec.json.encode({"partition": number, "positions": {SETTINGS.requests: position}})
+        return cast("Stored", SimpleNamespace(key=b"%d" % number, value=said, offset=0))
+
+    def tell(self, position: int) -> None:
+        """Have both partitions say how far they are now."""
+        self.reports += [self.report(number, position) for number in range(2)]
+
+    def reader(self, _cluster: object, topic: str, partition: int, offset: int = 0) -> Any:
+        """Return what stands where a PartitionReader stands."""
+        progress, at = topic == SETTINGS.progress, [offset]
+
+        async def end() -> int:
+            return len(self.reports) if progress else self.ends.get((topic, partition), 0)
+
+        async def begin() -> int:
+            return 0
+
+        async def position() -> int:
+            return at[0]
+
+        async def chunk(_limit: int) -> Sequence[Stored]:
+            await asyncio.sleep(0.001)
+            found = self.reports[at[0] :]
+            at[0] += len(found)
+            return found
+
+        return SimpleNamespace(end=end, begin=begin, position=position, chunk=chunk)
+
+
+def look(topics: Topics, monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> CatchUp:
+    """Return a look of a worker that has no partition yet, or both, which are being restored."""
+    monkeypatch.setattr("app.engine.ownership.catch_up.PartitionReader", topics.reader)
+    restoring: Any = SimpleNamespace(state=State.RESTORING, working=False)
+
+    async def report() -> None:
+        """Tell nobody."""
+
+    partitions = dict.fromkeys(range(2), restoring) if ours else {}
+    return CatchUp(SETTINGS, cast("Any", None), partitions, lambda *_: False, report)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_what_has_been_read_to_the_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> None:
+    await asyncio.wait_for(look(Topics(50, [20, 50]), monkeypatch, ours=ours).cleared(), 1)
+
+
+@pytest.mark.parametrize("ours", [True, False])
+async def test_a_position_of_a_topic_that_was_created_anew_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, *, ours: bool
+) -> None:
+    topics = Topics(50, [1_000_000])
+    looking = look(topics, monkeypatch, ours=ours)
+    cleared = asyncio.create_task(looking.cleared())
+    await asyncio.sleep(0.05)
+    assert not cleared.done()
+
+    if ours:
+        cleared.cancel()
+        looking.close()
+        return
+    topics.tell(50)
+    await asyncio.wait_for(cleared, 1)
+
+
+async def test_a_position_of_what_has_come_since_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = Topics(50, [70])
+    looking = look(topics, monkeypatch, ours=False)
+    reader, asked = topics.reader, []
+
+    def growing(*args: Any) -> Any:
+        asked.append(args)
+        topics.ends = dict.fromkeys(topics.ends, 50 if len(asked) < 4 else 80)
+        return reader(*args)
+
+    monkeypatch.setattr("app.engine.ownership.catch_up.PartitionReader", growing)
+    await asyncio.wait_for(looking.cleared(), 1)

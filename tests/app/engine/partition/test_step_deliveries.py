@@ -1,0 +1,72 @@
+"""Exactly once: how many deliveries a step takes, so that what ends their rows has room in its batch."""
+
+import asyncio
+from typing import Any, cast
+
+import msgspec
+
+from app.engine.deliver.transactional_dispatcher import TransactionalDeliveryBatch
+from app.engine.partition.step_builder import STEP_BYTES
+from app.engine.partition.step_deliveries import StepDeliveries
+from app.engine.steps.step import Step
+from tables.entry import encode
+from tests.tables.rows import NOW, entry, key
+
+
+def waiting(count: int, following: int = 0) -> StepDeliveries:
+    """Have so many deliveries wait, ten rows each, of each of which so many bytes follow."""
+    deliveries, nobody = StepDeliveries(), cast("Any", None)
+    for number in range(count):
+        delivery = TransactionalDeliveryBatch((None, "orders", 0), nobody)
+        for place in range(10):
+            assert delivery.append((nobody, key(NOW, 10 * number + place)), entry(), NOW)
+        delivery.following = following
+        deliveries.add(delivery)
+    return deliveries
+
+
+def full_step(size: int) -> Step:
+    """Return a step with so many bytes of changes."""
+    step = Step(NOW)
+    what = msgspec.structs.replace(entry(), value=bytes(size))
+    step.put(key(NOW, 99), what, encode(what))
+    return step
+
+
+async def test_removals_are_small_and_all_have_room() -> None:
+    step, deliveries = Step(NOW), waiting(40)
+    deliveries.put_into(step, NOW)
+
+    assert len(step.deliveries) == 40
+    assert not deliveries
+
+
+async def test_next_occurrences_take_the_room_that_they_have() -> None:
+    deliveries, taken = waiting(40, 100_000), []
+    while deliveries:
+        step = Step(NOW)
+        deliveries.put_into(step, NOW)
+        taken.append(len(step.deliveries))
+
+    assert taken == [6, 6, 6, 6, 6, 6, 4]
+
+
+async def test_a_step_that_is_full_leaves_them_to_the_next_which_is_theirs() -> None:
+    deliveries = waiting(1)
+    step = full_step(STEP_BYTES)
+    deliveries.put_into(step, NOW)
+    assert not step.deliveries
+    assert deliveries.crowded_out
+    step = Step(NOW)
+    deliveries.put_into(step, NOW)
+
+    assert len(step.deliveries) == 1
+    assert not deliveries.crowded_out
+
+
+async def test_what_was_chosen_long_ago_and_still_waits_is_outdated() -> None:
+    deliveries, now_s = waiting(2), asyncio.get_running_loop().time()
+
+    assert not deliveries.outdated(now_s + 1)
+    assert deliveries.outdated(now_s + 5)
+    assert not waiting(0).outdated(now_s + 5)

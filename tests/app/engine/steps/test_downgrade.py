@@ -1,0 +1,65 @@
+"""Rows written again for a downgrade: all of them, within bounds, and none that is being sent."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.engine.steps.downgrade import Downgrade
+from app.engine.steps.step import Step
+from tables import PartitionStore
+from tables.entry import decode
+from tests.punctual.contract.records import NOW
+from tests.tables.rows import apply, entry, filled, key
+
+_LARGE = 1_000_000
+
+
+def passes(store: PartitionStore, downgrade: Downgrade, busy: set[bytes]) -> list[int]:
+    """Rewrite in steps until it is over, or nothing more can be done; return the sizes of the steps."""
+    sizes = []
+    for _ in range(20):
+        step = Step(NOW, version=1)
+        downgrade.rewrite(step, busy.__contains__)
+        sizes.append(step.size)
+        apply(store, step.changes)
+        if downgrade.over:
+            break
+    return sizes
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_all_rows_are_written_again_as_they_are(tmp_path: Path, version: int) -> None:
+    rows = {key(n): msgspec.structs.replace(entry(f"a{n}"), stamp_ms=NOW) for n in range(2_500)}
+    store = filled(tmp_path / "x.db", rows)
+    downgrade = Downgrade(0, version, store)
+    assert (store.row_version, downgrade.over) == (4, False)
+    passes(store, downgrade, set())
+
+    assert (store.row_version, downgrade.over) == (version, True)
+    assert {raw[0] for _, raw in store.raw_rows(b"")} == {version}
+    assert {row: msgspec.structs.replace(decode(raw), stamp_ms=NOW) for row, raw in store.raw_rows(b"")} == rows
+
+
+def test_what_is_being_sent_is_written_again_afterwards(tmp_path: Path) -> None:
+    store = filled(tmp_path / "x.db", {key(1): entry("a"), key(2): entry("b")})
+    downgrade, busy = Downgrade(0, 1, store), {key(1)}
+    passes(store, downgrade, busy)
+    assert [raw[0] for _, raw in store.raw_rows(b"")] == [4, 1]
+    passes(store, downgrade, set())
+
+    assert [raw[0] for _, raw in store.raw_rows(b"")] == [1, 1]
+
+
+def test_a_large_row_goes_alone(tmp_path: Path) -> None:
+    large = msgspec.structs.replace(entry("large"), value=bytes(_LARGE))
+    rows = {key(n): entry(f"a{n}") for n in range(500)} | {key(500): large} | {key(501): large}
+    store = filled(tmp_path / "x.db", rows)
+    sizes = passes(store, Downgrade(0, 1, store), set())
+
+    assert max(sizes) < _LARGE + 1_000
+    assert {raw[0] for _, raw in store.raw_rows(b"")} == {1}
+
+
+def test_nothing_is_done_unless_it_is_wanted(tmp_path: Path) -> None:
+    assert Downgrade(0, 0, filled(tmp_path / "x.db", {key(1): entry("a")})).over

@@ -1,0 +1,34 @@
+"""Contexts are read from messages as W3C writes them: each once, so many at most, and only those of recorded traces."""
+
+import pytest
+
+from app.engine.traces.contexts import Headers, contexts_of
+
+TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+
+
+def headers(span: int = 1, flags: str = "01", **more: bytes | None) -> Headers:
+    return [("a", None), ("traceparent", f"00-{TRACE}-{span:016x}-{flags}".encode()), *more.items()]
+
+
+def test_the_state_of_a_trace_comes_along() -> None:
+    [context] = contexts_of([headers(7, tracestate=b"vendor=1,other=2")], 10)
+    assert (context.trace_id, context.span_id) == (int(TRACE, 16), 7)
+    assert (context.is_remote, dict(context.trace_state)) == (True, {"vendor": "1", "other": "2"})
+
+
+def test_each_is_there_once_and_so_many_at_most() -> None:
+    assert [one.span_id for one in contexts_of([headers(1), headers(2), headers(1), headers(3)], 10)] == [1, 2, 3]
+    assert [one.span_id for one in contexts_of((headers(span) for span in range(1, 1_000)), 128)] == [*range(1, 129)]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, b"", b"\xff\x00", b"nonsense", f"00-{'0' * 32}-{SPAN}-01".encode(), f"ff-{TRACE}-{SPAN}-01".encode()],
+)
+def test_what_makes_no_sense_is_passed_over(value: bytes | None) -> None:
+    assert contexts_of([[("traceparent", value)], headers(5)], 10) == contexts_of([headers(5)], 10)
+
+
+def test_what_nobody_records_is_passed_over() -> None:
+    assert contexts_of([headers(flags="00"), [("key", b"value")], []], 10) == []

@@ -1,0 +1,35 @@
+"""What makes traces is imported while they are on, and only then."""
+
+import subprocess
+import sys
+
+import pytest
+
+from app.engine.traces.on import traces_of
+from app.errors import TracesUnusable
+from app.settings import Settings
+from tests.harness.worker import ROOT
+
+_OFF = """
+import sys
+from app.settings import Settings
+from app.engine.traces.on import traces_of
+from app.worker import create_app
+settings = Settings.from_env({})
+create_app(settings)
+assert traces_of(settings) is None
+print([name for name in sys.modules if name.startswith("opentelemetry")])
+"""
+
+
+def test_nothing_of_it_is_imported_while_it_is_off() -> None:
+    command = [sys.executable, "-c", _OFF]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "[]\n"
+
+
+def test_a_worker_without_what_it_needs_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "app.engine.traces.export", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    with pytest.raises(TracesUnusable, match=r"trace_exporter is not installed.*punctual-kafka-worker\[otel\]"):
+        traces_of(Settings.from_env({"DELAY_TRACES": "on"}))

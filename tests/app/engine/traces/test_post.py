@@ -1,0 +1,46 @@
+"""Spans of posts say what the conventions for HTTP clients want said, and nothing that a URL may keep secret."""
+
+import pytest
+
+from app.engine.traces.post import attributes_of
+from app.http.answers import Answer, Meaning, answer_of
+from app.http.target import target_of
+
+URL = "https://hooks.example.com/services/T0/s3cret?sig=abc"
+
+
+def said(url: str, answer: Answer, attempts: int = 0) -> dict[str, object]:
+    return dict(attributes_of(target_of(url), attempts, answer))
+
+
+def test_a_post_that_is_taken_says_where_and_the_status() -> None:
+    assert said("http://hooks.example.com:8080/", answer_of(204, None, 0)) == {
+        "http.request.method": "POST",
+        "url.full": "http://hooks.example.com:8080/",
+        "server.address": "hooks.example.com",
+        "server.port": 8080,
+        "http.response.status_code": 204,
+    }
+
+
+def test_of_a_url_only_the_origin_is_told() -> None:
+    found = said(URL, answer_of(200, None, 0))
+    assert (found["url.full"], found["server.port"]) == ("https://hooks.example.com/REDACTED", 443)
+    assert "s3cret" not in str(found)
+    assert said("https://hooks.example.com/?sig=abc", answer_of(200, None, 0))["url.full"] == found["url.full"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "type_", "status"),
+    [
+        (answer_of(503, None, 0), "503", 503),
+        (answer_of(302, None, 0), "302", 302),
+        (answer_of(410, None, 0), "410", 410),
+        (Answer(Meaning.AGAIN, "timeout", of_host=True), "timeout", None),
+        (Answer(Meaning.AGAIN, "certificate not trusted"), "certificate_not_trusted", None),
+    ],
+)
+def test_what_is_not_taken_says_why_and_which_try_it_was(answer: Answer, type_: str, status: int | None) -> None:
+    found = said(URL, answer, attempts=3)
+    assert (found["error.type"], found.get("http.response.status_code")) == (type_, status)
+    assert found["http.request.resend_count"] == 3
