@@ -64,16 +64,16 @@ kernel: $(RUN_STAMP)
 	@$(BIN)/python -c 'import punctual_kernel'
 
 run: $(RUN_STAMP)
-	@$(BIN)/python -m app.demo --kafka-port $(or $(KAFKA_PORT),9092)
+	@$(BIN)/python -m app.dev.demo --kafka-port $(or $(KAFKA_PORT),9092)
 
 example: $(RUN_STAMP)
-	@$(BIN)/python -m app.demo.example $(NAME)
+	@$(BIN)/python -m app.dev.demo.example $(NAME)
 
 kafka: $(RUN_STAMP)
-	@$(BIN)/python -m app.embedded
+	@$(BIN)/python -m app.dev.broker
 
 topic: $(RUN_STAMP)
-	@$(BIN)/python -m app.embedded.topic $(NAME)
+	@$(BIN)/python -m app.dev.broker.topic $(NAME)
 
 demo-pipeline: $(PIPELINE_STAMP)
 	@$(BIN)/python -m pipeline.demo

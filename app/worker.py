@@ -10,17 +10,7 @@ import faust
 import uvloop
 from aiokafka.errors import KafkaError
 
-from app.access import access
-from app.acts import routes as acts_routes
-from app.acts.acts import Acts
-from app.acts.job_log import JobLog
-from app.acts.jobs import Jobs
 from app.clock import Clock
-from app.console import console
-from app.dead_letters import routes as dead_letters_routes
-from app.dead_letters.dead_letters import DeadLetters
-from app.doctor import findings
-from app.doctor.command import doctor
 from app.engine.engine import Engine
 from app.engine.faust_host import commands
 from app.engine.faust_host.chunk import ChunkSchema
@@ -32,21 +22,31 @@ from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.gateway.command import gateway
 from app.kafka.patches import lost_connections, side_by_side
 from app.kafka.wire import connection, live_client
+from app.ops.doctor import findings
+from app.ops.doctor.command import doctor
+from app.ops.doctor.environment import doubts
+from app.ops.processes import option
+from app.ops.repartition.command import repartition
 from app.process import parent
 from app.process.datadir import member_id
-from app.process.environment import doubts
 from app.process.fatal import end_process
 from app.process.json_log import JsonFormatter
 from app.process.library_logs import LibraryLogFilter
 from app.process.rate_limit_filter import RateLimitFilter
-from app.processes import option
-from app.repartition.command import repartition
-from app.search import namespaces as namespaces_routes
-from app.search import routes as search_routes
-from app.search.search import Search
+from app.serve.access import access
+from app.serve.acts import routes as acts_routes
+from app.serve.acts.acts import Acts
+from app.serve.acts.job_log import JobLog
+from app.serve.acts.jobs import Jobs
+from app.serve.console import console
+from app.serve.dead_letters import routes as dead_letters_routes
+from app.serve.dead_letters.dead_letters import DeadLetters
+from app.serve.search import namespaces as namespaces_routes
+from app.serve.search import routes as search_routes
+from app.serve.search.search import Search
+from app.serve.web.refusals import bound_bodies
+from app.serve.web.server import attach
 from app.settings import Settings
-from app.web.refusals import bound_bodies
-from app.web.server import attach
 from punctual.client.faust_methods import DelayMethods
 from punctual.security.reason import reason
 from tables import DelayTable, TableError

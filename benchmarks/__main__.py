@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import KafkaException
 
-from app.embedded import BrokerError, broker_or_given
+from app.dev.broker import BrokerError, broker_or_given
 from benchmarks import comparison, machine, report
 from benchmarks.errors import BenchmarkError
 from benchmarks.options import Options, parse

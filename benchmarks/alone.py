@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from benchmarks.calibration import loop_s
 from benchmarks.installation import Installation
 

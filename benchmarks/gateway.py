@@ -23,9 +23,9 @@ import uvloop
 from aiokafka import AIOKafkaProducer
 from confluent_kafka import Producer
 
-from app.embedded import Broker
-from app.embedded.ports import free_port
-from app.embedded.process import GuardedProcess
+from app.dev.broker import Broker
+from app.dev.broker.ports import free_port
+from app.dev.broker.process import GuardedProcess
 from app.gateway.connection import Connection
 from app.gateway.intake import Intake
 from app.gateway.receipts import Receipts

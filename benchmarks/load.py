@@ -8,7 +8,7 @@ from typing import Self
 
 import msgspec
 
-from app.embedded.process import GuardedProcess
+from app.dev.broker.process import GuardedProcess
 from benchmarks.errors import ProcessFailed, TooSlow
 from benchmarks.generator import Order, Produced
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.embedded.jars import KAFKA_VERSION
+from app.dev.broker.jars import KAFKA_VERSION
 
 _ROOT = Path(__file__).parents[1]
 _BUSY = 0.5

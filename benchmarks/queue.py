@@ -18,7 +18,7 @@ from pathlib import Path
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Producer
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from benchmarks import topics
 from benchmarks.installation import Installation
 from punctual.queue import DelayQueue

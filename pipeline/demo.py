@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.embedded import broker_or_given
+from app.dev.broker import broker_or_given
 from pipeline.__main__ import parser
 from pipeline.context import Context
 from pipeline.errors import PipelineError

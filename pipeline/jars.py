@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pyspark
 
-from app.embedded.jars import one_at_a_time
+from app.dev.broker.jars import one_at_a_time
 from pipeline.errors import ConnectorMissing
 
 #: Which jars were tested with which Spark: mixed versions break at run time (NoSuchMethodError). For 4.1 to 4.3 the

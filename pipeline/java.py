@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from app.embedded.java import bundled_java, java_version
+from app.dev.broker.java import bundled_java, java_version
 from pipeline.errors import JavaUnsupported
 
 #: What Spark 4.0 is made for (https://spark.apache.org/docs/4.0.0/: "Spark runs on Java 17/21").

@@ -27,7 +27,7 @@ BUCKET, EXPIRY, ID, META, COUNT, SHARE = b"b", b"e", b"i", b"m", b"n", b"s"
 ROWS_END = b"\x01"
 
 #: Rows that have come from another partition's changelog have a number below this in place of a topic's CRC-32
-#: (app/repartition/moves.py): no input of an installation whose partitions have been rewritten may have such a name.
+#: (app/ops/repartition/moves.py). No input may have such a name once partitions have been rewritten.
 MOVED = 1 << 20
 
 #: Due times are counted per hour: 5 years are 43,800 counters, whatever the number of messages.

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from xdist.scheduler import LoadScopeScheduling
 
-from app.embedded import broker_or_given
+from app.dev.broker import broker_or_given
 from tests.harness import class_archives
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _ORDER = (
     "tests/integration/faults/",
     "tests/integration/test_last_order.py",
     "tests/integration/test_queue.py",
-    "tests/embedded/",
+    "tests/app/dev/broker/",
     "tests/integration/",
     "tests/simulation/",
     "tests/kernel/",

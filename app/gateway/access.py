@@ -4,7 +4,6 @@ from typing import Final
 
 from aiohttp import web
 
-from app.access.needs import place_of
 from app.errors import SettingInvalid
 from app.gateway import gate
 from app.gateway.errors import TokensMissing
@@ -14,6 +13,7 @@ from app.gateway.refusals import GatewayRefusals, counted
 from app.gateway.tokens_file import SETTING, TokensFile
 from app.listening import bodies
 from app.listening.bodies import Bodies
+from app.serve.access.needs import place_of
 from app.settings import Settings
 
 #: Bodies of all requests at once, as far as they are held in memory.

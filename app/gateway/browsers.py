@@ -8,8 +8,8 @@ from aiohttp.typedefs import Handler, Middleware
 
 from app.gateway.parts import Parts
 from app.gateway.problem import Problem
+from app.serve.web.guard import SAFE, from_elsewhere, is_under
 from app.settings import Settings
-from app.web.guard import SAFE, from_elsewhere, is_under
 
 
 def register(web_app: web.Application, parts: Parts) -> None:

@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from app.acts.outcome import Outcome
 from app.gateway import body, json_input, problem
 from app.gateway.caller import caller_of
 from app.gateway.desk import Desk, Done
@@ -18,8 +17,9 @@ from app.gateway.pending import pending
 from app.gateway.problem import Problem, pointer
 from app.gateway.short_form import Span
 from app.gateway.workers import Workers
+from app.serve.acts.outcome import Outcome
+from app.serve.web.ids import id_in
 from app.settings import Settings
-from app.web.ids import id_in
 from punctual.contract import headers as names
 from punctual.contract.home import home_partition
 from punctual.contract.request import Refusal

@@ -7,13 +7,13 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from app.access.needs import place_of
 from app.clock import Clock
 from app.gateway.caller import ANYONE, CALLER, Caller
 from app.gateway.needs import NEEDS, Need
 from app.gateway.problem import Problem
 from app.gateway.rate_limit import RateLimit
 from app.gateway.tokens_file import TokensFile
+from app.serve.access.needs import place_of
 
 _CHALLENGE: Final = 'Bearer realm="Punctual"'
 #: A token has 47 characters; what is far longer is not even hashed.

@@ -5,7 +5,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from app.gateway import refusals
 from app.gateway.parts import Parts
-from app.web.answers import as_json
+from app.serve.web.answers import as_json
 
 
 def register(web_app: web.Application, parts: Parts) -> None:

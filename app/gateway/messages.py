@@ -11,8 +11,8 @@ from app.gateway.desk import Desk, Done
 from app.gateway.draft import Draft
 from app.gateway.keys.once import AGAIN
 from app.gateway.problem import Problem
+from app.serve.web.ids import address
 from app.settings import Settings
-from app.web.ids import address
 from punctual.contract.cron import doubt
 from punctual.contract.times import moment_of
 

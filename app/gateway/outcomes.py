@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import aiokafka.errors
 
-from app.acts.endings import ending
-from app.acts.outcome import Outcome, event_of, of_event, tells_of
 from app.gateway.connection import Connection
 from app.kafka.metadata.reader import PartitionReader
+from app.serve.acts.endings import ending
+from app.serve.acts.outcome import Outcome, event_of, of_event, tells_of
 from app.settings import Settings
 
 #: So long a partition is read on when nobody waits: orders come in groups.

@@ -4,7 +4,7 @@ import msgspec
 
 from app.gateway.messages import written
 from app.gateway.short_form import Base64
-from app.search.row import Row
+from app.serve.search.row import Row
 from punctual.contract import headers as names
 
 Shown = str | Base64 | None

@@ -17,7 +17,7 @@ from app.gateway.parts import Parts
 from app.gateway.problem import Problem
 from app.gateway.problem_types import PATH, TYPES, Meaning
 from app.gateway.workers import Workers
-from app.web.ids import PLACE
+from app.serve.web.ids import PLACE
 
 
 def register(web_app: web.Application, parts: Parts) -> None:

@@ -7,9 +7,9 @@ import msgspec
 
 from app.engine.reports.reader import ProgressReader, Report
 from app.gateway.problem import Problem
-from app.search.peers import Peers, PeerSilent
-from app.search.row import Row
-from app.search.search import LOCAL
+from app.serve.search.peers import Peers, PeerSilent
+from app.serve.search.row import Row
+from app.serve.search.search import LOCAL
 from app.settings import Settings
 from punctual.contract.home import home_partition
 

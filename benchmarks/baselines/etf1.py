@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from app.embedded.ports import HOST, free_port
+from app.dev.broker.ports import HOST, free_port
 from benchmarks import topics
 from benchmarks.baselines import etf1_build
 from benchmarks.baselines.rival import PARTITIONS, Rival

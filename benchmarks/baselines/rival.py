@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from app.embedded.process import GuardedProcess
+from app.dev.broker.process import GuardedProcess
 from benchmarks import topics
 from benchmarks.clock import now_ms, wait_for
 from benchmarks.errors import ProcessFailed

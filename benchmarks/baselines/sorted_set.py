@@ -6,7 +6,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from app.embedded.ports import HOST, free_port
+from app.dev.broker.ports import HOST, free_port
 from benchmarks import topics
 from benchmarks.baselines.rival import Rival
 from benchmarks.clock import wait_for

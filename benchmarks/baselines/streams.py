@@ -3,8 +3,8 @@
 from contextlib import ExitStack
 from pathlib import Path
 
-from app.embedded.jars import KAFKA_VERSION
-from app.embedded.java import installed_java
+from app.dev.broker.jars import KAFKA_VERSION
+from app.dev.broker.java import installed_java
 from benchmarks.baselines.rival import Rival
 from benchmarks.errors import BaselineMissing
 

@@ -17,8 +17,6 @@ from typing import Any, TypeVar
 from aiokafka.consumer import fetcher
 from aiokafka.structs import TopicPartition
 
-from app.clock import Clock
-from app.settings import Settings
 from tables import PartitionStore
 
 T = TypeVar("T")
@@ -48,19 +46,18 @@ def _found(*places: str) -> Any:
     raise ImportError(msg)
 
 
-Journal = _found("app.engine.commit.journal:Journal", "app.journal:Journal")
-Dispatcher = _found("app.engine.deliver.dispatcher:Dispatcher", "app.engine.deliver:Courier")
-Target = _found("app.engine.deliver.target:Target", "app.engine.deliver.dispatcher:Target", "app.engine.deliver:Target")
-DueLoop = _found("app.engine.due.due_loop:DueLoop", "app.engine.due:DueLoop")
+Clock = _found("app.base.clock:Clock", "app.clock:Clock")
+Settings = _found("app.settings.settings:Settings", "app.settings:Settings")
+Journal = _found("app.engine.commit.journal:Journal", "app.commit.journal:Journal")
+Dispatcher = _found("app.engine.deliver.dispatcher:Dispatcher", "app.deliver.dispatcher:Dispatcher")
+Target = _found("app.engine.deliver.target:Target", "app.deliver.target:Target")
+DueLoop = _found("app.engine.due.due_loop:DueLoop", "app.due.due_loop:DueLoop")
 Ack = _found("app.kafka:Ack")
-Partition = _found("app.engine.partition.partition:Partition", "app.engine.partition:Partition")
-try:
-    Services = _found("app.engine.partition.services:Services")
-except ImportError:
-    Services = None
+Partition = _found("app.engine.partition.partition:Partition", "app.partition.partition:Partition")
+Services = _found("app.engine.partition.services:Services", "app.partition.services:Services")
 _found("app.kafka.patches.lenient_records").install()
 # Steps begin as soon as there is anything to do: what they hold is the same in each round.
-_found("app.engine.partition.pacing", "app.beat").until = lambda *_: 0.0
+_found("app.engine.partition.pacing", "app.partition.pacing").until = lambda *_: 0.0
 
 
 class Assembly:
@@ -74,23 +71,16 @@ class Assembly:
         self._store = PartitionStore(directory / "0.db")
         clock, destinations, sender = Clock(), Destinations(), Acknowledged()
         dispatcher = built(Dispatcher, settings=settings, clock=clock, targets={None: Target(destinations, sender)})
-        self._due = built(
-            DueLoop, settings=settings, clock=clock, dispatcher=dispatcher, courier=dispatcher, partitions={}
-        )
+        self._due = built(DueLoop, settings=settings, clock=clock, dispatcher=dispatcher, partitions={})
         table = SimpleNamespace(stores={_NUMBER: self._store})
         journal = built(AloneJournal, settings=settings, cluster=destinations, sender=sender, table=table)
         limits = SimpleNamespace(row=_MIB, request=_MIB, letter=_MIB, dead_letter=_MIB, cold=False)
         parts = {"settings": settings, "clock": clock, "journal": journal, "topics": destinations, "limits": limits}
-        if Services is not None:
-            parts = {"services": built(Services, **parts)}
-        self._partition = built(Partition, number=_NUMBER, firing=self._due, **parts)
+        self._partition = built(Partition, number=_NUMBER, firing=self._due, services=built(Services, **parts), **parts)
         self._due.partitions[_NUMBER] = self._partition
         self._failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._partition.start(self._store, self._fail)
-        if hasattr(self._partition, "go_live"):
-            self._partition.go_live()
-        else:
-            self._partition.state = _found("app.engine.partition:State").LIVE
+        self._partition.go_live()
         self._now_ms = clock.wall_ms() + _LATER_MS
         if hasattr(self._partition, "memory") and not os.environ.get(REMEMBER):
             self._partition.memory.watermark_ms = self._now_ms  # as a few seconds after requests have come

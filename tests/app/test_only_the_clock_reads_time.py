@@ -8,8 +8,8 @@ ROOT = Path(__file__).parents[2]
 #: What runs outside a worker, or beside its loop.
 ELSEWHERE = {
     "app/clock.py": "the one place",
-    "app/demo": "shows a worker to a person",
-    "app/embedded": "starts the development broker",
+    "app/dev/demo": "shows a worker to a person",
+    "app/dev/broker": "starts the development broker",
     "app/engine/engine.py": "housekeeping, once a minute and once an hour",
     "punctual/cli": "runs in a terminal of its users",
     "punctual/queue": "runs in programs of its users",

@@ -62,7 +62,7 @@ def test_each_stage_of_both_ways_is_measured(tmp_path: Path) -> None:
 
 
 def test_a_tree_that_is_slower_is_told_apart_by_way_and_stage(copy: Path, tmp_path: Path) -> None:
-    with (copy / "app" / "ingest" / "ingest.py").open("a") as code:
+    with (copy / "app/engine/ingest/ingest.py").open("a") as code:
         code.write(SLOWED)
 
     turns = take_turns([Tree(copy), Tree(ROOT)], tmp_path, TINY)
@@ -73,7 +73,7 @@ def test_a_tree_that_is_slower_is_told_apart_by_way_and_stage(copy: Path, tmp_pa
 
 
 def test_a_stage_that_a_tree_does_not_have_is_left_out_and_counts_as_the_rest(copy: Path, tmp_path: Path) -> None:
-    builder, ingest = copy / "app" / "partition" / "step_builder.py", copy / "app" / "ingest" / "ingest.py"
+    builder, ingest = copy / "app/engine/partition/step_builder.py", copy / "app/engine/ingest/ingest.py"
     builder.write_text(builder.read_text().replace("_ingest.read(", "_ingest.decoded("))
     ingest.write_text(
         (ingest.read_text() + SLOWED).replace("def read(", "def decoded(").replace("Ingest.read", "Ingest.decoded")
@@ -89,7 +89,7 @@ def test_a_stage_that_a_tree_does_not_have_is_left_out_and_counts_as_the_rest(co
 
 
 def test_a_tree_that_does_not_run_says_why(copy: Path, tmp_path: Path) -> None:
-    (copy / "app" / "due" / "due_loop.py").write_text("raise RuntimeError('nothing is due')")
+    (copy / "app/engine/due/due_loop.py").write_text("raise RuntimeError('nothing is due')")
 
     with pytest.raises(ProcessFailed, match="nothing is due"):
         take_turns([Tree(copy)], tmp_path, TINY)

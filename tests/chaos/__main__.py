@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from tests.chaos import report
 from tests.chaos.ground import Clusters
 from tests.chaos.scenario import GUARANTEES, Scenario, scenarios

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 
-from app.embedded import Broker, Node
-from app.embedded.properties import new_cluster_id
+from app.dev.broker import Broker, Node
+from app.dev.broker.properties import new_cluster_id
 from tests.harness.ports import free_port
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from enum import Enum
 from typing import Any, Self
 
-from app.embedded.ports import HOST
+from app.dev.broker.ports import HOST
 
 _CHUNK = 64 * 1024
 #: What is under way in one direction of a connection, at most.

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from tests.harness.kafka import ends
 from tests.harness.queue_run import QueueRun, percentile
 from tests.harness.worker import Worker

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from punctual.contract.home import home_partition
 from tests.chaos.ground import bootstrap_of
 from tests.chaos.traffic import Traffic

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from tests.chaos.run import Run
 
 GUARANTEES = ("at_least_once", "exactly_once")

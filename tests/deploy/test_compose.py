@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped] # it ships no types
 
-from app.access import access
+from app.serve.access import access
 from app.settings import Settings
 from tests.harness.account import Account
 from tests.harness.kafka import Requests, create_topic

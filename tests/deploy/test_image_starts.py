@@ -53,9 +53,8 @@ def test_the_entry_point_finds_the_worker(image: Path) -> None:
 
 @pytest.mark.slow
 def test_the_consoles_templates_are_there(image: Path) -> None:
-    program = (
-        "from pathlib import Path; import app.console as c; print(*Path(c.__path__[0]).rglob('*.html'), sep='\\n')"
-    )
+    program = "from pathlib import Path; import app.serve.console as c; "
+    program += "print(*Path(c.__path__[0]).rglob('*.html'), sep='\\n')"
     found = {Path(line).relative_to(image / "srv") for line in _run(image, "-c", program).split()}
-    assert found == {path.relative_to(ROOT) for path in (ROOT / "app" / "console").rglob("*.html")}
+    assert found == {path.relative_to(ROOT) for path in (ROOT / "app/serve/console").rglob("*.html")}
     assert found

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.embedded.errors import PortTakenError
-from app.embedded.ports import require_free
+from app.dev.broker.errors import PortTakenError
+from app.dev.broker.ports import require_free
 from tests.harness.document import Block, Reader, blocks, clone
 
 LIMIT_S = 180.0

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded.errors import PortTakenError
-from app.embedded.ports import require_free
+from app.dev.broker.errors import PortTakenError
+from app.dev.broker.ports import require_free
 from tests.harness.document import Block, Reader, blocks, clone
 from tests.harness.worker import ROOT
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.demo import example
+from app.dev.demo import example
 from tests.harness.worker import ROOT, Worker
 
 #: What each says, line by line; `*` is anything.

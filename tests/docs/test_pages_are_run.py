@@ -61,7 +61,7 @@ NOT_RUN = {
     "docs/how-to/trace.md": "it needs a collector: tests/integration/test_traces.py has one",
     "docs/how-to/troubleshooting.md": "it looks for faults: tests/docs/test_commands_of_pages.py parses its commands",
     "docs/how-to/upgrade.md": "it needs two releases: tests/chaos upgrades and rolls back",
-    "docs/reference/compatibility.md": "it checks the reader's brokers: tests/app/doctor runs the doctor",
+    "docs/reference/compatibility.md": "it checks the reader's brokers: tests/app/ops/doctor runs the doctor",
     "docs/reference/gateway.md": "its requests are examples: tests/app/gateway has one of each form",
 }
 

@@ -3,8 +3,8 @@
 import re
 import shlex
 
-from app.repartition.command import repartition
-from app.repartition.run import Report
+from app.ops.repartition.command import repartition
+from app.ops.repartition.run import Report
 from app.settings import Settings
 from tests.docs.how_to import blocks
 from tests.harness.worker import ROOT

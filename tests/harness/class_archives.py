@@ -30,7 +30,7 @@ def java_options(archive: Path) -> str:
 
 def _kafka() -> None:
     """Start a broker and stop it."""
-    from app.embedded import Broker  # noqa: PLC0415 - all of the suite imports this module
+    from app.dev.broker import Broker  # noqa: PLC0415 - all of the suite imports this module
 
     with Broker() as broker:
         broker.stop()
@@ -49,7 +49,7 @@ def _spark() -> None:
 def main(name: str) -> None:
     """Make one, unless it is there."""
     archive, fill, patience = {
-        "kafka": (KAFKA, _kafka, "app.embedded.process.STOP_GRACE_S"),
+        "kafka": (KAFKA, _kafka, "app.dev.broker.process.STOP_GRACE_S"),
         "spark": (SPARK, _spark, "pipeline.py4j_gateway.END_S"),
     }[name]
     if archive.exists():

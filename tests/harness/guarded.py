@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from app.embedded import Broker, Node, broker, properties
-from app.process.acl import Acl
+from app.dev.broker import Broker, Node, broker, properties
+from app.ops.doctor.acl import Acl
 from tests.harness.certificates import Authority
 from tests.harness.ports import free_port
 from tests.harness.token_endpoint import TokenEndpoint

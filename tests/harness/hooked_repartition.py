@@ -17,9 +17,9 @@ sys.path[0] = str(Path(__file__).parents[2])
 
 from faust.cli.faust import cli  # noqa: E402 - found after the line above
 
-from app.repartition import copying, run, switching  # noqa: E402 - the same
-from app.repartition.ground import Ground, Side  # noqa: E402 - the same
-from app.repartition.topics import Topics  # noqa: E402 - the same
+from app.ops.repartition import copying, run, switching  # noqa: E402 - the same
+from app.ops.repartition.ground import Ground, Side  # noqa: E402 - the same
+from app.ops.repartition.topics import Topics  # noqa: E402 - the same
 
 Method = Callable[..., Awaitable[Any]]
 

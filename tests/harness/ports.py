@@ -9,9 +9,9 @@ import os
 import secrets
 from collections.abc import Iterator
 
-from app.embedded.ports import is_free, server_ports
+from app.dev.broker.ports import is_free, server_ports
 
-#: With each port come those after it: the processes of a worker listen there (app/processes/plan.py).
+#: With each port come those after it: the processes of a worker listen there (app/ops/processes/plan.py).
 ROOM = 16
 _TRIES = 1_000
 

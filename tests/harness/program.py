@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from app.embedded.process import GuardedProcess
+from app.dev.broker.process import GuardedProcess
 
 ROOT = Path(__file__).parents[2]
 #: So much of a log is shown where a test fails.

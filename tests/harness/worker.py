@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from app.embedded.process import GuardedProcess
+from app.dev.broker.process import GuardedProcess
 from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S, eventually
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded.jars import kafka_jars
-from app.embedded.java import installed_java
+from app.dev.broker.jars import kafka_jars
+from app.dev.broker.java import installed_java
 from tests.harness.gateway import GatewayProcess
 from tests.harness.ports import free_port
 from tests.harness.worker import ROOT

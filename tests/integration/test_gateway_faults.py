@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from app.embedded.broker import Broker
+from app.dev.broker.broker import Broker
 from app.gateway.receipts import Receipts
 from punctual import SyncDelayClient
 from tests.harness.gateway import GatewayProcess

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded.jars import kafka_jars
-from app.embedded.java import installed_java
+from app.dev.broker.jars import kafka_jars
+from app.dev.broker.java import installed_java
 from tests.harness.account import pending_of
 from tests.harness.program import Program
 from tests.harness.waiting import eventually

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.acts.job_part import BATCH
+from app.serve.acts.job_part import BATCH
 from punctual.cli.exits import Exit
 from tests.harness.account import Account
 from tests.harness.kafka import now_ms, read

@@ -9,13 +9,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.web.ids import address
+from app.serve.web.ids import address
 from punctual.cli import main
+from tests.app.serve.web.test_ids import ODD
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
 from tests.harness.waiting import eventually
 from tests.integration.installation import Installation
-from tests.web.test_ids import ODD
 
 HOUR_MS = 3_600_000
 IDS = sorted(set(ODD))

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from app.embedded import Broker, properties
+from app.dev.broker import Broker, properties
 from tests.harness.kafka import create_topic, delete_topic, ends, now_ms, read
 from tests.harness.waiting import eventually
 from tests.integration.conftest import Run

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer
 
-from app.process.acl import consumer_acls, producer_acls, worker_acls
+from app.ops.doctor.acl import consumer_acls, producer_acls, worker_acls
 from app.settings import Settings
 from tests.harness.account import Account
 from tests.harness.guarded import Guarded

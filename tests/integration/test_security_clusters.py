@@ -5,7 +5,7 @@ import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 
-from app.process.acl import Acl
+from app.ops.doctor.acl import Acl
 from tests.harness.guarded import Guarded
 from tests.harness.kafka import Requests, create_topic, now_ms, read
 from tests.harness.waiting import eventually

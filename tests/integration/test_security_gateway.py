@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.process.acl import gateway_acls, worker_acls
+from app.ops.doctor.acl import gateway_acls, worker_acls
 from app.settings import Settings
 from tests.harness.gateway import GatewayProcess
 from tests.harness.guarded import Guarded

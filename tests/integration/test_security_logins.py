@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 from confluent_kafka import Producer
 
-from app.process.acl import Acl
+from app.ops.doctor.acl import Acl
 from punctual.client.client import DelayClient
 from punctual.client.errors import KafkaUnreachableError
 from punctual.client.sync import SyncDelayClient

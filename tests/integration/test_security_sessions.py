@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.process.acl import worker_acls
+from app.ops.doctor.acl import worker_acls
 from app.settings import Settings
 from tests.harness.account import Account
 from tests.harness.certificates import Authority

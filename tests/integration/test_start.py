@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource
 
-from app.embedded.broker import Broker
+from app.dev.broker.broker import Broker
 from tests.harness.attacker import Attacker, status
 from tests.harness.kafka import create_topic
 from tests.harness.ports import free_port

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from aiohttp import encode_basic_auth
 
-from app.access.password import Hash
+from app.serve.access.password import Hash
 from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.harness.chromium import CHROMIUM

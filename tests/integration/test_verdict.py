@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from tests.harness.kafka import now_ms
 from tests.harness.waiting import eventually
 from tests.harness.worker import Worker

@@ -36,7 +36,7 @@ print(banner(Settings.from_env({"PUNCTUAL_KERNEL": "require"})))
 """
 
 _TYPED = """
-from app.testing import Delayed
+from app.dev.testing import Delayed
 
 def test_it(delayed: Delayed) -> None:
     reveal_type(delayed.produce)

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from app.process.acl import Acl
+from app.ops.doctor.acl import Acl
 from pipeline.errors import LoginUnusable
 from pipeline.kafka import Kafka
 from pipeline.login import java_options, python_options

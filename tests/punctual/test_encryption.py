@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.console import payload
+from app.serve.console import payload
 from punctual.client.errors import InvalidHeaderError
 from punctual.client.requests import encrypted, schedule
 from punctual.encryption import (

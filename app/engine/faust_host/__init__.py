@@ -11,7 +11,7 @@
 A few places are with what they serve:
 
     app/worker.py      Faust's app and its worker: the event loop, start and stop, the root logger
-    app/web/server.py  its web server, without its own pages
+    app/serve/web/server.py  its web server, without its own pages
     tables/table.py    its table, without its store and its recovery
     app/kafka/patches  aiokafka: names of headers that are not UTF-8, and lost connections on uvloop
     app/kafka/wire     aiokafka's connections, with what is sent often packed by hand

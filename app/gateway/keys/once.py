@@ -7,7 +7,6 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from app.access.needs import place_of
 from app.gateway.caller import caller_of
 from app.gateway.keys.digests import Asked, KeyedOrigin, request_digest
 from app.gateway.keys.errors import KeyRefused
@@ -20,8 +19,9 @@ from app.gateway.parts import Parts
 from app.gateway.problem import Problem
 from app.process.fatal import end_process
 from app.process.tasks import telling
+from app.serve.access.needs import place_of
+from app.serve.web.guard import SAFE
 from app.settings import Settings
-from app.web.guard import SAFE
 
 #: Where a handler says that something of the request was not done that may be when it comes again.
 AGAIN: Final = web.RequestKey("again", bool)

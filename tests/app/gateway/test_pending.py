@@ -8,7 +8,7 @@ import pytest
 from app.engine.steps.occurrences import begun, due_of
 from app.gateway.pending import pending
 from app.gateway.short_form import FIELDS, draft
-from app.search.row import row_of
+from app.serve.search.row import row_of
 from punctual.contract import native
 from punctual.contract.recurrence import Recurrence
 from tests.tables.rows import NOW, entry, key

@@ -19,11 +19,11 @@ from app.gateway.refusals import GatewayRefusals
 from app.gateway.spool import Spool
 from app.gateway.tally import Tally
 from app.listening.connections import Runner
-from app.processes.front import Front
+from app.ops.processes.front import Front
+from app.serve.web import guard
+from app.serve.web.refusals import BOUNDS, WebRefusals, bound_bodies
 from app.settings import Settings
 from app.settings_values import LEAST_FREE_DISK
-from app.web import guard
-from app.web.refusals import BOUNDS, WebRefusals, bound_bodies
 from tests.harness.ports import free_port
 
 GATEWAY = {

@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from app.listening.bodies import Bodies
-from app.web.refusals import WebRefusals
+from app.serve.web.refusals import WebRefusals
 
 
 def request_of(address: str, length: int) -> Any:

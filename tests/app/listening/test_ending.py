@@ -6,7 +6,7 @@ import pytest
 
 from app.listening import limits
 from app.listening.connections import Runner
-from app.web.refusals import BOUNDS, WebRefusals
+from app.serve.web.refusals import BOUNDS, WebRefusals
 from tests.app.listening.conftest import started, worker
 
 UNFINISHED = (

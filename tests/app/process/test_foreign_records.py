@@ -7,7 +7,6 @@ from typing import Any, cast
 import pytest
 from prometheus_client import REGISTRY
 
-from app.acts.job_log import JobLog
 from app.engine.ownership import catch_up
 from app.engine.reports.latest import Reports
 from app.engine.reports.queues import Queues
@@ -16,6 +15,7 @@ from app.engine.steps import events
 from app.engine.throttle.controls import Controls
 from app.gateway.keys import receipt
 from app.process.foreign_records import MAX_BYTES, bounded
+from app.serve.acts.job_log import JobLog
 
 EVENT = b'{"event":"accepted","id":"a","at":1,"source":"delay-requests-0-1"}'
 REPORT = (

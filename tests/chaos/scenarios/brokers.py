@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.chaos.supervisor import Supervisor

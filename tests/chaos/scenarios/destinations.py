@@ -2,7 +2,7 @@
 
 import time
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from tests.chaos.neighbours import Neighbours
 from tests.chaos.proxy import Proxy
 from tests.chaos.run import Run

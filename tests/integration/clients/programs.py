@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from app.embedded.jars import one_at_a_time
-from app.embedded.java import installed_java
+from app.dev.broker.jars import one_at_a_time
+from app.dev.broker.java import installed_java
 
 HERE = Path(__file__).parent
 SPRING = "org.springframework.kafka:spring-kafka:3.3.10"

@@ -6,7 +6,7 @@ import subprocess
 import textwrap
 from pathlib import Path
 
-from app.embedded.jars import kafka_jars
+from app.dev.broker.jars import kafka_jars
 from tests.harness.worker import ROOT
 from tests.integration.clients.programs import HERE, java
 from tests.integration.installation import Installation

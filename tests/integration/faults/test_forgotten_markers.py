@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from app.kafka import Batch, Cluster
 from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.coordinator import Stuck

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import Broker, properties
+from app.dev.broker import Broker, properties
 from tests.harness.case import Case
 from tests.harness.kafka import now_ms
 from tests.harness.waiting import eventually

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from tests.harness.case import Case
 from tests.harness.kafka import ends, now_ms, read
 from tests.harness.waiting import eventually

@@ -10,12 +10,12 @@ from random import Random
 
 import pytest
 
-from app.demo.errors import PortTakenError, WorkerDiedError
-from app.demo.options import Options, parse
-from app.demo.screen import LINES_PER_SECOND, Screen
-from app.demo.story import orders
-from app.demo.tally import Tally, percentiles
-from app.demo.worker import Worker
+from app.dev.demo.errors import PortTakenError, WorkerDiedError
+from app.dev.demo.options import Options, parse
+from app.dev.demo.screen import LINES_PER_SECOND, Screen
+from app.dev.demo.story import orders
+from app.dev.demo.tally import Tally, percentiles
+from app.dev.demo.worker import Worker
 
 
 class Terminal(io.StringIO):
@@ -93,7 +93,7 @@ def test_a_terminal_gets_colours_unless_they_are_unwelcome(env: dict[str, str], 
 
 
 def test_a_crowd_of_lines_is_thinned_and_the_summary_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.demo.screen.time.monotonic", lambda: 100.0)
+    monkeypatch.setattr("app.dev.demo.screen.time.monotonic", lambda: 100.0)
     out = io.StringIO()
     screen = Screen(out, {})
     for number in range(LINES_PER_SECOND + 5):

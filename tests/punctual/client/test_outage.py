@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.embedded import Broker
+from app.dev.broker import Broker
 from punctual import DelayClient, KafkaUnreachableError, NotAcknowledgedError
 from tests.punctual.client.conftest import Installation
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.testing import Delayed, Options
+from app.dev.testing import Delayed, Options
 from tests.app.engine.ingest.test_quotas import Limited
 
 START = datetime(2027, 1, 31, 12, tzinfo=UTC)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.search.row import row_of
+from app.serve.search.row import row_of
 from punctual.cli.asking import orders
 from punctual.cli.exported import Exported
 from tests.app.engine.steps.test_occurrences import MINUTE, every, rest, skipped

@@ -1,0 +1,54 @@
+"""A broker in the foreground until Ctrl-C: `python -m app.dev.broker`, settings KAFKA_PORT, KAFKA_DATA, KAFKA_JAVA."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import NoReturn
+
+from app.dev.broker.broker import Broker
+from app.dev.broker.errors import BrokerError
+from app.dev.broker.jars import KAFKA_VERSION
+
+DEFAULT_PORT = "9092"
+DEFAULT_DATA = ".kafka"
+
+
+def main() -> int:
+    """Run a broker until SIGINT or SIGTERM.
+
+    Returns:
+        The exit code: 0 when it was asked to stop, 1 when it could not run, 2 when a setting is wrong.
+    """
+    port, data = os.environ.get("KAFKA_PORT") or DEFAULT_PORT, Path(os.environ.get("KAFKA_DATA") or DEFAULT_DATA)
+    if not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        _say(f"KAFKA_PORT is {port!r}, which is not a port number. Set it to 1 … 65535.")
+        return 2
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    _say(f"Starting Apache Kafka {KAFKA_VERSION} (the first time, its jars are fetched: 45 MB) …")
+    try:
+        with Broker(data, int(port), say=_say) as broker:
+            sys.stdout.write(f"Kafka serves on {broker.bootstrap}\n")
+            sys.stdout.flush()
+            _say(f"Data and broker.log are in {broker.directory}. Ctrl-C stops it.")
+            _watch(broker)
+    except KeyboardInterrupt:
+        return 0
+    except BrokerError as error:
+        _say(str(error))
+        return 1
+
+
+def _watch(broker: Broker) -> NoReturn:
+    while True:
+        time.sleep(0.5)
+        broker.check()
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(f"{sentence}\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Kafka's jars: resolved from Maven Central by jgo, cached, and checked against pinned SHA-256 sums."""
+
+import fcntl
+import hashlib
+import logging
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+from app.dev.broker.errors import JarsUnavailableError
+from app.dev.broker.waiting import Say, silently, telling
+
+KAFKA_VERSION = "4.3.0"
+KAFKA = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
+# Kafka brings Log4j but not the binding that its scripts put on the classpath; without it there is no log at all.
+# Resolved apart: resolved together, Log4j's dependency management takes Kafka's client jar down to 3.9.
+LOG_BINDING = "log4j-slf4j-impl"
+LOG_BINDING_VERSION = "2.25.4"
+SUMS = Path(__file__).with_name("jars.sha256")
+
+
+def kafka_jars(say: Say = silently) -> list[Path]:
+    """Return the jars of a Kafka broker, fetching them (45 MB) the first time; sorted by name.
+
+    Args:
+        say: hears now and then how far that is.
+
+    Raises:
+        JarsUnavailableError: they could not be fetched, or are not the pinned ones.
+    """
+    with one_at_a_time(), _Fetched().heard() as fetched, telling(say, fetched.so_far):
+        jars = _resolve()
+        verify(jars, read_sums())  # while nobody resolves again, which lays the files out anew
+    return jars
+
+
+def read_sums() -> dict[str, str]:
+    """Return the pinned SHA-256 sum of each jar, by file name."""
+    pairs = (line.split() for line in SUMS.read_text("ascii").splitlines())
+    return {name: sum_ for sum_, name in pairs}
+
+
+def verify(jars: list[Path], sums: dict[str, str]) -> None:
+    """Check that exactly the pinned jars are there, byte for byte.
+
+    Raises:
+        JarsUnavailableError: naming the first jar that differs, is missing or is not pinned.
+    """
+    missing = sums.keys() - {jar.name for jar in jars}
+    if missing:
+        raise JarsUnavailableError(f"Kafka's jar {min(missing)} was not resolved. {_start_over(jars)}")
+    for jar in jars:
+        if hashlib.sha256(jar.read_bytes()).hexdigest() != sums.get(jar.name):
+            raise JarsUnavailableError(f"{jar} is not the pinned one (app/dev/broker/jars.sha256). {_start_over(jars)}")
+
+
+def _resolve() -> list[Path]:
+    import jgo  # noqa: PLC0415 - 0.2 s that only starting a broker should pay
+
+    try:
+        jars = [Path(jar) for jar in jgo.build(KAFKA).all_jars]
+        logging = jgo.build(f"org.apache.logging.log4j:{LOG_BINDING}:{LOG_BINDING_VERSION}").all_jars
+    except Exception as error:
+        raise JarsUnavailableError(
+            f"Kafka {KAFKA_VERSION} could not be fetched from Maven Central: {_first_line(error)}. "
+            "Connect this machine to it (once: the jars are cached), "
+            "or set KAFKA_BOOTSTRAP_SERVERS to a Kafka that runs already."
+        ) from error
+    jars += [Path(jar) for jar in logging if Path(jar).name.startswith(LOG_BINDING)]
+    return sorted(jars, key=lambda jar: jar.name)
+
+
+class _Fetched(logging.Handler):
+    """Counts the files that jgo says it has fetched; jgo itself tells nothing else of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._count = 0
+
+    @contextmanager
+    def heard(self) -> Iterator[Self]:
+        """Listen to jgo, which goes on saying nothing to others."""
+        log = logging.getLogger("jgo.maven._resolver")
+        before = log.level, log.propagate
+        log.level, log.propagate = logging.DEBUG, False
+        log.addHandler(self)
+        try:
+            yield self
+        finally:
+            log.removeHandler(self)
+            log.level, log.propagate = before
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._count += record.getMessage().startswith("Downloaded")
+
+    def so_far(self, seconds: float) -> str:
+        """Return how far it is."""
+        return f"Fetching Kafka from Maven Central: {self._count} files so far, {seconds:.0f} s ..."
+
+
+@contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Resolve nothing in another process meanwhile."""
+    # Two processes that fill the cache at once would read each other's half-written files.
+    with Path(tempfile.gettempdir(), "punctual-jars.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _start_over(jars: list[Path]) -> str:
+    where = f" in {jars[0].parent.parent}" if jars else ""
+    return f"Delete jgo's cached copy{where} and ~/.m2/repository/org/apache/kafka, then start again."

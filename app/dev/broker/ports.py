@@ -1,0 +1,75 @@
+"""TCP ports of the loopback interface."""
+
+import secrets
+import socket
+from pathlib import Path
+
+from app.dev.broker.errors import PortTakenError
+
+HOST = "127.0.0.1"
+#: From where to where connections get their ports (Linux; elsewhere that begins higher up).
+_OF_CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_LINUX = (32_768, 60_999)
+#: Below are the ports of well-known servers, Kafka's and ours among them.
+_FIRST, _LAST = 10_000, 65_535
+_TRIES = 100
+#: Of fewer, most may be in use.
+_ENOUGH = 5_000
+
+
+def server_ports() -> range:
+    """Return ports that the kernel gives to no connection by itself; if those are few, of all."""
+    try:
+        low, high = map(int, _OF_CONNECTIONS.read_text("ascii").split())
+    except (OSError, ValueError):
+        low, high = _LINUX
+    found = max(range(_FIRST, low), range(max(_FIRST, high + 1), _LAST + 1), key=len)
+    return found if len(found) >= _ENOUGH else range(_FIRST, _LAST + 1)
+
+
+def free_port(room: int = 1) -> int:
+    """Return a port on which nothing listens now, nor on the `room` - 1 after it; others may still take it before you.
+
+    A connection gets it only if the kernel has no other ports for those.
+    """
+    ports = server_ports()
+    for _ in range(_TRIES):
+        first = ports[secrets.randbelow(len(ports) - room + 1)]
+        if all(map(is_free, range(first, first + room))):
+            return first
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    """Return whether nothing listens on a port now, and no connection has it."""
+    with socket.socket() as probe:
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+def require_free(port: int) -> None:
+    """Check that a server could listen on this port.
+
+    Raises:
+        PortTakenError: something else does.
+    """
+    with socket.socket() as probe:
+        # As Java's own listener does: connections that linger from an earlier run are no obstacle.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError as error:
+            raise PortTakenError(port_taken(port)) from error
+
+
+def port_taken(port: int) -> str:
+    """Return the sentence that explains a taken port."""
+    return (
+        f"Port {port} on {HOST} is in use by another process. Stop that one or choose another with KAFKA_PORT; "
+        f"if it is a Kafka, use it with KAFKA_BOOTSTRAP_SERVERS={HOST}:{port}."
+    )

@@ -1,0 +1,95 @@
+"""The data directory of a development broker: formatting a new one, refusing what is something else.
+
+<data>/logs/             Kafka's own: topics, metadata, meta.properties
+<data>/server.properties written at each start
+<data>/broker.log        what Kafka and its Java print
+<data>/tmp/              what its Java leaves in temporary files when it is killed: emptied at each start
+"""
+
+import fcntl
+import shutil
+from pathlib import Path
+from typing import BinaryIO
+
+from app.dev.broker.errors import DataDirectoryError
+from app.dev.broker.properties import new_cluster_id, read_properties, write_properties
+
+#: The features of a new cluster, as Kafka's StorageTool writes them, the same for all clusters of a release.
+_FEATURES = Path(__file__).with_name("bootstrap.checkpoint")
+
+
+def stored_cluster_id(logs: Path, node_id: int) -> str | None:
+    """Return the cluster id of a directory that this node formatted earlier, None for a new one.
+
+    Raises:
+        DataDirectoryError: the directory is another node's, damaged, or not Kafka's at all.
+    """
+    meta = logs / "meta.properties"
+    if not meta.exists():
+        if logs.exists() and any(logs.iterdir()):
+            raise _unusable(logs, "it is not empty, but has no meta.properties, which Kafka writes when it formats one")
+        return None
+    found = read_properties(meta)
+    expected = {"version": "1", "node.id": str(node_id)}
+    for key, value in expected.items():
+        if found.get(key) != value:
+            raise _unusable(logs, f"{meta} says {key}={found.get(key, '(nothing)')}, where {value} is expected")
+    if not found.get("cluster.id"):
+        raise _unusable(logs, f"{meta} has no cluster.id")
+    return found["cluster.id"]
+
+
+def format_logs(logs: Path, node_id: int, cluster_id: str) -> None:
+    """Format a new directory whole or not at all, as `kafka-storage.sh format` does.
+
+    That takes a JVM, and a second of CPU before each first start. Source: Formatter.java and MetaPropertiesVersion.java
+    of Kafka 4.3.
+    """
+    new = logs.with_name(f"{logs.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir()
+    shutil.copyfile(_FEATURES, new / _FEATURES.name)
+    said = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": new_cluster_id()}
+    write_properties(new / "meta.properties", said)
+    new.replace(logs)
+
+
+def claim(directory: Path) -> BinaryIO:
+    """Return broker.log of the data directory, open for appending and locked; create what is missing.
+
+    The lock lasts as long as any process has this open file. Kafka's own lock comes too late: a second broker on the
+    same directory writes to the metadata log before it finds out, and the first one hangs.
+
+    Raises:
+        DataDirectoryError: the directory cannot be written, or another broker uses it.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        log = (directory / "broker.log").open("ab")
+    except OSError as error:
+        raise DataDirectoryError(
+            f"The data directory {directory} cannot be written: {error.strerror}. Choose another with KAFKA_DATA."
+        ) from error
+    try:
+        fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        log.close()
+        raise DataDirectoryError(
+            f"The data directory {directory} is in use by another broker. "
+            "Stop that one, or choose another directory with KAFKA_DATA."
+        ) from error
+    return log
+
+
+def emptied(temporary: Path) -> Path:
+    """Return a directory for temporary files without what an earlier process has left in it."""
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(exist_ok=True)
+    return temporary
+
+
+def _unusable(logs: Path, why: str) -> DataDirectoryError:
+    return DataDirectoryError(
+        f"The data directory {logs} is not one that this broker can use: {why}. "
+        "Move it away to start with an empty one, or choose another with KAFKA_DATA."
+    )

@@ -1,0 +1,52 @@
+"""`python -m app.dev.broker.topic NAME`: a topic with one copy. Exit code 0: it is there, 1: it is not, 2: no name."""
+
+import asyncio
+import logging
+import os
+import sys
+
+import aiokafka.errors
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from app.dev.broker.__main__ import DEFAULT_PORT
+from app.dev.broker.ports import HOST
+
+_USAGE = 2
+
+
+def main() -> int:
+    """Create the topic that the command line names, unless it is there."""
+    if len(sys.argv) != 2:  # noqa: PLR2004 - the program and a name
+        sys.stderr.write("Name the topic: make topic NAME=orders\n")
+        return _USAGE
+    servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or f"{HOST}:{os.environ.get('KAFKA_PORT') or DEFAULT_PORT}"
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what it says is raised too
+    try:
+        sys.stdout.write(f"{asyncio.run(_create(servers, sys.argv[1]))}\n")
+    except aiokafka.errors.KafkaConnectionError:
+        sys.stderr.write(f"No Kafka at {servers}. `make kafka` starts one, KAFKA_BOOTSTRAP_SERVERS names another.\n")
+        return 1
+    except aiokafka.errors.KafkaError as error:
+        sys.stderr.write(f"The topic {sys.argv[1]} is not created: {error}\n")
+        return 1
+    return 0
+
+
+async def _create(servers: str, name: str) -> str:
+    admin = AIOKafkaAdminClient(bootstrap_servers=servers)
+    await admin.start()
+    try:
+        response = await admin.create_topics([NewTopic(name, 1, 1)])
+    finally:
+        await admin.close()
+    for _, code, message in response.topic_errors:
+        error = aiokafka.errors.for_code(code)
+        if error is aiokafka.errors.TopicAlreadyExistsError:
+            return f"the topic {name} is there already"
+        if error is not aiokafka.errors.NoError:
+            raise error(message)
+    return f"the topic {name} is there, with 1 partition"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Everything the demonstration runs on: a broker or a given cluster, topics, and workers."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from app.dev.broker import Broker
+from app.dev.broker.waiting import Say, telling
+from app.dev.demo.options import Options
+from app.dev.demo.worker import Worker
+from app.settings import Settings
+
+DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_REPLICATION_FACTOR": "1"}
+"""Settings of the worker unless the environment has others."""
+
+
+@dataclass(frozen=True)
+class Installation:
+    """What runs, or is about to."""
+
+    settings: Settings
+    workers: list[Worker]
+    broker: Broker | None
+    #: Hears how far starts are.
+    say: Say
+
+    async def wait_ready(self) -> None:
+        """Return once all workers, which were started, serve. Raises WorkerDiedError or WorkerNotReadyError."""
+        with telling(self.say, lambda seconds: f"The worker is starting, {seconds:.0f} s so far ..."):
+            await asyncio.gather(*[worker.wait_ready() for worker in self.workers])
+
+    def check(self) -> None:
+        """Raise a DemoError or BrokerError when a part ended by itself."""
+        for worker in self.workers:
+            worker.check()
+        if self.broker is not None:
+            self.broker.check()
+
+
+@contextmanager
+def installation(options: Options, say: Say, **settings: str) -> Iterator[Installation]:
+    """Yield a cluster that serves and workers to start; at the end stop workers first, then the broker.
+
+    `say` hears how far starts are that take long; `settings` are the workers', unless the environment has others.
+
+    Without --data everything is removed at the end, but after an error the workers' logs stay.
+    """
+    keep = options.data is not None
+    home = (options.data or Path(tempfile.mkdtemp(prefix="punctual-demo-"))).absolute()
+    try:
+        with ExitStack() as running:
+            given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+            data = home / "kafka" if keep else None
+            broker = None if given else running.enter_context(Broker(data, options.kafka_port, say=say))
+            defaults = DEFAULTS | settings | ({"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap} if broker else {})
+            env = {name: os.environ.get(name) or value for name, value in defaults.items()}
+            ports = range(options.port, options.port + options.workers)
+            workers = [Worker(home / f"worker-{port}", port, env, temporary=not keep) for port in ports]
+            for worker in workers:
+                running.callback(worker.stop)
+            yield Installation(Settings.from_env(os.environ | env), workers, broker, say)
+    except Exception:
+        keep = True
+        raise
+    finally:
+        if not keep:
+            shutil.rmtree(home, ignore_errors=True)

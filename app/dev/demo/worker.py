@@ -1,0 +1,78 @@
+"""A worker as a process of its own, started the way anyone starts one: `faust -A app worker`."""
+
+import asyncio
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from http import HTTPStatus
+from pathlib import Path
+
+import aiohttp
+
+from app.dev.broker.process import GuardedProcess
+from app.dev.demo.errors import PortTakenError, WorkerDiedError, WorkerNotReadyError
+
+READY_TIMEOUT_S = 120.0  # a few seconds on an idle machine; --data from an earlier run may have much to recover
+POLL_S = 0.2
+
+
+class Worker:
+    """One worker; it ends gracefully with `stop`, and also when this process dies."""
+
+    def __init__(self, directory: Path, port: int, settings: Mapping[str, str], *, temporary: bool) -> None:
+        """Describe it: its directory for data and log, its web port, its settings as environment variables.
+
+        A `temporary` directory goes when this process dies without stopping the worker.
+        """
+        self.url = f"http://127.0.0.1:{port}/"
+        self.log = directory / "worker.log"
+        self._port = port
+        self._remove = directory if temporary else None
+        self._settings = {**settings, "PORT": str(port), "DATADIR": str(directory / "data")}
+        self._process: GuardedProcess | None = None
+
+    def start(self) -> None:
+        """Start it without waiting. Raises PortTakenError."""
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", self._port))
+            except OSError as error:
+                raise PortTakenError(self._port) from error
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        # The guard passes its own environment on; env(1) adds this worker's part.
+        command = [shutil.which("env") or "env", *(f"{name}={value}" for name, value in self._settings.items())]
+        command += [sys.executable, "-m", "faust", "-A", "app", "worker", "-l", "warn"]
+        with self.log.open("ab") as log:
+            self._process = GuardedProcess(command, log, self._remove)
+
+    def check(self) -> None:
+        """Raise WorkerDiedError when it ended by itself."""
+        code = None if self._process is None else self._process.exit_code()
+        if code is not None:
+            raise WorkerDiedError(code, self.log)
+
+    async def wait_ready(self) -> None:
+        """Return once it has recovered and serves. Raises WorkerDiedError or WorkerNotReadyError."""
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=2)) as session:
+            while (reason := await self._missing(session)) is not None:
+                self.check()
+                if time.monotonic() > deadline:
+                    raise WorkerNotReadyError(READY_TIMEOUT_S, reason, self.log)
+                await asyncio.sleep(POLL_S)
+
+    async def _missing(self, session: aiohttp.ClientSession) -> str | None:
+        try:
+            async with session.get(f"{self.url}health/ready") as answer:
+                return None if answer.status == HTTPStatus.OK else await answer.text()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return f"its web port does not answer: {error!r}"
+
+    def stop(self) -> None:
+        """End it gracefully: SIGTERM, and SIGKILL when that takes long."""
+        if self._process is not None:
+            self._process.stop()
+            self._process = None

@@ -1,0 +1,24 @@
+"""Punctual in tests of programs that use it: on a simulated clock, without Kafka, in the test's own process.
+
+The pytest plugin gives the fixture `delayed`, in which the worker's own code decides what is due, refused or replaced.
+docs/how-to/test-your-code.md shows it. Nothing of the worker is loaded before a test asks for the fixture.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from app.dev.testing.delayed import Delayed
+    from app.dev.testing.options import Options
+    from app.dev.testing.records import Pending, Post, Record
+
+__all__ = ["Delayed", "Options", "Pending", "Post", "Record"]
+
+_MODULES = {"Delayed": "delayed", "Options": "options", "Pending": "records", "Post": "records", "Record": "records"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(importlib.import_module(f"app.dev.testing.{_MODULES[name]}"), name)
+    msg = f"module 'app.dev.testing' has no attribute {name!r}"
+    raise AttributeError(msg)

@@ -1,0 +1,82 @@
+"""A cluster in memory: it stands where the worker has app.kafka.Cluster and app.kafka.Sender."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+
+from aiokafka.record.memory_records import MemoryRecords
+
+from app.clock import Clock
+from app.dev.testing.records import Headers, Record
+from app.kafka import Ack, Batch
+
+
+class Brokers:
+    """Takes every batch at once; keeps what it is given but for the changelog, which the table has anyway."""
+
+    def __init__(
+        self, clock: Clock, own: Mapping[str, int], topics: Mapping[str, int] | None, cluster: str | None = None
+    ) -> None:
+        """Have topics with so many partitions, the installation's `own` besides; any with one if `topics` is None."""
+        self._clock, self._own, self._topics, self._cluster = clock, own, topics, cluster
+        self._ends = Counter[tuple[str, int]]()
+        #: All records in the order of their writing, but those of topics that are left out.
+        self.written: list[Record] = []
+        self.left_out: Collection[str] = ()
+        #: Hears of each record.
+        self.told: Callable[[Record], None] = lambda _: None
+
+    def append(self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers) -> Record:
+        """Write a record."""
+        place = topic, partition
+        record = Record(topic, partition, self._ends[place], self._clock.wall_ms(), key, value, headers, self._cluster)
+        self._ends[place] += 1
+        if topic not in self.left_out:
+            self.written.append(record)
+            self.told(record)
+        return record
+
+    # as a cluster ----------------------------------------------------------------------------------------------------
+    def partitions(self, topic: str) -> int:
+        """Return a topic's number of partitions, 0 if it is not there."""
+        if topic in self._own:
+            return self._own[topic]
+        return 1 if self._topics is None else self._topics.get(topic, 0)
+
+    async def learn(self, topics: Iterable[str]) -> None:
+        """Know all topics already."""
+
+    async def refresh(self, topics: Iterable[str]) -> set[str]:
+        """Return which of these topics are not there."""
+        return {topic for topic in topics if not self.partitions(topic)}
+
+    # as a sender -----------------------------------------------------------------------------------------------------
+    def submit(self, topic: str, partition: int, batch: Batch, *, first: bool = False) -> "asyncio.Future[Ack]":  # noqa: ARG002 - nothing waits
+        """Write a batch, and acknowledge it."""
+        offset = self._ends[topic, partition]
+        if topic in self.left_out:
+            self._ends[topic, partition] += batch.count
+        else:
+            for record in MemoryRecords(batch.build(1, 0, 0)).next_batch():
+                self.append(topic, partition, record.key, record.value, tuple(record.headers))
+        acked: asyncio.Future[Ack] = asyncio.get_running_loop().create_future()
+        acked.set_result(Ack(offset, self._clock.wall_ms()))
+        return acked
+
+    def blocked(self, topic: str, partition: int) -> bool:  # noqa: ARG002 - the sender's signature
+        """Return that a partition takes messages."""
+        return False
+
+    def blocked_s(self, topic: str, partition: int) -> float:  # noqa: ARG002 - the sender's signature
+        """Return that it has never failed."""
+        return 0.0
+
+    def trouble(self, topic: str, partition: int) -> str:  # noqa: ARG002 - the sender's signature
+        """Return that nothing is the matter."""
+        return ""
+
+    def recall(self, topic: str, partition: int) -> None:
+        """Have nothing to give back: it is written."""
+
+    def give_up(self, topic: str, partition: int) -> None:
+        """Have nothing to give up."""

@@ -1,0 +1,190 @@
+"""What the fixture `delayed` gives: a simulated installation, for tests with and without an event loop."""
+
+import asyncio
+import json
+import tempfile
+import threading
+from collections.abc import Coroutine, Generator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from app.clock import Clock
+from app.dev.testing.clock import SimulatedClock
+from app.dev.testing.errors import Inside, NoInput
+from app.dev.testing.installation import Installation
+from app.dev.testing.loop import SimulatedLoop
+from app.dev.testing.options import Options
+from app.dev.testing.records import Pending, Post, Record, time_of
+from app.engine.steps.plan import PAUSED_MS
+from app.settings import Settings
+from punctual.contract.home import key_partition
+from tables import keys
+
+T = TypeVar("T")
+Said = str | bytes | None
+
+_THREAD = "punctual-simulation"
+_USUAL = {"DELAY_DESTINATIONS": "*", "DELAY_PARTITIONS": "1"}
+#: Brokers in memory know no transactions, and nothing looks after a cold tier.
+_FIXED = {"DELAY_GUARANTEE": "at_least_once", "DELAY_HORIZON": "0"}
+
+
+class Arrived(list[Record]):
+    """Records that were delivered; awaiting it lets other tasks of the test run, and gives it again."""
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Let other tasks run once."""
+        yield from asyncio.sleep(0).__await__()
+        return self
+
+
+class Delayed:
+    """A running Punctual whose clock stands still until `advance`. Its methods work in any thread, and at once."""
+
+    def __init__(self, options: Options) -> None:
+        """Start it."""
+        self._settings = Settings.from_env({**_USUAL, **options.settings, **_FIXED})
+        start_ms = Clock.wall_ms() if options.start is None else _epoch_ms(options.start)
+        self._clock = SimulatedClock(start_ms)
+        self._directory = tempfile.TemporaryDirectory(prefix="punctual-", ignore_cleanup_errors=True)
+        # A thread of its own: the test may be running on an event loop, and one thread has one.
+        self._thread = ThreadPoolExecutor(1, _THREAD)
+        self._loop = SimulatedLoop()
+
+        async def start() -> Installation:
+            path = Path(self._directory.name)
+            return Installation(self._settings, options.topics, self._clock, options.respond, path)
+
+        self._installation = self._run(start())
+
+    def close(self) -> None:
+        """Stop it."""
+        try:
+            self._run(self._installation.stop())
+        finally:
+            self._thread.submit(self._loop.close).result()
+            self._thread.shutdown()
+            self._directory.cleanup()
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        if threading.current_thread().name.startswith(_THREAD):
+            work.close()
+            raise Inside
+        return self._thread.submit(self._loop.run_until_complete, work).result()
+
+    # time ------------------------------------------------------------------------------------------------------------
+    @property
+    def now(self) -> datetime:
+        """The simulated time, in UTC."""
+        return time_of(self._clock.wall_ms())
+
+    def advance(self, delta: timedelta | None = None, **span: float) -> Arrived:
+        """Let time pass, a timedelta or its arguments (`hours=2`), and return what was delivered to topics meanwhile.
+
+        It may be awaited: what it has to do is done by then.
+        """
+        return self.advance_to(self.now + (timedelta(**span) if delta is None else delta))
+
+    def advance_to(self, moment: datetime) -> Arrived:
+        """Let time pass until then, and return what was delivered to topics meanwhile.
+
+        Raises ValueError if that is in the past.
+        """
+        until_ms = _epoch_ms(moment)
+        if until_ms < self._clock.wall_ms():
+            raise ValueError(f"it is {self.now.isoformat()}, {moment.isoformat()} is past: time only goes forward.")
+        before = len(self._installation.brokers.written)
+        self._run(self._installation.advance(until_ms))
+        return Arrived(filter(self._is_delivery, self._installation.brokers.written[before:]))
+
+    # what goes in ----------------------------------------------------------------------------------------------------
+    def produce(
+        self,
+        headers: Mapping[str, Said] | Iterable[tuple[str, Said]],
+        value: Said = None,
+        *,
+        key: Said = None,
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> Record:
+        """Write a record as any producer could, to the requests topic or to another `topic`, and return it.
+
+        What it asks for is done by then, and what is due at once is delivered. Raises NoInput if Punctual does not read
+        what is written there.
+        """
+        pairs = headers.items() if isinstance(headers, Mapping) else headers
+        raw, to = tuple((name, _bytes(said)) for name, said in pairs), topic or self._settings.requests
+        place = self._place(to, _bytes(key)) if partition is None else partition
+        if place >= self.partitions(to):
+            raise NoInput(to, place)
+
+        async def write() -> Record:
+            record = self._installation.brokers.append(to, place, _bytes(key), _bytes(value), raw)
+            await self._installation.advance(self._clock.wall_ms())
+            return record
+
+        return self._run(write())
+
+    def _place(self, topic: str, key: bytes | None) -> int:
+        return 0 if key is None else key_partition(key, max(1, self.partitions(topic)))
+
+    def partitions(self, topic: str) -> int:
+        """Return how many partitions a topic has that Punctual reads, 0 if it reads no such topic."""
+        read = topic in self._settings.inputs or topic == self._settings.controls
+        return self._installation.brokers.partitions(topic) if read else 0
+
+    # what comes of it ------------------------------------------------------------------------------------------------
+    def delivered(self, topic: str | None = None) -> list[Record]:
+        """Return what has been delivered, in that order: to one topic or to all."""
+        written = self._installation.brokers.written
+        return [one for one in written if self._is_delivery(one) and topic in (None, one.topic)]
+
+    def dead_letters(self) -> list[Record]:
+        """Return what could not be accepted or delivered: headers say why (docs/reference/records.md)."""
+        return self._of(self._settings.dead_letters)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Return what has happened to messages (docs/reference/records.md)."""
+        return [json.loads(record.value or b"") for record in self._of(self._settings.events_topic)]
+
+    def posts(self) -> list[Post]:
+        """Return what has been posted to URLs, failure callbacks too."""
+        return list(self._installation.web.posts)
+
+    def pending(self) -> list[Pending]:
+        """Return the messages that wait, the next one first."""
+
+        async def look() -> list[Pending]:
+            return sorted(self._pending(), key=lambda one: (one.due is None, one.due, one.id))
+
+        return self._run(look())
+
+    def _pending(self) -> Iterable[Pending]:
+        for store in self._installation.stores.values():
+            for row, entry in store.rows():
+                if entry.url is None:
+                    due_ms = keys.due_of(row)
+                    due = None if due_ms >= PAUSED_MS else time_of(due_ms)
+                    yield Pending(entry.id, entry.to, due, entry.key, entry.value, tuple(entry.headers))
+
+    def _of(self, topic: str) -> list[Record]:
+        return [record for record in self._installation.brokers.written if record.topic == topic]
+
+    def _is_delivery(self, record: Record) -> bool:
+        return record.cluster is not None or record.topic not in self._settings.internal_topics
+
+
+def _bytes(said: Said) -> bytes | None:
+    return said.encode() if isinstance(said, str) else said
+
+
+def _epoch_ms(moment: datetime) -> int:
+    """Return a moment in epoch milliseconds.
+
+    Raises ValueError if it has no zone.
+    """
+    if moment.tzinfo is None:
+        raise ValueError(f"{moment!r} has no zone: write datetime(…, tzinfo=UTC).")
+    return round(moment.timestamp() * 1000)

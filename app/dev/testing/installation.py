@@ -1,0 +1,196 @@
+"""A worker's own parts, put together on a simulated clock and brokers in memory."""
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from app.dev.testing.brokers import Brokers
+from app.dev.testing.clock import SimulatedClock
+from app.dev.testing.errors import Stuck
+from app.dev.testing.loop import SimulatedLoop
+from app.dev.testing.records import Post, Record
+from app.dev.testing.web import Web
+from app.engine.commit.journal import Journal
+from app.engine.deliver.dispatcher import Dispatcher
+from app.engine.deliver.posts import Posts
+from app.engine.deliver.target import Target
+from app.engine.due.due_loop import DueLoop
+from app.engine.due.series_pace import SeriesPace
+from app.engine.ingest.quotas import Quotas, whose
+from app.engine.partition.partition import Partition
+from app.engine.partition.services import Services
+from app.engine.throttle.control import Control, decode
+from app.engine.throttle.throttle import Throttle
+from app.engine.topics import topics
+from app.settings import Settings
+from tables import PartitionStore, keys
+
+if TYPE_CHECKING:
+    from punctual.contract.destination import Destination
+    from punctual.contract.native import Record as NativeRecord
+
+#: What a topic takes by default, less what is kept beside the largest message.
+_ROW_BYTES, _RECORD_BYTES = 1 << 20, 1_048_588
+#: So long the parts get to come to rest, and so many times at the same moment: more is a fault.
+_STEP_S, _STEPS = 0.005, 100_000
+
+
+class _DueLoop(DueLoop):
+    """A due loop that remembers that it was to look again."""
+
+    notified = False
+
+    def notify(self, _: Partition | None = None) -> None:
+        self.notified = True
+
+
+class Installation:
+    """One worker with all partitions. Belongs to the simulated loop, on which it is made."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        destinations: Mapping[str, int] | None,
+        clock: SimulatedClock,
+        respond: Callable[[Post], int],
+        directory: Path,
+    ) -> None:
+        """Put the parts together, and begin to work."""
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, SimulatedLoop), "time is simulated there alone"
+        self._loop, self.settings, self.clock = loop, settings, clock
+        own = {topic: number for topic, (number, _) in topics.plan(settings).items()}
+        self.brokers = Brokers(clock, own, destinations)
+        self.brokers.left_out = {settings.changelog}
+        self.brokers.told = self._take
+        #: What partitions and the test's own functions have failed with.
+        self._failures: list[BaseException] = []
+        self.web = Web(clock, respond, self._failures.append)
+        of = whose(settings.namespaces, settings.inputs)
+        self.stores = {number: PartitionStore(directory / f"{number}.db", of) for number in range(settings.partitions)}
+        self._partitions: dict[int, Partition] = {}
+        self._controls: dict[Destination, Control] = {}
+        self._due = self._due_loop(destinations)
+        self._offers = set[asyncio.Future[None]]()
+        self._start()
+
+    def _due_loop(self, destinations: Mapping[str, int] | None) -> _DueLoop:
+        targets: dict[str | None, Any] = {None: Target(*self._ends(self.brokers))}
+        for name in self.settings.clusters:
+            elsewhere = Brokers(self.clock, {}, destinations, name)
+            elsewhere.written = self.brokers.written
+            targets[name] = Target(*self._ends(elsewhere))
+        dispatcher = Dispatcher(self.settings, self.clock, targets)
+        posts = Posts(self.settings, self.clock, "simulated", self.web)
+        throttle = Throttle(self.settings, self.clock, self._controls)
+        return _DueLoop(self.settings, self.clock, dispatcher, self._partitions, posts=posts, throttle=throttle)
+
+    @staticmethod
+    def _ends(brokers: Brokers) -> tuple[Any, Any]:
+        """Return what stands for a cluster, and for what sends to it."""
+        return brokers, brokers
+
+    def _start(self) -> None:
+        cluster, sender = self._ends(self.brokers)
+        table: Any = SimpleNamespace(stores=self.stores)
+        journal = Journal(self.settings, cluster, sender, table)
+        limits = topics.TopicLimits(_ROW_BYTES, _RECORD_BYTES, _RECORD_BYTES)
+        # Nobody else writes: looking each five seconds would make a year long.
+        quotas = Quotas(self.settings, self.stores, (), {}, self._loop.time) if self.settings.quotas else None
+        if quotas is not None and quotas.rates is not None:
+            self._due.pace = SeriesPace(quotas.rates)
+        services = Services(
+            self.settings, self.clock, journal, self.brokers, limits, quotas=quotas, check_alone_s=math.inf
+        )
+        for number, store in self.stores.items():
+            partition = self._partitions[number] = Partition(number, services, self._due)
+            partition.start(store, self._failures.append)
+            partition.go_live()
+
+    async def stop(self) -> None:
+        """End it."""
+        await self._due.stop()
+        for partition in self._partitions.values():
+            await partition.pause(0)
+        for store in self.stores.values():
+            store.close()
+
+    # what comes in ---------------------------------------------------------------------------------------------------
+    def _take(self, record: Record) -> None:
+        if record.topic in self.settings.inputs or record.topic == self.settings.forwards:
+            offered = self._partitions[record.partition].offer([cast("NativeRecord", record)])
+            self._offers.add(offered)
+            offered.add_done_callback(self._offers.discard)
+        elif record.topic == self.settings.controls:
+            to, control = decode(record.key, record.value)
+            if control is None:
+                self._controls.pop(to, None)
+            else:
+                self._controls[to] = control
+            self._due.obey()
+
+    # time ------------------------------------------------------------------------------------------------------------
+    async def advance(self, until_ms: int) -> None:
+        """Let time pass until then: stop at each moment at which something is due or to be tried again.
+
+        Raises what anything has failed with.
+        """
+        looks = 0
+        while True:
+            await self._fire()
+            now_ms, moment_ms = self.clock.wall_ms(), self._next_ms()
+            if moment_ms > until_ms:
+                break
+            looks = looks + 1 if moment_ms <= now_ms else 0
+            if looks > _STEPS:
+                raise Stuck(now_ms)
+            self._move_to(max(now_ms, math.ceil(moment_ms)))
+        self._move_to(until_ms)
+
+    def _move_to(self, now_ms: int) -> None:
+        self._loop.skip((now_ms - self.clock.wall_ms()) / 1000)
+        self.clock.move_to(now_ms)
+
+    async def _fire(self) -> None:
+        """Do what is to be done now."""
+        await self._rest()  # timers have come
+        while True:
+            self._due.notified = False
+            self._wait_s = self._due.cycle(self.clock.now_ms())
+            await self._rest()
+            if not self._due.notified:
+                return
+
+    async def _rest(self) -> None:
+        """Wait until all parts have done what they can do now."""
+        for _ in range(_STEPS):
+            await asyncio.sleep(_STEP_S)  # it ends when nothing is ready any more
+            if self._failures:
+                raise self._failures[0]
+            if not self._offers and not any(partition.claims for partition in self._partitions.values()):
+                return
+        raise Stuck(self.clock.wall_ms())
+
+    def _next_ms(self) -> float:
+        """Return the next moment at which there may be something to do; infinite if there is none."""
+        now_ms, moments = self.clock.wall_ms(), [math.inf]
+        for partition in self._partitions.values():
+            in_flight = partition.in_flight
+            row, next_try_ms = partition.store.next_row(in_flight.cursor), in_flight.tries.next_ms
+            if row is not None:
+                moments.append(keys.due_of(row))
+            if next_try_ms is not None:
+                moments.append(next_try_ms)
+            for to in in_flight.aside:
+                control = self._due.throttle.paused(to)
+                if control is None:
+                    moments.append(now_ms + self._wait_s * 1000)
+                elif control.until_ms is not None:
+                    moments.append(control.until_ms)
+        until_s = self._loop.until_timer()
+        if until_s is not None:
+            moments.append(now_ms + until_s * 1000)
+        return min(moments)

@@ -1,0 +1,1 @@
+"""Commands for operators: examine an installation, give it more partitions, run several worker processes."""

@@ -1,0 +1,71 @@
+"""The rights that a worker or a gateway needs, in the forms in which they are granted."""
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from app.ops.doctor.acl import Acl, gateway_acls, worker_acls
+from app.settings import Settings
+
+_OPTIONS = {"topic": "--topic", "group": "--group", "transactional id": "--transactional-id"}
+_STRIMZI = {"topic": "topic", "group": "group", "transactional id": "transactionalId"}
+#: What Strimzi takes since 0.49, and the only one since 1.0.
+STRIMZI_API: Final = "kafka.strimzi.io/v1"
+
+
+def kafka_acls(settings: Settings, principal: str, acls: Iterable[Acl] | None = None) -> str:
+    """Return commands of Kafka's own tool, one for each resource: of a worker's rights, or of these."""
+    wanted = worker_acls(settings) if acls is None else acls
+    return "\n".join(shlex.join(_command(settings, principal, acl)) for acl in wanted)
+
+
+def _command(settings: Settings, principal: str, acl: Acl) -> Iterator[str]:
+    yield from ("kafka-acls", "--bootstrap-server", settings.bootstrap, "--add", "--allow-principal", principal)
+    for operation in acl.operations:
+        yield from ("--operation", operation)
+    yield from (_OPTIONS[acl.resource], acl.name, "--resource-pattern-type", acl.pattern)
+
+
+def strimzi(settings: Settings, principal: str, acls: Iterable[Acl] | None = None, cluster: str = "my-cluster") -> str:
+    """Return a KafkaUser for Strimzi's operator, with a worker's rights, or with these.
+
+    It has a certificate if the principal is `User:CN=…`, else a password. `cluster` is the name of the Kafka.
+    """
+    name = principal.removeprefix("User:")
+    user = name.removeprefix("CN=")
+    lines = [
+        f"apiVersion: {STRIMZI_API}",
+        "kind: KafkaUser",
+        "metadata:",
+        f"  name: {quoted(user)}",
+        "  labels:",
+        f"    strimzi.io/cluster: {quoted(cluster)}  # the name of your Kafka",
+        "spec:",
+        "  authentication:",
+        f"    type: {'scram-sha-512' if user == name else 'tls'}",
+        "  authorization:",
+        "    type: simple",
+        "    acls:",
+    ]
+    for acl in worker_acls(settings) if acls is None else acls:
+        pattern = "prefix" if acl.pattern == "prefixed" else "literal"
+        lines += [
+            "      - resource:",
+            f"          type: {_STRIMZI[acl.resource]}",
+            f"          name: {quoted(acl.name)}",
+            f"          patternType: {pattern}",
+            f"        operations: [{', '.join(acl.operations)}]",
+        ]
+    return "\n".join(lines)
+
+
+def quoted(text: str) -> str:
+    """Return a text as YAML takes it, whatever is in it."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+FORMS: Final[Mapping[str, Callable[[Settings, str, Iterable[Acl]], str]]] = {
+    "kafka-acls": kafka_acls,
+    "strimzi": strimzi,
+}
+WHOSE: Final[Mapping[str, Callable[[Settings], list[Acl]]]] = {"worker": worker_acls, "gateway": gateway_acls}

@@ -1,0 +1,159 @@
+"""Asks a cluster how it stands. Nothing is written, and no topic is created by being asked for."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import aiokafka.errors as kafka
+import msgspec
+from aiokafka.client import AIOKafkaClient
+from aiokafka.protocol.admin import ApiVersionRequest, DescribeConfigsRequest
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+
+from app.clock import Clock
+from app.kafka.metadata.authorized import DescribeGroup, DescribeTopics, operations
+from app.ops.doctor.facts import ClusterFacts, Partition, Topic, Versions
+from punctual.security.reason import reason
+from punctual.security.tls import end_ms
+
+#: How long one answer may take, and all of them.
+_REQUEST_MS, _ALL_S = 5_000, 20.0
+#: Topics whose settings come in one answer: unpacking more would hold the event loop.
+_AT_ONCE = 20
+_TOPIC, _BROKER, _GROUP = 2, 4, 0
+_IDS = "transactional.id.expiration.ms"
+_SESSION = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
+
+
+async def ask(
+    bootstrap: str, topics: Collection[str], options: Mapping[str, Any], group: str | None = None
+) -> ClusterFacts:
+    """Return what a cluster says of itself, of topics and of a group; what goes wrong is in its `error`.
+
+    `options` are aiokafka's security options.
+    """
+    client = AIOKafkaClient(bootstrap_servers=bootstrap, request_timeout_ms=_REQUEST_MS, **options)
+    began_ms = Clock.monotonic_ms()
+    try:
+        async with asyncio.timeout(_ALL_S):
+            await client.bootstrap()
+            answered_ms = Clock.monotonic_ms() - began_ms
+            found = await _Asked(client).facts(topics, group)
+            return msgspec.structs.replace(found, bootstrap=bootstrap, answered_ms=answered_ms)
+    except TimeoutError:
+        return ClusterFacts(bootstrap=bootstrap, error=f"no response within {_ALL_S:g} s")
+    except kafka.KafkaConnectionError:
+        why = await reason(bootstrap, options) or "no broker responds, or it refuses the connection"
+        return ClusterFacts(bootstrap=bootstrap, error=why)
+    except (kafka.KafkaError, OSError) as error:
+        return ClusterFacts(bootstrap=bootstrap, error=str(error) or type(error).__name__)
+    finally:
+        await client.close()
+
+
+class _Asked:
+    """A cluster that answers."""
+
+    def __init__(self, client: AIOKafkaClient) -> None:
+        self._client = client
+        self._nodes = sorted(broker.nodeId for broker in client.cluster.brokers())
+
+    async def facts(self, topics: Collection[str], group: str | None) -> ClusterFacts:
+        session_ms, id_expiration_ms = await self._kept()
+        versions = await asyncio.gather(*(self._versions(node) for node in self._nodes))
+        answer = await self._any(DescribeTopics(topics))
+        described = {one[1]: _topic(*one) for one in answer.topics}
+        configs = await self._configs([name for name, topic in described.items() if topic.there])
+        return ClusterFacts(
+            bootstrap="",
+            brokers=dict(zip(self._nodes, versions, strict=True)),
+            controller=answer.controller_id,
+            session_ms=session_ms,
+            id_expiration_ms=id_expiration_ms,
+            topics={name: _completed(topic, configs.get(name)) for name, topic in described.items()},
+            group_operations=None if group is None else await self._group(group),
+            certificates=self._certificates(),
+        )
+
+    def _certificates(self) -> dict[str, int]:
+        """Return until when the certificates are good that brokers have shown."""
+        found = {}
+        for (node, _), connection in self._client._conns.items():  # noqa: SLF001 - aiokafka has no other way
+            writer = connection._writer  # noqa: SLF001 - the same
+            shown = writer.get_extra_info("peercert") if writer is not None else None
+            if shown:
+                found[f"broker {node}"] = end_ms(shown)
+        return found
+
+    async def _any(self, request: Any) -> Any:
+        """Return the answer of the first broker that has one. Raises KafkaError if none has."""
+        for node in self._nodes:
+            try:
+                return await self._client.send(node, request)
+            except NotImplementedError as error:
+                raise kafka.IncompatibleBrokerVersion("its brokers are older than Kafka 2.3") from error
+            except kafka.KafkaError as error:
+                last = error
+        raise last if self._nodes else kafka.KafkaConnectionError("it names no broker")
+
+    async def _versions(self, node: int) -> Versions | None:
+        try:
+            answer = await self._client.send(node, ApiVersionRequest())
+        except kafka.KafkaError:
+            return None
+        return {key: (oldest, newest) for key, oldest, newest in answer.api_versions}
+
+    async def _configs(self, topics: list[str]) -> dict[str, tuple[int, Any]]:
+        found = {}
+        for first in range(0, len(topics), _AT_ONCE):
+            asked = [(_TOPIC, topic, None) for topic in topics[first : first + _AT_ONCE]]
+            answer = await self._any(DescribeConfigsRequest(asked))
+            found.update({name: (error, entries) for error, _, _, name, entries in answer.resources})
+        return found
+
+    async def _kept(self) -> tuple[tuple[int, int] | None, int | None]:
+        """Return the bounds of a group's session timeout, and how long transactional ids are kept; None if not told."""
+        node = self._nodes[0]
+        try:
+            answer = await self._client.send(node, DescribeConfigsRequest([(_BROKER, str(node), [*_SESSION, _IDS])]))
+        except (kafka.KafkaError, NotImplementedError):
+            return None, None
+        [(error, _, _, _, entries)] = answer.resources
+        found = {} if error else {name: int(value) for name, value, *_ in entries if value is not None}
+        shortest, longest = (found.get(name) for name in _SESSION)
+        return (None if shortest is None or longest is None else (shortest, longest)), found.get(_IDS)
+
+    async def _group(self, group: str) -> frozenset[str] | None:
+        """Return what may be done with a group; None if that is not told."""
+        try:
+            coordinator = await self._any(FindCoordinatorRequest(group, _GROUP))
+            if coordinator.error_code:
+                return frozenset() if _is_forbidden(coordinator.error_code) else None
+            answer = await self._client.send(coordinator.coordinator_id, DescribeGroup(group))
+        except (kafka.KafkaError, NotImplementedError):
+            return None
+        error, *_, bits = answer.groups[0]
+        return frozenset() if _is_forbidden(error) else operations(bits)
+
+
+def _completed(topic: Topic, config: Any) -> Topic:
+    """Return a topic with its settings, or with why they are not told."""
+    if config is None:
+        return topic
+    error, entries = config
+    if error:
+        return msgspec.structs.replace(topic, config_error=kafka.for_code(error).__name__)
+    return msgspec.structs.replace(topic, config={name: value for name, value, *_ in entries})
+
+
+def _topic(error: int, name: str, _internal: bool, partitions: Iterable[Any], bits: int) -> Topic:  # noqa: FBT001
+    if error and kafka.for_code(error) is not kafka.LeaderNotAvailableError:
+        return Topic(name=name, error=kafka.for_code(error).__name__)
+    found = {
+        number: Partition(leader, tuple(all_), tuple(in_sync)) for _, number, leader, _, all_, in_sync, _ in partitions
+    }
+    return Topic(name=name, partitions=tuple(found[number] for number in sorted(found)), operations=operations(bits))
+
+
+def _is_forbidden(error: int) -> bool:
+    return kafka.for_code(error) in (kafka.GroupAuthorizationFailedError, kafka.ClusterAuthorizationFailedError)

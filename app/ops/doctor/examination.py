@@ -1,0 +1,125 @@
+"""Gathers what is known of an installation, and checks all of it."""
+
+import asyncio
+from collections.abc import Collection, Iterator, Mapping
+
+import msgspec
+
+from app.clock import Clock
+from app.engine.reports.reader import ProgressReader, Report
+from app.ops.doctor import (
+    brokers,
+    certificates,
+    clocks,
+    destinations,
+    disk,
+    lag,
+    machine,
+    namespaces,
+    process,
+    rights,
+    topics,
+    workers,
+)
+from app.ops.doctor.cluster import ask
+from app.ops.doctor.facts import ClockFacts, ClusterFacts, Facts
+from app.ops.doctor.finding import Finding, Level, ordered, worst
+from app.settings import Settings
+from punctual.security import Login, kafka_options
+
+#: Reading the reports of all partitions takes some hundred milliseconds, more over a slow network.
+_REPORTS_S = 10.0
+_FETCH_MS = 100
+
+
+class Examination(msgspec.Struct, frozen=True):
+    """What was found at a moment, the worst first; `reached` says whether our own cluster has answered."""
+
+    at_ms: int
+    level: Level
+    reached: bool
+    findings: list[Finding]
+
+
+async def examine(
+    settings: Settings,
+    env: Mapping[str, str],
+    *,
+    reports: Mapping[int, Report] | None = None,
+    clock: ClockFacts | None = None,
+) -> Examination:
+    """Look at the cluster, the workers and this machine; nothing is written.
+
+    A worker gives the `reports` that it has read, and its `clock`; others read the reports.
+    """
+    named = destinations.named(settings)
+    own, *others = await asyncio.gather(
+        _ask(settings.bootstrap, [*topics.names(settings), *named], settings.login, settings.app_id),
+        *(_ask(servers, named, settings.login_to(name)) for name, servers in settings.clusters.items()),
+    )
+    here = await asyncio.to_thread(machine.look, settings.data_path)
+    read = True
+    if reports is None:
+        reports, read = await _read(settings, own)
+    facts = Facts(
+        now_ms=Clock.wall_ms(),
+        cluster=own,
+        machine=here,
+        others=dict(zip(settings.clusters, others, strict=True)),
+        reports=dict(reports),
+        reports_read=read,
+        clock=clock,
+        own_url="" if clock is None else settings.url,
+        env=env,
+    )
+    found = ordered(findings(settings, facts))
+    return Examination(facts.now_ms, worst(found), not own.error, found)
+
+
+def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Yield what all checks find in the facts."""
+    for name, cluster in {"": facts.cluster, **facts.others}.items():
+        yield from brokers.check(cluster, name, exactly_once=settings.exactly_once and not name)
+        yield from certificates.check(cluster, facts.now_ms, name)
+    if not facts.cluster.error:
+        yield from brokers.check_session(facts.cluster, settings.session_timeout_ms)
+        if settings.exactly_once:
+            yield from brokers.check_ids(facts.cluster)
+        yield from topics.check(settings, facts)
+        yield from lag.check(settings, facts)
+        yield from destinations.check(settings, facts)
+        yield from rights.check(settings, facts)
+        yield from clocks.check(facts)
+        yield from workers.check(settings, facts)
+        yield from namespaces.check(settings, facts)
+    yield from disk.check(settings, facts.machine)
+    yield from process.check(settings, facts)
+
+
+async def _ask(bootstrap: str, named: Collection[str], login: Login, group: str | None = None) -> ClusterFacts:
+    """Return how a cluster stands, and how long the certificates are good by which it is asked."""
+    found = await ask(bootstrap, named, kafka_options(login), group)
+    return msgspec.structs.replace(found, certificates={**found.certificates, **certificates.of_files(login)})
+
+
+async def _read(settings: Settings, cluster: ClusterFacts) -> tuple[Mapping[int, Report], bool]:
+    """Return the last report of each partition, and whether all could be read."""
+    topic = cluster.topics.get(settings.progress)
+    if topic is None or not topic.there:
+        return {}, topic is None or topic.absent
+    reader = ProgressReader(
+        settings.bootstrap,
+        settings.progress,
+        partitions=settings.partitions,
+        fetch_max_wait_ms=_FETCH_MS,
+        **settings.kafka_options(),
+    )
+    await reader.start()
+    try:
+        async with asyncio.timeout(_REPORTS_S):
+            await reader.caught_up.wait()
+    except TimeoutError:
+        pass  # what has come until now is told
+    finally:
+        await reader.stop()
+    return reader.reports, reader.caught_up.is_set()

@@ -1,0 +1,88 @@
+"""Asks this machine how it stands: the data directory, its disk, and what this process may do. Nothing is written."""
+
+import os
+import platform
+import re
+import resource
+import shutil
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from app.ops.doctor.facts import MachineFacts
+
+_LOCKS, _MOUNTS = Path("/proc/locks"), Path("/proc/self/mountinfo")
+#: What the worker bends the internals of: only the releases that it was written for are known to work.
+_BENT = ("faust-streaming", "mode-streaming", "aiokafka", "rocksdict")
+
+
+def look(data_path: Path) -> MachineFacts:
+    """Return what there is to know of this machine, and of a data directory on it."""
+    place = data_path.absolute()
+    nearest = next((path for path in (place, *place.parents) if path.exists()), Path("/"))
+    error = ""
+    if not nearest.is_dir():
+        error = f"{nearest} is not a directory"
+    elif not os.access(nearest, os.W_OK | os.X_OK):
+        error = f"{nearest} cannot be written by this user"
+    disk = shutil.disk_usage(nearest)
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MachineFacts(
+        data_path=str(place),
+        there=nearest == place,
+        error=error,
+        user=user_of(place / "lock"),
+        filesystem=filesystem(nearest),
+        free=disk.free,
+        total=disk.total,
+        open_files=-1 if limit == resource.RLIM_INFINITY else limit,
+        python=platform.python_version(),
+        libraries=libraries(),
+    )
+
+
+def user_of(lock: Path, locks: Path = _LOCKS) -> int | None:
+    """Return the process that holds a file's lock, 0 if none does; None where the system does not tell.
+
+    Trying to take it would keep a worker from starting that tries at the same moment.
+    """
+    try:
+        held = locks.read_text().splitlines()
+        inode = lock.stat().st_ino
+    except FileNotFoundError as error:
+        return 0 if error.filename == str(lock) else None
+    except OSError:
+        return None
+    for line in held:
+        found = re.match(rf"\d+: FLOCK +ADVISORY +WRITE (-?\d+) \S+:\S+:{inode} ", line)
+        if found:
+            return int(found[1])
+    return 0
+
+
+def filesystem(path: Path, mounts: Path = _MOUNTS) -> str:
+    """Return the kind of filesystem that a path is on, such as ext4; empty where the system does not tell."""
+    try:
+        lines = mounts.read_text().splitlines()
+    except OSError:
+        return ""
+    best = ("", "")
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        where, kind = before.split()[4].replace("\\040", " "), after.split()[0]
+        if path.is_relative_to(where) and len(where) >= len(best[0]):
+            best = (where, kind)
+    return best[1]
+
+
+def libraries() -> dict[str, tuple[str, str]]:
+    """Return the release of each library that must be one of a few, and which these are."""
+    try:
+        asked = requires("punctual-kafka-worker") or []
+    except PackageNotFoundError:
+        return {}
+    found = {}
+    for line in asked:
+        parts = re.fullmatch(r"([\w-]+)(?:\[.*?\])?(.*)", line.partition(";")[0].strip())
+        if parts is not None and parts[1] in _BENT:
+            found[parts[1]] = (version(parts[1]), parts[2])
+    return found

@@ -1,0 +1,50 @@
+"""Checks what keeps teams apart, and how much of their quotas is used."""
+
+from collections.abc import Iterator
+
+from app.ops.doctor.facts import Facts
+from app.ops.doctor.finding import Finding
+from app.quotas import of_all
+from app.serve.web.overview import Namespace, namespace_rows
+from app.settings import Settings
+
+CHECK = "namespaces"
+#: From this share of a quota on there is something to say.
+_MUCH = 0.9
+
+
+def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Yield how namespaces stand, if there are any."""
+    if not settings.namespaces:
+        return
+    trusted = [topic for topic in settings.inputs if not settings.namespaces.of_topic(topic)]
+    closed = ", ".join([*trusted, settings.forwards, settings.controls])
+    if settings.security_protocol == "PLAINTEXT":
+        sentence = (
+            f"anyone who can reach the brokers at {settings.bootstrap} can write to every topic, so namespaces only "
+            "prevent accidents. Require authentication (KAFKA_SECURITY_PROTOCOL), and let no team write to "
+            f"{closed}."
+        )
+        yield Finding("warning", CHECK, settings.requests, sentence)
+    else:
+        sentence = f"use ACLs to keep teams from writing to {closed}: records there can name every ID."
+        yield Finding("ok", CHECK, settings.requests, sentence)
+    for row in namespace_rows(facts.reports.values(), of_all(settings.quotas, settings.namespaces)):
+        yield _used(row)
+
+
+def _used(row: Namespace) -> Finding:
+    for number, limit, what in (
+        (row.messages, row.messages_limit, "messages"),
+        (row.bytes, row.bytes_limit, "bytes of messages"),
+        (row.remembered, row.remembered_limit, "remembered ids"),
+    ):
+        if limit is not None and number >= _MUCH * limit:
+            sentence = (
+                f"the namespace {row.namespace} holds {number:,} {what} of {limit:,}: further messages are refused as "
+                "quota. Find the cause, or raise DELAY_QUOTAS."
+            )
+            return Finding("warning", CHECK, row.namespace, sentence)
+    return Finding(
+        "ok", CHECK, row.namespace, f"{row.messages:,} messages of the namespace {row.namespace} are pending."
+    )

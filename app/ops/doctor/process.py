@@ -1,0 +1,68 @@
+"""Checks what a worker would run with here: settings, file descriptors, Python and libraries."""
+
+import re
+from collections.abc import Iterator
+
+from app.ops.doctor.environment import doubts
+from app.ops.doctor.facts import Facts, MachineFacts
+from app.ops.doctor.finding import Finding
+from app.settings import Settings
+
+SETTINGS, CHECK = "settings", "process"
+#: Connections of the web port; to brokers, files of Python and the rest; files of a partition's database in use, of
+#: which it keeps up to 256 open (tables/rocksdb_options.py) and needs some for each level.
+_CONNECTIONS, _REST, _PARTITION = 256, 256, 64
+_OLDEST_PYTHON = (3, 11)
+
+
+def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Yield what is likely to be a mistake in the environment, and what this machine gives a process too little of."""
+    found = [
+        Finding("warning", SETTINGS, sentence.partition(" ")[0], sentence) for sentence in doubts(settings, facts.env)
+    ]
+    yield from found or [Finding("ok", SETTINGS, settings.app_id, "the environment has no unknown settings.")]
+    yield _open_files(settings, facts.machine)
+    yield from _libraries(facts.machine)
+
+
+def _open_files(settings: Settings, machine: MachineFacts) -> Finding:
+    limit, needed = machine.open_files, _CONNECTIONS + _REST + _PARTITION * settings.partitions
+    if 0 <= limit < needed:
+        sentence = (
+            f"a process may open {limit} files here; a worker with all {settings.partitions} partitions may need "
+            f"{needed}. Raise the limit (ulimit -n, LimitNOFILE=)."
+        )
+        return Finding("warning", CHECK, "open files", sentence)
+    shown = "any number of" if limit < 0 else str(limit)
+    return Finding("ok", CHECK, "open files", f"a process may open {shown} files here.")
+
+
+def _libraries(machine: MachineFacts) -> Iterator[Finding]:
+    wrong = [
+        f"{name} {release} (needed: {wanted})"
+        for name, (release, wanted) in machine.libraries.items()
+        if not fits(release, wanted)
+    ]
+    shown = ", ".join(f"{name} {release}" for name, (release, _) in machine.libraries.items())
+    if wrong:
+        sentence = (
+            f"a worker here would run with {', '.join(wrong)}. Install punctual-kafka-worker in a new environment."
+        )
+        yield Finding("error", CHECK, "libraries", sentence)
+    else:
+        yield Finding("ok", CHECK, "libraries", f"Python {machine.python}{', ' if shown else ''}{shown}.")
+
+
+def fits(release: str, wanted: str) -> bool:
+    """Whether a release is within bounds such as `<0.16,>=0.15.3`."""
+    here = _numbers(release)
+    for bound in filter(None, wanted.replace(" ", "").split(",")):
+        if bound.startswith(">=") and here < _numbers(bound):
+            return False
+        if bound.startswith("<") and here >= _numbers(bound):
+            return False
+    return True
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", release)[:4])

@@ -1,0 +1,85 @@
+"""Checks what the user of these settings may do, as far as the brokers tell (KIP-430)."""
+
+import fnmatch
+from collections.abc import Iterator
+
+from app.ops.doctor.acl import Acl, worker_acls
+from app.ops.doctor.facts import Facts, Topic
+from app.ops.doctor.finding import Finding
+from app.settings import Settings
+
+CHECK = "rights"
+_SOMEBODY = "this user"
+#: What a worker can do without on a destination.
+_OF_DESTINATIONS = frozenset({"Read"})
+
+
+def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Yield what is lacking of what a worker needs on its own cluster, and what cannot be told."""
+    user = settings.login.user or _SOMEBODY
+    acls, told = worker_acls(settings), False
+    for topic in facts.cluster.topics.values():
+        wanted = {operation for acl in acls if _covers(acl, topic.name) for operation in acl.operations} - {"Create"}
+        if not wanted or topic.absent:
+            continue
+        granted = _granted(topic)
+        told = told or granted is not None
+        goes_without = frozenset() if topic.name in settings.internal_topics else _OF_DESTINATIONS
+        yield from _lacking("topic", topic.name, user, wanted, granted, goes_without)
+    for name, cluster in facts.others.items():
+        there = settings.login_to(name).user or _SOMEBODY
+        for topic in cluster.topics.values():
+            if topic.there:  # what may not be described may be on another cluster alone: that is a warning
+                known_as, wanted = f"{topic.name} of cluster {name}", {"Read", "Write"}
+                yield from _lacking("topic", known_as, there, wanted, topic.operations, _OF_DESTINATIONS)
+    group = facts.cluster.group_operations
+    yield from _lacking("group", settings.app_id, user, {"Read"}, group)
+    if settings.exactly_once:
+        sentence = (
+            f"it is unknown whether {user} may use the transactional IDs that begin with {settings.app_id}-: brokers "
+            "do not report this permission. Without it, a worker exits at startup with an error message."
+        )
+        yield Finding("ok", CHECK, f"{settings.app_id}-", sentence)
+    if not told and group is None:
+        yield Finding("ok", CHECK, user, f"the permissions of {user} are unknown: the brokers do not report them.")
+
+
+def _covers(acl: Acl, topic: str) -> bool:
+    if acl.resource != "topic":
+        return False
+    if acl.pattern == "prefixed":
+        return topic.startswith(acl.name)
+    return fnmatch.fnmatchcase(topic, acl.name) if acl.name == "*" else topic == acl.name
+
+
+def _granted(topic: Topic) -> frozenset[str] | None:
+    return frozenset() if topic.error == "TopicAuthorizationFailedError" else topic.operations
+
+
+def _lacking(
+    kind: str,
+    name: str,
+    user: str,
+    wanted: set[str],
+    granted: frozenset[str] | None,
+    goes_without: frozenset[str] = frozenset(),
+) -> Iterator[Finding]:
+    if granted is None:
+        return
+    lacking = sorted(wanted - granted)
+    if lacking:
+        sentence = (
+            f"{user} lacks {', '.join(lacking)} on {kind} {name}. Grant it: `faust -A app doctor --acls kafka-acls "
+            f"--principal User:{_principal(user)}` prints all that a worker needs."
+        )
+        if goes_without.issuperset(lacking):
+            sentence += " Without it, messages that arrived just before a worker died may be delivered twice."
+            yield Finding("warning", CHECK, name, sentence)
+        else:
+            yield Finding("error", CHECK, name, sentence)
+    else:
+        yield Finding("ok", CHECK, name, f"{user} has all permissions that a worker needs on {kind} {name}.")
+
+
+def _principal(user: str) -> str:
+    return "…" if user == _SOMEBODY else user

@@ -1,0 +1,155 @@
+"""Checks Punctual's own topics: whether they are there, and are as a worker would make them."""
+
+from collections.abc import Iterator, Mapping
+
+from app.engine.topics.rules import compacted, mismatches, risks
+from app.engine.topics.topics import INPUT_BYTES, plan, when_needed
+from app.ops.doctor.brokers import release
+from app.ops.doctor.facts import ClusterFacts, Facts, Topic
+from app.ops.doctor.finding import Finding
+from app.settings import Settings
+
+CHECK = "topics"
+Plan = Mapping[str, tuple[int, dict[str, str]]]
+#: Not worth a word: what they hold is safe with less, and with more.
+_AT_LEAST = ("max.message.bytes", "min.insync.replicas")
+
+
+def names(settings: Settings) -> list[str]:
+    """Return the topics that are to be asked about."""
+    return [*plan(settings, cold=True), *when_needed(settings)]
+
+
+def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Yield how each topic stands."""
+    cluster = facts.cluster
+    cold = bool(settings.horizon_ms) or _there(cluster, settings.cold)
+    needed = plan(settings, _input_bytes(settings, cluster), cold=cold)
+    reported = bool(facts.reports)
+    for topic, (partitions, wanted) in needed.items():
+        found = cluster.topics.get(topic) or Topic(name=topic, error="UnknownTopicOrPartitionError")
+        if found.there:
+            yield from _one(settings, cluster, found, partitions, wanted)
+        else:
+            yield _missing(found, partitions, wanted, reported=reported)
+    for topic, (partitions, wanted) in when_needed(settings).items():
+        if _there(cluster, topic):
+            yield from _one(settings, cluster, cluster.topics[topic], partitions, wanted)
+
+
+def _there(cluster: ClusterFacts, topic: str) -> bool:
+    return topic in cluster.topics and cluster.topics[topic].there
+
+
+def _input_bytes(settings: Settings, cluster: ClusterFacts) -> int:
+    configs = (cluster.topics[topic].config for topic in settings.inputs if topic in cluster.topics)
+    return max((int(config["max.message.bytes"]) for config in configs if config), default=INPUT_BYTES)
+
+
+def _missing(topic: Topic, partitions: int, wanted: Mapping[str, str], *, reported: bool) -> Finding:
+    name = topic.name
+    if not topic.absent:
+        sentence = f"topic {name} cannot be described ({topic.error}). Grant Describe and DescribeConfigs on it."
+        return Finding("error", CHECK, name, sentence)
+    like = ", ".join(f"{key}={value}" for key, value in wanted.items())
+    make = f"Create it with {partitions} partitions and {like}"
+    if reported:
+        sentence = f"topic {name} has been deleted: workers used it before. {make}, and find out who deleted it."
+        return Finding("error", CHECK, name, sentence)
+    sentence = f"topic {name} does not exist. The first worker creates it if it has permission. {make} otherwise."
+    return Finding("warning", CHECK, name, sentence)
+
+
+def _one(
+    settings: Settings, cluster: ClusterFacts, topic: Topic, partitions: int, wanted: dict[str, str]
+) -> Iterator[Finding]:
+    config, name = topic.config, topic.name
+    found = list(_replicas(settings, cluster, topic))
+    if config is None:
+        sentence = f"the settings of topic {name} cannot be read ({topic.config_error}). Grant DescribeConfigs on it."
+        found.append(Finding("error", CHECK, name, sentence))
+    else:
+        wrong = [*mismatches(settings, name, len(topic.partitions), partitions, config, wanted)]
+        if name in _read_through(settings):
+            wrong += [sentence for sentence in compacted(name, config, wanted) if sentence not in wrong]
+        found += [Finding("error", CHECK, name, sentence) for sentence in wrong]
+        unsafe = (risk.rstrip(".") for risk in risks(name, config, wanted) if risk not in wrong)
+        found += [
+            Finding("warning", CHECK, name, f"{risk}. Use the setting with which a worker creates the topic.")
+            for risk in unsafe
+        ]
+        found += _room(cluster, topic, config)
+    if not found:
+        assert config is not None, "else that was found"
+        found.append(Finding("ok", CHECK, name, _fine(topic, config, wanted)))
+    yield from found
+
+
+def _fine(topic: Topic, config: Mapping[str, str], wanted: Mapping[str, str]) -> str:
+    """Return a sentence about a topic that is as it must be, with what is otherwise than a worker would make it."""
+    other = [
+        f"{key}={config[key]} instead of {value}"
+        for key, value in wanted.items()
+        if key in config and key not in _AT_LEAST and config[key] != value
+    ]
+    differs = f", with {', '.join(other)}" if other else ""
+    return f"topic {topic.name} has {len(topic.partitions)} partition(s) with the right settings{differs}."
+
+
+def _read_through(settings: Settings) -> set[str]:
+    """Return the topics of which each record counts, whatever comes after it under its key."""
+    return {*settings.inputs, settings.forwards, settings.events_topic, settings.dead_letters, settings.cold}
+
+
+def _room(cluster: ClusterFacts, topic: Topic, config: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield if no write can have as many replicas as it needs: Kafka 4 takes it with those that there are."""
+    if all(versions is not None and release(versions) == "4.0" for versions in cluster.brokers.values()):
+        return
+    least, have = int(config["min.insync.replicas"]), min((len(one.replicas) for one in topic.partitions), default=0)
+    if have < least:
+        sentence = (
+            f"topic {topic.name} has min.insync.replicas={least} and only {have} replica(s): it accepts no "
+            "records. Give it "
+            f"more replicas, or set min.insync.replicas={have}."
+        )
+        yield Finding("error", CHECK, topic.name, sentence)
+
+
+def _replicas(settings: Settings, cluster: ClusterFacts, topic: Topic) -> Iterator[Finding]:
+    name = topic.name
+    headless = [number for number, one in enumerate(topic.partitions) if one.leader < 0]
+    short = [number for number, one in enumerate(topic.partitions) if len(one.in_sync) < len(one.replicas)]
+    have = min((len(one.replicas) for one in topic.partitions), default=0)
+    if headless:
+        sentence = (
+            f"topic {name} has no leader for partition(s) {_listed(headless)}. Check which of its brokers are down."
+        )
+        yield Finding("error", CHECK, name, sentence)
+    least = int((topic.config or {}).get("min.insync.replicas") or 1)
+    refusing = [number for number in short if 0 < len(topic.partitions[number].in_sync) < least]
+    if refusing:
+        sentence = (
+            f"topic {name} has fewer in-sync replicas than min.insync.replicas={least} in partition(s) "
+            f"{_listed(refusing)}: nothing can be written there. Check which brokers are down."
+        )
+        yield Finding("error", CHECK, name, sentence)
+    elif short:
+        sentence = (
+            f"topic {name} has too few in-sync replicas in partition(s) {_listed(short)}. Check which brokers are down."
+        )
+        yield Finding("warning", CHECK, name, sentence)
+    wanted = settings.replication_factor
+    if have < wanted:
+        sentence = (
+            f"topic {name} has {have} replica(s), DELAY_REPLICATION_FACTOR is {wanted}: losing a broker may lose "
+            "data. Add replicas (kafka-reassign-partitions), or change the setting."
+        )
+        yield Finding("warning", CHECK, name, sentence)
+    elif have == 1 < len(cluster.brokers):
+        sentence = f"topic {name} has only one replica: losing one broker loses its data. Give it three."
+        yield Finding("warning", CHECK, name, sentence)
+
+
+def _listed(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:5]))
+    return shown if len(numbers) <= 5 else f"{shown} and {len(numbers) - 5} more"  # noqa: PLR2004 - enough to find them

@@ -1,0 +1,95 @@
+"""Checks the workers against each other: what they were told, their versions, whether they still report."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from app.engine.reports.agreement import differing, fingerprint, has_other
+from app.engine.reports.reader import STALE_AFTER_MS, Report
+from app.ops.doctor.facts import Facts
+from app.ops.doctor.finding import Finding
+from app.settings import Settings
+
+CHECK = "workers"
+
+
+def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+    """Yield how the workers stand that have reported, and which partitions nobody serves."""
+    if not facts.reports_read:
+        sentence = (
+            f"some worker reports cannot be read from {settings.progress}, so this check may miss running workers. "
+            "Check which of its brokers are down, then run the doctor again."
+        )
+        yield Finding("error", CHECK, settings.app_id, sentence)
+    if not facts.reports and not facts.reports_read:
+        return
+    if not facts.reports:
+        sentence = "no worker has reported yet, so nothing is delivered. Start one with `faust -A app worker`."
+        yield Finding("warning", CHECK, settings.app_id, sentence)
+        return
+    fresh = [report for report in facts.reports.values() if _age_ms(facts, report) <= STALE_AFTER_MS]
+    before = len(fresh) < len(facts.reports)
+    yield from _silent(settings, facts, fresh)
+    told = {report.progress.worker: report.progress.settings for report in fresh if report.progress.settings}
+    others = list(_differing(fingerprint(settings), told, facts.own_url))
+    yield from others
+    versions = {report.progress.worker: report.progress.version for report in fresh}
+    if len(set(versions.values())) > 1:
+        listed = ", ".join(f"{worker} {version}" for worker, version in sorted(versions.items()))
+        sentence = f"workers run different versions: {listed}. Finish the upgrade: restart the older workers."
+        yield Finding("warning", CHECK, settings.app_id, sentence)
+    if versions and not before and not others and len(set(versions.values())) == 1:
+        served = f"{len(versions)} worker(s) of version {next(iter(versions.values()))} report"
+        yield Finding("ok", CHECK, settings.app_id, f"{served}, with the same settings.")
+
+
+def _age_ms(facts: Facts, report: Report) -> int:
+    """Return how old what a report says is; what is repeated is as old as its first telling."""
+    said_ms = report.appended_ms if report.progress.state is None else report.progress.at_ms
+    return facts.now_ms - said_ms
+
+
+def _silent(settings: Settings, facts: Facts, fresh: list[Report]) -> Iterator[Finding]:
+    served = {report.progress.partition for report in fresh}
+    by: Counter[str] = Counter()
+    for number in set(range(settings.partitions)) - served:
+        report = facts.reports.get(number)
+        by["" if report is None else report.progress.worker] += 1
+    for worker, count in sorted(by.items()):
+        if not worker:
+            sentence = f"{count} partition(s) have never been reported. Check /health/ready of the workers."
+            yield Finding("warning", CHECK, settings.app_id, sentence)
+            continue
+        sentence = (
+            f"the worker at {worker} was the last to report {count} partition(s), and has been silent for over "
+            f"{STALE_AFTER_MS // 1000} s. Their messages are not delivered. Start it again, or check "
+            "/health/ready of the others."
+        )
+        yield Finding("error", CHECK, worker, sentence)
+
+
+def _differing(ours: Mapping[str, str], told: Mapping[str, Mapping[str, str]], own_url: str) -> Iterator[Finding]:
+    """Yield workers that were told something else than most, and settings of this process that are not theirs."""
+    usual = _usual(told, ours)
+    for worker, theirs in sorted(told.items()):
+        names = differing(usual, theirs)
+        if names:
+            yield Finding("error", CHECK, worker, has_other(worker, names))
+    if told and own_url not in told:
+        names = differing(ours, usual)
+        if names:
+            sentence = (
+                f"these settings differ from the workers' settings: {', '.join(names)}. Topics and permissions were "
+                "checked against the settings here. Run the doctor with a worker's environment."
+            )
+            yield Finding("warning", CHECK, "this environment", sentence)
+
+
+def _usual(told: Mapping[str, Mapping[str, str]], ours: Mapping[str, str]) -> dict[str, str]:
+    """Return the hash of each setting that most workers have; where as many have each, what was told here counts."""
+    usual = {}
+    for name in {name for theirs in told.values() for name in theirs}:
+        counts = Counter(theirs[name] for theirs in told.values() if name in theirs)
+        most = max(counts.values())
+        best = [value for value, count in counts.items() if count == most]
+        usual[name] = ours[name] if ours.get(name) in best else min(best)
+    return usual

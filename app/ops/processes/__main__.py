@@ -1,0 +1,46 @@
+"""`python -m app.ops.processes N ARGUMENTS`: `faust ARGUMENTS` in so many processes. `--processes` comes here."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from app.errors import PunctualError, WebPortUnusable
+from app.ops.processes.front import Front
+from app.ops.processes.plan import plan
+from app.ops.processes.supervisor import Supervisor, say
+from app.process import foreign_settings
+from app.serve.web.guard import names_of
+from app.settings import Settings
+
+
+def main(count: int, arguments: Sequence[str]) -> int:
+    """Run a worker's processes until SIGTERM or SIGINT; return the exit code."""
+    foreign_settings.drop()
+    settings = Settings.from_env()
+    return asyncio.run(_run(settings, count, [sys.executable, "-m", "faust", *arguments]))
+
+
+async def _run(settings: Settings, count: int, command: Sequence[str]) -> int:
+    supervisor = Supervisor(plan(count, settings, os.environ), command)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
+    try:
+        names = names_of(settings.host, settings.url, settings.web_hosts)
+        runner = await Front(supervisor, names).serve(settings.host, settings.port)
+    except OSError as error:
+        raise WebPortUnusable(settings.host, settings.port, error) from error
+    ports = ", ".join(str(child.process.port) for child in supervisor.children)
+    say(f"{count} processes, on ports {ports}; all of them at {settings.url}")
+    try:
+        return await supervisor.run()
+    finally:
+        await runner.cleanup()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
+    except PunctualError as error:
+        sys.exit(f"punctual: {error}")

@@ -1,0 +1,192 @@
+"""The one address of a worker of several processes: any of them shows the whole, so one is asked for each request."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from app.listening.connections import Runner
+from app.ops.processes.metrics import merged, own
+from app.ops.processes.supervisor import Child, Supervisor, say
+from app.serve.web import guard, whence
+from app.serve.web.refusals import BODY_BYTES, BOUNDS, WebRefusals, bound_bodies
+
+#: What concerns one connection (RFC 9110, section 7.6.1), and what aiohttp says itself.
+_HOP: Final = frozenset(
+    {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "content-length"}
+)
+_CONNECT: Final = aiohttp.ClientTimeout(total=None, sock_connect=5)
+_METRICS: Final = aiohttp.ClientTimeout(total=10)
+_PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Front:
+    """Passes requests on to the first process that serves, and answers itself for health and metrics of all."""
+
+    def __init__(self, supervisor: Supervisor, names: Sequence[str]) -> None:
+        """Pass requests under some names on to the processes of a supervisor."""
+        self._supervisor, self._names = supervisor, names
+        self._silent: set[int] = set()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def serve(self, host: str, port: int) -> web.AppRunner:
+        """Listen; the runner's cleanup() ends that. Raises OSError if the port cannot be had."""
+        web_app = web.Application(client_max_size=0, middlewares=[guard.only_under(self._names)])
+        web_app.on_response_prepare.append(guard.secure)
+        web_app.add_routes(
+            [
+                web.get("/health/live", self._live),
+                web.get("/health/ready", self._ready),
+                web.get("/metrics", self._metrics),
+                web.route("*", "/{path:.*}", self._pass_on),
+            ]
+        )
+        bound_bodies(web_app, BOUNDS.most * BODY_BYTES)  # they pass through here piece by piece, and take no memory
+        web_app.cleanup_ctx.append(self._with_session)
+        runner = Runner(web_app, WebRefusals(), BOUNDS)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError:
+            await runner.cleanup()
+            raise
+        return runner
+
+    async def _with_session(self, _: web.Application) -> AsyncIterator[None]:
+        # Clients' connections are bounded already. With aiohttp's own bound, 100 live pages would keep all others out.
+        connector, jar = aiohttp.TCPConnector(limit=0), aiohttp.DummyCookieJar()
+        async with aiohttp.ClientSession(connector=connector, auto_decompress=False, cookie_jar=jar) as self._session:
+            yield
+
+    async def _live(self, _: web.Request) -> web.Response:
+        return web.Response(text="alive\n")
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        missing = [f"process {child.process.number}: {child.missing}" for child in self._children if not child.ready]
+        if missing:
+            return web.Response(status=503, text="\n".join(missing) + "\n", headers={"Retry-After": "2"})
+        return web.Response(text="ready\n")
+
+    @property
+    def _children(self) -> list[Child]:
+        return self._supervisor.children
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        """Answer GET /metrics by those of all processes that answer; a refusal of one is the answer."""
+        asked = await asyncio.gather(*[self._exposition(child, request) for child in self._children])
+        refused = next((answer for answer in asked if isinstance(answer, web.Response)), None)
+        if refused is not None:
+            return refused
+        told = zip(self._children, asked, strict=True)
+        there = {child.process.number: text for child, text in told if isinstance(text, str) and text}
+        up = {child.process.number: child.ready and child.process.number in there for child in self._children}
+        self._note({number for number, is_up in up.items() if not is_up})
+        restarts = {child.process.number: child.restarts for child in self._children}
+        body = merged(there) + own(up, restarts)
+        return web.Response(body=body.encode(), headers={"Content-Type": _PROMETHEUS})
+
+    def _note(self, silent: set[int]) -> None:
+        """Say which processes are missing from the metrics, once each time."""
+        for number in sorted(silent - self._silent):
+            say(f"process {number} is missing from the metrics: it does not answer (delay_process_up)")
+        self._silent = silent
+
+    async def _exposition(self, child: Child, request: web.Request) -> str | web.Response:
+        assert self._session is not None, "it is there while this serves"
+        try:
+            headers = {**self._asked_by(request), "Accept-Encoding": "identity"}
+            url = f"{child.process.url}/metrics"
+            async with self._session.get(url, headers=headers, timeout=_METRICS) as answer:
+                text = await answer.text()
+                if answer.status == web.HTTPOk.status_code:
+                    return text
+                if answer.status in (web.HTTPUnauthorized.status_code, web.HTTPForbidden.status_code):
+                    return web.Response(status=answer.status, text=text, headers=_passed(answer.headers))
+        except (aiohttp.ClientError, TimeoutError):
+            pass
+        return ""
+
+    def _asked_by(self, request: web.Request, body: "_Body | None" = None) -> CIMultiDict[str]:
+        """Return the headers of a request, and who asks: whoever guesses passwords is told apart by the address."""
+        headers = _passed(request.headers)
+        headers.popall("Content-Encoding", None)  # nothing is packed; aiohttp would refuse to send a stream with it
+        if body is not None and request.content_length is not None:
+            headers["Content-Length"] = str(request.content_length)
+        headers[whence.PROOF_HEADER] = self._supervisor.proof
+        headers[whence.ADDRESS_HEADER] = request.remote or ""
+        return headers
+
+    async def _pass_on(self, request: web.Request) -> web.StreamResponse:
+        for child in [child for child in self._children if child.ready] or self._children:
+            answer = await self._asked(child, request)
+            if answer is not None:
+                return answer
+        sentence = "no process of this worker answers: see its log"
+        return web.json_response({"error": sentence}, status=503, headers={"Retry-After": "2"})
+
+    async def _asked(self, child: Child, request: web.Request) -> web.StreamResponse | None:
+        """Return what a process answers; None if it cannot be reached, so that another may be asked."""
+        assert self._session is not None, "it is there while this serves"
+        body = _Body(request) if request.can_read_body else None
+        url = f"{child.process.url}{request.rel_url.raw_path_qs}"
+        try:
+            asked = self._session.request(
+                request.method,
+                URL(url, encoded=True),
+                headers=self._asked_by(request, body),
+                data=None if body is None else body.pieces(),
+                allow_redirects=False,
+                timeout=_CONNECT,
+            )
+            async with asked as answer:
+                return await _told(request, answer)
+        except aiohttp.ClientConnectorError:
+            return None
+        except aiohttp.ClientError:
+            if body is not None and body.failed is not None:  # by its sender
+                raise body.failed from None
+            return web.json_response({"error": "the process that was asked has ended; ask again"}, status=502)
+
+
+class _Body:
+    """A request's body on its way to a process."""
+
+    def __init__(self, request: web.Request) -> None:
+        self._content = request.content
+        #: Why the sender's side of it has failed.
+        self.failed: Exception | None = None
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """Yield the body as it comes."""
+        try:
+            async for piece in self._content.iter_any():
+                yield piece
+        except Exception as error:
+            self.failed = error
+            raise
+
+
+async def _told(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    """Pass an answer on as it comes: live pages take as long as somebody looks."""
+    told = web.StreamResponse(status=answer.status, reason=answer.reason, headers=_passed(answer.headers))
+    if answer.content_length is not None:
+        told.content_length = answer.content_length
+    await told.prepare(request)
+    try:
+        async for piece in answer.content.iter_any():
+            await told.write(piece)
+        await told.write_eof()
+    except (aiohttp.ClientError, ConnectionError):  # half of it is there: the reader must see that it is not whole
+        if request.transport is not None:
+            request.transport.abort()
+    return told
+
+
+def _passed(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+    """Return headers without those that concern one connection."""
+    named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _HOP | named)

@@ -1,0 +1,131 @@
+"""Starts the processes of a worker, starts them again when they end, and ends with them."""
+
+import asyncio
+import os
+import secrets
+import signal
+import sys
+from collections.abc import Sequence
+from http import HTTPStatus
+
+import aiohttp
+
+from app.ops.processes.plan import Process
+from app.process import parent
+from app.serve.web import whence
+
+#: A process that ends is started again after the first of these, twice as long each time, at most the second. That is
+#: longer than a session of the group: the partitions of one that crashes again and again go to others meanwhile.
+FIRST_S, LONGEST_S = 0.5, 60.0
+#: One that has run for so long begins anew with the first.
+STEADY_S = 60.0
+_LOOK_S = 0.5
+_PATIENCE = aiohttp.ClientTimeout(total=5)
+
+
+class Child:
+    """A process that is kept running."""
+
+    def __init__(self, process: Process) -> None:
+        """Describe it; it does not run yet."""
+        self.process = process
+        self.running: asyncio.subprocess.Process | None = None
+        #: Why it does not serve, as it or its absence says; None while it serves.
+        self.missing: str | None = "it has not been started"
+        self.restarts = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether it serves."""
+        return self.missing is None
+
+
+class Supervisor:
+    """Keeps the processes of a worker running until it is stopped."""
+
+    def __init__(self, processes: Sequence[Process], command: Sequence[str]) -> None:
+        """Run the same command with the environment of each."""
+        self.children = [Child(process) for process in processes]
+        self._command = command
+        #: Nobody writes to it: children see its end when this process is gone, in whatever way (app/process/parent.py).
+        self._lifeline, self._held = os.pipe()
+        #: By this they know that what they are asked comes through this process.
+        self.proof = secrets.token_urlsafe()
+        self._stopping = asyncio.Event()
+        #: What this process ends with.
+        self.code = 0
+        self._served = False
+
+    async def run(self) -> int:
+        """Run the processes until stop(); return the exit code.
+
+        If one ends before any has served, there is something wrong with all of them, and this ends with its code.
+        """
+        looks = asyncio.create_task(self._look())
+        try:
+            await asyncio.gather(*[self._keep(child) for child in self.children])
+        finally:
+            looks.cancel()
+            os.close(self._held)
+            os.close(self._lifeline)
+        return self.code
+
+    def stop(self) -> None:
+        """End all processes gracefully."""
+        self._stopping.set()
+        for child in self.children:
+            if child.running is not None and child.running.returncode is None:
+                child.running.send_signal(signal.SIGTERM)
+
+    async def _keep(self, child: Child) -> None:
+        wait_s, loop = FIRST_S, asyncio.get_running_loop()
+        while not self._stopping.is_set():
+            began = loop.time()
+            code = await self._run_once(child)
+            if self._stopping.is_set():
+                return
+            if not self._served:
+                self.code = code if code > 0 else 128 - code
+                self.stop()
+                return
+            if loop.time() - began > STEADY_S:
+                wait_s = FIRST_S
+            child.restarts += 1
+            child.missing = f"it has ended with code {code}, and is started again"
+            say(f"process {child.process.number} has ended with code {code}; it is started again in {wait_s:g} s.")
+            try:
+                await asyncio.wait_for(self._stopping.wait(), wait_s)
+            except TimeoutError:
+                wait_s = min(2 * wait_s, LONGEST_S)
+
+    async def _run_once(self, child: Child) -> int:
+        env = {**child.process.env, parent.NAME: str(self._lifeline), whence.PROOF: self.proof}
+        child.running = await asyncio.create_subprocess_exec(*self._command, env=env, pass_fds=(self._lifeline,))
+        child.missing = "it is starting"
+        if self._stopping.is_set():  # it was not there to be told
+            child.running.send_signal(signal.SIGTERM)
+        return await child.running.wait()
+
+    async def _look(self) -> None:
+        """Ask each process, twice a second, whether it serves."""
+        async with aiohttp.ClientSession(timeout=_PATIENCE) as session:
+            while True:
+                await asyncio.gather(*[self._ask(session, child) for child in self.children])
+                await asyncio.sleep(_LOOK_S)
+
+    async def _ask(self, session: aiohttp.ClientSession, child: Child) -> None:
+        if child.running is None or child.running.returncode is not None:
+            return
+        try:
+            async with session.get(f"{child.process.url}/health/ready") as answer:
+                text = (await answer.text()).strip()
+                child.missing = None if answer.status == HTTPStatus.OK else text
+        except (aiohttp.ClientError, TimeoutError) as error:
+            child.missing = f"its port does not answer: {error}"
+        self._served = self._served or child.ready
+
+
+def say(sentence: str) -> None:
+    """Tell whoever has started this process."""
+    sys.stderr.write(f"punctual: {sentence}\n")
+    sys.stderr.flush()

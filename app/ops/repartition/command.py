@@ -1,0 +1,58 @@
+"""`faust -A app repartition`: another number of partitions, offline and checked."""
+
+import asyncio
+import sys
+
+import click
+from aiokafka.errors import KafkaError
+
+from app.errors import ClusterUnusable, PunctualError
+from app.ops.repartition import render
+from app.ops.repartition.ground import ground
+from app.ops.repartition.run import Repartition, Report
+from app.process.library_logs import silent
+from app.settings import Settings
+from punctual.cli.terminal import legible_json, legible_lines
+from tables import TableError
+
+_HELP = """Increase the number of partitions: write a new changelog, check it, and switch to it.
+
+Stop all workers first; producers can continue. Run it with a worker's unchanged environment. If it is interrupted,
+run it again. Exit codes: 0 done, or with --dry-run ready; 1 not done, with the reason; 2 wrong use; 3 the cluster
+cannot be reached. See docs/how-to/repartition.md.
+"""
+_NOT_DONE, _UNREACHABLE = 1, 3
+
+
+@click.command("repartition", help=_HELP)
+@click.option("--to", "after", type=click.IntRange(min=1), required=True, help="New number of partitions.")
+@click.option("--dry-run", is_flag=True, help="Print the plan and whether it can be carried out. Changes nothing.")
+@click.option("--abandon", is_flag=True, help="Undo an unfinished repartition.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def repartition(after: int, form: str, *, dry_run: bool, abandon: bool) -> None:
+    """Change the number of partitions of the environment's installation."""
+    if dry_run and abandon:
+        raise click.UsageError("--dry-run and --abandon cannot be combined")
+    settings = Settings.from_env()
+    try:
+        with silent("aiokafka"):
+            report = asyncio.run(_run(settings, after, dry_run=dry_run, abandon=abandon))
+    except (PunctualError, TableError) as error:
+        _end(str(error), _NOT_DONE)
+    except KafkaError as error:
+        _end(str(ClusterUnusable(settings.bootstrap, error)), _UNREACHABLE)
+    click.echo(legible_json(render.as_json(report)) if form == "json" else legible_lines(render.table(report)))
+    sys.exit(_NOT_DONE if report.hindrances else 0)
+
+
+async def _run(settings: Settings, after: int, *, dry_run: bool, abandon: bool) -> Report:
+    async with ground(settings, after) as made:
+        change = await Repartition.begun(made)
+        if abandon:
+            return await change.abandon()
+        return await (change.look() if dry_run else change.run())
+
+
+def _end(sentence: str, code: int) -> None:
+    click.echo(legible_lines(f"punctual: {sentence}"), err=True)
+    sys.exit(code)

@@ -1,0 +1,157 @@
+"""What is on its way between partitions when they stop: it has to be where its id lives afterwards.
+
+A worker that was stopped has forwarded all that it has read, and nothing else: then each forward that has not been
+applied is of a record before the position of its partition. Whatever is read after that position is forwarded anew.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from app.clock import Clock
+from app.kafka import Batch
+from app.kafka.metadata.reader import PartitionReader, Stored
+from app.ops.repartition.errors import NotReady
+from app.ops.repartition.ground import Ground, Side
+from app.ops.repartition.moves import Moves
+from app.process.foreign_records import passed_over
+from punctual.contract import forward
+from punctual.contract.native import PlainRecord
+from punctual.contract.request import Refusal
+from tables import PartitionStore, keys
+
+#: More are not carried over in memory: so many are not left by workers that were stopped.
+MOST = 500_000
+_BATCH_BYTES = 512 * 1024
+
+
+class Source(NamedTuple):
+    """A record of an input."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class Waiting(NamedTuple):
+    """A forward that has not been applied."""
+
+    source: Source
+    home: int
+    key: bytes | None
+    value: bytes | None
+
+
+def source_of(text: str) -> Source:
+    """Return the place that a source names."""
+    topic, partition, offset = text.rsplit("-", 2)
+    return Source(topic, int(partition), int(offset))
+
+
+def ahead(side: Side) -> list[int]:
+    """Return the partitions that have forwarded records which they have not taken note of: they were cut off."""
+    found = set()
+    for store in side.stores:
+        for key, offset in store.origins.items():
+            topic, _, partition = key[1:].decode().rpartition("-")
+            source = Source(topic, int(partition), offset)
+            if _is_ahead(side, source):
+                found.add(source.partition)
+    return sorted(found)
+
+
+def _is_ahead(side: Side, source: Source) -> bool:
+    """Return whether a partition has forwarded a record at or behind its position; what is no input is not read."""
+    if source.topic not in side.settings.inputs or source.partition not in side.numbers:
+        return False
+    position = side.table.stores[source.partition].positions.get(source.topic)
+    return position is None or source.offset >= position.offset + position.base
+
+
+async def ends(ground: Ground) -> dict[int, int]:
+    """Return where the forwards of each old partition end, committed or not."""
+    topic = ground.before.settings.forwards
+    return {
+        number: await PartitionReader(ground.cluster, topic, number).written_end() for number in ground.before.numbers
+    }
+
+
+async def waiting(ground: Ground, ends: dict[int, int], moves: Moves) -> list[Waiting]:
+    """Return what was forwarded and has not been applied, in the order in which it is to be: by source.
+
+    Raises NotReady if there is too much, or some is of a partition that was cut off.
+    """
+    found: list[Waiting] = []
+    for number, store in enumerate(ground.before.stores):
+        async for record in _unread(ground, number, store, ends[number]):
+            left = _waiting(ground.before, store, record, moves, number)
+            if left is not None:
+                found.append(left)
+            if len(found) > MOST:
+                msg = (
+                    f"more than {MOST:,} records are on their way between partitions. Start the workers with the "
+                    "settings that they had, wait until their lag is gone, stop them and run the command again."
+                )
+                raise NotReady(msg)
+    return sorted(found, key=lambda one: (one.source, one.home))
+
+
+async def _unread(ground: Ground, number: int, store: PartitionStore, end: int) -> AsyncIterator[Stored]:
+    topic = ground.before.settings.forwards
+    position = store.positions.get(topic)
+    begin = await PartitionReader(ground.cluster, topic, number).begin()
+    start = max(begin, 0 if position is None else position.offset)
+    if start >= end:
+        return
+    async for record in PartitionReader(ground.cluster, topic, number, start).up_to(end):
+        if record.offset < end:
+            yield record
+
+
+def _waiting(side: Side, store: PartitionStore, record: Stored, moves: Moves, number: int) -> Waiting | None:
+    """Return what a forward leaves to do, None if nothing: it was applied before, or is none of Punctual's."""
+    topic = side.settings.forwards
+    try:
+        asked = forward.decode(
+            PlainRecord(topic, number, record.offset, record.timestamp_ms, record.key, record.value, record.headers)
+        )
+        source = source_of(asked.source)
+    except (Refusal, msgspec.MsgspecError, ValueError) as error:
+        passed_over(topic, number, record.offset, error)
+        return None
+    if source.offset <= store.origins.get(keys.origin_key(source.topic, source.partition), -1):
+        return None
+    if _is_ahead(side, source):
+        raise NotReady(cut_off(side, [source.partition]))
+    return Waiting(source, moves.home(asked.id), record.key, record.value)
+
+
+def cut_off(side: Side, partitions: list[int]) -> str:
+    """Return what to do about partitions that were cut off in the midst of a step."""
+    named = ", ".join(map(str, partitions[:5])) + (" and more" if len(partitions) > 5 else "")  # noqa: PLR2004
+    return (
+        f"the workers of partition(s) {named} of {side.settings.app_id} were killed in the midst of a step. Start them "
+        "with the settings that they had, wait until they are ready, stop them with SIGTERM, and run the command again."
+    )
+
+
+async def pass_on(ground: Ground, left: list[Waiting]) -> None:
+    """Write what is on its way to the new forwards. Done again it is the same once more, which workers recognise."""
+    topic = ground.after.settings.forwards
+    for number, batch in _batches(left, Clock.wall_ms()):  # retention may go by it
+        await ground.sender.submit(topic, number, batch)
+
+
+def _batches(left: list[Waiting], now_ms: int) -> Iterator[tuple[int, Batch]]:
+    by_home: dict[int, list[Waiting]] = {}
+    for one in left:
+        by_home.setdefault(one.home, []).append(one)
+    for home, there in by_home.items():
+        batch = Batch(_BATCH_BYTES)
+        for one in there:
+            if not batch.append(now_ms, one.key, one.value):
+                yield home, batch
+                batch = Batch(_BATCH_BYTES)
+                batch.append(now_ms, one.key, one.value)
+        yield home, batch

@@ -1,0 +1,148 @@
+"""What all stages stand on: the cluster, and for the old and the new partitions their stores, journal and recovery."""
+
+import asyncio
+import dataclasses
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from app.clock import Clock
+from app.engine.commit.journal import Journal
+from app.engine.commit.transactional_journal import TransactionalJournal
+from app.engine.ownership.changelog_guard import ChangelogGuard
+from app.engine.ownership.internal_logs import InternalLogs
+from app.engine.ownership.recovery import StoreRecovery
+from app.engine.topics.topics import TOMBSTONES_MS
+from app.kafka import Cluster, Sender
+from app.ops.repartition.topics import Topics
+from app.process.datadir import claim
+from app.settings import Settings
+from punctual.cli.progress import Progress
+from tables import PartitionStore, Stores, keys
+
+#: Partitions that are restored at the same time: while one waits for the broker another is written to the disk.
+_AT_ONCE = 4
+
+
+class Side:
+    """The old partitions, or the new ones."""
+
+    def __init__(self, settings: Settings, cluster: Cluster, sender: Sender, directory: Path) -> None:
+        """Have databases under `directory`; none is open yet."""
+        self.settings, self._directory = settings, directory
+        self.table = Stores(directory, Clock.wall_ms, Clock.monotonic_ms)
+        self.journal = _journal(settings, cluster, sender, self.table)
+        logs = InternalLogs(settings, cluster)
+        guard = ChangelogGuard(settings, self.table, self.journal, logs.changelog_id, _nothing_read)
+        self.recovery = StoreRecovery(settings, Clock(), self.table, self.journal, guard, TOMBSTONES_MS)
+
+    @property
+    def numbers(self) -> range:
+        """The partitions that there are."""
+        return range(self.settings.partitions)
+
+    @property
+    def stores(self) -> list[PartitionStore]:
+        """The stores of all partitions, which have been read."""
+        return [self.table.stores[number] for number in self.numbers]
+
+    async def read(self, what: str) -> None:
+        """Restore all partitions to the changelog's end, and show `what` that is."""
+        room = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(number: int) -> None:
+            async with room:
+                await self.recovery.read(number)
+
+        with Progress(f"partitions of {what}", len(self.numbers)) as progress:
+            for done in asyncio.as_completed([one(number) for number in self.numbers]):
+                await done
+                progress.add(1)
+
+    async def seal(self, number: int, to: str) -> None:
+        """Become a partition's only writer and leave its changelog for the one called `to`, unless that is done."""
+        await self.journal.fence(number)
+        store = await self.recovery.read(number)
+        if store.sealed is None:
+            await self.recovery.restore(number)
+            await self._mark(number, to.encode())
+
+    async def unseal(self, number: int) -> None:
+        """Take a seal back: workers go on here."""
+        await self.journal.fence(number)
+        if (await self.recovery.read(number)).sealed is not None:
+            await self._mark(number, None)
+
+    async def _mark(self, number: int, seal: bytes | None) -> None:
+        store, now_ms = self.table.stores[number], Clock.wall_ms()
+        batch = self.journal.new_batch()
+        batch.append(now_ms, keys.WRITER, keys.long_bytes(store.writer))
+        batch.append(now_ms, keys.SEAL, seal)
+        await self.journal.put(number, batch)
+        found = await self.recovery.read(number)
+        assert found.sealed == seal, "a seal that was acknowledged is not in the changelog"
+
+    def close(self) -> None:
+        """Close all stores."""
+        for number in list(self.table.stores):
+            self.table.close(number)
+
+    def wipe(self) -> None:
+        """Begin with no database."""
+        self.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
+class Ground:
+    """A running command's connections and databases."""
+
+    def __init__(self, settings: Settings, after: int, topics: Topics, cluster: Cluster, sender: Sender) -> None:
+        """Change the installation of `settings` to `after` partitions."""
+        self.topics, self.cluster, self.sender = topics, cluster, sender
+        self.directory = settings.data_path / "repartition"
+        new = dataclasses.replace(settings, partitions=after, repartitioned="on")
+        self.before = Side(settings, cluster, sender, self.directory / "before")
+        self.after = Side(new, cluster, sender, self.directory / "after")
+
+    def wipe(self) -> None:
+        """Remove all databases; the directory's lock stays."""
+        self.before.wipe()
+        self.after.wipe()
+
+
+@asynccontextmanager
+async def ground(settings: Settings, after: int) -> AsyncIterator[Ground]:
+    """Connect, and take the directory for this process.
+
+    Raises PunctualError, or aiokafka's KafkaError if nobody answers.
+    """
+    lock = claim(settings.data_path / "repartition")
+    topics, cluster = Topics(settings), Cluster(settings.bootstrap, **settings.kafka_options())
+    try:
+        await topics.start()
+        await cluster.start(settings.progress)
+        sender = Sender(cluster)
+        await sender.start()
+        found = Ground(settings, after, topics, cluster, sender)
+        try:
+            yield found
+        finally:
+            found.before.close()
+            found.after.close()
+            await sender.stop()
+    finally:
+        await cluster.stop()
+        await topics.close()
+        lock.close()
+
+
+async def _nothing_read(*_: object) -> dict[str, int]:
+    """Return nothing: the new changelog does not say yet how far inputs are read."""
+    return {}
+
+
+def _journal(settings: Settings, cluster: Cluster, sender: Sender, table: Stores) -> Journal:
+    if settings.exactly_once:
+        return TransactionalJournal(lambda _: lambda: None, settings, cluster, sender, table)
+    return Journal(settings, cluster, sender, table)

@@ -1,0 +1,128 @@
+"""What must be so before the number of partitions is changed; nothing has changed if it is not."""
+
+import dataclasses
+from collections.abc import Mapping
+
+from app.engine.topics.layout import Layout
+from app.ops.repartition.errors import NotReady
+from app.ops.repartition.ground import Ground
+from app.ops.repartition.switching import grown
+from app.settings import MAX_PARTITIONS, Settings
+from tables import PartitionStore, keys
+
+
+def assure_number(settings: Settings, after: int) -> None:
+    """See that there is something to do that can be done. Raises NotReady."""
+    if after <= settings.partitions:
+        msg = (
+            f"--to {after} is not more than DELAY_PARTITIONS={settings.partitions}: Kafka can only add partitions to a "
+            "topic. For fewer, export what is pending and import it into a new installation (docs/how-to/backup.md)."
+        )
+        raise NotReady(msg)
+    if after > MAX_PARTITIONS:
+        raise NotReady(f"--to {after} is more than {MAX_PARTITIONS:,}, which is the most that there can be.")
+    _assure_names(dataclasses.replace(settings, partitions=after, repartitioned="on"))
+
+
+def _assure_names(after: Settings) -> None:
+    """See that workers start with the settings from after the change. Raises NotReady if not."""
+    for topic in after.inputs:
+        _assure_name(topic)
+    forwards = keys.topic_crc(after.forwards)
+    if forwards < keys.MOVED or forwards in map(keys.topic_crc, after.inputs):
+        msg = (
+            f"with --to {after.partitions} there would be the topic {after.forwards}, whose name has a CRC-32 that is "
+            "needed for rows that move, or an input's (one name in 4,096 has). Choose another number of partitions."
+        )
+        raise NotReady(msg)
+
+
+def assure_layout(settings: Settings, after: int, layout: Layout | None) -> None:
+    """See that a change that has begun is the one that is asked for, and these the settings from before it.
+
+    Raises NotReady if not.
+    """
+    if layout is None:
+        return
+    if layout.stage in ("done", "abandoned"):
+        why = layout.forbids(settings)
+        if why is not None:
+            raise NotReady(why)
+        return
+    began = (layout.before, layout.changelog_before, layout.after)
+    if began != (settings.partitions, settings.changelog, after):
+        msg = (
+            f"a change from {layout.before} to {layout.after} partitions has begun. Finish that first: "
+            f"DELAY_PARTITIONS={layout.before}, the changelog {layout.changelog_before} and --to {layout.after}."
+        )
+        raise NotReady(msg)
+    if set(layout.inputs) != set(settings.inputs):
+        msg = (
+            f"this change has begun with the inputs {', '.join(sorted(layout.inputs))}; set DELAY_INPUTS as it was. "
+            "Where ids live depends on it."
+        )
+        raise NotReady(msg)
+
+
+async def assure_topics(ground: Ground, layout: Layout | None) -> None:
+    """See that topics are as they should be, and none in the way. Raises NotReady."""
+    settings, after = ground.before.settings, ground.after.settings
+    there = await ground.topics.partitions()
+    if settings.cold in there or settings.horizon_ms:
+        msg = (
+            f"the cold tier is in use ({settings.cold}), and what it holds cannot follow yet. Let it run empty, stop "
+            "it, see that it holds nothing any more, delete the topic and set no DELAY_HORIZON; or start a second "
+            "installation (docs/how-to/operate.md)."
+        )
+        raise NotReady(msg)
+    for topic in (settings.changelog, settings.forwards, *grown(settings)):
+        if topic not in there:
+            raise NotReady(f"topic {topic} is not there. See that DELAY_APP_ID and DELAY_PARTITIONS are right.")
+        switching = layout is not None and layout.stage == "switching"
+        may_be_more = topic in settings.inputs or (switching and topic in grown(settings))
+        allowed = {settings.partitions, after.partitions} if may_be_more else {settings.partitions}
+        if there[topic] not in allowed:
+            raise NotReady(
+                f"topic {topic} has {there[topic]} partitions, and should have "
+                f"{' or '.join(map(str, sorted(allowed)))}. See that DELAY_PARTITIONS is right."
+            )
+    if layout is None or layout.stage not in ("copying", "switching"):
+        _assure_free(there, after)
+
+
+def _assure_free(there: Mapping[str, int], after: Settings) -> None:
+    """See that the new topics are not there from an attempt before: what is in them would come back."""
+    for topic in (after.changelog, after.forwards):
+        if topic in there:
+            msg = f"topic {topic} is there from an earlier attempt. Delete it, and run the command again."
+            raise NotReady(msg)
+
+
+async def assure_stopped(ground: Ground) -> None:
+    """See that no worker is in the group. Raises NotReady if one is."""
+    members = await ground.topics.members()
+    if members:
+        msg = (
+            f"{members} worker(s) are in the group {ground.before.settings.app_id}. Stop all with SIGTERM; one that "
+            f"was killed leaves it after {ground.before.settings.session_timeout_ms // 1_000} s. Producers can go on."
+        )
+        raise NotReady(msg)
+
+
+def assure_numbers(stores: list[PartitionStore]) -> None:
+    """See that no input has a name whose CRC-32 is among the numbers that stand for where rows come from.
+
+    Raises NotReady if one has.
+    """
+    topics = {topic for store in stores for topic in store.positions}
+    for topic in sorted(topics):
+        _assure_name(topic)
+
+
+def _assure_name(topic: str) -> None:
+    if keys.topic_crc(topic) < keys.MOVED:
+        msg = (
+            f"the input {topic} has a name whose CRC-32 is needed for rows that move (one name in 4,096 has). "
+            "Export what is pending and import it into a new installation instead (docs/how-to/backup.md)."
+        )
+        raise NotReady(msg)

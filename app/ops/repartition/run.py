@@ -1,0 +1,247 @@
+"""The stages of a change of the number of partitions, in order. Each can be cut off anywhere and done again.
+
+Nothing that a worker goes by changes before the check has passed, but for the seals, which --abandon takes back. What
+is written is noted on the layout's topic (app/engine/topics/layout.py): a command that begins again goes on from there.
+"""
+
+import contextlib
+from collections.abc import Iterator
+
+import msgspec
+
+from app.clock import Clock
+from app.engine.topics import layout as layouts
+from app.engine.topics.layout import Layout
+from app.ops.repartition import forwards, readiness
+from app.ops.repartition.checking import check
+from app.ops.repartition.copying import Copy
+from app.ops.repartition.errors import NotReady
+from app.ops.repartition.ground import Ground
+from app.ops.repartition.moves import Moves
+from app.ops.repartition.survey import Survey, survey
+from app.ops.repartition.switching import switch
+from punctual.cli.terminal import say
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What was done, or would be: rows by destination and by new partition, and how long each stage took."""
+
+    state: str
+    before: int
+    after: int
+    changelog: str
+    rows: int = 0
+    moved: int = 0
+    under_way: int = 0
+    destinations: dict[str, int] = {}
+    partitions: list[int] = []
+    seconds: dict[str, float] = {}
+    hindrances: list[str] = []
+
+    @property
+    def rows_per_s(self) -> float:
+        """Rows a second, all stages together."""
+        return self.rows / max(0.001, sum(self.seconds.values()))
+
+
+class Repartition:
+    """Changes one installation's number of partitions."""
+
+    def __init__(self, ground: Ground, layout: Layout | None) -> None:
+        """Go on from `layout`; None if the number has never changed."""
+        self._ground, self._layout = ground, layout
+        self._settings, self._after = ground.before.settings, ground.after.settings
+        self._run = 1 if layout is None else layout.run + 1
+        self._seconds: dict[str, float] = {}
+
+    @classmethod
+    async def begun(cls, ground: Ground) -> "Repartition":
+        """Return one that knows how far it is."""
+        return cls(ground, await layouts.read(ground.before.settings, ground.cluster))
+
+    async def run(self) -> Report:
+        """Do all that is left to do.
+
+        Raises NotReady or another RepartitionError with what to do.
+        """
+        readiness.assure_number(self._settings, self._after.partitions)
+        layout = self._layout
+        if layout is not None and layout.stage == "done" and layout.changelog == self._after.changelog:
+            self._ground.wipe()  # the last run was cut off before it could say so
+            return self._short("done", layout)
+        readiness.assure_layout(self._settings, self._after.partitions, layout)
+        await readiness.assure_topics(self._ground, layout)
+        await readiness.assure_stopped(self._ground)
+        if layout is None or layout.stage not in ("copying", "switching"):
+            layout = await self._begin()
+        else:
+            layout = await self._note(layout)  # from here on, what an earlier run still writes does not count
+        with self._timed("restore"):
+            await self._seal()
+        if not layout.forwards:  # nobody who counts writes there any more
+            layout = await self._note(layout, forwards=await forwards.ends(self._ground))
+        with self._timed("survey"):
+            moves, found = self._look()
+        left = await forwards.waiting(self._ground, layout.forwards, moves)
+        if layout.stage == "copying":
+            layout = await self._copy(layout, moves, found)
+            with self._timed("check"):
+                await check(self._ground, moves, found)
+            layout = await self._note(layout, stage="switching")
+        else:
+            await self._ground.after.read("the new changelog restored")
+        with self._timed("switch"):
+            await switch(self._ground, left)
+        await self._note(layout, stage="done")
+        self._ground.wipe()
+        return self._report("done", found, len(left))
+
+    async def look(self) -> Report:
+        """Say what would be done, without writing anything but databases of its own."""
+        hindrances: list[str] = []
+        readiness.assure_number(self._settings, self._after.partitions)
+        readiness.assure_layout(self._settings, self._after.partitions, self._layout)
+        for hindrance in (
+            readiness.assure_topics(self._ground, self._layout),
+            readiness.assure_stopped(self._ground),
+        ):
+            try:
+                await hindrance
+            except NotReady as error:
+                hindrances.append(str(error))
+        with self._timed("restore"):
+            await self._ground.before.read("the changelog restored")
+        with self._timed("survey"):
+            moves, found = self._look()
+        left: list[forwards.Waiting] = []
+        try:
+            self._assure_whole()
+            left = await forwards.waiting(self._ground, await forwards.ends(self._ground), moves)
+        except NotReady as error:
+            hindrances.append(str(error))
+        report = self._report("not ready" if hindrances else "ready", found, len(left))
+        report.hindrances = hindrances
+        self._ground.wipe()
+        return report
+
+    async def abandon(self) -> Report:
+        """Leave all as it was before a change began.
+
+        Raises NotReady if there is none, or the new changelog holds already.
+        """
+        layout = self._layout
+        if layout is None or layout.stage in ("done", "abandoned"):
+            raise NotReady("no change of the number of partitions has begun: there is nothing to abandon.")
+        if layout.stage == "switching":
+            msg = f"the new changelog has been checked and holds: run `faust -A app repartition --to {layout.after}`."
+            raise NotReady(msg)
+        readiness.assure_layout(self._settings, layout.after, layout)
+        layout = await self._note(layout)
+        for number in self._ground.before.numbers:
+            await self._ground.before.unseal(number)
+        for topic in (self._after.changelog, self._after.forwards):
+            if not await self._delete(topic):
+                say(f"topic {topic} could not be deleted: delete it before you begin again")
+        await self._note(layout, stage="abandoned")
+        self._ground.wipe()
+        return self._short("abandoned", layout)
+
+    # stages ----------------------------------------------------------------------------------------------------------
+    async def _begin(self) -> Layout:
+        """See that it can be done, and keep workers from starting."""
+        self._ground.wipe()
+        with self._timed("restore"):
+            await self._ground.before.read("the changelog restored")
+        self._assure_whole()
+        readiness.assure_numbers(self._ground.before.stores)
+        await self._ground.topics.create_layout()
+        layout = Layout(
+            stage="copying",
+            before=self._settings.partitions,
+            after=self._after.partitions,
+            changelog_before=self._settings.changelog,
+            changelog=self._after.changelog,
+            began_ms=Clock.wall_ms(),
+            inputs=sorted(self._settings.inputs),
+        )
+        layout = await self._note(layout)
+        await readiness.assure_stopped(self._ground)  # one may have started before it could know
+        return layout
+
+    async def _seal(self) -> None:
+        """Leave the old changelog to nobody; it is final then.
+
+        Raises NotReady if what it holds then is not whole, and opens it again.
+        """
+        for number in self._ground.before.numbers:
+            await self._ground.before.seal(number, self._after.changelog)
+        try:
+            self._assure_whole()
+        except NotReady:
+            await self.abandon()
+            raise
+
+    def _assure_whole(self) -> None:
+        cut_off = forwards.ahead(self._ground.before)
+        if cut_off:
+            raise NotReady(forwards.cut_off(self._ground.before, cut_off))
+
+    def _look(self) -> tuple[Moves, Survey]:
+        inputs, partitions = self._settings.inputs, self._after.partitions
+        found = survey(self._ground.before.stores, Moves(inputs, partitions, {}), "rows looked at")
+        return Moves(inputs, partitions, found.numbers), found
+
+    async def _copy(self, layout: Layout, moves: Moves, found: Survey) -> Layout:
+        """Write the new changelog."""
+        topics = self._ground.topics
+        await topics.create_like(self._after.changelog, self._after.partitions, self._settings.changelog)
+        await topics.create_like(self._after.forwards, self._after.partitions, self._settings.forwards)
+        copy = Copy(self._ground, moves, found)
+
+        async def note(due_ms: int) -> None:
+            nonlocal layout
+            layout = await self._note(layout, copied_to_ms=due_ms)
+
+        with self._timed("copy"):
+            await copy.fence()
+            await copy.rows(layout.copied_to_ms, note)
+            await copy.rest()
+        return layout
+
+    # what is told ----------------------------------------------------------------------------------------------------
+    async def _note(self, layout: Layout, **changed: object) -> Layout:
+        self._layout = layout = msgspec.structs.replace(layout, **changed, run=self._run)
+        await layouts.write(self._settings, self._ground.sender, layout, Clock.wall_ms())
+        return layout
+
+    async def _delete(self, topic: str) -> bool:
+        try:
+            return await self._ground.topics.delete(topic)
+        except Exception:  # noqa: BLE001 - whatever the brokers say, it is said below
+            return False
+
+    @staticmethod
+    def _short(state: str, layout: Layout) -> Report:
+        holds = layout.changelog if state == "done" else layout.changelog_before
+        return Report(state=state, before=layout.before, after=layout.after, changelog=holds)
+
+    def _report(self, state: str, found: Survey, under_way: int) -> Report:
+        return Report(
+            state=state,
+            before=self._settings.partitions,
+            after=self._after.partitions,
+            changelog=self._after.changelog,
+            rows=found.rows,
+            moved=found.moved,
+            under_way=under_way,
+            destinations=dict(sorted(found.destinations.items())),
+            partitions=[found.homes[number] for number in self._ground.after.numbers],
+            seconds=self._seconds,
+        )
+
+    @contextlib.contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        began_ms = Clock.monotonic_ms()
+        say(f"{stage} …")
+        yield
+        self._seconds[stage] = self._seconds.get(stage, 0.0) + (Clock.monotonic_ms() - began_ms) / 1_000

@@ -1,0 +1,85 @@
+"""What a changelog's partitions hold, looked at once: counts, where rows come from, and what is not as it should be."""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from app.ops.repartition.moves import Moves, Origin, head_of, numbered, origins_of
+from punctual.cli.progress import Progress
+from tables import PartitionStore, keys
+from tables.destination import told
+
+#: Rows that are looked at in one go: their ids are looked up together.
+_CHUNK = 2_000
+
+
+@dataclass(slots=True)
+class Survey:
+    """What is held: `rows` in all, by destination and by the partition where each is to be.
+
+    `displaced` are rows (partition and key) whose id a later row has taken: recovery ends them. `highest` is the
+    highest offset in the keys of the rows of each partition to be. `misplaced` are rows whose id does not live where
+    they are.
+    """
+
+    rows: int = 0
+    callbacks: int = 0
+    moved: int = 0
+    misplaced: int = 0
+    destinations: Counter[str] = field(default_factory=Counter)
+    homes: Counter[int] = field(default_factory=Counter)
+    highest: dict[int, int] = field(default_factory=dict)
+    displaced: list[tuple[int, bytes]] = field(default_factory=list)
+    origins: set[Origin] = field(default_factory=set)
+    #: The highest number in place of a CRC-32 that a row has already.
+    used: int = 0
+
+    @property
+    def numbers(self) -> dict[Origin, int]:
+        """The numbers that stand for where rows come from that move. Raises TooManyOrigins."""
+        return numbered(self.origins, self.used)
+
+
+def survey(stores: Sequence[PartitionStore], moves: Moves, what: str) -> Survey:
+    """Look at all rows of partitions, whose homes `moves` knows; show `what` is looked at."""
+    found = Survey()
+    with Progress(what, sum(store.counts.total for store in stores)) as progress:
+        for partition, store in enumerate(stores):
+            rows = store.raw_rows(b"")
+            while chunk := list(itertools.islice(rows, _CHUNK)):
+                _look(found, partition, chunk, moves)
+                found.displaced += _displaced(store, partition, chunk)
+                progress.add(len(chunk))
+    return found
+
+
+def _look(found: Survey, partition: int, chunk: Sequence[tuple[bytes, bytes]], moves: Moves) -> None:
+    found.rows += len(chunk)
+    for key, raw in chunk:
+        head = head_of(raw)
+        offset, crc = keys.suffix_of(key)
+        home = moves.home(head.id)
+        found.homes[home] += 1
+        found.destinations[told(head.to)] += 1
+        found.callbacks += head.url is not None
+        if found.highest.get(home, -1) < offset:
+            found.highest[home] = offset
+        numbers = [crc, *(command.topic_crc for command in head.commands)] if head.commands else (crc,)
+        found.used = max((found.used, *(number for number in numbers if number < keys.MOVED)))
+        if home != partition:
+            found.moved += 1
+            found.misplaced += head.url is None
+            if head.commands or (partition, crc) not in found.origins:
+                found.origins |= origins_of(partition, key, head.commands)
+
+
+def _displaced(
+    store: PartitionStore, partition: int, chunk: Sequence[tuple[bytes, bytes]]
+) -> Iterator[tuple[int, bytes]]:
+    """Yield rows whose id another row has: the index knows that one."""
+    owners = [(key, head) for key, raw in chunk if (head := head_of(raw)).url is None]
+    there = store.find_many([head.id for _, head in owners])
+    for (key, head), owner in zip(owners, there, strict=True):
+        if owner != key and not any(command.op == "replace" for command in head.commands):
+            yield partition, key

@@ -1,0 +1,85 @@
+"""The switch: topics get their partitions, what is on its way goes on, and the new changelog holds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from app.clock import Clock
+from app.engine.reports import excerpt
+from app.engine.reports.progress import encode
+from app.kafka import Batch
+from app.kafka.metadata.reader import PartitionReader
+from app.ops.repartition.checking import due_next
+from app.ops.repartition.forwards import Waiting, pass_on
+from app.ops.repartition.ground import Ground
+from app.settings import Settings
+from app.version import VERSION
+from tables import PartitionStore
+from tables.entry import VERSION as VERSION_READ
+
+
+def grown(settings: Settings) -> list[str]:
+    """Return the topics that have as many partitions as the installation and get more as they are."""
+    return [*settings.inputs, settings.events_topic, settings.dead_letters]
+
+
+async def switch(ground: Ground, left: list[Waiting]) -> None:
+    """Do all that makes the new changelog hold; can be cut off anywhere and done again."""
+    settings = ground.after.settings
+    await ground.topics.grow(grown(settings), settings.partitions)
+    await pass_on(ground, left)
+    await _report(ground)
+
+
+async def _report(ground: Ground) -> None:
+    """Write what each new partition holds, for whoever reads progress before a worker tells of it."""
+    settings, now_ms = ground.after.settings, Clock.wall_ms()
+    last = await _last_reports(ground)
+    fired_to_ms = min((int(report.get("fired_to", 0)) for report in last.values()), default=0)
+    for number, store in enumerate(ground.after.stores):
+        batch = Batch()
+        report = _report_of(number, store, last.get(number, {}), fired_to_ms, now_ms)
+        batch.append(now_ms, b"%d" % number, encode({**report, "worker": settings.url}))
+        await ground.sender.submit(settings.progress, 0, batch)
+
+
+def _report_of(
+    number: int, store: PartitionStore, last: Mapping[str, Any], fired_to_ms: int, now_ms: int
+) -> dict[str, Any]:
+    """Return a partition's report. What was claimed to be read of an input binds who reads it on."""
+    next_ms, counts = due_next(store), {name: of for name, of in store.counts.destinations.items() if name}
+    named = excerpt.largest(counts)
+    rest = {"destinations": len(counts) - len(named), "messages": sum(counts.values()) - sum(named.values())}
+    return {
+        "partition": number,
+        "at": now_ms,
+        "fired_to": fired_to_ms if next_ms is None else min(fired_to_ms, max(0, next_ms - 1)),
+        "read_to": last.get("read_to", {}),
+        "reads": VERSION_READ,
+        "rows": store.row_version,
+        "positions": {topic: position.offset for topic, position in store.positions.items()},
+        "pending": named,
+        **({"pending_rest": rest} if rest["destinations"] else {}),
+        "overdue": 0,
+        "next_due": next_ms,
+        "held": {},
+        "lateness": {},
+        "version": VERSION,
+    }
+
+
+async def _last_reports(ground: Ground) -> dict[int, dict[str, Any]]:
+    """Return the last report of each partition, as far as it can be read."""
+    found: dict[int, dict[str, Any]] = {}
+    reader = PartitionReader(ground.cluster, ground.before.settings.progress, 0)
+    end = await reader.end()
+    reader = PartitionReader(ground.cluster, ground.before.settings.progress, 0, await reader.begin())
+    async for record in reader.up_to(end):
+        try:
+            report = msgspec.json.decode(record.value or b"{}", type=dict[str, Any])
+            if record.key == b"%d" % report.get("partition", -1):
+                found[report["partition"]] = report
+        except (ValueError, TypeError, msgspec.MsgspecError, RecursionError):
+            continue  # others may write to the topic
+    return found

@@ -1,0 +1,122 @@
+"""What a change of the number of partitions asks of the cluster's topics and of the workers' group."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import aiokafka.errors as kafka
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from app import topic_names
+from app.engine.topics.topics import partitions_by_topic, plan
+from app.ops.repartition.errors import NotReady
+from app.settings import Settings
+
+#: A topic that is new, gone or larger gets round within this.
+_LOOKS, _LOOK_S = 100, 0.1
+
+
+class Topics:
+    """Asks and changes topics of one cluster."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Be somebody whom the security settings say."""
+        self._settings = settings
+        self._admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+
+    async def start(self) -> None:
+        """Connect. Raises aiokafka's KafkaError if nobody answers."""
+        await self._admin.start()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._admin.close()
+
+    async def partitions(self) -> dict[str, int]:
+        """Return how many partitions each topic has."""
+        return await partitions_by_topic(self._admin)
+
+    async def members(self) -> int:
+        """Return how many workers are in the group."""
+        [answer] = await self._admin.describe_consumer_groups([self._settings.app_id])
+        error, _, _, _, _, members, *_ = answer.groups[0]
+        if error:
+            raise kafka.for_code(error)(f"the group {self._settings.app_id} cannot be looked at")
+        return len(members)
+
+    async def create_like(self, topic: str, partitions: int, like: str) -> None:
+        """Create a topic with the settings that one of our own has, as far as workers mind them; it may be there."""
+        wanted = plan(self._settings)[like][1]
+        there = await self._config(like)
+        minded = {name: there.get(name, value) for name, value in wanted.items()}
+        minded["max.message.bytes"] = there["max.message.bytes"]
+        await self.create(topic, partitions, minded)
+
+    async def create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
+        """Create a topic; it may be there. Raises NotReady if the brokers do not let us."""
+        new = NewTopic(topic, partitions, self._settings.replication_factor, topic_configs=dict(config))
+        answer = await self._admin.create_topics([new])
+        for _, error, message in answer.topic_errors:
+            kind = kafka.for_code(error)
+            if kind not in (kafka.NoError, kafka.TopicAlreadyExistsError):
+                like = ", ".join(f"{name}={value}" for name, value in config.items())
+                msg = (
+                    f"topic {topic} cannot be created: {kind.__name__}: {message}. Grant Create, or create it with "
+                    f"{partitions} partitions and {like}; then run the command again."
+                )
+                raise NotReady(msg)
+        await self._settle({topic: partitions})
+
+    async def create_layout(self) -> None:
+        """Create the topic that says how far a change is."""
+        config = {**plan(self._settings)[self._settings.controls][1]}
+        await self.create(topic_names.layout(self._settings.app_id), 1, config)
+
+    async def grow(self, topics: Collection[str], partitions: int) -> None:
+        """Give topics so many partitions, as far as they have fewer.
+
+        Raises NotReady if the brokers do not let us.
+        """
+        there = await self.partitions()
+        for topic in topics:
+            if there.get(topic, partitions) >= partitions:
+                continue
+            try:
+                await self._admin.create_partitions({topic: NewPartitions(partitions)})
+            except kafka.KafkaError as error:
+                msg = (
+                    f"topic {topic} cannot be given {partitions} partitions: {error}. Grant Alter, or run kafka-topics "
+                    f"--alter --topic {topic} --partitions {partitions}; then run the command again."
+                )
+                raise NotReady(msg) from error
+        await self._settle({topic: partitions for topic in topics if topic in there})
+
+    async def delete(self, topic: str) -> bool:
+        """Delete a topic; return whether it is gone."""
+        if topic not in await self.partitions():
+            return True
+        await self._admin.delete_topics([topic])
+        for _ in range(_LOOKS):
+            if topic not in await self.partitions():
+                return True
+            await asyncio.sleep(_LOOK_S)
+        return False
+
+    async def _settle(self, wanted: Mapping[str, int]) -> None:
+        """Wait until topics are seen with their partitions."""
+        for _ in range(_LOOKS):
+            there = await self.partitions()
+            if all(there.get(topic, 0) >= number for topic, number in wanted.items()):
+                return
+            await asyncio.sleep(_LOOK_S)
+        msg = f"topics {', '.join(wanted)} are not seen with their partitions. See the brokers' log, and run it again."
+        raise NotReady(msg)
+
+    async def _config(self, topic: str) -> dict[str, str]:
+        [answer] = await self._admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)])
+        error, message, _, _, entries = answer.resources[0]
+        if error:
+            raise kafka.for_code(error)(message or topic)
+        found: dict[str, Any] = {entry[0]: entry[1] for entry in entries}
+        return found

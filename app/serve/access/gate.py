@@ -1,0 +1,128 @@
+"""The one gate of the web port: finds out who asks, and lets through who may."""
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from app.clock import Clock
+from app.serve.access.basic import CHALLENGE, Basic, TooManyFailures
+from app.serve.access.needs import NEEDS, WITHIN, Need, place_of
+from app.serve.access.oidc import Oidc
+from app.serve.access.refusals import SIGN_IN, refused, see_sign_in
+from app.serve.access.roles import ANYBODY, ASKER, HOLDS, Asker, Role, enough, masks, put
+from app.serve.web import whence
+from app.serve.web.guard import SAFE, told_whence
+from app.settings import Settings
+
+_PASSWORD: Final = f"GET {SIGN_IN}/password"
+_METRICS: Final = "GET /metrics"
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class Gate:
+    """Lets through who may; without users and a provider everybody, as an admin."""
+
+    def __init__(self, settings: Settings, basic: Basic | None, oidc: Oidc | None) -> None:
+        """Ask these who is who."""
+        self._basic, self._oidc = basic, oidc
+        self._payloads = settings.web_payloads
+        self._between = bool(settings.web_secret)
+        self._needs = dict(NEEDS)
+        if settings.web_metrics == "open":
+            self._needs[_METRICS] = "open"
+
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, or say why not."""
+        place = place_of(request)
+        need: Need | None = "viewer" if place is None else self._needs.get(place)
+        match need:
+            case None:
+                return refused(request, 403, f"no role is configured for {place}, so it is refused")
+            case "open" | "workers":
+                return await self._unnamed(request, handler, need)
+            case role:
+                return await self._named(request, handler, place, role)
+
+    async def _named(self, request: web.Request, handler: Handler, place: str | None, need: Role) -> web.StreamResponse:
+        """Answer somebody, if it is known who asks, and their role is enough."""
+        try:
+            asker = request.get(ASKER) or await self._asker(request)  # a page asks the API as whoever asks for the page
+        except TooManyFailures as error:
+            return refused(request, 429, str(error), {"Retry-After": str(math.ceil(error.wait_s))})
+        if asker is None:
+            return self._challenge(request, place)
+        if asker.session and request.method not in SAFE and not told_whence(request):
+            return refused(request, 403, "a session works only in a browser; programs need a token or a password")
+        if not enough(asker.role, need):
+            return refused(request, 403, f"this needs the role {need}; {asker.name} has the role {asker.role}")
+        if asker.bound and place is not None and place not in WITHIN:
+            sentence = (
+                f"this concerns the whole installation, but {asker.name} is restricted to namespaces. "
+                "See /api/v1/namespaces for what is available"
+            )
+            return refused(request, 403, sentence)
+        request[HOLDS] = self._holds(request, asker)
+        put(request, msgspec.structs.replace(asker, masked=masks(self._payloads, asker.role)))
+        answer = await handler(request)
+        if self._oidc is not None:
+            self._oidc.sessions.renew(request, answer)
+        return answer
+
+    async def _unnamed(self, request: web.Request, handler: Handler, need: Need) -> web.StreamResponse:
+        """Answer everybody, or a worker, whose secret is looked at in app/serve/search/between.py."""
+        if need == "workers" and (self._basic or self._oidc) and not self._between:
+            sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
+            return refused(request, 401, sentence)
+        return await handler(request)
+
+    async def _asker(self, request: web.Request) -> Asker | None:
+        """Return who asks, by what is shown first: what is shown and wrong is not made good by something else."""
+        if not (self._basic or self._oidc):
+            return ANYBODY
+        scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+        if scheme:
+            if self._basic and scheme.lower() == "basic":
+                return await self._basic.asker(shown.strip(), whence.address(request))
+            if self._oidc and scheme.lower() == "bearer":
+                return await self._oidc.bearer(shown.strip())
+            return None
+        return None if self._oidc is None else self._oidc.sessions.asker(request)
+
+    def _holds(self, request: web.Request, asker: Asker) -> Callable[[], bool]:
+        """Return what says whether somebody may still what they may now: sessions end, and users' lines change."""
+        if asker.session and self._oidc is not None:
+            sessions = self._oidc.sessions
+            return lambda: sessions.asker(request) is not None
+        if asker.until_s is not None:
+            until_s = asker.until_s
+            return lambda: Clock.wall_ms() < until_s * 1_000
+        if self._basic is not None:
+            basic, user = self._basic, self._basic.user(asker.name)
+            return lambda: basic.user(asker.name) == user
+        return lambda: True
+
+    def _challenge(self, request: web.Request, place: str | None) -> web.StreamResponse:
+        """Ask for a name: a browser by the provider's page if there is one, else by its own window."""
+        api = request.path.startswith("/api/") or place == _METRICS
+        if self._oidc is not None and not api and place != _PASSWORD and "Authorization" not in request.headers:
+            return see_sign_in(request)
+        ways = ["a user's name and password"] if self._basic else []
+        ways += ["a bearer token of the provider", f"a session ({SIGN_IN})"] if self._oidc else []
+        challenge = CHALLENGE if self._basic and (self._oidc is None or place == _PASSWORD or not api) else "Bearer"
+        sentence = f"this needs {' or '.join(ways)}. The login is missing, expired or wrong"
+        return refused(request, 401, sentence, {"WWW-Authenticate": challenge})
+
+
+def middleware(gate: Gate) -> Middleware:
+    """Return a gate as aiohttp takes it."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await gate.check(request, handler)
+
+    return check

@@ -1,0 +1,133 @@
+"""Which role each address needs, and whether namespaces are enough: one table. What is not in it is refused."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from aiohttp import web
+
+from app.serve.access.roles import ROLES, Asker, Role, enough
+
+#: Open to everybody, or to the installation's workers alone.
+Need = Role | Literal["open", "workers"]
+
+#: Everybody: health checks, files without a secret, and what signing in takes.
+_OPEN: Final = (
+    "GET /health/live",
+    "GET /health/ready",
+    "GET /static/{name}",
+    "GET /sign-in",
+    "GET /sign-in/begin",
+    "GET /sign-in/done",
+    "POST /sign-out",
+)
+#: What workers ask each other; DELAY_WEB_SECRET is checked in app/serve/search/between.py.
+_WORKERS: Final = (
+    "GET /api/v1/local/messages",
+    "GET /api/v1/local/count",
+    "GET /api/v1/local/message",
+    "GET /api/v1/local/timeline",
+    "GET /api/v1/local/jobs",
+    "GET /api/v1/local/signed-out",
+)
+#: To look: at what is bound to one's namespaces, where one is bound to some.
+_VIEWER: Final = (
+    "GET /sign-in/password",
+    "GET /api/v1/messages",
+    "GET /api/v1/messages/count",
+    "GET /api/v1/messages/{id}",
+    "GET /api/v1/timeline",
+    "GET /api/v1/namespaces",
+    "GET /api/v1/dead-letters",
+    "GET /api/v1/dead-letters/count",
+    "GET /api/v1/dead-letters/{partition}-{offset}",
+    "GET /api/v1/jobs",
+    "GET /api/v1/jobs/{id}",
+    "GET /api/v1/events",
+    "GET /",
+    "GET /find",
+    "GET /messages/{id}",
+    "GET /dead-letters",
+    "GET /dead-letters/{partition}-{offset}",
+    "GET /dead-letters/all",
+    "GET /find/all",
+    "GET /new",
+    "GET /recurring",
+    "GET /jobs",
+    "GET /jobs/{id}",
+)
+#: To look at the whole installation.
+_VIEWER_OF_ALL: Final = (
+    "GET /metrics",
+    "GET /api/v1/overview",
+    "GET /api/v1/partitions",
+    "GET /api/v1/partitions/{partition}/destinations",
+    "GET /api/v1/destinations",
+    "GET /api/v1/history",
+    "GET /api/v1/findings",
+    "GET /destinations",
+    "GET /destinations/{name}",
+    "GET /workers",
+)
+#: To act on one message, and to stop what acts on many.
+_OPERATOR: Final = (
+    "POST /api/v1/messages",
+    "POST /api/v1/messages/{id}/cancel",
+    "POST /api/v1/messages/{id}/reschedule",
+    "POST /api/v1/messages/{id}/deliver-now",
+    "POST /api/v1/messages/{id}/pause",
+    "POST /api/v1/messages/{id}/resume",
+    "POST /api/v1/dead-letters/{partition}-{offset}/resend",
+    "POST /api/v1/jobs/{id}/stop",
+    "POST /new",
+    "POST /messages/{id}/{act}",
+    "POST /dead-letters/{partition}-{offset}/resend",
+    "POST /jobs/{id}/stop",
+)
+#: To act on many messages at once, and to see who has done what.
+_ADMIN: Final = (
+    "POST /api/v1/jobs",
+    "GET /api/v1/audit",
+    "POST /find/all",
+    "POST /dead-letters/all",
+    "GET /audit",
+)
+#: To act on whole destinations, which others send to as well.
+_ADMIN_OF_ALL: Final = (
+    "POST /api/v1/destinations/{to}/pause",
+    "POST /api/v1/destinations/{to}/resume",
+    "POST /api/v1/destinations/{to}/rate",
+    "POST /destinations/{name}/pause",
+    "POST /destinations/{name}/resume",
+    "POST /destinations/{name}/rate",
+)
+
+#: By method and path, the path as its route is registered.
+NEEDS: Final[Mapping[str, Need]] = {
+    **dict.fromkeys(_OPEN, "open"),
+    **dict.fromkeys(_WORKERS, "workers"),
+    **dict.fromkeys((*_VIEWER, *_VIEWER_OF_ALL), "viewer"),
+    **dict.fromkeys(_OPERATOR, "operator"),
+    **dict.fromkeys((*_ADMIN, *_ADMIN_OF_ALL), "admin"),
+}
+#: Where whoever is bound to namespaces is let in: what answers there keeps to these. Nowhere else.
+WITHIN: Final = frozenset({*_VIEWER, *_OPERATOR, *_ADMIN})
+
+
+def may(asker: Asker, place: str) -> bool:
+    """Whether somebody is let in there, as the table writes it."""
+    need = NEEDS.get(place)
+    if need in ROLES and not enough(asker.role, need):
+        return False
+    return need is not None and (not asker.bound or place in WITHIN)
+
+
+def place_of(request: web.Request) -> str | None:
+    """Return where a request has arrived, as the table writes it; None if there is no such address or method.
+
+    It is asked of the route that was found, so that no spelling of a path gets around the table.
+    """
+    resource = request.match_info.route.resource
+    if resource is None:
+        return None
+    method = "GET" if request.method == "HEAD" else request.method
+    return f"{method} {resource.canonical}"

@@ -1,0 +1,115 @@
+"""Password hashes (scrypt), and the command that prints a user's line: python -m app.serve.access.password NAME ROLE."""
+
+import argparse
+import getpass
+import hashlib
+import hmac
+import os
+import re
+import sys
+from base64 import b64decode, b64encode
+from typing import Final, Self
+
+import msgspec
+
+from app.serve.access.roles import ROLES
+from punctual.contract.namespaces import namespace_name
+
+#: 16 MiB, five times over: what OWASP's Password Storage Cheat Sheet recommends where memory is short.
+_LN, _R, _P = 14, 8, 5
+#: A line of the users file must not take more of a worker than this: 64 MiB, sixteen times over.
+_MOST_LN, _MOST_R, _MOST_P = 16, 8, 16
+_BYTES: Final = 32
+_LEAST: Final = 8
+_FORM: Final = re.compile(
+    r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{16,64})\$([A-Za-z0-9+/]{43})"
+)
+
+
+class Hash(msgspec.Struct, frozen=True, kw_only=True):
+    """What is kept of a password: `$scrypt$ln=14,r=8,p=5$<salt>$<hash>`, base64 without padding."""
+
+    ln: int
+    r: int
+    p: int
+    salt: bytes
+    digest: bytes
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read a hash. Raises ValueError with a sentence, which does not show it."""
+        found = _FORM.fullmatch(text)
+        if found is None:
+            raise ValueError("the hash was not made by `python -m app.serve.access.password` ($scrypt$ln=…)")
+        ln, r, p = (int(part) for part in found.groups()[:3])
+        if not (1 <= ln <= _MOST_LN and 1 <= r <= _MOST_R and 1 <= p <= _MOST_P):
+            raise ValueError(
+                f"the hash is too expensive for a worker. The maximum is ln={_MOST_LN},r={_MOST_R},p={_MOST_P}"
+            )
+        return cls(ln=ln, r=r, p=p, salt=_bytes(found[4]), digest=_bytes(found[5]))
+
+    @classmethod
+    def of(cls, password: str, *, ln: int = _LN, r: int = _R, p: int = _P) -> Self:
+        """Return the hash of a new password, with a salt of its own."""
+        salt = os.urandom(16)
+        return cls(ln=ln, r=r, p=p, salt=salt, digest=_scrypt(password, salt, ln, r, p))
+
+    def fits(self, password: str) -> bool:
+        """Whether this is the password. It takes a good part of a second of CPU, without Python's lock."""
+        return hmac.compare_digest(_scrypt(password, self.salt, self.ln, self.r, self.p), self.digest)
+
+    def __str__(self) -> str:
+        return f"$scrypt$ln={self.ln},r={self.r},p={self.p}${_text(self.salt)}${_text(self.digest)}"
+
+
+def _scrypt(password: str, salt: bytes, ln: int, r: int, p: int) -> bytes:
+    room = 128 * r * ((1 << ln) + p + 2) + (1 << 20)
+    secret = password.encode(errors="surrogateescape")
+    return hashlib.scrypt(secret, salt=salt, n=1 << ln, r=r, p=p, maxmem=room, dklen=_BYTES)
+
+
+def _text(raw: bytes) -> str:
+    return b64encode(raw).decode().rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    return b64decode(text + "=" * (-len(text) % 4))
+
+
+def _asked() -> str:
+    """Return the password that is typed twice on the terminal, or that comes on stdin.
+
+    Raises ValueError with a sentence if it is none.
+    """
+    typed = sys.stdin.isatty()
+    password = getpass.getpass("Password: ") if typed else sys.stdin.readline().rstrip("\n")
+    if typed and getpass.getpass("Once more: ") != password:
+        raise ValueError("the two passwords differ; nothing was written")
+    if len(password) < _LEAST:
+        raise ValueError(f"a password needs at least {_LEAST} characters")
+    return password
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Write a user's line to stdout, for DELAY_WEB_USERS_FILE."""
+    parser = argparse.ArgumentParser(
+        prog="python -m app.serve.access.password",
+        description="Print a user's line for DELAY_WEB_USERS_FILE. Asks for the password, or reads it from stdin.",
+    )
+    parser.add_argument("name")
+    parser.add_argument("role", choices=ROLES)
+    said = "restrict the user to these namespaces of DELAY_NAMESPACES (default: the whole installation)"
+    parser.add_argument("--namespaces", metavar="NAME[,NAME…]", default="", help=said)
+    given = parser.parse_args(arguments)
+    if not re.fullmatch(r"[^\s:#]{1,64}", given.name) or not given.name.isprintable():
+        parser.error("a name must have 1 to 64 characters without space, ':' or '#'")
+    try:
+        within = ",".join(map(namespace_name, given.namespaces.split(","))) if given.namespaces else ""
+        password = _asked()
+    except ValueError as error:
+        parser.error(str(error))
+    sys.stdout.write(f"{given.name}:{given.role}:{Hash.of(password)}{within and f':{within}'}\n")
+
+
+if __name__ == "__main__":
+    main()

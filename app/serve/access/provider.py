@@ -1,0 +1,160 @@
+"""The OpenID Connect provider: where its addresses are, its keys, and what its tokens say. Needs the extra `oidc`."""
+
+from base64 import b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+import aiohttp
+import msgspec
+from authlib.oauth2.rfc6749.parameters import prepare_grant_uri
+from authlib.oauth2.rfc7636 import create_s256_code_challenge
+from authlib.oidc.core import CodeIDToken
+from joserfc import jwt
+from joserfc.errors import JoseError
+from joserfc.jwk import KeySet
+
+from app.clock import Clock
+from app.http.whole import whole
+from app.serve.access.errors import ProviderFailed, TokenRefused
+from app.serve.access.flow import Flow
+from app.serve.access.kept import Kept
+from app.settings_values import is_private
+
+#: Only what is made with the provider's own key: neither `none` nor what a shared secret makes.
+ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_KEY_TYPES: Final = ("RSA", "EC", "OKP")
+_PATIENCE: Final = aiohttp.ClientTimeout(total=10, connect=5)
+_LARGEST: Final = 1 << 20
+_LEEWAY_S: Final = 60
+_ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+
+
+class Provider:
+    """One provider, of which we are one client."""
+
+    def __init__(self, issuer: str, client_id: str, secret_file: str, scopes: str) -> None:
+        """Ask nothing yet."""
+        self._issuer, self._client_id, self._scopes = issuer, client_id, scopes
+        self._secret_file = Path(secret_file) if secret_file else None
+        self._session: aiohttp.ClientSession | None = None
+        self._metadata = Kept[dict[str, Any]](self._ask_metadata, {})
+        self._keys = Kept(self._ask_keys, KeySet([]))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def address(self, flow: Flow, redirect_uri: str) -> str:
+        """Return where a browser is sent to sign in. Raises ProviderFailed."""
+        metadata = await self._metadata.get()
+        challenge = create_s256_code_challenge(flow.verifier)
+        found: str = prepare_grant_uri(
+            metadata["authorization_endpoint"],
+            self._client_id,
+            "code",
+            redirect_uri=redirect_uri,
+            scope=self._scopes,
+            state=flow.state,
+            nonce=flow.nonce,
+            code_challenge=challenge,
+            code_challenge_method="S256",
+        )
+        return found
+
+    async def claims(self, code: str, flow: Flow, redirect_uri: str) -> Mapping[str, Any]:
+        """Return what the provider says of whoever has signed in. Raises ProviderFailed or TokenRefused."""
+        metadata = await self._metadata.get()
+        form = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": redirect_uri,
+            "code_verifier": flow.verifier,
+        }
+        headers = self._prove(form, metadata.get("token_endpoint_auth_methods_supported"))
+        answer = await self._ask("POST", metadata["token_endpoint"], data=form, headers=headers)
+        token = answer.get("id_token")
+        if not isinstance(token, str):
+            raise ProviderFailed("the provider returned no ID token. Add `openid` to the scopes of its client")
+        access = answer.get("access_token")
+        return await self.verified(token, nonce=flow.nonce, access_token=access if isinstance(access, str) else "")
+
+    async def verified(self, token: str, nonce: str = "", access_token: str = "") -> Mapping[str, Any]:
+        """Return a token's claims: it is the provider's, for us, and not over.
+
+        Raises ProviderFailed or TokenRefused.
+        """
+        try:
+            decoded = await self._decoded(token)
+            options = {
+                "iss": {"essential": True, "value": self._issuer},
+                "aud": {"essential": True, "value": self._client_id},
+            }
+            params = {"nonce": nonce, "client_id": self._client_id, "access_token": access_token}
+            claims = CodeIDToken(decoded.claims, decoded.header, options, params)
+            claims.validate(now=Clock.wall_ms() // 1_000, leeway=_LEEWAY_S)
+        except (JoseError, ValueError, TypeError, KeyError) as error:
+            raise TokenRefused(f"the token is not accepted: {error}") from error
+        return dict(claims)
+
+    async def _decoded(self, token: str) -> jwt.Token:
+        """Return a token by the keys that are known, or by those that there are now."""
+        keys = await self._keys.get()
+        try:
+            return jwt.decode(token, keys, algorithms=ALGORITHMS)
+        except (JoseError, ValueError):
+            newer = await self._keys.newer(keys)
+            if newer is keys:
+                raise
+            return jwt.decode(token, newer, algorithms=ALGORITHMS)
+
+    def _prove(self, form: dict[str, str], methods: list[str] | None) -> dict[str, str]:
+        """Show the client's secret in the way that the provider takes (RFC 6749, 2.3.1), if there is one."""
+        try:
+            secret = self._secret_file.read_text("utf-8").strip() if self._secret_file else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise ProviderFailed(f"DELAY_WEB_OIDC_CLIENT_SECRET_FILE cannot be read: {error}") from error
+        if not secret or (methods and "client_secret_basic" not in methods):
+            form["client_id"] = self._client_id
+            if secret:
+                form["client_secret"] = secret
+            return {}
+        both = f"{quote_plus(self._client_id)}:{quote_plus(secret)}"
+        return {"Authorization": f"Basic {b64encode(both.encode()).decode()}"}
+
+    async def _ask_metadata(self) -> dict[str, Any]:
+        """Return what the provider says of itself."""
+        found = await self._ask("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+        if found.get("issuer") != self._issuer:
+            raise ProviderFailed(f"the provider's issuer is {found.get('issuer')!r:.200}, not {self._issuer!r}")
+        for name in _ENDPOINTS:
+            if not is_private(str(found.get(name))):
+                raise ProviderFailed(f"the provider's {name} is {found.get(name)!r:.200}")
+        return found
+
+    async def _ask_keys(self) -> KeySet:
+        """Return the keys that the provider has now."""
+        found = await self._ask("GET", (await self._metadata.get())["jwks_uri"])
+        try:
+            keys = [key for key in found.get("keys", ()) if key.get("kty") in _KEY_TYPES and key.get("use") != "enc"]
+            return KeySet.import_key_set({"keys": keys}) if keys else KeySet([])
+        except (JoseError, ValueError, TypeError, AttributeError) as error:
+            raise ProviderFailed(f"the provider's keys cannot be read: {error!r:.200}") from error
+
+    async def _ask(self, method: str, url: str, **given: Any) -> dict[str, Any]:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(timeout=_PATIENCE, headers={"Accept": "application/json"})
+        try:
+            async with self._session.request(method, url, allow_redirects=False, **given) as answer:
+                body = await whole(answer.content, _LARGEST)
+                if body is None:
+                    raise ProviderFailed(f"the provider's response is larger than {_LARGEST >> 10} KiB")
+                found = msgspec.json.decode(body)
+        except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, RecursionError) as error:
+            raise ProviderFailed(f"the provider did not respond as expected ({type(error).__name__})") from error
+        if answer.status != 200 or not isinstance(found, dict):  # noqa: PLR2004 - OK
+            why = found.get("error") if isinstance(found, dict) else ""
+            raise ProviderFailed(f"the provider returned {answer.status} {why!r:.100}")
+        return found

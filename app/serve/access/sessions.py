@@ -1,0 +1,102 @@
+"""Sessions of people who have signed in by a provider: a sealed cookie, which any worker accepts."""
+
+import secrets
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from app.clock import Clock
+from app.serve.access.roles import Asker, Grant, Role
+from app.serve.access.seal import Seal
+from app.serve.access.spent import Spent
+
+#: A session ends so long after its sign-in, and so long after it was last used.
+LONGEST_S: Final = 8 * 3_600
+IDLE_S: Final = 3_600
+#: How often it is written down that it is used.
+_NOTED_S: Final = 60
+#: Clocks of workers may differ by this much.
+_OFF_S: Final = 60
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Who has signed in; when, and when that was last used, in seconds of Unix time."""
+
+    id: str
+    name: str
+    role: Role
+    began_s: int
+    used_s: int
+    namespaces: tuple[str, ...] | None = None
+
+
+_SESSION: Final = web.RequestKey("session", Session)
+
+
+class Sessions:
+    """Begins, knows and ends sessions; `secure` says that people come by https."""
+
+    def __init__(self, key: bytes, *, secure: bool) -> None:
+        """Seal them by a key."""
+        self._seal, self._secure = Seal(key, "session"), secure
+        self._over = Spent(LONGEST_S + _OFF_S)
+        #: With this prefix no other host below the same domain can set it (RFC 6265bis, 4.1.3.2).
+        self.cookie: Final = "__Host-punctual" if secure else "punctual-session"
+
+    def begin(self, answer: web.StreamResponse, name: str, grant: Grant) -> None:
+        """Begin a session with an answer, with an id that nobody has had before."""
+        now_s = _now_s()
+        session = Session(
+            id=secrets.token_urlsafe(18),
+            name=name,
+            role=grant.role,
+            began_s=now_s,
+            used_s=now_s,
+            namespaces=grant.namespaces,
+        )
+        self._write(answer, session)
+
+    def asker(self, request: web.Request) -> Asker | None:
+        """Return whose session a request is part of; None if it has none that counts."""
+        session = self._seal.open(request.cookies.get(self.cookie, ""), Session)
+        if session is None or session.id in self._over:
+            return None
+        now_s = _now_s()
+        if not (-_OFF_S <= now_s - session.began_s < LONGEST_S and -_OFF_S <= now_s - session.used_s < IDLE_S):
+            return None
+        request[_SESSION] = session
+        return Asker(session.name, session.role, session.id, session.namespaces)
+
+    def renew(self, request: web.Request, answer: web.StreamResponse) -> None:
+        """Write down that a session is used, if an answer has not gone out yet."""
+        session, now_s = request.get(_SESSION), _now_s()
+        if session is None or answer.prepared or now_s - session.used_s < _NOTED_S or session.id in self._over:
+            return
+        self._write(answer, msgspec.structs.replace(session, used_s=now_s))
+
+    def end(self, request: web.Request, answer: web.StreamResponse) -> str:
+        """End a request's session, copies of its cookie too; return its id, or an empty text if there is none."""
+        asker = self.asker(request)
+        answer.set_cookie(self.cookie, "", max_age=0, path="/", httponly=True, samesite="Lax", secure=self._secure)
+        if asker is None:
+            return ""
+        self.forget(asker.session)
+        return asker.session
+
+    def forget(self, id_: str) -> None:
+        """Take note that a session has ended, here or with another worker."""
+        self._over.add(id_, _now_s())
+
+    def _write(self, answer: web.StreamResponse, session: Session) -> None:
+        left_s = max(1, session.began_s + LONGEST_S - _now_s())
+        put_cookie(answer, self.cookie, self._seal.close(session), left_s, secure=self._secure)
+
+
+def put_cookie(answer: web.StreamResponse, name: str, text: str, kept_s: int, *, secure: bool) -> None:
+    """Give a browser a cookie that no script and no other site's form gets hold of."""
+    answer.set_cookie(name, text, max_age=kept_s, path="/", httponly=True, samesite="Lax", secure=secure)
+
+
+def _now_s() -> int:
+    return Clock.wall_ms() // 1_000

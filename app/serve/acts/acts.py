@@ -1,0 +1,156 @@
+"""What people do to messages and destinations: each act is written down, done, and its outcome written down."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, NamedTuple
+
+from aiokafka.errors import KafkaError
+
+from app.engine.engine import Engine
+from app.engine.throttle.control import Control
+from app.errors import PunctualError
+from app.kafka.errors import SendError
+from app.serve.access.roles import Asker
+from app.serve.acts.audit import Act, Audit
+from app.serve.acts.bounds import Bounds
+from app.serve.acts.existing import check_exists
+from app.serve.acts.job_log import JobLog
+from app.serve.acts.orders import NotGiven, Orders
+from app.serve.acts.outcome import SENT, Outcome
+from app.serve.acts.resend import Correction, resend
+from app.serve.acts.writing import PATIENCE_S
+from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain, namespace_of
+from punctual.client import controls
+from punctual.client.requests import Request
+from punctual.client.times import epoch_ms
+from punctual.contract.destination import destination
+from punctual.contract.rate import UNCAPPED
+from punctual.spans import moment, when
+
+
+class Actor(NamedTuple):
+    """Who acts, in which role, and whether that is bound to namespaces."""
+
+    name: str
+    role: str
+    bound: bool = False
+
+
+class Acts:
+    """Acts on an installation."""
+
+    def __init__(self, engine: Engine, log: JobLog) -> None:
+        """Act by an engine's own sender; the log says which dead letters were sent again."""
+        self._engine, self._log = engine, log
+        self.orders, self.audit = Orders(engine), Audit(engine)
+        self.bounds = Bounds(engine.settings)
+
+    async def order(
+        self, actor: Actor, act: str, request: Request, asked: dict[str, Any], topic: str | None = None
+    ) -> Outcome:
+        """Give an order for an id, by an input that is not the requests topic perhaps, and return what came of it.
+
+        Raises NotAudited or NotGiven with a sentence if nothing was done.
+        """
+        if request.id is None:  # so that what comes of it can be found
+            raise ValueError("a request from here needs an ID")
+        target = request.id.decode()
+        within = self._within(self._engine.settings.namespaces.of_id(target))
+        return await self._done(actor, act, target, asked, lambda: self.orders.give(act, request, topic), within)
+
+    async def resend(self, asker: Asker, one: DeadLetter, correction: Correction) -> Outcome:
+        """Send a dead letter again, put right perhaps, and return what came of it.
+
+        Raises Incomplete, Outside, NotAudited or NotGiven with a sentence if nothing was done.
+        """
+        engine, actor = self._engine, Actor(asker.name, asker.role)
+        again = resend(engine.settings, one, engine.now_ms(), correction)
+        self.bounds.check_resend(asker, again)
+        asked = {"headers": sorted(correction.headers), "value": correction.replaces}
+        within = self._within(namespace_of(engine.settings.namespaces, one))
+
+        async def do() -> Outcome:
+            outcome = await self.orders.resend(again)
+            with contextlib.suppress(SendError, KafkaError, TimeoutError, PunctualError):  # it is in the audit anyway
+                await self._log.resent(one, SentAgain(engine.now_ms(), actor.name))
+            return outcome
+
+        return await self._done(actor, "resend", f"dead letter {one.place}", asked, do, within)
+
+    async def control(self, actor: Actor, act: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
+        """Change what holds for a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.
+
+        What is not changed goes on to hold, for one record says all. Raises NotAudited or NotGiven with a sentence if
+        nothing was done, NotThere if the destination does not exist, ValueError if it makes no sense.
+        """
+        until = changes.get("until")
+        if until is not None and epoch_ms(until) <= self._engine.now_ms():
+            raise ValueError(f"until is {moment(epoch_ms(until))}, which is in the past. Choose a later time")
+        known = await self._known(to)
+        holds: dict[str, Any] = {"paused": False, "rate": None}
+        if known is not None:
+            holds = {"paused": known.paused, "reason": known.reason or None, "until": known.until_ms}
+            holds["rate"] = UNCAPPED if known.uncapped else None if known.rate is None else str(known.rate)
+        request = controls.control(to, **(holds | {"by": actor.name} | changes))
+        await self._check_exists(to)
+
+        async def say() -> Outcome:
+            source = await self.orders.send(request, self._engine.settings.controls, 0)
+            return Outcome(outcome=SENT, sentence=self._state(act, changes), source=source)
+
+        return await self._done(actor, act, to, asked, say)
+
+    def _state(self, act: str, changes: Mapping[str, Any]) -> str:
+        """Return the state of a destination after an action, as a sentence."""
+        if act == "rate":
+            rate = changes["rate"]
+            if rate is None:
+                return "Rate limit from the workers' settings."
+            return "No rate limit." if rate == UNCAPPED else f"Rate limit {rate}."
+        until = changes.get("until")
+        until_text = "" if until is None else f" until {when(epoch_ms(until), self._engine.now_ms())}"
+        return f"Paused{until_text}." if changes["paused"] else "Resumed."
+
+    async def _known(self, to: str) -> Control | None:
+        """Return the control of a destination, the newest included. Raises NotGiven."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._engine.controls.read()
+        except (TimeoutError, KafkaError) as error:
+            raise NotGiven("the brokers do not return its current state; nothing was sent") from error
+        return self._engine.controls.known.get(destination(to))
+
+    async def _check_exists(self, to: str) -> None:
+        """Check that a destination exists. Raises NotGiven, NotThere."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await check_exists(self._engine, destination(to))
+        except (TimeoutError, KafkaError) as error:
+            raise NotGiven("the brokers do not confirm that the destination exists; nothing was sent") from error
+
+    @staticmethod
+    def _within(namespace: str) -> tuple[str, ...]:
+        return (namespace,) if namespace else ()
+
+    async def _done(
+        self,
+        actor: Actor,
+        act: str,
+        target: str,
+        asked: dict[str, Any],
+        do: Callable[[], Awaitable[Outcome]],
+        within: tuple[str, ...] = (),
+    ) -> Outcome:
+        begun = await self.audit.begin(act, target, actor.name, actor.role, asked, within)
+        try:
+            outcome = await do()
+        except NotGiven as error:
+            await self.audit.end(begun, Outcome(outcome="failed", sentence=str(error), source=""))
+            raise
+        await self.audit.end(begun, outcome)
+        return outcome
+
+    async def last(self, limit: int, within: Collection[str] | None = None) -> list[Act]:
+        """Return the newest acts, or those about some namespaces, the newest first."""
+        return await self.audit.last(limit, within)

@@ -1,0 +1,72 @@
+"""The number of messages that a job may act on: all its parts together never exceed what was confirmed.
+
+Parts are done by several workers, and nobody leads. So a part writes down how many messages it is about to act on
+before it does, then reads what the others have written. Of two parts that write at the same time at least one reads
+the other's note, and withdraws its own if both together are too much.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import msgspec
+
+from app.serve.acts.job import Job, Part
+
+_LOOK_S: Final = 0.2
+
+
+class Log(Protocol):
+    """The parts of all jobs, as far as they were read."""
+
+    parts: dict[tuple[str, int], Part]
+
+    async def read(self) -> bool:
+        """Read to the end; return False if that is not possible."""
+        ...
+
+    async def note(self, part: Part) -> None:
+        """Write down how far a part is."""
+
+
+class Ceiling:
+    """Reserves messages for one part of a job."""
+
+    def __init__(self, log: Log, job: Job, partition: int) -> None:
+        """Hold to the job's `counted` messages."""
+        self._log, self._job, self._partition = log, job, partition
+
+    async def reserve(self, part: Part, wanted: int, goes_on: Callable[[], bool]) -> int:
+        """Return how many of the `wanted` messages the part may act on, all if they are within the job's bound.
+
+        Less is final: other parts have acted on the rest. It is 0, and not final, once the part no longer `goes_on`.
+        Raises TimeoutError if the log cannot be read.
+        """
+        while goes_on():
+            left, settled = self._left(part)
+            count = min(wanted, left)
+            if count < wanted and not settled:
+                await asyncio.sleep(_LOOK_S)
+                await self._read()
+                continue
+            if count <= 0:
+                return 0
+            await self._log.note(msgspec.structs.replace(part, reserved=part.sent + count))
+            await self._read()
+            if self._left(part)[0] >= count:
+                return count
+            await self._log.note(msgspec.structs.replace(part, reserved=part.sent))
+            await asyncio.sleep(random.uniform(0, _LOOK_S))  # noqa: S311 - so that not both come again
+        return 0
+
+    def _left(self, part: Part) -> tuple[int, bool]:
+        """Return how many messages other parts leave, and whether no other one is about to act."""
+        of_job = (one for (job_id, _), one in self._log.parts.items() if job_id == self._job.job_id)
+        others = [one for one in of_job if one.partition != self._partition]
+        taken = part.sent + sum(max(one.sent, one.reserved) for one in others)
+        return self._job.counted - taken, all(one.reserved <= one.sent for one in others)
+
+    async def _read(self) -> None:
+        if not await self._log.read():
+            raise TimeoutError("the jobs topic cannot be read")

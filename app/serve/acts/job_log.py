@@ -1,0 +1,164 @@
+"""The topic of jobs: what is to be done, and how far each partition is, so that the next owner goes on from there."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+import aiokafka.errors
+import msgspec
+
+from app.engine.engine import Engine
+from app.engine.topics.topics import ensure_jobs
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.metadata.topic_ids import topic_ids
+from app.process.foreign_records import bounded, passed_over
+from app.serve.acts.job import Job, Part
+from app.serve.acts.writing import PATIENCE_S, write
+from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain
+
+_job = msgspec.json.Decoder(Job).decode
+_part = msgspec.json.Decoder(Part).decode
+_sent_again = msgspec.json.Decoder(SentAgain).decode
+
+#: What the keys begin with of dead letters that were sent again one by one.
+_RESENT: Final = "resent/"
+
+
+#: What is kept at most of jobs, of their parts, and of dead letters that were sent again one by one.
+_JOBS, _PARTS, _LETTERS = 10_000, 200_000, 100_000
+
+
+class JobLog:
+    """What the topic says; without a topic there are no jobs, and nothing is wrong."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Know of no job."""
+        self._engine, self._topic = engine, engine.settings.jobs
+        self._reader: PartitionReader | None = None
+        #: The id of the topic that was read: it may be deleted, and created again by another worker.
+        self._id = ""
+        self.jobs: dict[str, Job] = {}
+        self.parts: dict[tuple[str, int], Part] = {}
+        self._resent: dict[str, SentAgain] = {}
+        #: Set when the worker stops: nothing new is begun.
+        self.closing = asyncio.Event()
+
+    async def read(self) -> bool:
+        """Read to the topic's end; return False if it is not there, or nobody tells."""
+        cluster = self._engine.cluster
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                found = await topic_ids(cluster, [self._topic])
+                if self._topic not in found or found[self._topic].id != self._id:
+                    self._forget()
+                if self._topic not in found:
+                    return False
+                self._id = found[self._topic].id
+                if self._reader is None:
+                    begin = await PartitionReader(cluster, self._topic, 0).begin()
+                    self._reader = PartitionReader(cluster, self._topic, 0, begin)
+                end = await self._reader.end()
+                async for record in self._reader.up_to(end):
+                    self._take(record.offset, record.timestamp_ms, record.key or b"", record.value)
+        except aiokafka.errors.OffsetOutOfRangeError:
+            self._forget()
+        except (aiokafka.errors.KafkaError, TimeoutError):
+            return False
+        return True
+
+    def _forget(self) -> None:
+        """Forget all jobs: the topic is not there any more, or another one by its name."""
+        self._reader = None
+        self.jobs.clear()
+        self.parts.clear()
+        self._resent.clear()
+
+    def _take(self, offset: int, appended_ms: int, key: bytes, value: bytes | None) -> None:
+        try:
+            if value is None:
+                return
+            value = bounded(value)
+            if key.startswith(_RESENT.encode()):
+                place, again = key.decode().removeprefix(_RESENT), _sent_again(value)
+                _assure_room(self._resent, place, _LETTERS)
+                self._resent[place] = again
+            elif b"/" in key:
+                part = _part(value)
+                _assure_room(self.parts, (part.job_id, part.partition), _PARTS)
+                self._heed(part)
+            else:
+                job = _job(value)
+                late = job.begins_by_ms is not None and appended_ms > job.begins_by_ms
+                if not late or job.stopped or job.job_id in self.jobs:
+                    _assure_room(self.jobs, job.job_id, _JOBS)
+                    self.jobs[job.job_id] = job
+        except (ValueError, msgspec.MsgspecError, RecursionError) as error:
+            passed_over(self._topic, 0, offset, error)
+
+    def _heed(self, part: Part) -> None:
+        """Take a note of how far a part is, unless a later owner has written another: it may come late."""
+        known = self.parts.get((part.job_id, part.partition))
+        if known is None or part.epoch >= known.epoch:
+            self.parts[part.job_id, part.partition] = part
+
+    async def begin(self, job: Job) -> Job:
+        """Write a job down, creating the topic for the first one, and return it as it is written.
+
+        Raises a SendError, a KafkaError or a TopicMismatch if that is not possible: it never begins. After a
+        TimeoutError it may have: what the brokers take later than that has not.
+        """
+        async with asyncio.timeout(PATIENCE_S):
+            await ensure_jobs(self._engine.settings)
+            begins_by_ms = self._engine.clock.brokers_ms() + round(PATIENCE_S * 1_000)
+            job = msgspec.structs.replace(job, begins_by_ms=begins_by_ms)
+            await self._write(job.job_id, job)
+        self.jobs[job.job_id] = job
+        return job
+
+    async def stop(self, job: Job) -> None:
+        """Write down that a job is to go no further. Raises as begin() does."""
+        stopped = msgspec.structs.replace(job, stopped=True)
+        async with asyncio.timeout(PATIENCE_S):
+            await self._write(job.job_id, stopped)
+        self.jobs[job.job_id] = stopped
+
+    async def note(self, part: Part) -> None:
+        """Write down how far a part is; waits as long as it takes."""
+        await self._write(f"{part.job_id}/{part.partition}/{part.epoch}", part)
+        self._heed(part)
+
+    async def resent(self, one: DeadLetter, again: SentAgain) -> None:
+        """Write down that a dead letter was sent again. Raises as begin() does."""
+        async with asyncio.timeout(PATIENCE_S):
+            await ensure_jobs(self._engine.settings)
+            await self._write(_RESENT + one.place, again)
+        self._resent[one.place] = again
+
+    def sent_again(self, one: DeadLetter, *, besides: str = "") -> SentAgain | None:
+        """Return when a dead letter was sent again, by itself or by a job other than `besides`; None if it was not."""
+        found = self._resent.get(one.place)
+        if found is not None:
+            return found
+        if one.incomplete:
+            return None  # no job sends such a one
+        for job in self.jobs.values():
+            if job.dead_letters is None or job.job_id == besides:
+                continue
+            part = self.parts.get((job.job_id, one.partition))
+            if part is not None and part.has_sent(one.offset) and job.dead_letters.fits(one):
+                return SentAgain(part.at_ms, job.by, job.job_id)
+        return None
+
+    def marked(self, one: DeadLetter, *, besides: str = "") -> DeadLetter:
+        """Return a dead letter that says whether it was sent again."""
+        again = self.sent_again(one, besides=besides)
+        return one if again is None else msgspec.structs.replace(one, sent_again=again)
+
+    async def _write(self, key: str, value: Job | Part | SentAgain) -> None:
+        await write(self._engine, self._topic, 0, key.encode(), msgspec.json.encode(value))
+
+
+def _assure_room(known: Mapping[Any, object], key: object, most: int) -> None:
+    """Raise ValueError if there is no room for another one: anyone may write to the topic."""
+    if key not in known and len(known) >= most:
+        raise ValueError(f"there are {most:,} others")

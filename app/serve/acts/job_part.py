@@ -1,0 +1,186 @@
+"""One partition's part of a job: its owner finds what matches, a batch at a time, and sends the orders for it.
+
+The next batch goes out when it is known what the last one came to. So a job takes what ingest has to spare, and never
+puts more than a batch before the orders of others.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection
+from typing import Final
+
+import aiokafka.errors
+import msgspec
+
+from app.engine.engine import Engine
+from app.kafka.metadata.reader import PartitionReader
+from app.kafka.produce.batch import Batch
+from app.serve.acts.ceiling import Ceiling
+from app.serve.acts.job import Job, Part, concerns, ends_by_crc, mark, order
+from app.serve.acts.job_log import JobLog
+from app.serve.acts.outcome import event_of
+from app.serve.search.scan import END, Place, Scan
+from app.serve.search.search import Search
+
+BATCH: Final = 500
+#: Events of a batch come within a second, however busy the worker is; beyond that something else is wrong.
+PATIENCE_S: Final = 30.0
+_LOOK_S, _SOON_S = 0.2, 0.005
+#: By so much the clocks of workers and brokers may differ, and more.
+_CLOCKS_MS: Final = 60_000
+
+
+class JobPart:
+    """Does one partition's part of one job, as long as the partition is served here."""
+
+    def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
+        """Go on where the log says."""
+        self._engine, self._search, self._log, self._job = engine, search, log, job
+        self._part = log.parts.get((job.job_id, partition)) or Part(job_id=job.job_id, partition=partition)
+        self._epoch = self._engine.epoch(partition)
+        self._ceiling = Ceiling(log, job, partition)
+        self._events: PartitionReader | None = None
+
+    async def run(self) -> None:
+        """Work until the part is over, the job is stopped, or the partition is somebody else's.
+
+        Raises ScanFailed, a SendError, a KafkaError or TimeoutError; what is written down stays, and can be gone on
+        with.
+        """
+        await self._count_uncounted()
+        if self._tells:
+            cluster, topic = self._engine.cluster, self._engine.settings.events_topic
+            self._events = await PartitionReader.at_end(cluster, topic, self._part.partition)
+        while not self._part.over and self._mine():
+            if self._has_read():
+                await self._batch()
+            else:
+                await asyncio.sleep(_LOOK_S)
+
+    @property
+    def _tells(self) -> bool:
+        return self._engine.settings.events == "on"
+
+    async def _count_uncounted(self) -> None:
+        """Count the batch that was on its way when whoever had the part before died: it is sent, and not written down.
+
+        Its orders are found among the requests, and what they came to among the events since.
+        """
+        engine, part = self._engine, self._part
+        topic, number = engine.settings.requests, part.partition
+        since = max(part.ordered_to, self._job.ends[number].get(topic, 0))
+        since = max(since, await PartitionReader(engine.cluster, topic, number).begin())
+        reader = PartitionReader(engine.cluster, topic, number, since)
+        marked, end = mark(self._job), await reader.end()
+        sent = {record.offset async for record in reader.up_to(end) if record.value == marked and record.offset < end}
+        if not sent:
+            return
+        if self._tells:
+            self._events = await self._events_since((part.at_ms or self._job.at_ms) - _CLOCKS_MS)
+        told = await self._told(sent)
+        await self._applied(max(sent))
+        outcomes, untold = Counter(part.outcomes) + told, part.untold + len(sent) - told.total()
+        self._part = msgspec.structs.replace(part, ordered_to=max(sent) + 1)
+        await self._note(part.after, part.sent + len(sent), outcomes, untold, over=False)
+
+    async def _events_since(self, at_ms: int) -> PartitionReader:
+        """Return what reads the partition's events from a moment on."""
+        cluster, topic, number = self._engine.cluster, self._engine.settings.events_topic, self._part.partition
+        return PartitionReader(cluster, topic, number, await PartitionReader(cluster, topic, number).after(at_ms))
+
+    async def _applied(self, offset: int) -> None:
+        """Wait until the table has what a request has done, within reason: its event is told before."""
+        async with asyncio.timeout(PATIENCE_S):
+            while (position := self._engine.position(self._engine.settings.requests, self._part.partition)) is not None:
+                if position > offset:
+                    return
+                await asyncio.sleep(_SOON_S)
+
+    def _has_read(self) -> bool:
+        """Whether all is in the table that was asked for before the job, of what comes to this partition directly."""
+        number = self._part.partition
+        return all(self._engine.has_ingested(topic, number, end) for topic, end in self._job.ends[number].items())
+
+    def _mine(self) -> bool:
+        job = self._log.jobs.get(self._job.job_id)
+        there = job is not None and not job.stopped and not self._log.closing.is_set()
+        return there and self._part.partition in self._search.served
+
+    async def _batch(self) -> None:
+        part = self._part
+        wanted = Scan(filter=self._job.filter, after=part.after_place, limit=BATCH, most=0)
+        found = await self._search.scans.scan(wanted, part.partition, job=True)
+        if not self._mine():  # a scan may wait for its turn, and the job was stopped meanwhile
+            return
+        ends = ends_by_crc(self._job, part.partition, lambda topic: self._engine.base(topic, part.partition))
+        rows = [row for row in found.rows if concerns(ends, row)]
+        allowed = await self._reserve(len(rows))
+        if allowed < len(rows) and not self._mine():
+            return
+        limited, rows = allowed < len(rows), rows[:allowed]
+        batch = Batch()
+        taken = 0
+        for row in rows:
+            request = order(self._job, row)
+            if not batch.append(self._engine.now_ms(), request.key, request.value, list(request.headers)):
+                break
+            taken += 1
+        up_to = found.up_to
+        if taken < len(rows):  # long ids: the rest goes with the next batch
+            limited, up_to = False, Place(bytes.fromhex(rows[taken - 1].row), part.partition)
+        outcomes, untold = Counter(part.outcomes), part.untold
+        if taken:
+            ack = await self._engine.sender.submit(self._engine.settings.requests, part.partition, batch)
+            told = await self._told(range(ack.offset, ack.offset + taken))
+            outcomes.update(told)
+            untold += taken - told.total()
+            self._part = msgspec.structs.replace(self._part, ordered_to=ack.offset + taken)
+        self._part = msgspec.structs.replace(self._part, limited=limited)
+        await self._note(up_to.text(), part.sent + taken, outcomes, untold, over=limited or up_to >= END)
+
+    async def _reserve(self, wanted: int) -> int:
+        """Return how many of the next messages the job may act on."""
+        if not wanted:
+            return 0
+        part = msgspec.structs.replace(self._part, epoch=self._epoch)
+        return await self._ceiling.reserve(part, wanted, self._mine)
+
+    async def _note(self, after: str, sent: int, outcomes: Counter[str], untold: int, *, over: bool) -> None:
+        """Write down how far the part is."""
+        self._part = msgspec.structs.replace(
+            self._part,
+            after=after,
+            sent=sent,
+            reserved=sent,
+            outcomes=dict(outcomes),
+            untold=untold,
+            over=over,
+            worker=self._engine.worker_url,
+            at_ms=self._engine.now_ms(),
+            epoch=self._epoch,
+        )
+        await self._log.note(self._part)
+
+    async def _told(self, sent: Collection[int]) -> Counter[str]:
+        """Wait for what orders at these offsets have come to, by their events; without, until the table has them."""
+        settings, found = self._engine.settings, dict[int, str]()
+        prefix = f"{settings.requests}-{self._part.partition}-"
+        base = self._engine.base(settings.requests, self._part.partition)
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while self._events is None:
+                    position = self._engine.position(settings.requests, self._part.partition)
+                    if position is None or position > max(sent):
+                        return Counter()
+                    await asyncio.sleep(_SOON_S)
+                while len(found) < len(sent):
+                    for record in await self._events.chunk(BATCH):
+                        raw = record.value or b""
+                        if prefix.encode() in raw and (event := event_of(raw)) is not None:
+                            by = str(event.get("by", "")).removeprefix(prefix)
+                            offset = int(by) - base if by.isdecimal() else -1
+                            if offset in sent:
+                                found[offset] = event["event"]
+        except (TimeoutError, aiokafka.errors.KafkaError):
+            pass
+        return Counter(found.values())

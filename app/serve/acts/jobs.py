@@ -1,0 +1,234 @@
+"""Jobs of an installation: each worker does the parts of the partitions that it serves; nobody leads."""
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import aiokafka.errors
+import msgspec
+
+from app.engine.engine import Engine
+from app.errors import PunctualError
+from app.kafka.errors import SendError
+from app.kafka.metadata.reader import PartitionReader
+from app.serve.acts.acts import Actor
+from app.serve.acts.audit import Audit, noted_filter
+from app.serve.acts.job import RESEND, Job, JobAct, Standing, standing
+from app.serve.acts.job_log import JobLog
+from app.serve.acts.job_part import JobPart
+from app.serve.acts.orders import NotGiven
+from app.serve.acts.outcome import PENDING, SENT, Outcome
+from app.serve.acts.resend_part import ResendPart
+from app.serve.acts.writing import PATIENCE_S
+from app.serve.dead_letters.dead_letters import DeadLetters
+from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.search.filter import Filter
+from app.serve.search.scans import ScanFailed
+from app.serve.search.search import Search
+
+log = logging.getLogger(__name__)
+
+#: How often it is looked whether there are jobs at all, and, while there is the topic, what is new on it.
+_LOOK_S, _EVERY_S = 30.0, 1.0
+#: A part that has been put off is taken up again after a second, then later each time, up to so many.
+_LONGEST_S: Final = 10.0
+#: Parts that one worker does at a time.
+_AT_ONCE: Final = 4
+#: What has been sent again when the worker stops has so long to be acknowledged and written down.
+_FINISH_S: Final = 1.0
+
+
+class Jobs:
+    """Takes jobs, does this worker's parts, and tells how they stand."""
+
+    def __init__(self, engine: Engine, search: Search, audit: Audit, log: JobLog, dead_letters: DeadLetters) -> None:
+        """Know of no job; run() begins."""
+        self._engine, self._search, self._audit = engine, search, audit
+        self._log, self._dead_letters = log, dead_letters
+        self._wake = asyncio.Event()
+        self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
+        #: How often parts had to be put off: others come first.
+        self._put_off: Counter[tuple[str, int]] = Counter()
+
+    async def give(self, actor: Actor, act: JobAct, wanted: Filter, confirm: int, due_ms: int | None) -> Standing:
+        """Begin a job on messages that match a filter, at most `confirm` of them.
+
+        Nothing is counted: on a busy machine that may take minutes. Raises NotAudited or NotGiven if the job cannot be
+        written down.
+        """
+        job = self._job(actor, act, confirm, await self._ends())
+        return await self._give(msgspec.structs.replace(job, filter=wanted, due_ms=due_ms), wanted.query())
+
+    async def resend(self, actor: Actor, wanted: DeadLetterFilter, confirm: int) -> Standing:
+        """Begin a job that sends dead letters again that match a filter, as give() does; raises Unreadable too."""
+        topic = self._engine.settings.dead_letters
+        ends = [{topic: end} for end in await self._dead_letters.ends()]
+        job = self._job(actor, RESEND, confirm, ends)
+        return await self._give(msgspec.structs.replace(job, dead_letters=wanted), wanted.query())
+
+    def _job(self, actor: Actor, act: JobAct, counted: int, ends: list[dict[str, int]]) -> Job:
+        return Job(
+            job_id=uuid.uuid4().hex[:12],
+            at_ms=self._engine.clock.brokers_ms(),  # orders have the brokers' stamps
+            by=actor.name,
+            role=actor.role,
+            bound=actor.bound,
+            act=act,
+            filter=Filter(),
+            counted=counted,
+            ends=ends,
+        )
+
+    async def _give(self, job: Job, query: dict[str, str]) -> Standing:
+        """Write a job down, and begin it."""
+        asked = {"filter": noted_filter(query), "counted": job.counted, "due_ms": job.due_ms}
+        target = f"job {job.job_id}"
+        begun = await self._audit.begin(f"{job.act} all", target, job.by, job.role, asked, job.namespaces)
+        try:
+            job = await self._log.begin(job)
+        except TimeoutError as error:
+            why = f"the brokers have not confirmed job {job.job_id}: it may have started. Check before you try again"
+            await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
+            raise NotGiven(why) from error
+        except (SendError, aiokafka.errors.KafkaError, PunctualError) as error:
+            why = str(error) or "the brokers do not respond"
+            await self._audit.end(begun, Outcome(outcome="failed", sentence=why, source=""))
+            raise NotGiven(f"the job has not started: {why}") from error
+        await self._audit.end(begun, Outcome(outcome=SENT, sentence="The job has started.", source=""))
+        self._wake.set()
+        await self._search.wake_others()
+        return self._standing(job)
+
+    async def _ends(self) -> list[dict[str, int]]:
+        """Return, by partition, where the logs end that requests and commands come from. Raises NotGiven."""
+        topics = [*self._engine.settings.inputs, self._engine.settings.forwards]
+        cluster, partitions = self._engine.cluster, range(self._engine.partitions)
+        readers = [PartitionReader(cluster, topic, number) for number in partitions for topic in topics]
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                found = iter(await asyncio.gather(*(reader.written_end() for reader in readers)))
+        except (TimeoutError, aiokafka.errors.KafkaError) as error:
+            raise NotGiven(
+                "the job has not started: the brokers do not return the end of the requests topic"
+            ) from error
+        return [{topic: next(found) for topic in topics} for _ in partitions]
+
+    async def stop(self, actor: Actor, job_id: str) -> Standing | None:
+        """Have a job go no further; None if there is none of this name. Raises NotAudited or NotGiven."""
+        await self._log.read()
+        job = self._log.jobs.get(job_id)
+        if job is None:
+            return None
+        begun = await self._audit.begin("stop", f"job {job_id}", actor.name, actor.role, {}, job.namespaces)
+        try:
+            await self._log.stop(job)
+        except TimeoutError as error:
+            why = "the brokers have not confirmed it: the job may still stop. Check before you try again"
+            await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
+            raise NotGiven(why) from error
+        except (SendError, aiokafka.errors.KafkaError) as error:
+            await self._audit.end(begun, Outcome(outcome="failed", sentence=f"It goes on: {error}", source=""))
+            raise NotGiven(f"the job continues: {error}") from error
+        await self._audit.end(begun, Outcome(outcome=SENT, sentence="It is stopped.", source=""))
+        await self._search.wake_others()
+        return self._standing(self._log.jobs[job_id])
+
+    async def all(self) -> list[Standing]:
+        """Return how all jobs stand that the topic still knows, the newest first."""
+        await self._log.read()
+        jobs = sorted(self._log.jobs.values(), key=lambda job: job.at_ms, reverse=True)
+        return [self._standing(job) for job in jobs]
+
+    async def one(self, job_id: str) -> Standing | None:
+        """Return how a job stands, or None."""
+        await self._log.read()
+        job = self._log.jobs.get(job_id)
+        return None if job is None else self._standing(job)
+
+    def _standing(self, job: Job) -> Standing:
+        parts = [part for (job_id, _), part in self._log.parts.items() if job_id == job.job_id]
+        return standing(job, parts)
+
+    def wake(self) -> None:
+        """Look for new jobs at once."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Follow the topic and do what is to be done here, until cancelled."""
+        try:
+            while True:
+                self._wake.clear()
+                ready = self._engine.ready_reason() is None
+                there = ready and await self._log.read()
+                if there:
+                    self._begin()
+                try:
+                    async with asyncio.timeout(_EVERY_S if there or not ready else _LOOK_S):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            for task in self._running.values():
+                task.cancel()
+
+    async def end(self) -> None:
+        """Begin nothing more, and let dead letters that are on their way be written down as sent.
+
+        The next owner would send them again; orders for messages it finds among the requests.
+        """
+        self._log.closing.set()
+        jobs = self._log.jobs
+        tasks = [task for (job_id, _), task in self._running.items() if jobs[job_id].act == RESEND]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_FINISH_S)
+
+    def _begin(self) -> None:
+        if self._log.closing.is_set():
+            return
+        left = sorted(self._left(), key=lambda one: self._put_off[one[0].job_id, one[1]])
+        while left and len(self._running) < _AT_ONCE:
+            # Of whoever has least parts under way; the last place is kept for others, if somebody has all before it.
+            given = Counter(self._log.jobs[job_id].by for job_id, _ in self._running)
+            job, number = chosen = min(left, key=lambda one: given[one[0].by])
+            if given[job.by] >= _AT_ONCE - 1:
+                break
+            left.remove(chosen)
+            self._running[job.job_id, number] = asyncio.create_task(self._do(job, number))
+
+    def _left(self) -> Iterator[tuple[Job, int]]:
+        """Yield the parts that are to be done here, and that nobody does now."""
+        for job in self._log.jobs.values():
+            for number in () if job.stopped else self._search.served:
+                part = self._log.parts.get((job.job_id, number))
+                over = number >= len(job.ends) or (part is not None and part.over)  # there may be more than at its time
+                if not over and (job.job_id, number) not in self._running:
+                    yield job, number
+
+    async def _do(self, job: Job, number: int) -> None:
+        try:
+            kind = ResendPart if job.act == RESEND else JobPart
+            await kind(self._engine, self._search, self._log, job, number).run()
+        except (ScanFailed, SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
+            sentence = "partition %d: its part of job %s is postponed: %s"
+            log.warning(sentence, number, job.job_id, error, extra={"partition": number})
+            await self._rest(job, number)
+        except Exception:
+            about = {"partition": number}
+            log.exception(
+                "partition %d: its part of job %s failed and will be retried", number, job.job_id, extra=about
+            )
+            await self._rest(job, number)
+        finally:
+            self._running.pop((job.job_id, number), None)
+            self._wake.set()
+
+    async def _rest(self, job: Job, number: int) -> None:
+        """Put a part off, each time for longer."""
+        self._put_off[job.job_id, number] += 1
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(_LONGEST_S, _EVERY_S * self._put_off[job.job_id, number])):
+                await self._log.closing.wait()

@@ -1,0 +1,145 @@
+"""Gives orders: records on the requests topic, in their id's home partition, whose events say what came of them."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+import aiokafka.errors
+
+from app.engine.engine import Engine
+from app.kafka.errors import SendError
+from app.kafka.metadata.reader import PartitionReader
+from app.serve.acts.endings import ending
+from app.serve.acts.outcome import PENDING, SENT, Outcome, event_of, of_event, tells_of
+from app.serve.acts.resend import Resend
+from app.serve.acts.writing import PATIENCE_S, write
+from punctual.client.requests import Request
+from punctual.contract import headers as names
+from punctual.contract.home import home_partition
+from punctual.contract.request import TOPIC_NAME, Reason
+
+_CHUNK: Final = 1_000
+_LOOK_S, _LOOKS = 0.005, 20
+#: Brokers hear of a topic that was just created within seconds.
+_TOPIC_LOOK_S, _TOPIC_LOOKS = 0.25, 12
+
+
+class NotGiven(Exception):
+    """An order that Kafka has not taken: a sentence."""
+
+
+class Orders:
+    """Sends orders, and waits for what comes of them; each wait reads one partition of the events."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Send by an engine's own sender."""
+        self._engine, self._settings = engine, engine.settings
+
+    async def _known_topic(self, request: Request) -> Request:
+        """Return a request for a message that is refused at once if its topic is not there, nor in a moment.
+
+        A worker would accept it first, and reject it some seconds later: whoever asks here waits for that instead.
+        """
+        said = dict(request.headers)
+        to, cluster = (said.get(names.TO) or b"").decode(), self._engine.cluster
+        if not to or "://" in to or names.TO_CLUSTER in said or not TOPIC_NAME.fullmatch(to):
+            return request
+        for _ in range(_TOPIC_LOOKS):
+            with suppress(aiokafka.errors.KafkaError):
+                if cluster.partitions(to) or not await cluster.refresh([to]):
+                    return request
+            await asyncio.sleep(_TOPIC_LOOK_S)
+        reason = names.REASON, Reason.UNKNOWN_TOPIC.value.encode()
+        return replace(request, headers=(*request.headers, reason))
+
+    async def give(self, act: str, request: Request, topic: str | None = None) -> Outcome:
+        """Send an order to its id's home, on the requests topic or `topic`, and return what came of it in ten seconds.
+
+        Raises NotGiven if Kafka does not take it.
+        """
+        if act == "create":
+            request = await self._known_topic(request)
+        home = home_partition(request.id or b"", self._settings.inputs, self._settings.partitions)
+        return await self._put(act, request, topic or self._settings.requests, home, lambda _: home)
+
+    async def resend(self, again: Resend) -> Outcome:
+        """Send a dead letter again, and return what came of it, as give() does.
+
+        Its id may be made of the place that it gets, and be at home in any partition.
+        """
+        topic, partition, request, _ = again
+        return await self._put("resend", request, topic, partition, lambda offset: again.home(self._settings, offset))
+
+    async def _put(
+        self, act: str, request: Request, topic: str, partition: int, home_at: Callable[[int], int]
+    ) -> Outcome:
+        """Send an order to an input's partition, and return what came of it: `home_at` has its id's home by offset."""
+        readers = await self._events(None if request.id is None else partition)
+        source = await self.send(request, topic, partition)
+        if readers is None:
+            sentence = "It is sent. Its outcome is not reported, because events are off (DELAY_EVENTS)."
+            return Outcome(outcome=SENT, sentence=sentence, source=source)
+        home = home_at(int(source.rpartition("-")[2]))
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                event = await _told(readers[home], source)
+            ended = await ending(self._engine.cluster, self._settings.events_topic, home, event)
+        except (TimeoutError, aiokafka.errors.KafkaError):
+            sentence = (
+                f"It is sent and takes effect, but partition {home} has not processed it within {PATIENCE_S:g} s. "
+                "See which worker serves the partition (Workers in the console)."
+            )
+            return Outcome(outcome=PENDING, sentence=sentence, source=source)
+        await self._applied(topic, partition, source)
+        return of_event(act, source, event, ended)
+
+    async def _applied(self, topic: str, partition: int, source: str) -> None:
+        """Wait until whoever looks sees what has come of an order: its event is told before the table has it."""
+        offset = int(source.rpartition("-")[2])
+        for _ in range(_LOOKS):
+            position = self._engine.position(topic, partition)
+            if position is not None and position > offset:
+                return
+            await asyncio.sleep(_LOOK_S)  # a partition of another worker's has had this long in the end
+
+    async def send(self, request: Request, topic: str, partition: int) -> str:
+        """Send a record to a topic's partition, and return its `topic-partition-offset`.
+
+        Raises NotGiven with a sentence if Kafka does not take it.
+        """
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                ack = await write(self._engine, topic, partition, request.key, request.value, list(request.headers))
+        except SendError as error:
+            raise NotGiven(f"Kafka does not accept it: {error}") from error
+        except TimeoutError as error:
+            why = self._engine.sender.trouble(topic, partition) or "no response"
+            raise NotGiven(
+                f"Kafka has not confirmed it ({why}): it may still be stored. Check before you try again"
+            ) from error
+        return f"{topic}-{partition}-{ack.offset}"
+
+    async def _events(self, home: int | None) -> dict[int, PartitionReader] | None:
+        """Return readers of the events from now on, of one partition or of all; None if there are no events."""
+        cluster, topic = self._engine.cluster, self._settings.events_topic
+        if self._settings.events == "off":
+            return None
+        numbers = range(self._settings.partitions) if home is None else [home]
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                found = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))
+                return dict(zip(numbers, found, strict=True))
+        except (TimeoutError, aiokafka.errors.KafkaError) as error:
+            raise NotGiven("the brokers do not respond; nothing was sent") from error
+
+
+async def _told(reader: PartitionReader, source: str) -> dict[str, Any]:
+    """Wait for the event that tells of an order."""
+    while True:
+        for record in await reader.chunk(_CHUNK):
+            if source.encode() in (record.value or b""):
+                event = event_of(record.value)
+                if event is not None and tells_of(event, source):
+                    return event

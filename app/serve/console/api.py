@@ -1,0 +1,117 @@
+"""What the pages ask of the API: the same addresses, answered within the process, under the reader's own name."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+from urllib.parse import urlencode
+
+import msgspec
+from aiohttp import web
+from aiohttp.streams import StreamReader
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from app.serve.access.roles import ASKER, put
+
+_OF_A_BODY: Final = ("Content-Type", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Expect")
+_NO_ANSWER: Final = "this worker has no answer to {asked}; its log may say why"
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What the API answers: a status, and an object that has a sentence in `error` unless all went well."""
+
+    status: int
+    body: dict[str, Any]
+
+    @property
+    def well(self) -> bool:
+        """Whether it is what was asked for."""
+        return self.status < web.HTTPBadRequest.status_code
+
+    @property
+    def absent(self) -> bool:
+        """Whether the API has no such address: what a page is without then is no error."""
+        return self.status == web.HTTPNotFound.status_code and "the reference of the HTTP API" in self.error
+
+    @property
+    def error(self) -> str:
+        """The sentence that says what went wrong; empty if nothing did."""
+        return "" if self.well else str(self.body.get("error") or self.body.get("sentence") or "")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a part of the answer; `default` if it has none, or went wrong."""
+        return self.body.get(name, default) if self.well else default
+
+
+class Api(Protocol):
+    """The API as one reader may use it."""
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+        """Return what GET answers at a path under /api/v1."""
+
+    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+        """Return what POST answers there."""
+
+
+class OwnApi:
+    """The API of this worker, asked as whoever has sent `request`: middlewares and handlers see that reader."""
+
+    def __init__(self, web_app: web.Application, request: web.Request) -> None:
+        self._web_app, self._request = web_app, request
+
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+        """Return what GET answers at a path under /api/v1."""
+        given = {name: value for name, value in (query or {}).items() if value}
+        return await self._ask("GET", f"{path}?{urlencode(given)}" if given else path, b"")
+
+    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+        """Return what POST answers there."""
+        return await self._ask("POST", path, msgspec.json.encode(body or {}))
+
+    async def _ask(self, method: str, path: str, body: bytes) -> Answer:
+        request = _derived(self._request, method, f"/api/v1{path}", body)
+        if ASKER in self._request:
+            put(request, self._request[ASKER])  # nobody else than who asks for the page
+        # What aiohttp does with a request from outside (web_app.py, Application._handle): resolve, check, answer.
+        try:
+            response = await self._web_app._handle(request)  # noqa: SLF001 - there is no public way in without a socket
+        except web.HTTPException as error:
+            response = error
+        content = getattr(response, "body", None)
+        try:
+            found = msgspec.json.decode(content) if isinstance(content, bytes) and content else {}
+        except msgspec.DecodeError:
+            found = {}
+        answer = Answer(response.status, found if isinstance(found, dict) else {})
+        if answer.well or answer.error:
+            return answer
+        return Answer(response.status, {"error": _NO_ANSWER.format(asked=f"{method} /api/v1{path.partition('?')[0]}")})
+
+
+def _derived(request: web.Request, method: str, path: str, body: bytes) -> web.Request:
+    """Return a request of the same reader for another address; `Request.clone` fails once a form has been read."""
+    headers = CIMultiDict((name, value) for name, value in request.headers.items() if name not in _OF_A_BODY)
+    for name in _OF_A_BODY:
+        headers.popall(name, None)
+    if method == "POST":
+        headers["Content-Type"] = "application/json"
+    headers["Content-Length"] = str(len(body))
+    url = URL(path, encoded=True)
+    message = request._message._replace(  # noqa: SLF001 - as Request.clone does
+        method=method,
+        path=path,
+        url=url,
+        headers=CIMultiDictProxy(headers),
+        raw_headers=tuple((name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in headers.items()),
+    )
+    payload = StreamReader(request.protocol, limit=1 << 20, loop=request._loop)  # noqa: SLF001
+    payload.feed_data(body)
+    payload.feed_eof()
+    return web.Request(
+        message,
+        payload,
+        request.protocol,
+        request._payload_writer,  # noqa: SLF001
+        request.task,
+        request._loop,  # noqa: SLF001
+        client_max_size=request._client_max_size,  # noqa: SLF001
+    )

@@ -1,0 +1,56 @@
+"""The addresses of the console, put together."""
+
+from aiohttp import web
+
+from app.engine.reports.state import WorkerState
+from app.serve.console.create import Create
+from app.serve.console.dead_letters import DeadLetters
+from app.serve.console.desk import Desk
+from app.serve.console.destinations import Destinations
+from app.serve.console.find import Find, Message
+from app.serve.console.home import Home
+from app.serve.console.live import Live
+from app.serve.console.work import Work
+from app.serve.web.ids import PLACE
+
+
+def register(web_app: web.Application, state: WorkerState, *, read_only: bool = False) -> None:
+    """Add the pages to a web application that serves the API, before it starts; with `read_only` none that acts."""
+    desk, live = Desk(web_app, state.now_ms, read_only=read_only), Live(state)
+    home, find, message, work = Home(desk), Find(desk), Message(desk), Work(desk)
+    destinations, create = Destinations(desk), Create(desk, state)
+    dead_letters = DeadLetters(desk)
+    one, dead_letter = "/destinations/{name}", r"/dead-letters/{partition:\d{1,9}}-{offset:\d{1,18}}"
+    web_app.add_routes(
+        [
+            web.get("/", home.show, name="home"),
+            web.get("/destinations", destinations.show, name="destinations"),
+            web.get(one, destinations.show_one, name="destination"),
+            web.post(f"{one}/pause", destinations.pause, name="form-pause"),
+            web.post(f"{one}/resume", destinations.resume, name="form-resume"),
+            web.post(f"{one}/rate", destinations.rate, name="form-rate"),
+            web.get("/find", find.show, name="find"),
+            web.get("/find/all", find.count, name="find-all"),
+            web.post("/find/all", find.begin, name="form-job"),
+            web.get(f"/messages/{PLACE}", message.show, name="message"),
+            web.post(
+                f"/messages/{PLACE}/{{act:cancel|reschedule|deliver-now|pause|resume}}", message.act, name="form-act"
+            ),
+            web.get("/dead-letters", dead_letters.show, name="dead-letters"),
+            web.get("/dead-letters/all", dead_letters.count, name="dead-letters-all"),
+            web.post("/dead-letters/all", dead_letters.begin, name="form-resend-all"),
+            web.get(dead_letter, dead_letters.show_one, name="dead-letter"),
+            web.post(f"{dead_letter}/resend", dead_letters.resend, name="form-resend"),
+            web.get("/new", create.show, name="new"),
+            web.post("/new", create.create, name="form-create"),
+            web.get("/recurring", work.show_recurring, name="recurring"),
+            web.get("/workers", work.show_workers, name="workers"),
+            web.get("/jobs", work.show_jobs, name="jobs"),
+            web.get("/jobs/{id}", work.show_job, name="job"),
+            web.post("/jobs/{id}/stop", work.stop_job, name="form-stop"),
+            web.get("/audit", work.show_audit, name="audit"),
+            web.get("/api/v1/events", live.serve, name="api-events"),
+            web.get("/static/{name}", desk.renderer.assets.serve, name="static"),
+        ]
+    )
+    web_app.on_shutdown.append(live.stop)

@@ -1,0 +1,77 @@
+"""The form that asks for a message, and the lines that ask for the same from a shell or from Python."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from aiohttp import web
+
+from app.engine.reports.state import WorkerState
+from app.serve.console import flash, forms
+from app.serve.console.desk import Desk, names_of
+from app.serve.console.recipes import recipes
+from app.serve.web.ids import address
+
+_OF_ITSELF = ("to", "id", "key", "value")
+
+
+class Create:
+    """Answers /new."""
+
+    def __init__(self, desk: Desk, state: WorkerState) -> None:
+        self._desk, self._state = desk, state
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Answer GET /new: the form, filled in with what the address says."""
+        return await self._page(request, dict(request.query))
+
+    async def create(self, request: web.Request) -> web.Response:
+        """Answer POST /new: ask for the message, or show the lines that ask for it."""
+        given = await forms.form(request)
+        try:
+            body = wanted(given)
+        except ValueError as error:
+            return await self._page(request, given, str(error))
+        if given.get("do") == "lines":
+            lines = recipes(body, self._state.app_id, self._state.worker_url)
+            return await self._page(request, given, lines=lines)
+        answer = await self._desk.api(request).post("/messages", body)
+        if not answer.well:
+            return await self._page(request, given, answer.error)
+        id_ = answer.get("id") or (answer.get("event") or {}).get("id") or given.get("id", "")
+        sentence = str(answer.get("sentence") or "Scheduled.")
+        page = address("/messages", str(id_)) if id_ else "/new"
+        return flash.see_other(page, well=True, sentence=sentence)
+
+    async def _page(
+        self, request: web.Request, given: Mapping[str, str], error: str = "", lines: Mapping[str, str] | None = None
+    ) -> web.Response:
+        overview = await self._desk.overview(request)
+        return await self._desk.show(
+            request,
+            "new.html",
+            overview=overview,
+            given={"unit": "minutes", "when": "after", "count": "5", **given},
+            units=list(forms.UNITS_MS),
+            names=[name for name in names_of(overview) if "://" not in name],
+            error=error,
+            lines=lines or {},
+            status=400 if error else 200,
+        )
+
+
+def wanted(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a form asks for, as `POST /api/v1/messages` takes it; raise ValueError with a sentence."""
+    if not given.get("to", "").strip():
+        raise ValueError("the destination is missing. Enter a topic or a URL")
+    body: dict[str, Any] = {name: given[name] for name in _OF_ITSELF if given.get(name)}
+    body["to"] = body["to"].strip()
+    headers = {}
+    for line in given.get("headers", "").split("\n"):
+        name, colon, value = line.partition(":")
+        if line.strip() and not colon:
+            raise ValueError(f"the header {line.strip()!r} has no colon. Write one header per line, as name: value")
+        if colon:
+            headers[name.strip()] = value.strip()
+    if headers:
+        body["headers"] = headers
+    return body | forms.due(given)

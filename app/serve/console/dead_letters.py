@@ -1,0 +1,145 @@
+"""The pages of dead letters: searched, put right, and sent again, one at a time or all that match."""
+
+from base64 import b64decode
+from collections.abc import Mapping
+from typing import Any, Final
+
+from aiohttp import web
+
+from app.serve.console import flash, forms, payload
+from app.serve.console.desk import Desk
+from app.serve.console.find import begin_job
+from app.serve.console.forms import address, confirmed, for_input, moment_ms
+from punctual.cli.terminal import legible
+
+FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
+_LIMIT: Final = "50"
+#: A form with a larger value may be more than the worker takes.
+_EDITABLE_BYTES: Final = 256 * 1024
+#: What the worker has added to the headers of the request.
+_ADDED: Final = ("delay-reason", "delay-error", "delay-source")
+
+
+class DeadLetters:
+    """Answers /dead-letters and what lies below."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Answer GET /dead-letters: the newest first."""
+        chosen = _chosen(request.query)
+        query = {**chosen, "limit": _LIMIT, "cursor": request.query.get("cursor", "")}
+        found = await self._desk.api(request).get("/dead-letters", query)
+        return await self._desk.show(
+            request,
+            "dead-letters.html",
+            found=found,
+            chosen=chosen,
+            shown={name: for_input(text) for name, text in chosen.items() if name.startswith("written_")},
+            twin=address("/api/v1/dead-letters", chosen),
+            status=200 if found.well else min(found.status, 503),
+        )
+
+    async def show_one(self, request: web.Request) -> web.Response:
+        """Answer GET /dead-letters/{partition}-{offset}: one, and the form that puts it right."""
+        place = _place(request)
+        found = await self._desk.api(request).get(f"/dead-letters/{place}")
+        row: dict[str, Any] | None = found.body if found.well else None
+        return await self._desk.show(
+            request,
+            "dead-letter.html",
+            place=place,
+            found=found,
+            row=row,
+            headers=_lines_of(row) if row else "",
+            value=payload.of(row, request.query.get("view", "")) if row else None,
+            text=_editable(row.get("value")) if row else None,
+            plain=payload.plain,
+            status=200 if row else found.status,
+        )
+
+    async def resend(self, request: web.Request) -> web.Response:
+        """Answer POST /dead-letters/{partition}-{offset}/resend: what was left as it was goes byte for byte."""
+        place = _place(request)
+        given = await forms.form(request)
+        found = await self._desk.api(request).get(f"/dead-letters/{place}")
+        body: dict[str, Any] = {}
+        if found.well and not found.get("masked"):
+            was, said = _named(_lines_of(found.body)), _named(given.get("headers", ""))
+            changed = {name: said.get(name) for name in was | said if said.get(name) != was.get(name)}
+            if changed:
+                body["headers"] = changed
+            value = given.get("value", "").replace("\r\n", "\n")
+            if "value" in given and value != (_editable(found.get("value")) or ""):
+                body["value"] = value
+        return await self._desk.act(request, f"/dead-letters/{place}/resend", body, f"/dead-letters/{place}")
+
+    async def count(self, request: web.Request) -> web.Response:
+        """Answer GET /dead-letters/all: how many match, and the form that sends them again once that is typed."""
+        chosen = _chosen(request.query)
+        return await self._desk.show(
+            request,
+            "all.html",
+            act="resend",
+            acts={"resend": "Send again"},
+            noun="dead letter",
+            action="/dead-letters/all",
+            count="/api/v1/dead-letters/count",
+            chosen=chosen,
+            counted=await self._desk.api(request).get("/dead-letters/count", chosen),
+            back=address("/dead-letters", chosen),
+        )
+
+    async def begin(self, request: web.Request) -> web.Response:
+        """Answer POST /dead-letters/all: begin the job, and go to its page."""
+        given = await forms.form(request)
+        chosen = _chosen(given)
+        again = address("/dead-letters/all", chosen)
+        try:
+            confirm = confirmed(given)
+        except ValueError as error:
+            return flash.see_other(again, well=False, sentence=str(error))
+        return await begin_job(self._desk, request, {"act": "resend", "filter": chosen, "confirm": confirm}, again)
+
+
+def _place(request: web.Request) -> str:
+    return f"{request.match_info['partition']}-{request.match_info['offset']}"
+
+
+def _chosen(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the filter that an address or a form has; a time that is none is left to the API, which says so."""
+    found = {name: given[name] for name in FILTER if given.get(name, "").strip()}
+    for name in ("written_from", "written_to"):
+        if name in found:
+            try:
+                found[name] = str(moment_ms(found[name]))
+            except ValueError:
+                continue
+    return found
+
+
+def _lines_of(row: Mapping[str, Any]) -> str:
+    """Return the headers that may be put right, one a line: those of the request."""
+    said = ((name, payload.plain(value)) for name, value in row["headers"] if name not in _ADDED)
+    return "\n".join(legible(f"{name}: {value}") for name, value in said)
+
+
+def _named(text: str) -> dict[str, str]:
+    found = dict[str, str]()
+    for line in text.split("\n"):
+        name, colon, value = line.partition(":")
+        if colon:
+            found.setdefault(name.strip(), value.strip())
+    return found
+
+
+def _editable(encoded: str | None) -> str | None:
+    """Return a value that can be put right in a form: text that stays the same when a browser has only sent it."""
+    if encoded is None or len(encoded) > _EDITABLE_BYTES * 4 // 3:
+        return None
+    try:
+        text = b64decode(encoded).decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\r" in text or "\0" in text else text

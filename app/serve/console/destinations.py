@@ -1,0 +1,86 @@
+"""The pages of destinations: what waits for each, and pausing, resuming and capping one."""
+
+from typing import Any, Final
+from urllib.parse import quote
+
+from aiohttp import web
+
+from app.serve.console import flash, forms
+from app.serve.console.desk import Desk
+
+# A page of more rows is of no use to a reader and costs the worker milliseconds; the JSON has them all.
+SHOWN: Final = 200
+ORDERS: Final = ("pending", "name")
+
+
+class Destinations:
+    """Answers /destinations and what lies below."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Answer GET /destinations: `destination` is in their names, `sort` is by pending or by name."""
+        overview = await self._desk.api(request).get("/overview")
+        every: list[dict[str, Any]] = overview.get("destinations", [])
+        wanted = request.query.get("destination", "")
+        order = request.query.get("sort", "")
+        rows = [row for row in every if wanted.lower() in row["destination"].lower()]
+        if order == ORDERS[1]:
+            rows.sort(key=lambda row: row["destination"])
+        return await self._desk.show(
+            request,
+            "destinations.html",
+            overview=overview,
+            live=True,
+            rows=rows[:SHOWN],
+            more=max(0, len(rows) - SHOWN),
+            most=max((row["pending"] for row in every), default=0),
+            wanted=wanted,
+            order=order if order in ORDERS else ORDERS[0],
+        )
+
+    async def show_one(self, request: web.Request) -> web.Response:
+        """Answer GET /destinations/{name}: what is known of one, and the forms that act on it."""
+        name = request.match_info["name"]
+        overview = await self._desk.api(request).get("/overview")
+        rows = [row for row in overview.get("destinations", []) if row["destination"] == name]
+        row = rows[0] if rows else None
+        return await self._desk.show(request, "destination.html", overview=overview, live=True, target=name, row=row)
+
+    async def pause(self, request: web.Request) -> web.Response:
+        """Answer POST /destinations/{name}/pause."""
+        given = await forms.form(request)
+        body: dict[str, Any] = {"reason": given.get("reason", "").strip()}
+        try:
+            if given.get("until", "").strip():
+                body["until"] = forms.moment_ms(given["until"])
+        except ValueError as error:
+            return flash.see_other(_page(request), well=False, sentence=str(error))
+        return await self._act(request, "pause", body)
+
+    async def resume(self, request: web.Request) -> web.Response:
+        """Answer POST /destinations/{name}/resume."""
+        await forms.form(request)
+        return await self._act(request, "resume", {})
+
+    async def rate(self, request: web.Request) -> web.Response:
+        """Answer POST /destinations/{name}/rate: a cap, or none from here."""
+        given = await forms.form(request)
+        if given.get("do") == "take-back":
+            return await self._act(request, "rate", {"rate": None})
+        per_s, burst = given.get("per_s", "").strip(), given.get("burst", "").strip()
+        try:
+            float(per_s), int(burst or 0)  # how they are said is what is passed on: no digit is lost
+        except ValueError:
+            sentence = "the rate limit is not a number. Enter messages per second, such as 20"
+            return flash.see_other(_page(request), well=False, sentence=sentence)
+        return await self._act(request, "rate", {"rate": f"{per_s}/s burst {burst}" if burst else f"{per_s}/s"})
+
+    async def _act(self, request: web.Request, act: str, body: dict[str, Any]) -> web.Response:
+        name = quote(request.match_info["name"], safe="")
+        return await self._desk.act(request, f"/destinations/{name}/{act}", body, _page(request))
+
+
+def _page(request: web.Request) -> str:
+    return f"/destinations/{quote(request.match_info['name'], safe='')}"

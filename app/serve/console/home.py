@@ -1,0 +1,135 @@
+"""The page to begin with: whether all is on time, what falls due when, and how the last hour was."""
+
+import asyncio
+import math
+from functools import partial
+from typing import Any, Final
+
+from aiohttp import web
+
+from app.serve.access.roles import ANYBODY, ASKER
+from app.serve.console import lines
+from app.serve.console.api import Answer
+from app.serve.console.desk import Desk
+from app.serve.console.drawings import Drawings
+from app.serve.console.readers import Readers
+from app.serve.console.timeline import timeline
+
+_STEPS_MS: Final = (1_000, 60_000, 3_600_000)
+#: The page must come at once: what takes longer than this is shown by the next refresh, which comes within a second.
+#: What was shown so lately is shown again meanwhile.
+_PATIENCE_S, _MOMENT_S, _LATELY_S = 0.05, 0.005, 10.0
+#: So many spans are asked for at a time, beside what everybody sees first: fewer than timelines are looked for.
+_MOST: Final = 16
+_MINUTES: Final = 60
+#: So many are drawn at least, so that a line is not drawn anew each minute.
+_STEPS_MINUTES: Final = (10, 15, 30, _MINUTES)
+_LATER: Final = "due times are being counted; the chart appears here when they are ready"
+
+
+class Home:
+    """Answers GET /."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._known = Readers[tuple[float, Answer]]()
+        self._asked: dict[object, asyncio.Task[Answer]] = {}
+        self._drawings = Drawings()
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Answer GET /: with `from` and `to`, the timeline of that span alone."""
+        zoom = {name: request.query[name] for name in ("from", "to", "step") if request.query.get(name, "").isdecimal()}
+        if not zoom.keys() >= {"from", "to"}:
+            zoom = {}
+        if request.get(ASKER, ANYBODY).bound:
+            return await self._bound(request, zoom)
+        api = self._desk.api(request)
+        due, history = await asyncio.gather(self._timeline(request, zoom), api.get("/history"))
+        overview = await api.get("/overview")
+        return await self._desk.show(
+            request,
+            "home.html",
+            overview=overview,
+            live=True,
+            **self._chart(request, zoom, due, overview),
+            history=history,
+            charts=_charts(history),
+        )
+
+    async def _bound(self, request: web.Request, zoom: dict[str, str]) -> web.Response:
+        """Answer whoever is bound to namespaces: these, and what falls due in them."""
+        due, overview = await self._timeline(request, zoom), await self._desk.overview(request)
+        return await self._desk.show(
+            request,
+            "own.html",
+            overview=overview,
+            live=True,
+            **self._chart(request, zoom, due, overview),
+            quotas=any(one["rate_per_s"] for one in overview.get("namespaces", [])),
+        )
+
+    def _chart(self, request: web.Request, zoom: dict[str, str], due: Answer, overview: Answer) -> dict[str, Any]:
+        """Return what due.html needs, and `drawn` to call around it."""
+        return {
+            "due": due,
+            "timeline": lambda: timeline(due.get("buckets", []), overview.get("at_ms", 0)),
+            "zoom": zoom,
+            "finer": finer,
+            "drawn": partial(self._drawings.drawn, _reader(request, zoom), due),
+        }
+
+    async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:
+        """Return the timeline if it is there at once, else the one before; each reader has their own."""
+        who = _reader(request, zoom)
+        known_s, known = self._known.get(who, (-math.inf, Answer(202, {"later": _LATER})))
+        task = self._asked.get(who)
+        if task is None:
+            if zoom and len(self._asked) >= _MOST:
+                return known  # a refresh asks when others have their answers
+            task = asyncio.create_task(self._desk.api(request).get("/timeline", zoom))
+            self._asked[who] = task
+            task.add_done_callback(lambda done: self._told(who, done))
+        lately = asyncio.get_running_loop().time() - known_s < _LATELY_S
+        await asyncio.wait([task], timeout=_MOMENT_S if lately else _PATIENCE_S)
+        return task.result() if task.done() else known
+
+    def _told(self, who: object, task: asyncio.Task[Answer]) -> None:
+        del self._asked[who]
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._known.keep(who, (asyncio.get_running_loop().time(), task.result()))
+
+
+def _reader(request: web.Request, zoom: dict[str, str]) -> object:
+    """Return who looks at which span."""
+    return request.get(ASKER, ANYBODY), *zoom.items()
+
+
+def finer(from_ms: int, to_ms: int) -> str:
+    """Return where a bar leads: to its span in finer steps, or to the messages of its second."""
+    span = to_ms - from_ms
+    if span <= _STEPS_MS[0]:
+        return f"/find?due_from={from_ms}&due_to={to_ms - 1}"
+    step = next((step for step in reversed(_STEPS_MS) if span >= step * 10), _STEPS_MS[0])
+    while span / step > 120:  # noqa: PLR2004 - more bars than that are too thin to see
+        step *= 2
+    return f"/?from={from_ms}&to={to_ms}&step={step}"
+
+
+def _charts(history: Answer) -> dict[str, lines.Lines | None]:
+    minutes: list[dict[str, Any]] = history.get("minutes", [])
+    if not minutes:
+        return {"rates": None, "lateness": None}
+    return {"rates": _chart(minutes, in_="in", out="out"), "lateness": _chart(minutes, p50="p50_ms", p99="p99_ms")}
+
+
+def _chart(minutes: list[dict[str, Any]], **names: str) -> lines.Lines:
+    """Return the chart of an hour, the newest minute last; of a worker that is new, no more than there are."""
+    begun = next((step for step in _STEPS_MINUTES if len(minutes) <= step), _MINUTES)
+    before = [None] * (begun - len(minutes))
+    return lines.lines({text.strip("_"): before + [_of(one, name) for one in minutes] for text, name in names.items()})
+
+
+def _of(minute: dict[str, Any], name: str) -> float | None:
+    value = minute.get(name)
+    return None if value is None else float(value)

@@ -1,0 +1,126 @@
+"""Server-sent events: every open page hears at most once a second that something has changed, and asks again."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from app.engine.reports.state import WorkerState
+from app.listening.network import network
+from app.places import Places
+from app.serve.access.roles import ANYBODY, ASKER, HOLDS
+from app.serve.console.verdict import verdict
+from app.serve.web import whence
+from app.serve.web.answers import as_json
+from app.serve.web.routes import overview_of
+
+EVERY_S: Final = 1.0
+#: Each takes a connection, of which the web port has 256; nobody gets more than half of those that are left.
+MOST: Final = 100
+#: A proxy that hears nothing for long ends the connection; a comment every so often is enough.
+_SILENCE_S: Final = 15.0
+#: What is about nobody's messages.
+_BARE: Final = ("ready", "at_ms")
+_TOO_MANY: Final = (
+    "live updates are off because too many pages are open: {all} of max {most}, {own} of them yours. "
+    "This page shows the numbers from when it was loaded"
+)
+
+
+class Live:
+    """Tells all pages what changes: one summary a second for all of them, and none while nobody listens."""
+
+    def __init__(self, state: WorkerState) -> None:
+        self._state = state
+        self._places = Places(MOST)
+        #: Whether each is told of the whole installation, or only that something may have changed.
+        self._listeners: dict[asyncio.Queue[bytes], bool] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    async def stop(self, _web_app: web.Application) -> None:
+        """End all streams."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+        for queue in self._listeners:
+            _offer(queue, b"")
+
+    async def serve(self, request: web.Request) -> web.StreamResponse:
+        """Answer GET /api/v1/events: `changed` events with pending, overdue, next_due_ms and the verdict.
+
+        Whoever is bound to namespaces is told no numbers. It ends when who asks may not look any more.
+        """
+        asker = request.get(ASKER, ANYBODY)
+        who = network(whence.address(request)) if asker.name == ANYBODY.name else asker.name
+        if not self._places.take(who):
+            error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(who))
+            return as_json({"error": error}, 503, {"Retry-After": "30"})
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+        queue: asyncio.Queue[bytes] = asyncio.Queue(1)
+        self._listeners[queue] = not asker.bound
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._tell())
+        try:
+            await response.prepare(request)
+            await response.write(b"retry: 3000\n\n")
+            await self._send(response, queue, request.get(HOLDS, _always))
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the page is gone, or the worker stops
+        finally:
+            self._listeners.pop(queue, None)
+            self._places.leave(who)
+        return response
+
+    async def _send(self, response: web.StreamResponse, queue: asyncio.Queue[bytes], holds: Callable[[], bool]) -> None:
+        while True:
+            try:
+                event = await asyncio.wait_for(queue.get(), _SILENCE_S)
+            except TimeoutError:
+                event = b": still here\n\n"
+            if not event or not holds():
+                return
+            await response.write(event)
+
+    async def _tell(self) -> None:
+        while self._listeners:
+            summary = self._summary()
+            whole, bare = (_event(summary), _event({name: summary[name] for name in _BARE if name in summary}))
+            for queue, all_of_it in self._listeners.items():
+                _offer(queue, whole if all_of_it else bare)
+            await asyncio.sleep(EVERY_S)
+
+    def _summary(self) -> dict[str, Any]:
+        state = self._state
+        reason = state.ready_reason()
+        if reason is not None or not state.reader.caught_up.is_set():
+            return {"ready": False, "error": reason or "reading the reports of the other workers"}
+        whole = overview_of(state)
+        found = verdict(msgspec.to_builtins(whole))
+        return {
+            "ready": True,
+            "at_ms": whole.at_ms,
+            "pending": whole.pending,
+            "overdue": whole.overdue,
+            "next_due_ms": whole.next_due_ms,
+            "level": found.level,
+            "verdict": f"{found.word}: {found.text}",
+        }
+
+
+def _event(said: dict[str, Any]) -> bytes:
+    return b"event: changed\ndata: " + msgspec.json.encode(said) + b"\n\n"
+
+
+def _always() -> bool:
+    return True
+
+
+def _offer(queue: asyncio.Queue[bytes], event: bytes) -> None:
+    """Leave the newest event for a reader; one that is slow misses those between."""
+    if queue.full():
+        queue.get_nowait()
+    queue.put_nowait(event)

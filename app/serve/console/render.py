@@ -1,0 +1,134 @@
+"""Fills the templates: what every page shows around its content, and the words that templates may use."""
+
+from collections.abc import Callable
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import jinja2
+from aiohttp import web
+from markupsafe import Markup, escape
+
+from app.engine.steps.plan import PAUSED_MS
+from app.serve.access.needs import may
+from app.serve.access.roles import ANYBODY, ASKER, enough
+from app.serve.console import flash, wording
+from app.serve.console.api import Answer
+from app.serve.console.assets import Assets
+from app.serve.console.verdict import verdict
+from app.serve.web.ids import address
+from punctual import spans
+from punctual.cli.terminal import legible
+from punctual.contract.destination import described
+
+RETRY_AFTER: Final = {"Retry-After": "2"}
+#: The pages in their order: address, name.
+NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
+    ("/", "Home"),
+    ("/destinations", "Destinations"),
+    ("/find", "Find"),
+    ("/dead-letters", "Dead letters"),
+    ("/recurring", "Recurring"),
+    ("/workers", "Workers"),
+    ("/jobs", "Jobs"),
+    ("/audit", "Audit"),
+)
+
+
+class Renderer:
+    """Makes answers of templates; everything that they are given is escaped, control characters too.
+
+    With the filter `block` lines and tabs of a text stay; with `exact`, all of a text that a form sends back.
+    """
+
+    def __init__(self, now_ms: Callable[[], int], *, read_only: bool) -> None:
+        self._now_ms, self._read_only = now_ms, read_only
+        self.assets = Assets()
+        self._templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("app.serve.console"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            finalize=_legible,
+            auto_reload=False,  # files that an upgrade replaces fit the next start, not this process
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters.update(
+            number=wording.number,
+            measure=wording.measure,
+            counted=wording.counted,
+            duration=spans.duration,
+            moment=spans.moment,
+            iso=wording.iso,
+            schedule=wording.schedule,
+            partitions=wording.partitions,
+            size=wording.size,
+            field=wording.field,
+            described=described,
+            message=lambda id_, rest="": address("/messages", str(id_), rest),
+            exact=escape,
+            block=_block,
+            segment=lambda text: quote(str(text), safe=""),
+            query=lambda given: urlencode({name: value for name, value in given.items() if value not in ("", None)}),
+        )
+        self._templates.globals.update(
+            relative=spans.relative,
+            local=wording.local,
+            clock=wording.clock,
+            next_due=wording.next_due,
+            percentile=wording.percentile,
+            DASH=wording.DASH,
+            PAUSED_MS=PAUSED_MS,
+        )
+
+    def page(
+        self,
+        request: web.Request,
+        overview: Answer,
+        name: str,
+        *,
+        live: bool = False,
+        alone: bool = False,
+        status: int = 200,
+        **given: Any,
+    ) -> web.Response:
+        """Return a page; while there is no overview, the one that says why, and how long that will take.
+
+        A page that can stand `alone` is shown without an overview.
+        """
+        ready = overview.well
+        whole: dict[str, Any] = overview.body if ready else {"at_ms": self._now_ms()}
+        asker = request.get(ASKER, ANYBODY)
+        frame = {
+            "assets": self.assets.addresses,
+            "whole": whole,
+            "verdict": verdict(whole) if ready and not asker.bound else None,
+            "now_ms": whole.get("at_ms", 0),
+            "path": request.path,
+            "navigation": [(address, name) for address, name in NAVIGATION if may(asker, f"GET {address}")],
+            "namespaces": asker.namespaces,
+            "there": [row["namespace"] for row in whole.get("namespaces", [])],
+            "live": live or not (ready or alone),
+            "user": "" if asker.name == ANYBODY.name else asker.name,
+            "role": asker.role,
+            "session": bool(asker.session),
+            "operates": enough(asker.role, "operator") and not self._read_only,
+            "administers": enough(asker.role, "admin") and not self._read_only,
+            "flash": flash.read(request),
+        }
+        if not ready and not alone:
+            recovering = {"reason": overview.error, "recovery": overview.body.get("recovery", [])}
+            text = self._templates.get_template("recovering.html").render(frame | recovering)
+            return web.Response(text=text, content_type="text/html", status=overview.status, headers=RETRY_AFTER)
+        text = self._templates.get_template(name).render(frame | given)
+        return web.Response(text=text, content_type="text/html", status=status)
+
+
+def _legible(value: object) -> object:
+    """Return a value as a template shows it: text without control characters or characters that reorder it."""
+    return legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _block(text: str) -> Markup:
+    text = text.replace("\r\n", "\n")
+    # Once for each character that there is: a message may be a million empty lines.
+    return escape(text.translate({ord(char): legible(char) for char in set(text) - {"\n", "\t"}}))

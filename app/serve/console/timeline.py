@@ -1,0 +1,178 @@
+"""The chart of what falls due when: bars stacked by destination, ready to be drawn as SVG."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from app.engine.steps.plan import PAUSED_MS
+from app.serve.console import wording
+from punctual.contract.destination import described
+
+#: The drawing's own units; it is stretched to the width that there is.
+WIDTH: Final = 1000
+HEIGHT: Final = 160
+SERIES: Final = 6
+#: Fewer bars than that would be blocks: they are drawn as narrow as if there were as many as the slots.
+_FEW: Final = 4
+_SLOTS: Final = 12
+_OTHERS: Final = "others"
+#: What is known of all destinations together alone, and of that what is no more than likely.
+TOGETHER: Final = SERIES + 1
+LIKELY: Final = SERIES + 2
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 3_600_000
+_SECOND_MS: Final = 1_000
+#: A stack that is there must be seen, however small beside the others.
+_LEAST: Final = 2.0
+
+
+class Part(msgspec.Struct, frozen=True):
+    """One destination's share of a bar."""
+
+    series: int
+    y: float
+    height: float
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """What is due within one span of time."""
+
+    x: float
+    width: float
+    parts: list[Part]
+    from_ms: int
+    to_ms: int
+    total: int
+    exact: bool
+    late: bool
+    label: str
+
+
+class Panel(msgspec.Struct, frozen=True, kw_only=True):
+    """Bars of one step, under a title, with their own scale."""
+
+    title: str
+    most: int
+    total: int
+    exact: bool
+    bars: list[Bar]
+    first: str
+    last: str
+
+
+class Timeline(msgspec.Struct, frozen=True):
+    """Panels side by side and the names of their series, the largest first; `kinds` are all series that are drawn.
+
+    `paused` is how many recurring messages are in none of them, because they are paused.
+    """
+
+    panels: list[Panel]
+    names: list[str]
+    kinds: frozenset[int] = frozenset()
+    paused: int = 0
+
+
+def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
+    """Return the chart of buckets as `/api/v1/timeline` has them; a new panel begins where their step changes."""
+    paused = sum(_total(bucket) for bucket in buckets if _is_paused(bucket))
+    if paused:
+        buckets = [bucket for bucket in buckets if not _is_paused(bucket)]
+        while buckets and buckets[-1]["from_ms"] > now_ms and not _total(buckets[-1]):
+            buckets.pop()  # the empty buckets before them
+    sums: Counter[str] = Counter()
+    for bucket in buckets:
+        sums.update(bucket["by"])
+    ranked = sorted(sums, key=lambda name: (-sums[name], name))
+    shown = ranked if len(ranked) <= SERIES + 1 else ranked[:SERIES]
+    series = {name: min(index, SERIES) for index, name in enumerate(ranked)}
+    names = [described(name) for name in shown] + ([_OTHERS] if len(shown) < len(ranked) else [])
+    panels = [_panel(group, series, now_ms) for group in _groups(buckets, now_ms)]
+    panels = [panel for panel in panels if panel.total or not all(bar.late for bar in panel.bars)]
+    kinds = frozenset(part.series for panel in panels for bar in panel.bars for part in bar.parts)
+    return Timeline(panels, names, kinds, paused)
+
+
+def _is_paused(bucket: Mapping[str, Any]) -> bool:
+    """Return whether a bucket holds the paused recurring messages: no other message can be due that late."""
+    return bool(PAUSED_MS // 2 < bucket["from_ms"] <= PAUSED_MS < bucket["to_ms"])
+
+
+def _groups(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> list[list[Mapping[str, Any]]]:
+    groups: list[list[Mapping[str, Any]]] = []
+    for bucket in buckets:
+        if groups and _kind(groups[-1][-1], now_ms) == _kind(bucket, now_ms):
+            groups[-1].append(bucket)
+        else:
+            groups.append([bucket])
+    return groups
+
+
+def _kind(bucket: Mapping[str, Any], now_ms: int) -> str:
+    """Return what a panel of such buckets is called."""
+    if bucket["to_ms"] <= now_ms:
+        return "Late"
+    span = bucket["to_ms"] - bucket["from_ms"]
+    named = {_SECOND_MS: "Per second", _MINUTE_MS: "Per minute", _HOUR_MS: "Per hour"}
+    if span in named:
+        return named[span]
+    if span < _MINUTE_MS:
+        return "Several seconds per bar"
+    return "Several minutes per bar" if span < _HOUR_MS else "Later"
+
+
+def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], now_ms: int) -> Panel:
+    most = max(_total(bucket) for bucket in group)
+    few = len(group) < _FEW
+    width = WIDTH / (_SLOTS if few else len(group))
+    bars = [
+        Bar(
+            x=round(index * width, 2),
+            width=round(width * 0.86, 2),
+            parts=_stack(bucket, series, most),
+            from_ms=bucket["from_ms"],
+            to_ms=bucket["to_ms"],
+            total=_total(bucket),
+            exact=bucket["exact"],
+            late=bucket["to_ms"] <= now_ms,
+            label=_label(bucket),
+        )
+        for index, bucket in enumerate(group)
+    ]
+    first, last = (wording.short(at_ms, now_ms) for at_ms in (group[0]["from_ms"], group[-1]["to_ms"]))
+    return Panel(
+        title=_kind(group[0], now_ms),
+        most=most,
+        total=sum(map(_total, group)),
+        exact=all(bucket["exact"] for bucket in group),
+        bars=bars,
+        first=f"{first} to {last}" if few else first,
+        last="" if few else last,
+    )
+
+
+def _total(bucket: Mapping[str, Any]) -> int:
+    """Return how many there are, with those that are no more than likely."""
+    total: int = bucket["total"] + bucket["unseen"]
+    return total
+
+
+def _label(bucket: Mapping[str, Any]) -> str:
+    about = "" if bucket["exact"] else "about "
+    return f"{about}{wording.number(_total(bucket))} due {wording.moments(bucket['from_ms'], bucket['to_ms'])}"
+
+
+def _stack(bucket: Mapping[str, Any], series: Mapping[str, int], most: int) -> list[Part]:
+    counts: Counter[int] = Counter()
+    for name, count in bucket["by"].items():
+        counts[series[name]] += count
+    counts[TOGETHER] += max(0, bucket["total"] - counts.total())
+    counts[LIKELY] += bucket["unseen"]
+    parts, y = [], float(HEIGHT)
+    for index in sorted(counts):
+        height = max(_LEAST, counts[index] / most * (HEIGHT - 4)) if most and counts[index] else 0.0
+        y = max(0.0, y - height)
+        if height:
+            parts.append(Part(index, round(y, 2), round(height, 2)))
+    return parts

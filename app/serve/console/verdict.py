@@ -1,0 +1,126 @@
+"""The verdict on an installation in words: whether everything is on time, and if not, what is late and why."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from app.engine.reports.overdue import GRACE_MS
+from app.engine.reports.reader import DISK
+from app.serve.console import wording
+from punctual import spans
+from punctual.contract.destination import described
+
+#: A worker that has much to do reads requests some seconds after they came.
+UNREAD_MS = 10_000
+
+_WHY_IS_ELSEWHERE = "see the log of the worker that serves it"
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """One sentence for the eye, and what needs attention, each with what is known of why."""
+
+    level: Literal["good", "late", "unsure"]
+    word: str
+    text: str
+    notices: list[str]
+
+
+def verdict(whole: Mapping[str, Any]) -> Verdict:
+    """Return the verdict on an overview, as `/api/v1/overview` has it."""
+    notices = [*_silent(whole), *_still(whole), *_held(whole), *_paused(whole), *_broken(whole)]
+    waiting = f"{wording.number(whole['pending'])} pending{_next(whole)}"
+    held = [row for row in whole["destinations"] if row["held_since_ms"] is not None]
+    if held:
+        oldest = min(held, key=lambda row: row["held_since_ms"])
+        others = f"; {wording.counted(len(held) - 1, 'more destination')} affected" if len(held) > 1 else ""
+        span = spans.duration(max(0, whole["at_ms"] - oldest["held_since_ms"]))
+        why = oldest["held_because"] or _WHY_IS_ELSEWHERE
+        text = f"{described(oldest['destination'])} not accepting messages for {span}: {why}{others}"
+        return Verdict(level="late", word="Late", text=text, notices=notices)
+    still = next(_still(whole), "")
+    if still:
+        return _headline("Late", still, waiting, notices)
+    if whole["partitions_missing"] or whole["partitions_stale"]:
+        unseen = sorted([*whole["partitions_missing"], *whole["partitions_stale"]])
+        text = f"no report from {_partitions(unseen)}. {waiting} at the last report"
+        return Verdict(level="unsure", word="Not sure", text=text, notices=notices)
+    if whole["overdue"]:
+        text = f"{wording.number(whole['overdue'])} messages more than 1 s overdue. {waiting}"
+        return Verdict(level="late", word="Late", text=text, notices=notices)
+    paused = next(_paused(whole), "")
+    if paused:
+        return _headline("Paused", paused, waiting, notices)
+    return Verdict(level="good", word="On time", text=waiting, notices=notices)
+
+
+def _headline(word: str, notice: str, waiting: str, notices: list[str]) -> Verdict:
+    """Return the verdict whose sentence is one of the notices, which is not repeated below it."""
+    others = [text for text in notices if text != notice]
+    return Verdict(level="late", word=word, text=f"{notice.rstrip('.')}. {waiting}", notices=others)
+
+
+def _next(whole: Mapping[str, Any]) -> str:
+    due_ms = whole["next_due_ms"]
+    if due_ms is None:
+        return ""
+    words = wording.next_due(due_ms, whole["at_ms"])
+    return ", next due now" if words == "now" else f", next {words}"
+
+
+def _silent(whole: Mapping[str, Any]) -> Iterator[str]:
+    missing, stale = whole["partitions_missing"], whole["partitions_stale"]
+    if missing:
+        yield f"No report yet from {_partitions(missing)}: no worker serves {'them' if len(missing) > 1 else 'it'}."
+    if stale:
+        left = "its messages are not delivered until a worker takes it over"
+        if len(stale) > 1:
+            left = "their messages are not delivered until a worker takes them over"
+        yield f"No recent report from {_partitions(stale)}: {left}."
+
+
+def _still(whole: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is not read, and not written."""
+    now_ms, since_ms = whole["at_ms"], whole["unconfirmed_since_ms"]
+    if since_ms is not None:
+        span = spans.duration(now_ms - since_ms)
+        yield f"The brokers have not confirmed any write for {span}: deliveries are blocked."
+    full = [worker["worker"] for worker in whole["workers"] if worker["held_back"] == DISK]
+    if full:
+        yield f"{', '.join(full)} stopped accepting requests: free disk space is below DELAY_MIN_FREE_DISK."
+    unread = {row["partition"]: row["unread_since_ms"] for row in whole["partitions"] if row["state"] == "reporting"}
+    late = {number: at_ms for number, at_ms in unread.items() if at_ms is not None and now_ms - at_ms > UNREAD_MS}
+    if late:
+        span = spans.duration(now_ms - min(late.values()))
+        yield f"Requests in {_partitions(sorted(late))} have been unread for {span}, so cancellations may be late."
+
+
+def _paused(whole: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the pauses for which messages are late."""
+    for row in whole["destinations"]:
+        pause = row["paused"]
+        if pause is not None and pause["since_ms"] is not None and whole["at_ms"] - pause["since_ms"] > GRACE_MS:
+            since = spans.relative(pause["since_ms"], whole["at_ms"])
+            by = f" by {pause['by']}" if pause["by"] else ""
+            yield f"{described(row['destination'])} is paused{by}: the oldest message was due {since}."
+
+
+def _held(whole: Mapping[str, Any]) -> Iterator[str]:
+    for held in whole["destinations"]:
+        if held["held_since_ms"] is not None:
+            since = spans.relative(held["held_since_ms"], whole["at_ms"])
+            why = held["held_because"] or _WHY_IS_ELSEWHERE
+            name = described(held["destination"])
+            yield f"{name} is not accepting messages: {why}. The oldest message was due {since}."
+
+
+def _broken(whole: Mapping[str, Any]) -> Iterator[str]:
+    for queue in whole["queues"]:
+        if queue["breakers_open"]:
+            of = f"{queue['breakers_open']} of {wording.counted(queue['consumers'], 'consumer')}"
+            fails = f"Consumers of the queue {queue['topic']} in the group {queue['group']} are failing"
+            yield f"{fails}: the circuit breaker is open in {of}."
+
+
+def _partitions(numbers: list[int]) -> str:
+    return f"partition{'s' if len(numbers) > 1 else ''} {wording.partitions(numbers)}"

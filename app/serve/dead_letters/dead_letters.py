@@ -1,0 +1,157 @@
+"""The dead letters of an installation, read from their topic: every worker can, and sees all of them."""
+
+import asyncio
+import heapq
+from collections.abc import AsyncIterator, Callable
+from typing import Final
+
+import aiokafka.errors
+
+from app.engine.engine import Engine
+from app.kafka.metadata.reader import PartitionReader
+from app.serve.dead_letters.backwards import Backwards
+from app.serve.dead_letters.dead_letter import DeadLetter
+from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.dead_letters.page import Count, Page
+from app.serve.search.filter import FilterError
+from app.serve.search.weight import MOST, weight
+
+#: One look goes through so many dead letters at most, for so long.
+MOST_ROWS, _MOST_LOOKED_AT, _LONGEST_S = 1_000, 50_000, 3.0
+#: What the brokers may take beyond.
+_PATIENCE_S: Final = 10.0
+_DIGITS: Final = 19
+
+
+class Unreadable(Exception):
+    """Brokers that do not tell the dead letters: a sentence."""
+
+
+class DeadLetters:
+    """Finds dead letters; `marked` adds to each whether it was sent again."""
+
+    def __init__(self, engine: Engine, marked: Callable[[DeadLetter], DeadLetter]) -> None:
+        """Read by an engine's connections."""
+        self._engine, self._topic = engine, engine.settings.dead_letters
+        self._marked, self.namespaces = marked, engine.settings.namespaces
+
+    async def page(self, wanted: DeadLetterFilter, cursor: str, limit: int) -> Page:
+        """Return the newest that fit, from a cursor on: at most `limit`, and as many as an answer has room for.
+
+        Raises FilterError if there is no such cursor, Unreadable if the brokers do not answer.
+        """
+        until = asyncio.get_running_loop().time() + _LONGEST_S
+        rows, looked_at, weighed, oldest_ms = list[DeadLetter](), 0, 0, self._engine.now_ms()
+        partitions = await self._partitions(wanted, cursor)
+        async for one in self._newest_first(partitions, wanted.written_from_ms):
+            looked_at, oldest_ms = looked_at + 1, one.at_ms
+            if wanted.fits(one):
+                rows.append(one)
+                weighed += weight(one)
+            late = asyncio.get_running_loop().time() >= until
+            if len(rows) == limit or weighed >= MOST or looked_at == _MOST_LOOKED_AT or late:
+                following = ",".join(str(partition.below) for partition in partitions)
+                return Page(rows=rows, next=following, looked_at=looked_at, looked_back_to_ms=oldest_ms)
+        return Page(rows=rows, next=None, looked_at=looked_at, looked_back_to_ms=None)
+
+    async def count(self, wanted: DeadLetterFilter, seconds: float) -> Count:
+        """Count those that fit, for so many seconds at most.
+
+        Raises Unreadable if the brokers do not answer.
+        """
+        until = asyncio.get_running_loop().time() + seconds
+        matching = looked_at = 0
+        async for one in self._newest_first(await self._partitions(wanted, ""), wanted.written_from_ms):
+            looked_at, matching = looked_at + 1, matching + wanted.fits(one)
+            if asyncio.get_running_loop().time() >= until:
+                return Count(matching=matching, looked_at=looked_at, complete=False)
+        return Count(matching=matching, looked_at=looked_at, complete=True)
+
+    async def one(self, partition: int, offset: int) -> DeadLetter | None:
+        """Return the one at a place, whole, or None. Raises Unreadable."""
+        if not 0 <= partition < self._engine.partitions:
+            return None
+        reader = self._reader(partition, offset)
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                if not await reader.begin() <= offset < (end := await reader.end()):
+                    return None
+                async for record in reader.up_to(min(offset + 1, end), 1):
+                    if record.offset == offset:
+                        return self._marked(DeadLetter.of(partition, record, most=None))
+                    break
+        except (TimeoutError, aiokafka.errors.KafkaError) as error:
+            raise _unreadable(error) from error
+        return None
+
+    async def ends(self) -> list[int]:
+        """Return, by partition, the offset after the last one. Raises Unreadable."""
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                readers = (self._reader(number) for number in range(self._engine.partitions))
+                return list(await asyncio.gather(*(reader.end() for reader in readers)))
+        except (TimeoutError, aiokafka.errors.KafkaError) as error:
+            raise _unreadable(error) from error
+
+    async def _partitions(self, wanted: DeadLetterFilter, cursor: str) -> list[Backwards]:
+        """Return the partitions, each from where a cursor says, or the filter, or from its end."""
+        count = self._engine.partitions
+        below = _cursor(cursor, count) if cursor else None
+        cluster, topic = self._engine.cluster, self._topic
+
+        async def partition(number: int) -> Backwards:
+            reader = self._reader(number)
+            begin, end = await reader.begin(), await reader.end()
+            if below is not None:
+                end = min(end, below[number])
+            elif wanted.bounded:
+                end = min(end, await reader.after(wanted.written_to_ms))
+            return Backwards(cluster, topic, number, min(begin, end), end)
+
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return list(await asyncio.gather(*(partition(number) for number in range(count))))
+        except (TimeoutError, aiokafka.errors.KafkaError) as error:
+            raise _unreadable(error) from error
+
+    async def _newest_first(self, partitions: list[Backwards], from_ms: int) -> AsyncIterator[DeadLetter]:
+        """Go through all of them back to a time; each partition's `below` says how far it is."""
+        heap: list[tuple[int, int]] = []
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                await asyncio.gather(*(partition.read() for partition in partitions))
+            for number, partition in enumerate(partitions):
+                if partition.newest is not None:
+                    heap.append((-partition.newest.at_ms, number))
+            heapq.heapify(heap)
+            while heap:
+                at_ms, number = heap[0]
+                if -at_ms < from_ms:
+                    return
+                yield self._marked(partitions[number].take())
+                if partitions[number].newest is None:
+                    async with asyncio.timeout(_PATIENCE_S):
+                        await partitions[number].read()
+                following = partitions[number].newest
+                if following is None:
+                    heapq.heappop(heap)
+                else:
+                    heapq.heapreplace(heap, (-following.at_ms, number))
+        except (TimeoutError, aiokafka.errors.KafkaError) as error:
+            raise _unreadable(error) from error
+
+    def _reader(self, partition: int, offset: int = 0) -> PartitionReader:
+        return PartitionReader(self._engine.cluster, self._topic, partition, offset)
+
+
+def _cursor(text: str, partitions: int) -> list[int]:
+    parts = text.split(",")
+    if len(parts) != partitions or not all(
+        part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in parts
+    ):
+        raise FilterError("cursor should be the `next` of an earlier answer")
+    return [int(part) for part in parts]
+
+
+def _unreadable(error: Exception) -> Unreadable:
+    return Unreadable(f"the brokers do not tell the dead letters: {str(error) or 'they do not answer in time'}")

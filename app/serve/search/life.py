@@ -1,0 +1,79 @@
+"""What has happened to an id: its events, read backwards from the newest one, as far as there is time for."""
+
+import asyncio
+from typing import Any
+
+import aiokafka.errors
+import msgspec
+
+from app.engine.engine import Engine
+from app.engine.steps.events import decode
+from app.kafka.metadata.reader import PartitionReader
+from app.process.foreign_records import passed_over
+from app.serve.search.peers import PeerSilent
+
+#: So many events are looked through, in parts, and so long. Fetches are small: unpacking holds up deliveries.
+_PART, _PARTS, _LONGEST_S = 10_000, 10, 3.0
+_FETCH_BYTES, _CHUNK = 128 * 1024, 500
+
+
+class Life(msgspec.Struct, frozen=True):
+    """Events of an id, oldest first; those before `looked_back_to_ms` (epoch ms) were not looked at, if it is set."""
+
+    life: list[dict[str, Any]]
+    looked_back_to_ms: int | None
+
+
+class Lives:
+    """Reads events where an id lives; every worker can, for they are in Kafka."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Read by an engine's connections."""
+        self._engine, self._topic = engine, engine.settings.events_topic
+
+    async def of(self, id_: str, home: int) -> Life:
+        """Return the events of an id and of its occurrences.
+
+        Raises PeerSilent with a sentence if the brokers do not answer.
+        """
+        if self._engine.settings.events == "off":
+            return Life([], None)
+        found: list[dict[str, Any]] = []
+        looked_back_ms: int | None = self._engine.now_ms()
+        try:
+            async with asyncio.timeout(_LONGEST_S):
+                reader = self._reader(home, 0)
+                begin, end = await reader.begin(), await reader.end()
+                for _ in range(_PARTS):
+                    start = max(begin, end - _PART)
+                    part, oldest_ms = await self._part(id_, home, start, end)
+                    found, looked_back_ms, end = part + found, oldest_ms or looked_back_ms, start
+                    if start == begin:
+                        looked_back_ms = None
+                        break
+        except TimeoutError:
+            pass  # what was found is worth showing
+        except aiokafka.errors.KafkaError as error:
+            raise PeerSilent(f"the brokers do not return the events: {error}") from error
+        return Life(found, looked_back_ms)
+
+    async def _part(self, id_: str, home: int, start: int, end: int) -> tuple[list[dict[str, Any]], int | None]:
+        """Return the events of an id between two offsets, and when the first event of all there was written."""
+        key, found, first_ms = id_.encode(), list[dict[str, Any]](), None
+        async for record in self._reader(home, start).up_to(end, _CHUNK):
+            first_ms = record.timestamp_ms if first_ms is None else first_ms
+            if record.offset >= end or not _is_of(key, record.key or b""):
+                continue
+            try:
+                found.append({**decode(record.value), "offset": f"{self._topic}-{home}-{record.offset}"})
+            except ValueError as error:
+                passed_over(self._topic, home, record.offset, error)
+        return found, first_ms
+
+    def _reader(self, home: int, offset: int) -> PartitionReader:
+        return PartitionReader(self._engine.cluster, self._topic, home, offset, fetch_bytes=_FETCH_BYTES)
+
+
+def _is_of(id_: bytes, name: bytes) -> bool:
+    """Return whether an event's id is this one, or one of its occurrences, `<id>@<due>`: `a@b` is another one."""
+    return name == id_ or (name.startswith(id_ + b"@") and name[len(id_) + 1 :].isdigit())

@@ -1,0 +1,53 @@
+"""The namespaces that there are for whoever asks: what waits in each, and where it may be delivered."""
+
+from collections.abc import Iterable
+
+import msgspec
+from aiohttp import web
+
+from app.engine.reports.state import WorkerState
+from app.serve.access.roles import ASKER
+from app.serve.web.answers import as_json
+from app.serve.web.overview import Namespace, namespace_rows
+from app.serve.web.routes import missing_of, unready
+from app.settings import Settings
+
+
+class Described(Namespace, frozen=True, kw_only=True):
+    """A namespace as the overview has it, its inputs, and the patterns of topics that these may deliver to."""
+
+    inputs: list[str]
+    destinations: list[str]
+
+
+def register(web_app: web.Application, state: WorkerState, settings: Settings) -> None:
+    """Add GET /api/v1/namespaces to an application that has not started yet."""
+
+    async def show(request: web.Request) -> web.Response:
+        """Answer it: all namespaces, or those that somebody is bound to."""
+        missing = missing_of(state)
+        if missing is not None:
+            return unready(state, missing)
+        bound = request[ASKER].namespaces
+        rows = namespace_rows(state.reader.reports.values(), state.quotas)
+        found = [_described(settings, row) for row in rows if bound is None or row.namespace in bound]
+        told = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version, "at_ms": state.now_ms()}
+        return as_json({**told, "pending": sum(one.messages for one in found), "namespaces": found})
+
+    web_app.add_routes([web.get("/api/v1/namespaces", show)])
+
+
+def inputs_of(settings: Settings, namespace: str) -> list[str]:
+    """Return the inputs of a namespace."""
+    return sorted(topic for topic, name in settings.namespaces.inputs.items() if name == namespace)
+
+
+def _described(settings: Settings, row: Namespace) -> Described:
+    inputs = inputs_of(settings, row.namespace)
+    destinations = _patterns(settings, (*inputs, "*"))
+    return Described(**msgspec.structs.asdict(row), inputs=inputs, destinations=destinations)
+
+
+def _patterns(settings: Settings, sources: Iterable[str]) -> list[str]:
+    rules = settings.destinations
+    return list(dict.fromkeys(pattern for source in sources for pattern in rules.get(source, ())))

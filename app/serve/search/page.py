@@ -1,0 +1,121 @@
+"""What a search answers: a page of all workers' rows in one order, and what is missing from it."""
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from app.serve.search.cursor import Cursor
+from app.serve.search.peers import Missing
+from app.serve.search.row import Row
+from app.serve.search.scan import END, Place
+from app.serve.search.weight import first
+from tables import keys
+
+START: Final = Cursor()
+
+
+class Part(msgspec.Struct, kw_only=True):
+    """What one worker has found in the partitions that it serves; `up_to` is a cursor, as in Found."""
+
+    partitions: list[int]
+    rows: list[Row] = []
+    matching: int = 0
+    looked_at: int = 0
+    up_to: str = ""
+    by_step: list[dict[str, int]] = []
+
+
+class Page(msgspec.Struct, kw_only=True):
+    """Rows by due time, then arrival. `next` is the cursor of the next page; null at the end.
+
+    Of everything due before `looked_to_ms` it is known whether it matches; null stands for all there is. `missing` has
+    the partitions that nothing is known of. Their rows come as soon as they answer, before other rows of later pages;
+    at the end, `missed` is the cursor of those that have not answered by then.
+    """
+
+    rows: list[Row]
+    next: str | None
+    looked_at: int
+    looked_to_ms: int | None
+    complete: bool
+    missing: list[Missing]
+    missed: str | None = None
+
+
+class Count(msgspec.Struct, kw_only=True):
+    """How many match; at least so many if it is not `complete`: then there was no time, or partitions are missing."""
+
+    matching: int
+    looked_at: int
+    complete: bool
+    missing: list[Missing]
+
+
+def page_of(parts: list[Part], missing: list[Missing], limit: int, cursor: Cursor = START) -> Page:
+    """Return the first rows of all parts after a cursor, none of them beyond the place that every part has reached.
+
+    They are at most `limit`, and as many as an answer has room for. Partitions that are behind have none.
+    """
+    rows, up_to = _first(parts, limit, lambda row: row.partition not in cursor.behind, END)
+    gone = {number for one in missing for number in one.partitions}
+    behind = dict.fromkeys(gone, cursor.place) | dict(cursor.behind)
+    return _page(rows, parts, missing, Cursor(place=up_to, behind=behind))
+
+
+def late_page_of(parts: list[Part], missing: list[Missing], limit: int, cursor: Cursor) -> tuple[Page, Cursor]:
+    """Return a page of what partitions have that were behind a cursor, and the cursor after it."""
+
+    def is_late(row: Row) -> bool:
+        return row.partition in cursor.behind and _place(row) > cursor.behind[row.partition]
+
+    rows, up_to = _first(parts, limit, is_late, cursor.place)
+    gone = {number for one in missing for number in one.partitions}
+    behind = {
+        number: place if number in gone else max(place, up_to)
+        for number, place in cursor.behind.items()
+        if number in gone or up_to < cursor.place
+    }
+    after = Cursor(place=cursor.place, behind=behind)
+    return _page(rows, parts, missing, after), after
+
+
+def _first(parts: list[Part], limit: int, fits: Callable[[Row], bool], end: Place) -> tuple[list[Row], Place]:
+    """Return the first rows that fit, and up to which place they are all there are; at most up to `end`."""
+    up_to = min(_reached(parts), end)
+    found = (row for part in parts for row in part.rows if fits(row))
+    rows = sorted((row for row in found if _place(row) <= up_to), key=_place)
+    shown = list(first(rows, limit))
+    return shown, _place(shown[-1]) if len(shown) < len(rows) else up_to
+
+
+def _page(rows: list[Row], parts: list[Part], missing: list[Missing], after: Cursor) -> Page:
+    gone = {number for one in missing for number in one.partitions}
+    over = after.place >= END and set(after.behind) <= gone
+    return Page(
+        rows=rows,
+        next=None if over else after.text(),
+        looked_at=sum(part.looked_at for part in parts),
+        looked_to_ms=None if after.place >= END else keys.due_of(after.place.key),
+        complete=over and not missing,
+        missing=missing,
+        missed=after.text() if over and after.behind else None,
+    )
+
+
+def count_of(parts: list[Part], missing: list[Missing]) -> Count:
+    """Return the sum of what the parts have counted."""
+    return Count(
+        matching=sum(part.matching for part in parts),
+        looked_at=sum(part.looked_at for part in parts),
+        complete=_reached(parts) >= END and not missing,
+        missing=missing,
+    )
+
+
+def _reached(parts: list[Part]) -> Place:
+    return min((Place.parse(part.up_to) for part in parts), default=END)
+
+
+def _place(row: Row) -> Place:
+    return Place(bytes.fromhex(row.row), row.partition)

@@ -1,0 +1,157 @@
+"""Goes through pending messages in the order in which they fall due: bounded, and says how far it came."""
+
+import bisect
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from app.clock import Clock
+from app.serve.search.filter import Filter
+from app.serve.search.row import SHOWN, Row, row_of
+from app.serve.search.weight import MOST, weight
+from tables import keys
+from tables.destination import told
+from tables.entry import decode, may_recur
+
+#: Rows between two looks at the clock, and two rests: half a millisecond's.
+_STRIDE: Final = 512
+#: Kafka counts partitions in 31 bits; what is beyond them the scanner could not be told.
+_PARTITIONS: Final = 1 << 31
+
+Rows = Iterator[tuple[bytes, int, bytes]]
+
+
+class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """A place among all messages: behind the row with this key in this partition, and before the next one."""
+
+    key: bytes = b""
+    partition: int = -1
+
+    def passed(self, key: bytes, partition: int) -> bool:
+        """Return whether a row lies before it."""
+        return (key, partition) <= (self.key, self.partition)
+
+    def text(self) -> str:
+        """Return it as a cursor that addresses can have."""
+        return f"{self.key.hex()}.{self.partition}"
+
+    @classmethod
+    def parse(cls, text: str) -> "Place":
+        """Read a cursor; ValueError if it is none."""
+        key, dot, partition = text.partition(".")
+        msg = f"{text[:64]!r} is not a cursor. Use `next` of a response"
+        if not dot or len(text) > 2 * keys.ROW_SIZE + 8:
+            raise ValueError(msg)
+        found = cls(bytes.fromhex(key), int(partition))
+        if not -1 <= found.partition < _PARTITIONS:
+            raise ValueError(msg)
+        return found
+
+
+END: Final = Place(keys.ROWS_END)
+
+
+class Scan(msgspec.Struct, frozen=True, kw_only=True):
+    """What to go through, and how far: at most `limit` finds, `rows` looked at, `ms` of time.
+
+    It ends before if its finds have as many bytes as an answer has room for. With `count` finds are only counted; with
+    `steps` they are counted by destination between these times (epoch ms).
+    `most` bytes of each value are wanted, None for all.
+    """
+
+    filter: Filter = Filter()
+    after: Place = Place()
+    limit: int = 50
+    rows: int = 1_000_000
+    ms: int = 2_000
+    most: int | None = SHOWN
+    count: bool = False
+    steps: list[int] = []
+
+
+class Found(msgspec.Struct, kw_only=True):
+    """What a scan has come to: everything before `up_to` was looked at, which is END if nothing is left.
+
+    `first_ms` is when the first that matches is due.
+    """
+
+    rows: list[Row] = []
+    matching: int = 0
+    looked_at: int = 0
+    up_to: Place = END
+    first_ms: int | None = None
+    by_step: list[dict[str, int]] = []
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to look at."""
+        return self.up_to >= END
+
+
+def _go_on() -> None:
+    pass
+
+
+def merged(parts: Iterable[tuple[int, Any]], start: bytes, end: bytes) -> Rows:
+    """Go through the rows of several partitions' databases in one order: by key, then by partition."""
+
+    def rows(number: int, database: Any) -> Rows:
+        for key, raw in database.items(start, end):
+            yield key, number, raw
+
+    return heapq.merge(*(rows(number, database) for number, database in parts))
+
+
+def scan(parts: Iterable[tuple[int, Any]], wanted: Scan, rest: Callable[[], None] = _go_on) -> Found:
+    """Go through rows that are due from the filter's beginning to its end, after a place, until a bound is met.
+
+    `rest` is called every now and then.
+    """
+    seek = wanted.filter
+    start = max(
+        keys.row_key(seek.due_from_ms, 0, 0), wanted.after.key
+    )  # of partitions that come later, this key is still to come
+    found = Found(by_step=[{} for _ in wanted.steps[1:]])
+    until, needles, fits = Clock.monotonic_ms() + wanted.ms, seek.needles, seek.fits
+    recurs = may_recur if seek.recurring else _true
+    last, weighed = wanted.after, 0
+    for key, number, raw in merged(parts, start, keys.due_bound(seek.due_to_ms)):
+        if wanted.after.passed(key, number):
+            continue
+        found.looked_at += 1
+        last = Place(key, number)
+        if all(needle in raw for needle in needles) and recurs(raw):
+            entry = decode(raw)
+            if fits(key, entry):
+                found.matching += 1
+                if found.first_ms is None:
+                    found.first_ms = keys.due_of(key)
+                weighed += _take(found, wanted, number, key, entry)
+        full = not wanted.count and not wanted.steps and (len(found.rows) >= wanted.limit or weighed >= MOST)
+        late = False
+        if found.looked_at % _STRIDE == 0:
+            rest()
+            late = Clock.monotonic_ms() > until
+        if full or late or found.looked_at >= wanted.rows:
+            found.up_to = last
+            return found
+    return found
+
+
+def _true(_raw: bytes) -> bool:
+    return True
+
+
+def _take(found: Found, wanted: Scan, number: int, key: bytes, entry: Any) -> int:
+    """Note what fits; return how many bytes that adds to the answer."""
+    if wanted.steps:
+        place = bisect.bisect_right(wanted.steps, keys.due_of(key)) - 1
+        if 0 <= place < len(found.by_step):
+            counts, name = found.by_step[place], told(entry.to)
+            counts[name] = counts.get(name, 0) + 1
+    elif not wanted.count:
+        found.rows.append(row_of(number, key, entry, most=wanted.most))
+        return weight(found.rows[-1])
+    return 0

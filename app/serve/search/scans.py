@@ -1,0 +1,154 @@
+"""The worker's side of its scanner: started by the first question, ended when there is none for a while."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from app.places import WHO, NoPlace, Places
+from app.process import time_slice
+from app.serve.search.scan import Found, Scan
+from app.serve.search.scanner import IDLE, LENGTH, Answer, Question, encode
+
+_IDLE_S: Final = 60.0
+#: A scan is bounded in rows and time; opening many databases, or a machine that is busy, may add to that.
+_PATIENCE_S: Final = 20.0
+#: A process that takes only what nobody else wants gets less: then it is replaced by one that is nice alone.
+_IDLE_PATIENCE_S: Final = 3.0
+_LEAVE_S: Final = 2.0
+#: So many wait for their turn at most, beside jobs: whoever comes then would have no answer in time.
+_MOST: Final = 32
+
+_decode = msgspec.msgpack.Decoder(Answer).decode
+
+
+class ScanFailed(Exception):
+    """The databases could not be gone through: a sentence that says why."""
+
+
+class Scans:
+    """Has one scan after the other done by a process of its own; nothing runs while nobody asks."""
+
+    def __init__(self, databases: Callable[[], Mapping[int, Path]], directory: Path) -> None:
+        """Scan what `databases` gives, by partition; the process keeps its notes in `directory`."""
+        self._databases, self._directory = databases, directory
+        self._turn, self._places = asyncio.Lock(), Places(_MOST + 1)  # one of them has its turn
+        self._process: asyncio.subprocess.Process | None = None
+        self._end: asyncio.TimerHandle | None = None
+        #: Whether the next process takes no more than what nobody else wants; one that got too little is nice alone.
+        self._idle = not time_slice.supported()
+
+    async def scan(self, wanted: Scan, only: int | None = None, *, job: bool = False) -> Found:
+        """Go through all partitions that are here, or `only` one of them; a job's scan waits however many others do.
+
+        Raises ScanFailed; what was asked is then over, and the next question gets a new process.
+        """
+        here = {number: str(path) for number, path in self._databases().items()}
+        parts = [(number, path) for number, path in here.items() if only in (None, number)]
+        if not parts:
+            return Found(by_step=[{} for _ in wanted.steps[1:]])
+        question = Question(parts, wanted, list(here.values()), job)
+        try:
+            with nullcontext() if job else self._places.one(WHO.get()):
+                answer = await self._answer(question)
+        except NoPlace:
+            waiting = len(self._places) - 1
+            raise ScanFailed(f"{waiting} searches are already waiting for this worker; try again in a moment") from None
+        if answer.found is None:
+            raise ScanFailed(f"the databases cannot be read now ({answer.error}); try again in a moment")
+        return answer.found
+
+    async def _answer(self, question: Question) -> Answer:
+        """Return what a question comes to when its turn has come. Raises ScanFailed."""
+        async with self._turn:
+            self._stay()
+            try:
+                if self._idle and (answer := await self._ask_idle(question)) is not None:
+                    return answer
+                async with asyncio.timeout(_PATIENCE_S + question.scan.ms / 1000):
+                    return await self._ask(question)
+            except (OSError, EOFError, TimeoutError, asyncio.CancelledError) as error:
+                await self._kill()
+                if isinstance(error, asyncio.CancelledError):
+                    raise
+                raise ScanFailed(f"the scan ended early ({type(error).__name__}); try again") from error
+            finally:
+                self._leave_later()
+
+    async def _ask_idle(self, question: Question) -> Answer | None:
+        """Return what an idle process answers; None if it gets no time on this machine, and is ended."""
+        try:
+            async with asyncio.timeout(_IDLE_PATIENCE_S + question.scan.ms / 1000):
+                return await self._ask(question)
+        except TimeoutError:
+            await self._kill()
+            self._idle = False
+            return None
+
+    async def close(self) -> None:
+        """End the process, if there is one."""
+        self._stay()
+        async with self._turn:
+            process = self._process
+            self._leave()
+            if process is not None:
+                try:
+                    await asyncio.wait_for(_ended(process), _LEAVE_S)
+                except TimeoutError:
+                    process.kill()
+                    await _ended(process)
+
+    async def _ask(self, question: Question) -> Answer:
+        if self._process is None or self._process.returncode is not None:
+            command = [
+                sys.executable,
+                "-m",
+                "app.serve.search.scanner",
+                str(self._directory),
+                *([IDLE] if self._idle else []),
+            ]
+            pipe = asyncio.subprocess.PIPE
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, start_new_session=True
+            )
+        give, take = self._process.stdin, self._process.stdout
+        assert give is not None, "it was asked for"
+        assert take is not None, "it was asked for"
+        body = encode(question)
+        give.write(LENGTH.pack(len(body)) + body)
+        await give.drain()
+        length = LENGTH.unpack(await take.readexactly(LENGTH.size))[0]
+        return _decode(await take.readexactly(length))
+
+    async def _kill(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await _ended(process)
+
+    def _stay(self) -> None:
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+
+    def _leave_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._end = loop.call_later(_IDLE_S, self._leave)
+
+    def _leave(self) -> None:
+        process, self._process, self._idle = self._process, None, not time_slice.supported()
+        if process is not None and process.stdin is not None:
+            process.stdin.close()  # it ends by itself, when it has answered
+
+
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Return when a process has ended, and nothing of it is left open."""
+    if process.stdout is not None:
+        await process.stdout.read()
+    await process.wait()

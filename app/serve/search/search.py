@@ -1,0 +1,197 @@
+"""Finds messages on all workers: this one's own partitions by its scanner, the others' by asking their owners."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from app.engine.engine import Engine
+from app.serve.search.cursor import Cursor, written
+from app.serve.search.filter import Filter
+from app.serve.search.life import Life, Lives
+from app.serve.search.page import Count, Page, Part, count_of, late_page_of, page_of
+from app.serve.search.peers import Missing, Peers, PeerSilent, T
+from app.serve.search.row import SHOWN, Row, masked, row_of
+from app.serve.search.scan import END, Found, Place, Scan
+from app.serve.search.scans import Scans
+from punctual.contract.home import home_partition
+
+LOCAL: Final = "/api/v1/local"
+#: A page's rows, and a count's seconds, at most; of a count so many milliseconds go by in one go.
+MOST, LONGEST_S, _SLICE_MS = 1_000, 60.0, 1_000
+_SLICE_ROWS: Final = 1_000_000
+
+
+class Search:
+    """Answers what is pending, here and elsewhere; whatever takes time is done by another process."""
+
+    def __init__(self, engine: Engine) -> None:
+        """Look at the databases that an engine has open; nothing runs yet."""
+        self._engine, settings = engine, engine.settings
+        self._inputs, self._partitions = settings.inputs, settings.partitions
+        self.namespaces = settings.namespaces
+        self.masks = settings.web_payloads == "masked"
+        self.scans = Scans(self.databases, settings.data_path / "scanner")
+        self.secret = settings.web_secret
+        self._lives = Lives(engine)
+        self._peers = Peers(self._owners, settings.url, self.secret)
+
+    async def close(self) -> None:
+        """End what was started."""
+        await self.scans.close()
+        await self._peers.close()
+
+    def databases(self) -> Mapping[int, Path]:
+        """Return where the databases are of the partitions that are served here."""
+        stores = self._engine.table.stores
+        return {number: stores[number].path for number in self.served}
+
+    @property
+    def served(self) -> list[int]:
+        """The partitions that are served here."""
+        partitions, stores = self._engine.ownership.partitions, self._engine.table.stores
+        return sorted(number for number, one in partitions.items() if one.working and number in stores)
+
+    def _owners(self) -> dict[int, str]:
+        return {number: report.progress.worker for number, report in self._engine.reader.reports.items()}
+
+    # what is counted all along ---------------------------------------------------------------------------------------
+    def hours(self, partitions: list[int]) -> dict[int, int]:
+        """Return how many messages are due by hour (of the epoch), in partitions that are served here."""
+        found = Counter[int]()
+        for number in partitions:
+            found.update(self._engine.table.stores[number].counts.hours)
+        return dict(found)
+
+    @property
+    def overdue(self) -> int:
+        """How many messages are overdue, as all partitions have reported it."""
+        return sum(report.progress.overdue for report in self._engine.reader.reports.values())
+
+    def now_ms(self) -> int:
+        """Return the worker's wall clock in epoch milliseconds."""
+        return self._engine.now_ms()
+
+    # pages -----------------------------------------------------------------------------------------------------------
+    async def page(self, wanted: Filter, cursor: Cursor, limit: int, *, whole: bool = False) -> Page:
+        """Return the first rows that fit, after a cursor, on all workers; first those of partitions that were behind.
+
+        Raises ScanFailed if this worker's own cannot be looked at.
+        """
+        page = None
+        if cursor.behind:
+            late = await self._parts(wanted, min(cursor.behind.values()), limit, whole=whole, only=set(cursor.behind))
+            page, cursor = late_page_of(*late, limit, cursor)
+        if page is None or not (page.rows or cursor.place >= END):
+            page = page_of(*await self._parts(wanted, cursor.place, limit, whole=whole), limit, cursor)
+        within = wanted.within
+        if within is not None:  # whatever others have answered
+            page.rows = [row for row in page.rows if within.of_id(row.id)]
+        return page
+
+    async def _parts(
+        self, wanted: Filter, after: Place, limit: int, *, whole: bool, only: set[int] | None = None
+    ) -> tuple[list[Part], list[Missing]]:
+        """Return what each worker has after a place, perhaps of some partitions `only`, and what is missing."""
+        query = {**wanted.query(), "limit": str(limit), "cursor": after.text(), "whole": str(int(whole))}
+        elsewhere = set(self.served)
+        if only is not None:
+            query["partitions"] = written(only)
+            elsewhere |= set(range(self._partitions)) - only
+        own, (others, missing) = await asyncio.gather(
+            self.own_page(wanted, after, limit, whole=whole, only=only),
+            self._peers.ask_all(f"{LOCAL}/messages", query, elsewhere, self._partitions, Part),
+        )
+        return [own, *others], missing
+
+    async def own_page(
+        self, wanted: Filter, after: Place, limit: int, *, whole: bool = False, only: Collection[int] | None = None
+    ) -> Part:
+        """Return the first rows that fit, after a place, of the partitions that are served here, or of some `only`."""
+        served = self.served
+        asked = [None] if only is None else [number for number in served if number in only]
+        wants = Scan(filter=wanted, after=after, limit=limit, most=0 if self.masks else None if whole else SHOWN)
+        found = [await self.scans.scan(wants, number) for number in asked]
+        rows = [masked(row) if self.masks else row for one in found for row in one.rows]
+        up_to = min((one.up_to for one in found), default=END)
+        looked_at = sum(one.looked_at for one in found)
+        return Part(partitions=served, rows=rows, looked_at=looked_at, up_to=up_to.text())
+
+    async def count(self, wanted: Filter, seconds: float) -> Count:
+        """Count the messages that fit, on all workers, for so many seconds at most.
+
+        Raises ScanFailed if this worker's own cannot be looked at.
+        """
+        query = {**wanted.query(), "seconds": str(seconds)}
+        own, (others, missing) = await asyncio.gather(
+            self.own_count(wanted, seconds), self.ask_others("/count", query, Part, seconds)
+        )
+        return count_of([own, *others], missing)
+
+    async def own_count(self, wanted: Filter, seconds: float) -> Part:
+        """Count the messages that fit of the partitions that are served here; other questions come in between."""
+        served, until = self.served, asyncio.get_running_loop().time() + seconds
+        matching = looked_at = 0
+        found = Found(up_to=Place())
+        while not found.complete and asyncio.get_running_loop().time() < until:
+            after = found.up_to
+            found = await self.scans.scan(Scan(filter=wanted, after=after, count=True, rows=_SLICE_ROWS, ms=_SLICE_MS))
+            matching, looked_at = matching + found.matching, looked_at + found.looked_at
+        return Part(partitions=served, matching=matching, looked_at=looked_at, up_to=found.up_to.text())
+
+    async def ask_others(
+        self, path: str, query: Mapping[str, str], kind: type[T], seconds: float = 0.0
+    ) -> tuple[list[T], list[Missing]]:
+        """Return what the other workers answer below LOCAL, which may take so many seconds, and what is missing."""
+        return await self._peers.ask_all(LOCAL + path, query, self.served, self._partitions, kind, seconds)
+
+    async def wake_others(self) -> None:
+        """Have the other workers look for jobs at once; one that does not hear of it looks by itself within a while."""
+        await self._peers.tell_all(f"{LOCAL}/jobs", {})
+
+    async def tell_signed_out(self, session: str) -> None:
+        """Tell the other workers that a session has ended; one that does not answer accepts it until it expires."""
+        await self._peers.tell_all(f"{LOCAL}/signed-out", {"id": session})
+
+    # one message -----------------------------------------------------------------------------------------------------
+    def home(self, id_: str) -> int:
+        """Return the partition in which an id lives."""
+        return home_partition(id_, self._inputs, self._partitions)
+
+    async def message(self, id_: str, *, whole: bool = False) -> Row | None:
+        """Return the pending message with an id, whichever worker has it, or None.
+
+        Raises PeerSilent with a sentence if its owner does not tell.
+        """
+        home = self.home(id_)
+        if home in self.served:
+            return self.own_message(id_, whole=whole)
+        owner = self._owners().get(home)
+        if owner in (None, self._engine.settings.url):
+            raise PeerSilent(f"no worker serves partition {home} of this ID at the moment")
+        try:
+            found: Any = await self._peers.ask(str(owner), f"{LOCAL}/message", {"id": id_, "whole": str(int(whole))})
+        except PeerSilent as error:
+            raise PeerSilent(f"{owner} serves partition {home} of this ID, but {error}") from error
+        return None if found is None else msgspec.convert(found, Row)
+
+    async def life(self, id_: str) -> Life:
+        """Return what the events say of an id, as far back as was looked.
+
+        Raises PeerSilent if the brokers do not answer.
+        """
+        return await self._lives.of(id_, self.home(id_))
+
+    def own_message(self, id_: str, *, whole: bool = False) -> Row | None:
+        """Return the pending message with an id that lives here, or None."""
+        home = self.home(id_)
+        store = self._engine.table.stores[home]
+        key = store.find(id_)
+        entry = None if key is None else store.entry(key)
+        if key is None or entry is None or entry.replaced:
+            return None
+        row = row_of(home, key, entry, most=None if whole else SHOWN)
+        return masked(row) if self.masks else row

@@ -1,0 +1,97 @@
+"""How the last hour was: what came in and went out, and how late, minute by minute, as all workers have reported it."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from app.engine.reports.state import WorkerState
+from app.serve.web.answers import as_json
+from app.serve.web.overview import overview
+
+_EVERY_S: Final = 60.0
+_KEPT: Final = 60
+#: Topics of our own that positions name beside the inputs: what comes through them has come in before.
+_AGAIN: Final = ("forwards", "cold")
+
+
+class Minute(msgspec.Struct, frozen=True, kw_only=True, rename={"in_per_s": "in", "out_per_s": "out"}):
+    """A minute that ended at `at_ms` (epoch ms): requests and commands read, and messages delivered, a second.
+
+    How late these were is in milliseconds, None if there were none, or too late to count.
+    """
+
+    at_ms: int
+    in_per_s: float
+    out_per_s: float
+    p50_ms: float | None
+    p99_ms: float | None
+
+
+class History:
+    """The minutes since this worker's start, an hour of them at most."""
+
+    def __init__(self, state: WorkerState) -> None:
+        """Look at what `state` has read."""
+        self._state = state
+        self._minutes: deque[Minute] = deque(maxlen=_KEPT)
+        self._read: dict[tuple[int, str], int] | None = None
+        self._at_ms = 0
+
+    def look(self) -> None:
+        """Add the minute that is over; the first look only begins one."""
+        state, now_ms = self._state, self._state.now_ms()
+        if not state.reader.caught_up.is_set():
+            return
+        again = {f"{state.app_id}-{name}" for name in _AGAIN}
+        whole = overview(state.reader.reports, state.partitions, now_ms)
+        read = {
+            (partition.partition, topic): offset
+            for partition in whole.partitions
+            for topic, offset in (partition.positions or {}).items()
+            if topic not in again
+        }
+        if self._read is not None and now_ms > self._at_ms:
+            late = whole.lateness
+            seconds = (now_ms - self._at_ms) / 1_000
+            minute = Minute(
+                at_ms=now_ms,
+                in_per_s=round(_gone(self._read, read) / seconds, 3),
+                out_per_s=round(late.count / _EVERY_S, 3),
+                p50_ms=late.p50_ms,
+                p99_ms=late.p99_ms,
+            )
+            self._minutes.append(minute)
+        self._read, self._at_ms = read, now_ms
+
+    async def show(self, _request: web.Request) -> web.Response:
+        """Answer GET /api/v1/history."""
+        return as_json({"at_ms": self._state.now_ms(), "minutes": list(self._minutes)})
+
+
+def register(web_app: web.Application, state: WorkerState) -> None:
+    """Add GET /api/v1/history to an application that has not started yet; it is kept as long as that runs."""
+    history = History(state)
+
+    async def run(_: web.Application) -> AsyncIterator[None]:
+        task = asyncio.create_task(_follow(history))
+        yield
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    web_app.cleanup_ctx.append(run)
+    web_app.add_routes([web.get("/api/v1/history", history.show)])
+
+
+async def _follow(history: History) -> None:
+    while True:
+        history.look()
+        await asyncio.sleep(_EVERY_S)
+
+
+def _gone(before: Mapping[tuple[int, str], int], now: Mapping[tuple[int, str], int]) -> int:
+    """Return by how much positions have gone on; one that is new says nothing yet."""
+    return sum(max(0, offset - before.get(place, offset)) for place, offset in now.items())

@@ -1,0 +1,63 @@
+"""How the web port answers what it refuses before a handler sees it; the front of several processes does the same."""
+
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from app.listening import bodies
+from app.listening.bodies import Bodies
+from app.listening.connections import Bounds
+from app.listening.refusal import Refusal
+from app.serve.web.answers import as_json
+
+#: Browsers and scrapers need a few connections each, and files and brokers' connections need descriptors too. Health
+#: checks always get in. Headers carry tokens and cookies of proxies.
+BOUNDS: Final = Bounds(most=256, most_of_one=256, header_bytes=8_190, newest_in=True)
+#: One body, and the bodies of all requests at once.
+BODY_BYTES, BODIES_BYTES = 8 << 20, 32 << 20
+
+
+class Refused(Exception):
+    """A request that is refused before its handler sees it."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        """Keep the refusal, which is the answer."""
+        super().__init__(refusal.sentence)
+        self.refusal = refusal
+
+
+class WebRefusals:
+    """Answers with JSON objects that have a sentence in `error`."""
+
+    def error(self, refusal: Refusal) -> Exception:
+        """Return what `answered` turns into an answer."""
+        return Refused(refusal)
+
+    def answer(self, refusal: Refusal) -> web.Response:
+        """Return the answer to bytes that are not an HTTP request."""
+        return as_json({"error": refusal.sentence}, refusal.status, refusal.headers)
+
+    def cut_off(self, reason: str) -> None:
+        """Count nothing: these connections are for people and scrapers."""
+
+
+@web.middleware
+async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer, and turn a refusal into JSON under /api/, into a plain sentence elsewhere."""
+    try:
+        return await handler(request)
+    except Refused as error:
+        refusal = error.refusal
+    if request.path.startswith("/api/"):
+        return WebRefusals().answer(refusal)
+    return web.Response(text=refusal.sentence, status=refusal.status, headers=refusal.headers)
+
+
+def bound_bodies(web_app: web.Application, together: int = BODIES_BYTES) -> None:
+    """Have an application that has not started yet take no packed bodies, and others while they have room.
+
+    Middlewares that were added before see the request first: only those who may act can take the room.
+    """
+    room = Bodies(WebRefusals(), BODY_BYTES, together)
+    web_app.middlewares.extend([answered, bodies.middleware(room)])

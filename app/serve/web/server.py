@@ -1,0 +1,94 @@
+"""Puts the console on the web port of a Faust worker, in place of Faust's own pages."""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any, ClassVar, Final
+
+import faust
+from aiohttp import web
+from faust.web.drivers import aiohttp as driver
+
+from app.engine.reports.state import WorkerState
+from app.errors import WebPortUnusable
+from app.listening.connections import Runner
+from app.process.fatal import end_process
+from app.serve.web import guard, history
+from app.serve.web.early import EarlyServer
+from app.serve.web.refusals import BOUNDS, WebRefusals
+from app.serve.web.routes import register
+
+#: How long requests that are under way may go on until they are cancelled, and then to end. aiohttp allows a minute.
+_FINISH_S: Final = 2.0
+
+
+class Web(driver.Web):
+    """Faust's web server without Faust's own pages: /table, /router, /graph and the statistics show internals.
+
+    Faust reads these four lists in `Web._enabled_blueprints` (faust/web/base.py).
+    """
+
+    default_blueprints: ClassVar[list[Any]] = []
+    production_blueprints: ClassVar[list[Any]] = []
+    debug_blueprints: ClassVar[list[Any]] = []
+    optional_blueprints: ClassVar[list[Any]] = []
+
+    def __init__(self, app: faust.App, **options: Any) -> None:
+        """Serve as Faust's own does, with bounded connections."""
+        super().__init__(app, **options)
+        self._runner = Runner(self.web_app, WebRefusals(), BOUNDS, shutdown_timeout=_FINISH_S)
+        self._early: EarlyServer | None = None
+
+    async def answer_early(self, reason: Callable[[], str | None]) -> None:
+        """Answer health checks before anything else is there; `reason` says what the start waits for.
+
+        Raises WebPortUnusable if the address cannot be listened on.
+        """
+        self._early = EarlyServer(self.app.conf.web_bind, self.app.conf.web_port, reason)
+        await self._early.start()
+
+    async def start_server(self) -> None:
+        """Start to serve."""
+        await self._runner.setup()
+        if self._early is not None:
+            await self._early.stop()
+        try:
+            await self._create_site().start()
+        except OSError as error:  # Faust's own end would hide why
+            end_process(WebPortUnusable(self.app.conf.web_bind, self.app.conf.web_port, error))
+
+
+def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = (), *, read_only: bool = False) -> Web:
+    """Return a Faust app the console as its web server, before its worker starts.
+
+    The server starts before recovery and answers 503 until `state.ready_reason()` is None; `state.reader` starts
+    and stops with it. Address and port are the app's `web_bind` and `web_port`; `web_in_thread` must stay off, because
+    the state belongs to the worker's event loop. It is served under the names of the machine, of `web_bind` and of the
+    state's own address, and under `hosts`, which may be patterns. With `read_only` nothing is changed through it.
+    Raises RuntimeError when the app has a web server already.
+    """
+    if "web" in vars(faust_app):
+        raise RuntimeError("attach the console before anything asks the Faust app for its web server (app.web)")
+    server = Web(faust_app)
+    register(server.web_app, state)
+    history.register(server.web_app, state)
+    names = guard.names_of(faust_app.conf.web_bind, state.worker_url, hosts)
+    server.web_app.middlewares.append(guard.only_under(names))
+    server.web_app.middlewares.append(guard.no_strangers(read_only=read_only))
+    server.web_app.on_startup.append(_starter(state))
+    server.web_app.on_cleanup.append(_stopper(state))
+    faust_app.web = server
+    return server
+
+
+def _starter(state: WorkerState) -> Callable[[web.Application], Awaitable[None]]:
+    async def start(_web_app: web.Application) -> None:
+        await state.reader.start()
+
+    return start
+
+
+def _stopper(state: WorkerState) -> Callable[[web.Application], Awaitable[None]]:
+    async def stop(_web_app: web.Application) -> None:
+        # Faust cleans the application up twice (Web.stop_server); stopping twice is harmless.
+        await state.reader.stop()
+
+    return stop

@@ -1,0 +1,57 @@
+"""Kafka's jars: exactly the pinned ones, or a sentence."""
+
+import hashlib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from app.dev.broker import JarsUnavailableError, jars
+
+
+def jar(directory: Path, name: str, content: bytes) -> tuple[Path, str]:
+    path = directory / name
+    path.write_bytes(content)
+    return path, hashlib.sha256(content).hexdigest()
+
+
+def test_the_pinned_jars_pass(tmp_path: Path) -> None:
+    path, digest = jar(tmp_path, "a.jar", b"a")
+    jars.verify([path], {"a.jar": digest})
+
+
+def test_another_content_is_refused_by_name(tmp_path: Path) -> None:
+    path, _ = jar(tmp_path, "a.jar", b"a")
+    with pytest.raises(JarsUnavailableError, match=r"a\.jar is not the pinned one.*Delete"):
+        jars.verify([path], {"a.jar": "0" * 64})
+
+
+def test_a_jar_that_nobody_pinned_is_refused(tmp_path: Path) -> None:
+    path, digest = jar(tmp_path, "a.jar", b"a")
+    more, _ = jar(tmp_path, "b.jar", b"b")
+    with pytest.raises(JarsUnavailableError, match=r"b\.jar is not the pinned one"):
+        jars.verify([path, more], {"a.jar": digest})
+
+
+def test_a_missing_jar_is_named(tmp_path: Path) -> None:
+    path, digest = jar(tmp_path, "a.jar", b"a")
+    with pytest.raises(JarsUnavailableError, match=r"b\.jar was not resolved"):
+        jars.verify([path], {"a.jar": digest, "b.jar": digest})
+
+
+def test_the_sums_pin_kafka_itself_and_its_log_binding() -> None:
+    sums = jars.read_sums()
+    assert f"kafka_2.13-{jars.KAFKA_VERSION}.jar" in sums
+    assert f"kafka-clients-{jars.KAFKA_VERSION}.jar" in sums
+    assert f"{jars.LOG_BINDING}-{jars.LOG_BINDING_VERSION}.jar" in sums
+    assert all(len(digest) == 64 for digest in sums.values())
+
+
+def test_without_a_connection_the_message_says_what_else_can_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def offline(_endpoint: str) -> None:
+        raise ConnectionError("connection refused\nand a long trace")
+
+    monkeypatch.setitem(sys.modules, "jgo", SimpleNamespace(build=offline))
+    with pytest.raises(JarsUnavailableError, match=r"connection refused\. Connect.*KAFKA_BOOTSTRAP_SERVERS"):
+        jars.kafka_jars()

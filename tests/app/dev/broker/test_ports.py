@@ -1,0 +1,48 @@
+"""Ports for servers are none that the kernel gives to connections."""
+
+from pathlib import Path
+
+import pytest
+
+from app.dev.broker import ports
+from tests.harness import ports as of_tests
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ("32768\t60999\n", range(10_000, 32_768)),
+        ("10000 40000\n", range(40_001, 65_536)),
+        ("1024 65535\n", range(10_000, 65_536)),
+        ("", range(10_000, 32_768)),
+    ],
+)
+def test_servers_get_what_connections_do_not(
+    said: str, expected: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ip_local_port_range"
+    if said:
+        file.write_text(said)
+    monkeypatch.setattr("app.dev.broker.ports._OF_CONNECTIONS", file)
+
+    assert ports.server_ports() == expected
+    assert ports.free_port() in expected
+
+
+def test_those_after_it_are_free_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.dev.broker.ports.is_free", lambda port: port % 7 != 0)
+
+    assert {ports.free_port(6) % 7 for _ in range(20)} == {1}
+
+
+def test_processes_of_the_suite_have_different_ports(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_XDIST_WORKER_COUNT", "3")
+    given = []
+    for name in ("gw0", "gw1", "gw2"):
+        monkeypatch.setenv("PYTEST_XDIST_WORKER", name)
+        blocks = of_tests._blocks()
+        given.append({next(blocks) for _ in range(len(ports.server_ports()) // of_tests.ROOM)})
+
+    assert all(len(each) > 100 for each in given)
+    assert len(set.union(*given)) == sum(map(len, given))
+    assert all(port % of_tests.ROOM == min(given[0]) % of_tests.ROOM for each in given for port in each)

@@ -1,0 +1,42 @@
+"""What people read of a change."""
+
+import json
+
+from app.ops.repartition import render
+from app.ops.repartition.run import Report
+
+DONE = Report(
+    state="done",
+    before=16,
+    after=24,
+    changelog="delay-p24-delays-changelog",
+    rows=1_000,
+    moved=600,
+    under_way=3,
+    destinations={"orders": 990, "": 10},
+    partitions=[40, 42],
+    seconds={"copy": 0.5},
+)
+
+
+def test_people_see_what_was_done_and_what_to_set() -> None:
+    said = render.table(DONE)
+    assert "1,000 messages, 600 of them to another partition; 40 to 42 in each" in said
+    assert "990 for orders" in said
+    assert "10 for (callbacks)" in said
+    assert "2,000 messages a second in all" in said
+    assert said.endswith("Start all workers with DELAY_PARTITIONS=24 and DELAY_REPARTITIONED=on.")
+
+
+def test_what_is_in_the_way_is_listed() -> None:
+    said = render.table(Report(state="not ready", before=16, after=24, changelog="", hindrances=["stop the workers"]))
+    assert said == "from 16 to 24 partitions: not ready\n! stop the workers"
+
+
+def test_what_was_given_up_says_what_holds() -> None:
+    said = render.table(Report(state="abandoned", before=16, after=24, changelog="delay-delays-changelog"))
+    assert said == "abandoned: 16 partitions and delay-delays-changelog, as before"
+
+
+def test_programs_get_all_of_it() -> None:
+    assert json.loads(render.as_json(DONE))["destinations"] == {"orders": 990, "": 10}

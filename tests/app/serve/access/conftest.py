@@ -1,0 +1,71 @@
+"""Users with passwords that cost little to check, and the routes of a real worker behind its own gate."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import encode_basic_auth, web
+from aiohttp.test_utils import TestClient, TestServer
+
+from app.serve.access.password import Hash
+from app.serve.access.roles import ASKER, ROLES
+from app.serve.access.seal import key_of
+from app.settings import Settings
+from app.worker import create_app
+
+SECRET = "0123456789abcdef0123456789abcdef"  # noqa: S105 - of these tests
+Client = TestClient[web.Request, web.Application]
+Serve = Callable[..., Awaitable[Client]]
+
+
+def hashed(password: str) -> Hash:
+    return Hash.of(password, ln=4, r=1, p=1)
+
+
+def shown(name: str) -> dict[str, str]:
+    """Return the header of a user whose password is their name."""
+    return {"Authorization": encode_basic_auth(name, name)}
+
+
+def session_key(env: Mapping[str, str]) -> bytes:
+    """Return the key with which workers of these settings seal sessions."""
+    parts = ("delay", *(env[f"DELAY_WEB_OIDC_{name}"] for name in ("ISSUER", "CLIENT_ID", "ROLES")))
+    return key_of(SECRET, "\0".join(parts))
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Path:
+    """A file in which there is a user for each role, called like it."""
+    path = tmp_path / "users"
+    path.write_text("# who may\n" + "".join(f"{role}:{role}:{hashed(role)}\n" for role in ROLES))
+    return path
+
+
+def stubbed(settings: Settings, real_below: str = "/sign-") -> web.Application:
+    """Return a worker's web application, with what surrounds each answer, and answers that only say who asks.
+
+    Those of addresses that begin with `real_below` are the worker's own.
+    """
+    real = create_app(settings).web.web_app
+    stub = web.Application(middlewares=real.middlewares)
+    stub.on_response_prepare.extend(real.on_response_prepare)
+    for resource in real.router.resources():
+        made = stub.router.add_resource(getattr(resource, "_orig_path", resource.canonical))
+        for route in resource:
+            keeps = resource.canonical.startswith(("/sign-", real_below)) or "signed-out" in resource.canonical
+            made.add_route(route.method, route.handler if keeps else _says_who)
+    return stub
+
+
+async def _says_who(request: web.Request) -> web.Response:
+    asker = request.get(ASKER)
+    return web.Response(text=f"{asker.name}:{asker.role}" if asker else "")
+
+
+@asynccontextmanager
+async def served(*, real_below: str = "/sign-", **env: object) -> AsyncIterator[Client]:
+    """Serve a worker's routes with these settings."""
+    web_app = stubbed(Settings.from_env({name: str(value) for name, value in env.items()}), real_below)
+    async with TestClient(TestServer(web_app)) as client:
+        yield client

@@ -1,0 +1,340 @@
+"""What is of another namespace is as if it were not: whatever is asked, and however it is spelled."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pytest
+
+from app.serve.access.roles import Asker
+from app.serve.acts.acts import Acts
+from app.serve.acts.audit import Act
+from app.serve.dead_letters.dead_letter import DeadLetter
+from app.serve.dead_letters.dead_letters import DeadLetters
+from app.serve.search.cursor import Cursor
+from app.serve.search.filter import Filter
+from app.serve.search.page import Part
+from app.serve.search.scan import END
+from app.serve.search.search import Search
+from app.serve.web.overview import Namespace
+from app.settings import Settings
+from app.worker import create_app
+from tests.app.serve.access.conftest import SECRET, Client, hashed, served
+from tests.app.serve.access.world import IDS, JOBS, OF, PLACES, TEAMS, THERE, USERS, World, asked, row
+from tests.tables.rows import NOW, entry, key
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+@pytest.fixture
+async def client(world: World, tmp_path: Path) -> AsyncIterator[Client]:
+    assert world is not None
+    path = tmp_path / "users"
+    path.write_text("".join(f"{name}:admin:{hashed(name)}{within}\n" for name, within in USERS.items()))
+    env = {"DELAY_WEB_USERS_FILE": path, "DELAY_WEB_SECRET": SECRET, **TEAMS}
+    async with served(real_below="/api/v1/", **env) as client:
+        yield client
+
+
+@pytest.mark.parametrize("user", USERS)
+async def test_each_finds_what_is_theirs_and_how_much_of_it(client: Client, user: str) -> None:
+    status, page = await asked(client, user, "/messages")
+    assert (status, [one["id"] for one in page["rows"]]) == (200, list(OF[user]))
+    assert (await asked(client, user, "/messages/count"))[1]["matching"] == len(OF[user])
+    # How many there are of others is nobody's business.
+    assert page["looked_at"] == (len(IDS) if user == "whole" else len(OF[user]))
+    for id_ in IDS:
+        status, found = await asked(client, user, f"/messages/{quote(id_, safe='')}?life=1")
+        theirs = id_ in OF[user]
+        assert (status, "id" in found, bool(found["life"])) == ((200, True, True) if theirs else (404, False, False))
+
+
+@pytest.mark.parametrize("user", USERS)
+async def test_each_sees_their_dead_letters_and_jobs(client: Client, user: str) -> None:
+    teams = {"whole": ("a", "b", ""), "a": ("a",), "b": ("b",), "ab": ("a", "b")}[user]
+    places = [place for place, team in PLACES.items() if team in teams]
+    status, page = await asked(client, user, "/dead-letters")
+    assert (status, [f"{one['partition']}-{one['offset']}" for one in page["rows"]]) == (200, places)
+    assert (await asked(client, user, "/dead-letters/count"))[1]["matching"] == len(places)
+    for place in PLACES:
+        assert (await asked(client, user, f"/dead-letters/{place}"))[0] == (200 if place in places else 404)
+    seen = {"whole": list(JOBS), "a": ["ja"], "b": ["jb", "jd"], "ab": ["ja", "jb", "jab", "jd"]}[user]
+    told = (await asked(client, user, "/jobs"))[1]["jobs"]
+    assert [one["job"]["job_id"] for one in told] == seen
+    assert {len(one["job"]["ends"]) for one in told} == {1 if user == "whole" else 0}
+    for job_id in JOBS:
+        assert (await asked(client, user, f"/jobs/{job_id}"))[0] == (200 if job_id in seen else 404)
+
+
+#: However somebody of team-a spells what is another's.
+SPELLINGS: Final = (
+    *("team-b/x", "team-a/../team-b/x", "./team-b/x", "team-a/..%2Fteam-b%2Fx", "team-b%2Fx", "team-b%252Fx"),
+    *("%2Fteam-b/x", "team-b//x", "b-in-0-5", "shared", "delay-requests-0-5", "TEAM-B/x", "t%D0%B5am-b/x"),
+    *("team-b%E2%88%95x", "team-b%EF%BC%8Fx", "team-a%00/../team-b/x", "team-a/%2e%2e/team-b/x", "team-b/x@1"),
+    *("%EF%BD%94eam-b/x", "team-a;/team-b/x", "team-b/x%3Fid=team-a/x", "team-a/x%23/../../team-b/x"),
+    *("team-a%20/x", "%20team-b/x", "team-b/x%20"),
+)
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS)
+async def test_no_spelling_of_an_id_reaches_what_is_anothers(client: Client, world: World, spelled: str) -> None:
+    """What comes of it is what comes of an id that was never given."""
+    never = await asked(client, "a", "/messages/never-given")
+    status, found = await asked(client, "a", f"/messages/{spelled}")
+    assert status == never[0] == 404
+    assert set(found) == set(never[1]) == {"error"}
+    status, found = await asked(client, "a", f"/messages/{spelled}?life=1")
+    assert (status, found.get("life")) == (404, [])
+    for act in ("cancel", "deliver-now", "pause", "resume", "reschedule"):
+        body = {"after": "PT1H"} if act == "reschedule" else {}
+        assert (await asked(client, "a", f"/messages/{spelled}/{act}", body))[0] == 200
+    targets = {request.id.decode() for _, request, _ in world.orders if request.id is not None}
+    assert len(world.orders) == 5
+    assert {THERE.of_id(target) for target in targets} == {"team-a"}
+    assert not targets & set(IDS)
+    assert {within for _, _, within in world.audited} == {("team-a",)}
+
+
+async def test_an_id_without_a_namespace_is_one_of_the_first_of_ones_own(client: Client, world: World) -> None:
+    for user, said, full in (
+        ("a", "x", "team-a/x"),
+        ("a", "team-a/x", "team-a/x"),
+        ("ab", "x", "team-a/x"),
+        ("ab", "team-b/x", "team-b/x"),
+        ("ab", "b-in-0-5", "b-in-0-5"),
+        ("whole", "x", "x"),
+        ("whole", "team-b/x", "team-b/x"),
+    ):
+        await asked(client, user, f"/messages/{quote(said, safe='')}/cancel", {})
+        assert world.orders[-1][1].id == full.encode()
+    status, found = await asked(client, "a", f"/messages/{'y' * 250}/cancel", {})
+    assert (status, "257 bytes with its namespace" in found["error"]) == (400, True)
+
+
+@pytest.mark.parametrize(
+    ("user", "id_", "to", "status"),
+    [
+        ("a", "team-a/n", "orders", 200),
+        ("a", "n", "orders.eu", 200),
+        ("a", "n", "shared.x", 200),
+        ("a", None, "orders", 200),
+        ("a", "n", "billing", 403),
+        ("a", "team-b/n", "billing", 403),
+        ("ab", "team-b/n", "billing", 200),
+        ("ab", "team-b/n", "orders", 403),
+        ("ab", "n", "billing", 403),
+        ("a", "n", "delay-events", 403),
+        ("a", "n", "b-in", 403),
+        ("a", "n", "__consumer_offsets", 403),
+        ("a", "n", "https://a.example/hook", 200),
+        ("a", "n", "https://b.example/hook", 403),
+        ("a", "n", "https://a.example.evil/hook", 403),
+        ("a", "n", "https://b.example/@a.example/", 403),
+        ("a", "n", 7, 400),
+        ("whole", "n", "billing", 200),
+    ],
+)
+async def test_a_message_goes_where_the_inputs_of_its_namespace_may_deliver(
+    client: Client, world: World, user: str, id_: str | None, to: Any, status: int
+) -> None:
+    body = {"to": to, "after": "PT1H", **({"id": id_} if id_ else {})}
+    answer = await asked(client, user, "/messages", body)
+    assert answer[0] == status, answer
+    assert len(world.orders) == (status == 200)
+    if world.orders and user != "whole":
+        [(_, request, topic)] = world.orders
+        assert request.id is not None
+        namespace = THERE.of_id(request.id.decode())
+        assert namespace in {"a": ("team-a",), "ab": ("team-a", "team-b")}[user]
+        # By their own input, where the worker looks at all of it once more.
+        assert THERE.of_topic(topic) == namespace
+
+
+async def test_headers_of_a_message_cannot_name_what_is_anothers(client: Client, world: World) -> None:
+    for name in ("delay-id", "delay-op", "delay-parked", "delay-to"):
+        body = {"to": "orders", "after": "PT1H", "id": "n", "headers": {name: "team-b/x"}}
+        assert (await asked(client, "a", "/messages", body))[0] == 400
+    for to in ("billing", "b-in"):
+        body = {"to": to, "to_cluster": "other", "after": "PT1H", "id": "n"}
+        assert (await asked(client, "a", "/messages", body))[0] == 403
+    assert world.orders == []
+
+
+async def test_a_job_is_about_ones_own_whatever_its_filter_says(client: Client, world: World) -> None:
+    given = {"confirm": 1, "act": "cancel"}
+    for user, wanted, names in (
+        ("a", {}, {"team-a"}),
+        ("a", {"namespace": "team-a"}, {"team-a"}),
+        ("a", {"id_prefix": "team-b/"}, {"team-a"}),
+        ("a", {"source": "b-in"}, {"team-a"}),
+        ("ab", {}, {"team-a", "team-b"}),
+        ("ab", {"namespace": "team-b"}, {"team-b"}),
+        ("a", {"namespace": "-"}, set[str]()),
+        ("whole", {"namespace": "team-b"}, {"team-b"}),
+    ):
+        for act in ("cancel", "resend"):
+            if act == "resend" and set(wanted) - {"namespace"}:
+                continue
+            assert (await asked(client, user, "/jobs", {**given, "filter": wanted, "act": act}))[0] == 202
+            within = world.jobs[-1][1].within
+            assert within is not None
+            assert (world.jobs[-1][0], set(within.names)) == (act, names)
+    assert (await asked(client, "whole", "/jobs", given))[0] == 202
+    assert world.jobs[-1][1].within is None
+
+
+async def test_a_job_is_about_what_its_filter_says_to_the_last_blank(client: Client, world: World) -> None:
+    body = {"confirm": 1, "act": "cancel", "filter": {"id_prefix": "team 1 "}}
+    assert (await asked(client, "whole", "/jobs", body))[0] == 202
+    [(_, wanted)] = world.jobs
+    assert isinstance(wanted, Filter)
+    fits = [id_ for id_ in ("team 1 x", "team 12 x") if wanted.fits(key(NOW), entry(id_))]
+    assert fits == ["team 1 x"]
+
+
+@pytest.mark.parametrize("path", ["/messages", "/messages/count", "/dead-letters", "/dead-letters/count", "/timeline"])
+async def test_a_namespace_of_others_is_as_one_that_does_not_exist(client: Client, path: str) -> None:
+    foreign = await asked(client, "a", f"{path}?namespace=team-b")
+    absent = await asked(client, "a", f"{path}?namespace=team-c")
+    assert foreign[0] == absent[0] == 400
+    assert foreign[1]["error"].replace("team-b", "team-c") == absent[1]["error"]
+    assert "they are team-a" in absent[1]["error"]
+    assert (await asked(client, "a", f"{path}?namespace=team-a,team-b"))[0] == 400
+
+
+async def test_a_job_with_a_filter_of_others_is_not_given(client: Client, world: World) -> None:
+    for act in ("cancel", "resend"):
+        body = {"confirm": 1, "act": act, "filter": {"namespace": "team-b"}}
+        assert (await asked(client, "a", "/jobs", body))[0] == 400
+    assert world.jobs == []
+
+
+async def test_nobody_stops_a_job_of_others(client: Client, world: World) -> None:
+    assert (await asked(client, "a", "/jobs/jb/stop", {})) == (await asked(client, "a", "/jobs/never/stop", {}))
+    for job_id in ("jab", "jd", "all"):
+        assert (await asked(client, "a", f"/jobs/{job_id}/stop", {}))[0] == 404
+    assert world.stopped == []
+    assert (await asked(client, "a", "/jobs/ja/stop", {}))[0] == 200
+    assert world.stopped == ["ja"]
+
+
+async def test_the_cursor_of_others_shows_nothing_of_theirs(client: Client) -> None:
+    cursor = f"{'00' * 20}.0"
+    status, page = await asked(client, "a", f"/messages?cursor={cursor}")
+    assert (status, [one["id"] for one in page["rows"]]) == (200, list(OF["a"]))
+
+
+@pytest.mark.parametrize(
+    ("user", "place", "body", "status"),
+    [
+        ("a", "0-1", {}, 200),
+        ("a", "0-2", {}, 404),
+        ("a", "0-3", {}, 404),
+        ("a", "0-4", {}, 404),
+        ("a", "0-9", {}, 404),
+        ("b", "0-2", {}, 200),
+        ("b", "0-3", {}, 200),
+        ("whole", "0-4", {}, 200),
+        # It goes to the namespace's own input, which takes it for one of its own, whatever it says.
+        ("a", "0-1", {"headers": {"delay-id": "team-b/x"}}, 200),
+    ],
+)
+async def test_a_dead_letter_of_others_is_not_sent_again(
+    client: Client, world: World, user: str, place: str, body: Any, status: int
+) -> None:
+    assert (await asked(client, user, f"/dead-letters/{place}/resend", body))[0] == status
+    assert len(world.orders) == (status == 200)
+    if status == 200 and user == "a":
+        assert [topic for _, _, topic in world.orders] == ["a-in"]
+    if user != "whole":
+        assert {within for _, _, within in world.audited} <= {(f"team-{user}",)}
+
+
+SHARED: Final = {"delay-id": b"team-a/d", "delay-to": b"orders", "delay-at": b"9999999999999", "delay-reason": b"r"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({}, 200),
+        ({"delay-id": "team-a/other"}, 200),
+        ({"delay-to": "orders.eu"}, 200),
+        ({"delay-id": "team-b/x"}, 403),
+        ({"delay-id": "x"}, 403),
+        ({"delay-id": None}, 403),
+        ({"delay-id": "team-b/x", "delay-op": "cancel", "delay-to": None, "delay-at": None}, 403),
+        ({"delay-to": "billing"}, 403),
+        ({"delay-to": "https://b.example/x"}, 403),
+        ({"delay-at": "nonsense"}, 403),
+        ({"delay-parked": "1,1", "delay-source": "a-in-0-1"}, 403),
+    ],
+    ids=str,
+)
+async def test_what_goes_to_the_shared_input_is_put_right_within_ones_own(
+    client: Client, world: World, monkeypatch: pytest.MonkeyPatch, changes: Any, status: int
+) -> None:
+    async def one(*_: Any) -> DeadLetter:
+        return DeadLetter(partition=0, offset=1, at_ms=1, reason="r", error="e", source="delay-requests-0-1",
+                          id="team-a/d", headers=list(SHARED.items()))  # fmt: skip
+
+    monkeypatch.setattr(DeadLetters, "one", one)
+    answer = await asked(client, "a", "/dead-letters/0-1/resend", {"headers": changes})
+    assert (answer[0], len(world.orders)) == (status, status == 200), answer
+    assert (await asked(client, "whole", "/dead-letters/0-1/resend", {"headers": changes}))[0] == 200
+
+
+@pytest.mark.parametrize("user", USERS)
+async def test_the_audit_of_a_namespace_has_what_was_about_it_alone(
+    client: Client, monkeypatch: pytest.MonkeyPatch, user: str
+) -> None:
+    told = {"1": ("team-a",), "2": ("team-b",), "3": ("team-a", "team-b"), "4": ()}
+    acts = [Act(act_id=number, at_ms=1, by="x", act="cancel", target="t", namespaces=within)
+            for number, within in told.items()]  # fmt: skip
+
+    async def last(_: Any, __: int, within: tuple[str, ...] | None = None) -> list[Act]:
+        return [act for act in acts if within is None or act.is_within(within)]
+
+    monkeypatch.setattr(Acts, "last", last)
+    found = (await asked(client, user, "/audit"))[1]["acts"]
+    assert "".join(act["act_id"] for act in found) == {"whole": "1234", "a": "1", "b": "2", "ab": "123"}[user]
+
+
+@pytest.mark.parametrize("user", USERS)
+async def test_namespaces_tell_what_waits_in_ones_own(
+    client: Client, monkeypatch: pytest.MonkeyPatch, user: str
+) -> None:
+    def rows(*_: Any) -> list[Namespace]:
+        return [Namespace(namespace=f"team-{name}", messages=3, bytes=9) for name in "ab"]
+
+    monkeypatch.setattr("app.serve.search.namespaces.missing_of", lambda _: None)
+    monkeypatch.setattr("app.serve.search.namespaces.namespace_rows", rows)
+    status, told = await asked(client, user, "/namespaces")
+    theirs = {"whole": "ab", "a": "a", "b": "b", "ab": "ab"}[user]
+    assert (status, told["pending"]) == (200, 3 * len(theirs))
+    destinations = {"a": ["orders", "orders.*", "shared.*"], "b": ["billing", "shared.*"]}
+    assert [(one["namespace"], one["inputs"], one["destinations"]) for one in told["namespaces"]] == [
+        (f"team-{name}", [f"{name}-in"], destinations[name]) for name in theirs
+    ]
+
+
+async def test_what_another_worker_should_not_have_told_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = Search(create_app(Settings.from_env(TEAMS)).engine)
+
+    async def parts(*_: Any, **__: Any) -> tuple[list[Part], list[Any]]:
+        own = Part(partitions=[0], rows=[row("team-a/x")], up_to=END.text())
+        rows = [row("team-b/x"), row("shared"), row("a-in-0-1")]
+        return [own, Part(partitions=[1], rows=rows, up_to=END.text())], []
+
+    monkeypatch.setattr(search, "_parts", parts)
+    page = await search.page(Filter(within=THERE.part(["team-a"])), Cursor(), 10)
+    assert {one.id for one in page.rows} == {"team-a/x", "a-in-0-1"}
+
+
+def test_nobody_is_bound_to_nothing() -> None:
+    """An empty list would look like none, which is the whole installation."""
+    assert Asker("x", "viewer", namespaces=()).bound
+    assert not Asker("x", "viewer").bound

@@ -1,0 +1,590 @@
+"""People sign in by a real provider; what is forged, old, replayed or meant for another is refused."""
+
+import asyncio
+import hmac
+import re
+import socket
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import CookieJar, web
+from aiohttp.test_utils import TestServer
+from joserfc import jwt
+from joserfc.jwk import RSAKey
+from yarl import URL
+
+from app.clock import Clock
+from app.serve.access import kept, sessions
+from app.serve.access.errors import ProviderFailed
+from app.serve.access.flow import Flow, local
+from app.serve.access.provider import Provider
+from app.serve.access.seal import Seal
+from app.serve.access.sessions import Session
+from tests.app.serve.access.conftest import SECRET, Client, served, session_key, shown
+from tests.harness.provider import provider
+
+PEOPLE: tuple[dict[str, object], ...] = (
+    {"sub": "1", "preferred_username": "ann", "groups": ["sre", "staff"]},
+    {"sub": "2", "preferred_username": "bob", "groups": ["support"]},
+    {"sub": "3", "preferred_username": "eve", "groups": ["sales"]},
+)
+ROLES = "groups:sre=admin,support=operator,staff=viewer"
+ME = "http://127.0.0.1"
+
+
+@pytest.fixture(scope="module")
+def issuer() -> Iterator[str]:
+    """A provider that knows its clients and asks for a nonce."""
+    with provider(*PEOPLE, registers=True) as url:
+        yield url
+
+
+@pytest.fixture
+async def env(issuer: str, tmp_path: Path) -> dict[str, str]:
+    """The settings of a client that the provider knows."""
+    body = {"redirect_uris": [f"{ME}/sign-in/done"]}
+    async with aiohttp.ClientSession() as session, session.post(f"{issuer}/oauth2/clients", json=body) as answer:
+        made = await answer.json()
+    (tmp_path / "secret").write_text(f"{made['client_secret']}\n")
+    return {
+        "DELAY_WEB_OIDC_ISSUER": issuer,
+        "DELAY_WEB_OIDC_CLIENT_ID": made["client_id"],
+        "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": str(tmp_path / "secret"),
+        "DELAY_WEB_OIDC_ROLES": ROLES,
+        "DELAY_WEB_URL": ME,
+        "DELAY_WEB_SECRET": SECRET,
+    }
+
+
+@pytest.fixture
+async def client(env: dict[str, str]) -> AsyncIterator[Client]:
+    async with served(**env) as client:
+        yield client
+
+
+async def begun(client: Client, back: str = "/") -> str:
+    """Begin to sign in; return where the browser is sent."""
+    answer = await client.get("/sign-in/begin", params={"next": back}, allow_redirects=False)
+    assert answer.status == 303
+    return answer.headers["Location"]
+
+
+async def agreed(address: str, sub: str) -> str:
+    """Sign in at the provider; return the path and query to which it sends the browser back."""
+    async with (
+        aiohttp.ClientSession(cookie_jar=CookieJar(unsafe=True)) as browser,
+        browser.post(URL(address, encoded=True), data={"sub": sub}, allow_redirects=False) as answer,
+    ):
+        found = answer.headers["Location"]
+    assert found.startswith(f"{ME}/sign-in/done?")
+    return found.removeprefix(ME)
+
+
+async def signed_in(client: Client, sub: str, back: str = "/") -> Any:
+    path = await agreed(await begun(client, back), sub)
+    return await client.get(URL(path, encoded=True), allow_redirects=False)
+
+
+def cookie(client: Client, name: str = "punctual-session") -> str:
+    return next((one.value for one in client.session.cookie_jar if one.key == name), "")
+
+
+async def who(client: Client, **headers: str) -> str:
+    """Return whom the worker takes us for."""
+    answer = await client.get("/api/v1/overview", headers=headers)
+    return await answer.text() if answer.status == 200 else str(answer.status)
+
+
+@pytest.mark.parametrize(("sub", "name"), [("1", "ann (1):admin"), ("2", "bob (2):operator")])
+async def test_people_sign_in_and_go_on_where_they_were(client: Client, sub: str, name: str) -> None:
+    answer = await client.get("/find?to=a%26b", allow_redirects=False)
+    assert (answer.status, answer.headers["Location"]) == (303, "/sign-in?next=%2Ffind%3Fto%3Da%2526b")
+    page = await (await client.get(answer.headers["Location"])).text()
+    link = re.search(r'href="(/sign-in/begin\?[^"]+)"', page)
+    assert link
+    sent = (await client.get(URL(link[1], encoded=True), allow_redirects=False)).headers["Location"]
+    asked = {key: value[0] for key, value in parse_qs(urlsplit(sent).query).items()}
+    assert (asked["response_type"], asked["code_challenge_method"]) == ("code", "S256")
+    assert len(asked["code_challenge"]) == 43
+    answer = await client.get(URL(await agreed(sent, sub), encoded=True), allow_redirects=False)
+    assert (answer.status, answer.headers["Location"]) == (303, "/find?to=a%26b")
+    given = answer.cookies["punctual-session"]
+    assert (given["httponly"], given["samesite"], given["path"], given["domain"]) == (True, "Lax", "/", "")
+    assert cookie(client, "punctual-sign-in") == ""
+    assert await who(client) == name
+
+
+async def test_somebody_without_a_role_gets_no_session(client: Client) -> None:
+    answer = await signed_in(client, "3")
+    assert answer.headers["Location"] == "/sign-in?said=no-role"
+    assert "have no role here" in await (await client.get("/sign-in?said=no-role")).text()
+    assert (cookie(client), await who(client)) == ("", "401")
+
+
+async def test_who_signs_out_is_out_with_every_copy_of_the_cookie(client: Client) -> None:
+    await signed_in(client, "1")
+    old = cookie(client)
+    for headers, status in (({"Sec-Fetch-Site": "cross-site"}, 403), ({"Sec-Fetch-Site": "same-origin"}, 303)):
+        assert (await client.post("/sign-out", headers=headers, allow_redirects=False)).status == status
+    assert (cookie(client), await who(client)) == ("", "401")
+    assert await who(client, Cookie=f"punctual-session={old}") == "401"
+    await signed_in(client, "1")
+    assert cookie(client).partition(".")[0] != old.partition(".")[0]
+
+
+async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, env: dict[str, str]) -> None:
+    await signed_in(client, "2")
+    headers = {"Cookie": f"punctual-session={cookie(client)}"}
+    async with served(**env) as other:
+        assert await who(other, **headers) == "bob (2):operator"
+        session = Seal(session_key(env), "session").open(cookie(client), Session)
+        assert session is not None
+        told = await other.get(
+            "/api/v1/local/signed-out", params={"id": session.id}, headers={"Authorization": f"Bearer {SECRET}"}
+        )
+        assert told.status == 200
+        assert await who(other, **headers) == "401"
+
+
+@pytest.mark.parametrize(
+    ("changed", "to"),
+    [
+        ("DELAY_WEB_SECRET", SECRET[::-1]),
+        ("DELAY_APP_ID", "another-one"),
+        ("DELAY_WEB_OIDC_CLIENT_ID", "another-one"),
+        ("DELAY_WEB_OIDC_ROLES", ROLES.replace("admin", "viewer")),
+    ],
+)
+async def test_a_session_of_another_installation_or_by_other_rules_is_none(
+    client: Client, env: dict[str, str], changed: str, to: str
+) -> None:
+    await signed_in(client, "1")
+    headers = {"Cookie": f"punctual-session={cookie(client)}"}
+    async with served(**{**env, changed: to}) as other:
+        assert await who(other, **headers) == "401"
+
+
+async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
+    client: Client, env: dict[str, str]
+) -> None:
+    now_s = Clock.wall_ms() // 1_000
+    fresh = Session(id="x", name="ann", role="admin", began_s=now_s, used_s=now_s)
+    seal, change = Seal(session_key(env), "session"), msgspec.structs.replace
+    good = seal.close(fresh)
+    content, _, mark = good.partition(".")
+    viewer = seal.close(change(fresh, role="viewer"))
+    assert await who(client, Cookie=f"punctual-session={good}") == "ann:admin"
+    bad = [
+        "",
+        content,
+        f"{content}.",
+        f".{mark}",
+        f"{content}.{mark[:-1]}",
+        f"{content}.{viewer.partition('.')[2]}",
+        f"{good}.{mark}",
+        good.replace(content, content[::-1]),
+        "a" * 5_000,
+        "\u00e9.\u00e9",
+        Seal(b"another key" * 3, "session").close(fresh),
+        Seal(session_key(env), "sign-in").close(fresh),
+        seal.close(change(fresh, began_s=now_s - sessions.LONGEST_S)),
+        seal.close(change(fresh, used_s=now_s - sessions.IDLE_S)),
+        seal.close(change(fresh, began_s=now_s + 3_600)),
+        seal.close(Flow.begin("/", now_s)),
+    ]
+    for one in bad:
+        assert await who(client, Cookie=f"punctual-session={one}") == "401", one
+
+
+async def test_a_session_that_is_used_goes_on_and_ends_all_the_same(client: Client, env: dict[str, str]) -> None:
+    now_s, seal = Clock.wall_ms() // 1_000, Seal(session_key(env), "session")
+    used = Session(id="x", name="ann", role="viewer", began_s=now_s - 5_000, used_s=now_s - 3_000)
+    answer = await client.get("/", headers={"Cookie": f"punctual-session={seal.close(used)}"})
+    given = answer.cookies["punctual-session"]
+    renewed = seal.open(given.value, Session)
+    assert renewed is not None
+    assert (renewed.began_s, renewed.used_s >= now_s) == (used.began_s, True)
+    assert int(given["max-age"]) <= sessions.LONGEST_S - 5_000
+    answer = await client.get("/", headers={"Cookie": f"punctual-session={given.value}"})
+    assert "punctual-session" not in answer.cookies
+
+
+async def test_a_session_changes_nothing_unless_a_browser_says_whence(client: Client) -> None:
+    await signed_in(client, "1")
+    headers = {"Content-Type": "application/json"}
+    for more, status in (
+        ({}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ):
+        assert (await client.post("/api/v1/jobs", data=b"{}", headers=headers | more)).status == status
+
+
+async def test_an_answer_counts_once_for_the_browser_that_had_asked(client: Client, env: dict[str, str]) -> None:
+    path = await agreed(await begun(client), "1")
+    flow = cookie(client, "punctual-sign-in")
+    async with served(**env) as stranger:  # somebody is made to follow a link to the end of another's sign-in
+        answer = await stranger.get(URL(path, encoded=True), allow_redirects=False)
+        assert answer.headers["Location"] == "/sign-in?said=again"
+        assert cookie(stranger) == ""
+    assert (await client.get(URL(path, encoded=True), allow_redirects=False)).headers["Location"] == "/"
+    client.session.cookie_jar.clear()
+    replayed = await client.get(
+        URL(path, encoded=True), headers={"Cookie": f"punctual-sign-in={flow}"}, allow_redirects=False
+    )
+    assert replayed.headers["Location"] == "/sign-in?said=again"
+    assert cookie(client) == ""
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("state={state}x&code=1", "again"),
+        ("code=1", "again"),
+        ("state=%ff&code=1", "again"),
+        ("state={state}", "provider"),
+        ("state={state}&code=guessed", "provider"),
+        ("state={state}&error=access_denied%0d%0aSet-Cookie:%20a=b", "refused"),
+    ],
+)
+async def test_an_answer_that_is_not_the_providers_lets_nobody_in(client: Client, query: str, said: str) -> None:
+    state = parse_qs(urlsplit(await begun(client)).query)["state"][0]
+    answer = await client.get(URL(f"/sign-in/done?{query.format(state=state)}", encoded=True), allow_redirects=False)
+    assert answer.headers["Location"] == f"/sign-in?said={said}"
+    assert [name for name in answer.cookies if name != "punctual-sign-in"] == []
+
+
+async def test_a_sign_in_that_took_too_long_is_begun_anew(client: Client, env: dict[str, str]) -> None:
+    path = await agreed(await begun(client), "1")
+    seal = Seal(session_key(env), "sign-in")
+    flow = seal.open(cookie(client, "punctual-sign-in"), Flow)
+    assert flow is not None
+    old = seal.close(msgspec.structs.replace(flow, began_s=flow.began_s - 601))
+    client.session.cookie_jar.clear()
+    answer = await client.get(
+        URL(path, encoded=True), headers={"Cookie": f"punctual-sign-in={old}"}, allow_redirects=False
+    )
+    assert answer.headers["Location"] == "/sign-in?said=again"
+
+
+@pytest.mark.parametrize(
+    "back",
+    [
+        *("//evil.example", "/\\evil.example", "https://evil.example", "javascript:alert(1)", "", "evil.example"),
+        *("/\t/evil.example", "/a\r\nSet-Cookie: a=b", "///evil.example", "\\\\evil.example", "/\u2028", "/" * 1_100),
+    ],
+)
+async def test_after_signing_in_nobody_is_sent_anywhere_else(client: Client, back: str) -> None:
+    assert local(back) == "/"
+    answer = await signed_in(client, "1", back)
+    assert (answer.status, answer.headers["Location"]) == (303, "/")
+    assert "a" not in answer.cookies
+
+
+async def test_behind_https_cookies_are_sent_by_https_alone_and_cannot_be_set_by_neighbours(
+    env: dict[str, str],
+) -> None:
+    async with served(**{**env, "DELAY_WEB_URL": "https://punctual.example"}) as client:
+        answer = await client.get("/sign-in/begin", allow_redirects=False)
+        given = answer.cookies["__Host-punctual-sign-in"]
+        assert (given["secure"], given["path"], given["domain"]) == (True, "/", "")
+        assert "redirect_uri=https%3A%2F%2Fpunctual.example%2Fsign-in%2Fdone" in answer.headers["Location"]
+
+
+# tokens of programs ----------------------------------------------------------------------------------------------
+@pytest.fixture
+async def token(issuer: str, env: dict[str, str]) -> str:
+    """An ID token of the provider for our client."""
+    asked = {
+        "response_type": "code", "client_id": env["DELAY_WEB_OIDC_CLIENT_ID"], "nonce": Flow.begin("/", 0).nonce,
+        "redirect_uri": f"{ME}/sign-in/done", "scope": "openid profile",
+    }  # fmt: skip
+    path = await agreed(str(URL(f"{issuer}/oauth2/authorize").with_query(asked)), "2")
+    form = {"grant_type": "authorization_code", "code": URL(path).query["code"], "redirect_uri": asked["redirect_uri"]}
+    secret = await asyncio.to_thread(Path(env["DELAY_WEB_OIDC_CLIENT_SECRET_FILE"]).read_text)
+    auth = {"Authorization": aiohttp.encode_basic_auth(asked["client_id"], secret.strip())}
+    url = f"{issuer}/oauth2/token"
+    async with aiohttp.ClientSession() as session, session.post(url, data=form, headers=auth) as answer:
+        found: str = (await answer.json())["id_token"]
+    return found
+
+
+async def test_a_program_shows_a_token_of_the_provider(client: Client, token: str) -> None:
+    assert await who(client, Authorization=f"Bearer {token}") == "bob (2):operator"
+    answer = await client.post(
+        "/api/v1/messages", data=b"{}", headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    )
+    assert answer.status == 200
+
+
+async def test_tokens_that_are_not_the_providers_for_us_and_now_are_refused(
+    client: Client, issuer: str, env: dict[str, str], token: str
+) -> None:
+    head, body, mark = token.split(".")
+    async with aiohttp.ClientSession() as session, session.get(f"{issuer}/jwks") as answer:
+        [public] = (await answer.json())["keys"]
+    now_s = Clock.wall_ms() // 1_000
+    claims = {
+        "iss": issuer, "aud": env["DELAY_WEB_OIDC_CLIENT_ID"], "sub": "1", "groups": ["sre"],
+        "iat": now_s, "exp": now_s + 600,
+    }  # fmt: skip
+    theirs = RSAKey.generate_key(2048)
+    pem = RSAKey.import_key(public).as_pem(private=False)
+    secret = ".".join(_encoded(part) for part in ({"alg": "HS256", "typ": "JWT"}, claims))
+    by_secret = urlsafe_b64encode(hmac.digest(pem, secret.encode(), "sha256")).rstrip(b"=").decode()
+    none = ".".join(_encoded(part) for part in ({"alg": "none"}, claims))
+    bad = {
+        "empty": "",
+        "nonsense": "a.b.c",
+        "no signature": f"{head}.{body}.",
+        "none": f"{none}.",
+        "none, signed": f"{none}.{mark}",
+        "other claims": f"{head}.{_encoded(claims)}.{mark}",
+        "another key": jwt.encode({"alg": "RS256", "kid": public.get("kid", "")}, claims, theirs),
+        "the public key as a secret": f"{secret}.{by_secret}",
+        "a key in the header": jwt.encode({"alg": "RS256", "jwk": theirs.as_dict(private=False)}, claims, theirs),
+        "long": f"{token}{'x' * 6_000}",
+        "the workers' secret": SECRET,
+    }
+    for name, one in bad.items():
+        assert await who(client, Authorization=f"Bearer {one}") == "401", name
+    async with served(**{**env, "DELAY_WEB_OIDC_CLIENT_ID": "another"}) as other:
+        assert await who(other, Authorization=f"Bearer {token}") == "401"
+
+
+def _encoded(part: object) -> str:
+    return urlsafe_b64encode(msgspec.json.encode(part)).rstrip(b"=").decode()
+
+
+# a provider of our own, whose tokens are what a test wants -------------------------------------------------------
+KEY = RSAKey.generate_key(2048, {"kid": "1", "use": "sig", "alg": "RS256"})
+
+
+class Forger:
+    """A provider that gives whatever token it is told to."""
+
+    def __init__(self) -> None:
+        self.claims: dict[str, Any] = {}
+        self.issuer = self.called = ""
+        self.asked_for_keys, self.away = 0, False
+        self.keys = [KEY.as_dict(private=False), {"kty": "new kind", "kid": "9"}]
+
+    def app(self) -> web.Application:
+        web_app = web.Application()
+        web_app.add_routes(
+            [
+                web.get("/.well-known/openid-configuration", self.metadata),
+                web.get("/jwks", self.jwks),
+                web.post("/token", self.token),
+            ]
+        )
+        return web_app
+
+    async def metadata(self, _: web.Request) -> web.Response:
+        if self.away:
+            raise web.HTTPServiceUnavailable
+        paths = {"authorization_endpoint": "authorize", "token_endpoint": "token", "jwks_uri": "jwks"}
+        ends = {name: f"{self.issuer}/{path}" for name, path in paths.items()}
+        return web.json_response({"issuer": self.called or self.issuer, **ends})
+
+    async def jwks(self, _: web.Request) -> web.Response:
+        self.asked_for_keys += 1
+        if self.away:
+            raise web.HTTPServiceUnavailable
+        return web.json_response({"keys": self.keys})
+
+    async def token(self, request: web.Request) -> web.Response:
+        form = await request.post()
+        assert form["code_verifier"]
+        return web.json_response({"id_token": jwt.encode({"alg": "RS256", "kid": "1"}, self.claims, KEY)})
+
+
+@pytest.fixture
+async def forger() -> AsyncIterator[Forger]:
+    forger = Forger()
+    async with TestServer(forger.app()) as server:
+        forger.issuer = str(server.make_url("")).rstrip("/")
+        yield forger
+
+
+def forged(forger: Forger) -> dict[str, str]:
+    return {
+        "DELAY_WEB_OIDC_ISSUER": forger.issuer, "DELAY_WEB_OIDC_CLIENT_ID": "me", "DELAY_WEB_OIDC_ROLES": "*=viewer",
+        "DELAY_WEB_URL": ME, "DELAY_WEB_SECRET": SECRET,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "well"),
+    [
+        ({}, True),
+        ({"aud": ["me"]}, True),
+        ({"aud": ["me", "you"], "azp": "me"}, True),
+        ({"nonce": "another"}, False),
+        ({"nonce": None}, False),
+        ({"aud": "you"}, False),
+        ({"aud": ["me", "you"], "azp": "you"}, False),
+        ({"iss": "http://127.0.0.1:1"}, False),
+        ({"exp": -3_600}, False),
+        ({"exp": None}, False),
+        ({"nbf": 3_600}, False),
+        ({"iat": 3_600}, False),
+        ({"sub": None}, False),
+    ],
+)
+async def test_an_id_token_is_looked_at_from_all_sides(forger: Forger, changes: dict[str, Any], well: bool) -> None:  # noqa: FBT001 - a case
+    now_s = Clock.wall_ms() // 1_000
+    async with served(**forged(forger)) as client:
+        asked = parse_qs(urlsplit(await begun(client)).query)
+        usual = {"iss": forger.issuer, "aud": "me", "sub": "1", "iat": now_s, "exp": now_s + 600}
+        moved = {
+            name: now_s + value if name in ("exp", "nbf", "iat") and value else value for name, value in changes.items()
+        }
+        given = usual | {"nonce": asked["nonce"][0]} | moved
+        forger.claims = {name: value for name, value in given.items() if value is not None}
+        answer = await client.get(
+            "/sign-in/done", params={"state": asked["state"][0], "code": "c"}, allow_redirects=False
+        )
+        assert answer.headers["Location"] == ("/" if well else "/sign-in?said=provider")
+        assert bool(cookie(client)) == well
+
+
+async def test_a_provider_that_calls_itself_otherwise_is_not_believed(forger: Forger) -> None:
+    forger.called = "http://evil.example"
+    async with served(**forged(forger)) as client:
+        answer = await client.get("/sign-in/begin", allow_redirects=False)
+        assert answer.headers["Location"] == "/sign-in?said=provider"
+
+
+async def test_tokens_by_unknown_keys_do_not_have_the_provider_asked_each_time(forger: Forger) -> None:
+    now_s = Clock.wall_ms() // 1_000
+    claims = {"iss": forger.issuer, "aud": "me", "sub": "1", "iat": now_s, "exp": now_s + 600}
+    async with served(**forged(forger)) as client:
+        good = jwt.encode({"alg": "RS256", "kid": "1"}, claims, KEY)
+        assert await who(client, Authorization=f"Bearer {good}") == "1:viewer"
+        for number in range(5):
+            bad = jwt.encode({"alg": "RS256", "kid": f"{number}"}, claims, RSAKey.generate_key(2048))
+            assert await who(client, Authorization=f"Bearer {bad}") == "401"
+        assert forger.asked_for_keys == 1
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Set the clock by which what the provider tells grows old, so many seconds after now."""
+
+    def set_clock(seconds: float) -> None:
+        monkeypatch.setattr(kept, "_now_s", lambda: asyncio.get_running_loop().time() + seconds)
+
+    return set_clock
+
+
+def token_of(forger: Forger, kid: str = "1", key: RSAKey = KEY) -> str:
+    now_s = Clock.wall_ms() // 1_000
+    claims = {"iss": forger.issuer, "aud": "me", "sub": "1", "iat": now_s, "exp": now_s + 600}
+    return f"Bearer {jwt.encode({'alg': 'RS256', 'kid': kid}, claims, key)}"
+
+
+async def test_a_key_that_the_provider_has_withdrawn_is_not_accepted_after_an_hour(
+    forger: Forger, later: Callable[[float], None]
+) -> None:
+    token = token_of(forger)
+    async with served(**forged(forger)) as client:
+        assert await who(client, Authorization=token) == "1:viewer"
+        other = RSAKey.generate_key(2048, {"kid": "2", "use": "sig", "alg": "RS256"})
+        forger.keys = [other.as_dict(private=False)]
+        later(3_599)
+        assert await who(client, Authorization=token) == "1:viewer"
+        later(3_601)
+        assert await who(client, Authorization=token) == "401"
+        assert await who(client, Authorization=token_of(forger, "2", other)) == "1:viewer"
+        assert forger.asked_for_keys == 2
+
+
+async def test_tokens_hold_for_hours_while_the_provider_is_away_and_not_for_good(
+    forger: Forger, later: Callable[[float], None]
+) -> None:
+    token = token_of(forger)
+    async with served(**forged(forger)) as client:
+        assert await who(client, Authorization=token) == "1:viewer"
+        forger.away = True
+        later(3_601)
+        for _ in range(5):
+            assert await who(client, Authorization=token) == "1:viewer"
+        assert forger.asked_for_keys == 2  # who waits for it is not kept waiting again
+        later(6 * 3_600 + 1)
+        assert await who(client, Authorization=token) == "401"
+        forger.away = False
+        later(6 * 3_600 + 10)
+        assert await who(client, Authorization=token) == "1:viewer"
+
+
+async def test_of_many_tokens_by_a_new_key_at_once_all_are_accepted(
+    forger: Forger, later: Callable[[float], None]
+) -> None:
+    async with served(**forged(forger)) as client:
+        assert await who(client, Authorization=token_of(forger)) == "1:viewer"
+        other = RSAKey.generate_key(2048, {"kid": "2", "use": "sig", "alg": "RS256"})
+        forger.keys.append(other.as_dict(private=False))
+        later(31)
+        new = token_of(forger, "2", other)
+        assert await asyncio.gather(*(who(client, Authorization=new) for _ in range(5))) == ["1:viewer"] * 5
+        assert forger.asked_for_keys == 2
+
+
+async def test_those_who_wait_for_a_provider_that_says_nothing_wait_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.serve.access.provider._PATIENCE", aiohttp.ClientTimeout(total=0.5))
+    with socket.create_server(("127.0.0.1", 0), backlog=20) as silent:
+        issuer = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        asked = Provider(issuer, "me", "", "openid")
+        began = asyncio.get_running_loop().time()
+        flows = [asked.address(Flow.begin("/", 0), ME) for _ in range(20)]
+        told = await asyncio.gather(*flows, return_exceptions=True)
+        took = asyncio.get_running_loop().time() - began
+        await asked.close()
+    assert all(isinstance(one, ProviderFailed) and "did not respond as expected" in str(one) for one in told)
+    assert took < 2.0
+
+
+async def test_json_in_too_many_layers_is_no_answer_of_a_provider() -> None:
+    async def deep(_: web.Request) -> web.Response:
+        return web.Response(text='{"issuer":' * 10_000, content_type="application/json")
+
+    web_app = web.Application()
+    web_app.router.add_get("/{path:.*}", deep)
+    async with TestServer(web_app) as server:
+        asked = Provider(str(server.make_url("")).rstrip("/"), "me", "", "openid")
+        with pytest.raises(ProviderFailed, match="did not respond as expected"):
+            await asked.address(Flow.begin("/", 0), ME)
+        await asked.close()
+
+
+async def test_a_provider_that_is_away_is_one_sentence() -> None:
+    env = {"DELAY_WEB_OIDC_ISSUER": "http://127.0.0.1:1", "DELAY_WEB_OIDC_CLIENT_ID": "me",
+           "DELAY_WEB_OIDC_ROLES": "*=viewer", "DELAY_WEB_SECRET": SECRET}  # fmt: skip
+    async with served(**env) as client:
+        answer = await client.get("/sign-in/begin")
+        assert "did not respond as expected" in await answer.text()
+        assert await who(client, Authorization="Bearer a.b.c") == "401"
+
+
+async def test_passwords_and_a_provider_stand_side_by_side(client: Client, env: dict[str, str], users: Path) -> None:
+    assert "Sign in with a password" not in await (await client.get("/sign-in")).text()
+    async with served(**env, DELAY_WEB_USERS_FILE=users) as both:
+        assert await who(both, **shown("operator")) == "operator:operator"
+        page = await (await both.get("/find")).text()
+        assert "Sign in with the identity provider" in page
+        assert '<a class="button" href="/sign-in/password?next=%2Ffind">' in page
+        answer = await both.get("/sign-in/password")
+        assert (answer.status, answer.headers["WWW-Authenticate"][:5]) == (401, "Basic")
+        answer = await both.get("/sign-in/password?next=/find", headers=shown("viewer"), allow_redirects=False)
+        assert answer.headers["Location"] == "/find"
+        await signed_in(both, "1")
+        wrong = {"Authorization": aiohttp.encode_basic_auth("admin", "wrong")}
+        assert await who(both, **wrong) == "401"  # not made good by the session

@@ -1,0 +1,23 @@
+"""The audit: what cannot be read is said, not raised."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import aiokafka.errors
+import pytest
+
+from app.serve.acts.audit import Audit
+from app.serve.dead_letters.dead_letters import Unreadable
+
+
+@pytest.mark.parametrize("error", [TimeoutError(), aiokafka.errors.KafkaConnectionError()])
+async def test_brokers_that_are_away_are_told_of(error: Exception) -> None:
+    async def refresh(_: list[str]) -> None:
+        raise error
+
+    engine: Any = SimpleNamespace(
+        cluster=SimpleNamespace(partitions=lambda _: 0, refresh=refresh), settings=SimpleNamespace(audit="delay-audit")
+    )
+
+    with pytest.raises(Unreadable, match="do not return the audit at the moment; try again"):
+        await Audit(engine).last(10)

@@ -1,0 +1,58 @@
+"""A job as it is written down: it keeps to its namespaces whoever goes on with it."""
+
+import msgspec
+import pytest
+
+from app.serve.acts.job import Job, concerns, ends_by_crc, order
+from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.search.filter import Filter
+from app.serve.search.row import Row, SeriesRow
+from punctual.contract.namespaces import parse_namespaces
+from tables import keys
+
+THERE = parse_namespaces("a-in=team-a,b-in=team-b")
+JOB = Job(job_id="j", at_ms=1, by="x", role="admin", act="cancel", filter=Filter(), counted=1, ends=[{}])
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        msgspec.structs.replace(JOB, filter=Filter(to="t", within=THERE.part(["team-a"]))),
+        msgspec.structs.replace(JOB, act="resend", dead_letters=DeadLetterFilter(within=THERE.part(["team-a"]))),
+    ],
+)
+def test_a_job_goes_on_within_its_namespaces_after_a_crash(job: Job) -> None:
+    again = msgspec.json.decode(msgspec.json.encode(job), type=Job)
+    assert again == job
+    assert again.namespaces == {"team-a"}
+    within = (again.dead_letters or again.filter).within
+    assert within is not None
+    assert [within.of_id(id_) for id_ in ("team-a/x", "a-in-0-1", "team-b/x", "b-in-0-1", "x")] == [
+        *("team-a", "team-a", "", "", "")
+    ]
+
+
+def test_what_was_there_when_it_was_given_is_known_where_offsets_count_on_from_an_earlier_log() -> None:
+    job = msgspec.structs.replace(JOB, ends=[{"forwards": 1_000, "requests": 70}])
+    bases = {"forwards": 5_000_001, "requests": 0}
+    ends = ends_by_crc(job, 0, bases.__getitem__)
+
+    def concerned(topic: str, offset: int) -> bool:
+        place = bytes(8) + offset.to_bytes(8, "big") + keys.topic_crc(topic).to_bytes(4, "big")
+        return concerns(ends, Row(id="x", partition=0, row=place.hex(), due_ms=1, to="t", source="s"))
+
+    before = [("forwards", 17), ("forwards", 5_000_000), ("forwards", 5_001_000), ("requests", 69)]
+    assert all(concerned(*one) for one in before)
+    assert not any(concerned(*one) for one in (("forwards", 5_001_001), ("requests", 70)))
+
+
+def test_an_order_for_a_series_does_not_ask_for_the_occurrence_that_was_seen() -> None:
+    plain = Row(id="x", partition=0, row="", due_ms=1_000, to="t", source="s")
+    series = SeriesRow(headers={}, planned_ms=1_000, next_ms=[], zone="UTC", paused=False, extra=False)
+
+    assert dict(order(JOB, plain).headers)["delay-if-due"] == b"1000"
+    assert "delay-if-due" not in dict(order(JOB, msgspec.structs.replace(plain, series=series)).headers)
+
+
+def test_a_job_about_everything_is_about_no_namespaces() -> None:
+    assert JOB.namespaces == frozenset()

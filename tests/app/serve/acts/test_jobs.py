@@ -1,0 +1,117 @@
+"""A worker's parts of jobs: one that fails holds up nothing, and one that has sent something writes that down."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.serve.access.roles import ASKER, Asker
+from app.serve.acts import jobs as module
+from app.serve.acts.job import Job, JobAct
+from app.serve.acts.job_log import JobLog
+from app.serve.acts.jobs import Jobs
+from app.serve.acts.routes import actor_of
+from app.serve.search.filter import Filter
+from app.settings import Settings
+
+
+class Log(JobLog):
+    """A topic that has one job."""
+
+    async def read(self) -> bool:
+        return True
+
+
+def jobs_of(act: JobAct) -> Jobs:
+    """Return what does one job of one partition."""
+    engine: Any = SimpleNamespace(settings=Settings.from_env({}), ready_reason=lambda: None)
+    search: Any = SimpleNamespace(served=[0])
+    log, unused = Log(engine), SimpleNamespace()
+    log.jobs["j"] = Job(job_id="j", at_ms=0, by="x", role="admin", act=act, filter=Filter(), counted=1, ends=[{}])
+    return Jobs(engine, search, *(unused, log, unused))  # type: ignore[arg-type]
+
+
+async def test_a_part_that_fails_in_a_way_that_nobody_expects_is_tried_again_later(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begun = []
+
+    class Broken:
+        def __init__(self, *_: object) -> None:
+            begun.append(1)
+
+        async def run(self) -> None:
+            raise ValueError("year 10240 is out of range")
+
+    monkeypatch.setattr(module, "JobPart", Broken)
+    running = asyncio.create_task(jobs_of("cancel").run())
+    await asyncio.sleep(0.5)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert len(begun) == 1
+    assert "partition 0: its part of job j failed and will be retried" in caplog.text
+
+
+async def test_jobs_of_one_user_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+
+    class Endless:
+        def __init__(self, _engine: object, _search: object, _log: object, job: Job, _number: int) -> None:
+            begun.append(job.by)
+
+        async def run(self) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(module, "JobPart", Endless)
+    jobs: Any = jobs_of("cancel")
+    jobs._search.served = range(10)
+    jobs._log.jobs["j"] = msgspec.structs.replace(jobs._log.jobs["j"], ends=[{}] * 10)
+    running = asyncio.create_task(jobs.run())
+    await asyncio.sleep(0.02)
+    assert begun == ["x"] * 3
+    jobs._log.jobs["k"] = msgspec.structs.replace(jobs._log.jobs["j"], job_id="k", by="y")
+    jobs.wake()
+    await asyncio.sleep(0.02)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert begun == ["x", "x", "x", "y"]
+
+
+@pytest.mark.parametrize("namespaces", [None, ("team-a",)])
+def test_a_job_says_whether_its_giver_is_bound_to_namespaces(namespaces: tuple[str, ...] | None) -> None:
+    request: Any = {ASKER: Asker("x", "admin", namespaces=namespaces)}
+    jobs: Any = jobs_of("resend")
+    jobs._engine.clock = SimpleNamespace(brokers_ms=lambda: 1)
+
+    assert jobs._job(actor_of(request), "resend", 1, [{}]).bound == (namespaces is not None)
+
+
+@pytest.mark.parametrize(("act", "noted"), [("resend", ["sent", "noted"]), ("cancel", ["sent"])])
+async def test_what_was_sent_again_when_a_worker_stops_is_written_down_first(
+    monkeypatch: pytest.MonkeyPatch, act: JobAct, noted: list[str]
+) -> None:
+    """Orders for messages need not be: the next owner finds them among the requests."""
+    done = []
+
+    class Slow:
+        def __init__(self, *_: object) -> None:
+            """Do something that takes a while."""
+
+        async def run(self) -> None:
+            done.append("sent")
+            await asyncio.sleep(0.1)
+            done.append("noted")
+
+    for name in ("JobPart", "ResendPart"):
+        monkeypatch.setattr(module, name, Slow)
+    jobs = jobs_of(act)
+    running = asyncio.create_task(jobs.run())
+    await asyncio.sleep(0.02)
+    await jobs.end()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert done == noted

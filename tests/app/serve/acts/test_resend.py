@@ -1,0 +1,90 @@
+"""What a dead letter is sent again as."""
+
+import pytest
+
+from app.engine.steps.dead_letters import LEFT_OUT
+from app.kafka.metadata.reader import Stored
+from app.serve.acts.resend import Correction, Incomplete, resend
+from app.serve.dead_letters.dead_letter import DeadLetter, masked
+from app.settings import Settings
+from punctual.contract.home import home_partition
+
+NOW_MS = 1_900_000_000_000
+PARTITIONS = 16
+Headers = list[tuple[str, bytes | None]]
+
+
+@pytest.fixture
+def settings() -> Settings:
+    return Settings.from_env({"DELAY_INPUTS": "delay-json=countdown", "DELAY_PARTITIONS": str(PARTITIONS)})
+
+
+def dead_letter(headers: Headers, source: str = "delay-requests-3-9", error: str = "why") -> DeadLetter:
+    why: Headers = [("delay-reason", b"malformed"), ("delay-error", error.encode()), ("delay-source", source.encode())]
+    return DeadLetter.of(3, Stored(7, NOW_MS, b"key", b"value", [*headers, *why]))
+
+
+NATIVE: Headers = [("a", b"1"), ("delay-to", b"orders"), ("delay-after", b"1"), ("a", b"2")]
+
+
+def test_all_goes_again_but_what_makes_it_a_dead_letter(settings: Settings) -> None:
+    again = resend(settings, dead_letter(NATIVE), NOW_MS)
+    assert (again.topic, again.partition) == ("delay-requests", 3)
+    assert (again.request.key, again.request.value, again.request.id) == (b"key", b"value", None)
+    assert list(again.request.headers) == NATIVE
+
+
+def test_an_id_takes_it_to_its_home(settings: Settings) -> None:
+    again = resend(settings, dead_letter([*NATIVE, ("delay-id", b"order-1")]), NOW_MS)
+    assert again.request.id == b"order-1"
+    assert again.partition == home_partition("order-1", settings.inputs, PARTITIONS)
+
+
+def test_what_was_never_accepted_goes_to_the_input_that_it_came_from(settings: Settings) -> None:
+    assert resend(settings, dead_letter([("x", b"y")], "delay-json-3-1"), NOW_MS).topic == "delay-json"
+
+
+def test_what_was_accepted_in_another_format_is_asked_for_in_ours(settings: Settings) -> None:
+    accepted: Headers = [("delay-id", b"delay-json-3-1"), ("delay-to", b"orders"), ("delay-at", b"1")]
+    again = resend(settings, dead_letter(accepted, "delay-json-3-1"), NOW_MS)
+    assert (again.topic, again.partition) == ("delay-requests", 3)
+
+
+def test_an_input_that_is_none_any_more_is_not_asked(settings: Settings) -> None:
+    assert resend(settings, dead_letter(NATIVE, "gone-3-1"), NOW_MS).topic == "delay-requests"
+
+
+def test_a_header_that_is_put_right_stays_in_its_place_once(settings: Settings) -> None:
+    correction = Correction({"a": b"3", "delay-after": None, "delay-at": b"5", "new": b""})
+    again = resend(settings, dead_letter(NATIVE), NOW_MS, correction)
+    assert list(again.request.headers) == [("a", b"3"), ("delay-to", b"orders"), ("delay-at", b"5"), ("new", b"")]
+
+
+def test_what_was_left_out_is_not_sent_as_nothing(settings: Settings) -> None:
+    one = dead_letter(NATIVE, error=f"why (The value of 9 bytes is {LEFT_OUT}.)")
+    with pytest.raises(Incomplete, match="3-7 was too large"):
+        resend(settings, one, NOW_MS)
+    assert resend(settings, one, NOW_MS, Correction(replaces=True, value=b"new")).request.value == b"new"
+
+
+def test_masked_it_says_why_but_not_what() -> None:
+    one = masked(dead_letter(NATIVE))
+    assert (one.key, one.value, one.value_bytes, one.masked) == (None, None, 5, True)
+    said = dict(one.headers)
+    assert (said["a"], said["delay-after"], said["delay-to"], said["delay-reason"]) == (
+        None, None, b"orders", b"malformed",
+    )  # fmt: skip
+
+
+def test_what_a_team_has_asked_for_goes_to_its_own_input_again() -> None:
+    inputs = "orders-delays=native,schedules=etf1"
+    named = "orders-delays=orders,schedules=orders"
+    settings = Settings.from_env({"DELAY_INPUTS": inputs, "DELAY_NAMESPACES": named, "DELAY_PARTITIONS": "16"})
+    accepted: Headers = [("delay-id", b"orders/x"), ("delay-to", b"orders"), ("delay-at", b"1")]
+
+    again = resend(settings, dead_letter(accepted, "orders-delays-3-1"), NOW_MS)
+    assert (again.topic, again.request.id) == ("orders-delays", b"orders/x")
+    assert again.partition == home_partition("orders/x", settings.inputs, PARTITIONS)
+    assert resend(settings, dead_letter(NATIVE, "orders-delays-3-1"), NOW_MS).topic == "orders-delays"
+    assert resend(settings, dead_letter(accepted, "schedules-3-1"), NOW_MS).topic == "delay-requests"
+    assert resend(settings, dead_letter(accepted, "delay-requests-3-1"), NOW_MS).topic == "delay-requests"

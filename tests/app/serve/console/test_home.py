@@ -1,0 +1,51 @@
+"""The timelines that the first page asks for: so many at a time, however many spans somebody looks at."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+from app.dev.testing.loop import SimulatedLoop
+from app.serve.access.roles import ASKER, Asker
+from app.serve.console.api import Answer
+from app.serve.console.home import Home
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from app.serve.console.desk import Desk
+
+
+class Slow:
+    """A desk whose API answers once it is free."""
+
+    def __init__(self) -> None:
+        self.free, self.asked = asyncio.Event(), 0
+
+    def api(self, _request: Any) -> "Slow":
+        return self
+
+    async def get(self, _path: str, _query: Any) -> Answer:
+        self.asked += 1
+        await self.free.wait()
+        return Answer(200, {})
+
+
+def test_of_a_thousand_spans_so_many_are_asked_for_and_the_others_come_later() -> None:
+    async def look() -> None:
+        desk = Slow()
+        home = Home(cast("Desk", desk))
+
+        async def seen(name: str, **zoom: str) -> int:
+            return (await home._timeline(cast("web.Request", {ASKER: Asker(name, "viewer")}), zoom)).status
+
+        statuses = await asyncio.gather(*(seen("ann", **{"from": "0", "to": str(to)}) for to in range(1_000)))
+        assert set(statuses) == {202}
+        assert desk.asked == 16
+        assert await seen("bob") == 202
+        assert desk.asked == 17  # what everybody sees first does not wait for what somebody looks at
+        desk.free.set()
+        await asyncio.sleep(1.0)
+        assert await seen("bob") == await seen("ann", **{"from": "0", "to": "999"}) == 200
+
+    loop = SimulatedLoop()
+    loop.run_until_complete(look())
+    loop.close()

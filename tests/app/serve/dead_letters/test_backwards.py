@@ -1,0 +1,63 @@
+"""A partition of dead letters from its end to its beginning: a block is so many letters, or so heavy."""
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from app.kafka.metadata.reader import Stored
+from app.serve.dead_letters.backwards import Backwards
+from app.serve.dead_letters.dead_letters import DeadLetters
+from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.search.weight import MOST, weight
+from app.settings import Settings
+from app.worker import create_app
+
+if TYPE_CHECKING:
+    from app.kafka.metadata.cluster import Cluster
+
+_MIB = 1 << 20
+ALL = 1_200
+
+
+class Reader:
+    """A partition whose older half has letters with large keys."""
+
+    def __init__(self, _cluster: Any, _topic: str, _partition: int, offset: int, **_: Any) -> None:
+        self._offset = offset
+
+    async def up_to(self, end: int, _chunk: int) -> AsyncIterator[Stored]:
+        for offset in range(self._offset, end):
+            yield Stored(offset, offset, bytes(_MIB // 4 if offset < ALL // 2 else 1), b"v")
+
+
+@pytest.fixture
+def backwards(monkeypatch: pytest.MonkeyPatch) -> Backwards:
+    monkeypatch.setattr("app.serve.dead_letters.backwards.PartitionReader", Reader)
+    return Backwards(cast("Cluster", None), "dead", 0, 0, ALL)
+
+
+async def test_a_block_is_no_heavier_than_so_much_and_every_letter_comes_once(backwards: Backwards) -> None:
+    seen = list[int]()
+    while True:
+        await backwards.read()
+        if backwards.newest is None:
+            break
+        assert sum(map(weight, backwards._block)) <= _MIB
+        seen.append(backwards.take().offset)
+        assert backwards.below == seen[-1]
+    assert seen == list(reversed(range(ALL)))
+    assert backwards.below == 0
+
+
+async def test_a_page_ends_with_so_many_bytes(backwards: Backwards, monkeypatch: pytest.MonkeyPatch) -> None:
+    letters = DeadLetters(create_app(Settings.from_env({})).engine, lambda one: one)
+
+    async def partitions(*_: Any) -> list[Backwards]:
+        return [backwards]
+
+    monkeypatch.setattr(letters, "_partitions", partitions)
+    monkeypatch.setattr("app.serve.dead_letters.dead_letters._LONGEST_S", 60.0)
+    page = await letters.page(DeadLetterFilter(), "", 1_000)
+    assert sum(map(weight, page.rows)) < MOST + _MIB
+    assert page.next == str(page.rows[-1].offset) == str(ALL // 2 - 32)

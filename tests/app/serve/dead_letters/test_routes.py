@@ -1,0 +1,36 @@
+"""Reading dead letters over HTTP: one user's many questions leave room for others."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+from app.places import WHO
+from app.serve.dead_letters.routes import View
+
+
+async def test_questions_of_one_user_leave_room_for_others() -> None:
+    free = asyncio.Event()
+    unused: Any = SimpleNamespace()
+
+    async def learn() -> None:
+        """Know what was sent again."""
+
+    async def blocked() -> object:
+        await free.wait()
+        return {}
+
+    view = View(unused, learn)
+
+    async def of(who: str) -> int:
+        WHO.set(who)
+        return (await view._told(blocked)).status
+
+    many = [asyncio.create_task(of("ann")) for _ in range(100)]
+    await asyncio.sleep(0.01)
+    other = asyncio.create_task(of("bob"))
+    await asyncio.sleep(0.01)
+    assert [one.result() for one in many if one.done()] == [503] * 84
+    assert not other.done()
+    free.set()
+    assert await other == 200
+    assert (await asyncio.gather(*many)).count(200) == 16

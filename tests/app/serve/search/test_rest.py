@@ -1,0 +1,91 @@
+"""A search rests where others use the machine, and only there."""
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from app.clock import Clock
+from app.serve.search.rest import Rest
+
+
+class Machine:
+    """Four cores whose time is told, and how long was slept meanwhile."""
+
+    def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path, self.now_s, self.own_s, self.slept = path, 100.0, 0.0, list[float]()
+        self.used = self.idle = self.nice = 0
+        monkeypatch.setattr(Clock, "monotonic_ms", lambda: round(self.now_s * 1_000))
+        monkeypatch.setattr(os, "times", lambda: os.times_result((self.own_s, 0.0, 0.0, 0.0, 0.0)))
+        monkeypatch.setattr(threading.Event, "wait", lambda _, seconds: self.slept.append(seconds))
+        self.goes_on(0, 0, 0)
+
+    def goes_on(self, seconds: float, others: float, own_s: float, nice: float = 0) -> None:
+        """Let time pass in which others used so many cores, and so many more by processes that are nice."""
+        self.now_s += seconds
+        self.own_s += own_s
+        used, nice_ticks = round(others * seconds * 100), round((nice * seconds + own_s) * 100)
+        self.used += used
+        self.nice += nice_ticks
+        self.idle += round(400 * seconds) - used - nice_ticks
+        self.path.write_text(f"cpu  {self.used} {self.nice} 0 {self.idle} 0 0 0 0 7 7\ncpu0 1 2 3\n")
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path / "stat", monkeypatch)
+
+
+@pytest.mark.parametrize(("others", "times"), [(3.6, 30), (3, 9), (2, 3), (1, 3)])
+def test_the_more_others_use_a_machine_the_longer_it_rests(machine: Machine, others: float, times: int) -> None:
+    rest = Rest(machine.path)
+    rest.waited_for = False
+    machine.goes_on(1, others, 0.5)
+    rest.take()
+    machine.goes_on(0.001, others, 0.001)
+    rest.take()
+    assert machine.slept == [0.2, pytest.approx(0.001 * times)]
+
+
+def test_where_a_person_waits_it_has_a_tenth_of_a_core_however_busy_the_machine_is(machine: Machine) -> None:
+    rest = Rest(machine.path)
+    machine.goes_on(1, 4, 0)
+    rest.take()
+    machine.goes_on(1, 3.99, 0.01)  # of its second it waited for a core most of the time
+    rest.take()
+    assert machine.slept == [pytest.approx(0.09)]
+
+
+def test_it_does_not_rest_for_processes_that_are_nice_themselves(machine: Machine) -> None:
+    rest = Rest(machine.path)
+    for _ in range(5):
+        machine.goes_on(1, 0, 0.01, nice=3.99)
+        rest.take()
+    assert not machine.slept
+
+
+def test_what_it_takes_itself_makes_no_machine_busy(machine: Machine) -> None:
+    rest = Rest(machine.path)
+    for _ in range(5):
+        machine.goes_on(1, 0.7, 1)
+        rest.take()
+    assert not machine.slept
+
+
+def test_it_goes_on_when_others_are_done(machine: Machine) -> None:
+    rest = Rest(machine.path)
+    for others in (3, 0, 3):
+        machine.goes_on(1, others, 0.1)
+        rest.take()
+    assert machine.slept == [0.2, 0.2]
+
+
+def test_where_nothing_is_told_of_the_machine_it_never_rests(tmp_path: Path) -> None:
+    rest = Rest(tmp_path / "none")
+    time.sleep(0.25)
+    rest.take()
+    began = time.monotonic()
+    rest.take()
+    assert time.monotonic() - began < 0.01

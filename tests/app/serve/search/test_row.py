@@ -1,0 +1,52 @@
+"""What the API tells of a row, so that it can be asked for once more."""
+
+import msgspec
+import pytest
+
+from app.engine.steps.moves import moved
+from app.engine.steps.occurrences import begun
+from app.engine.steps.plan import PAUSED_MS
+from app.serve.search.row import Row, row_of
+from punctual.contract.recurrence import Recurrence
+from tables import Bound, Command, Entry, keys
+from tables.orders import Operation
+
+PLANNED_MS, MINUTE_MS = 1_795_611_600_000, 60_000
+ENTRY = Entry("id", "to", b"k", b"v", [], "s-0-1")
+RECURS = msgspec.structs.replace(
+    ENTRY, series=begun(Recurrence(MINUTE_MS, None, anchor_ms=PLANNED_MS, count=3), PLANNED_MS)
+)
+
+
+def row(entry: Entry, due_ms: int) -> Row:
+    return row_of(0, keys.row_key(due_ms, 1, 0), entry)
+
+
+def test_a_message_that_does_not_recur_has_no_series_and_without_a_bound_no_end() -> None:
+    told = row(ENTRY, PLANNED_MS)
+    assert (told.recurring, told.series, told.latest_ms, told.asked_due_ms) == (None, None, None, None)
+
+
+def test_a_bound_tells_its_end_and_what_was_asked_for() -> None:
+    due_ms, entry = msgspec.structs.replace(ENTRY, bound=Bound(PLANNED_MS, MINUTE_MS)).within(
+        PLANNED_MS + 9 * MINUTE_MS
+    )
+    told = row(entry, due_ms)
+    assert (told.due_ms, told.latest_ms) == (PLANNED_MS + MINUTE_MS, PLANNED_MS + MINUTE_MS)
+    assert told.asked_due_ms == PLANNED_MS + 9 * MINUTE_MS
+
+
+@pytest.mark.parametrize(
+    ("op", "asked_ms", "due_ms", "paused", "extra"),
+    [
+        ("reschedule", PLANNED_MS + 5, PLANNED_MS + 5, False, False),
+        ("deliver-now", PLANNED_MS - 5, PLANNED_MS - 5, False, True),
+        ("pause", PAUSED_MS, PAUSED_MS, True, False),
+    ],
+)
+def test_a_series_tells_how_it_goes_on(op: Operation, asked_ms: int, due_ms: int, paused: bool, extra: bool) -> None:  # noqa: FBT001
+    command = Command(op, "delay-requests-0-1", asked_ms, stamp_ms=asked_ms)
+    told = row(moved(RECURS, PLANNED_MS, command).entry, due_ms)
+    assert told.series is not None
+    assert (told.series.planned_ms, told.series.paused, told.series.extra) == (PLANNED_MS, paused, extra)
+    assert told.series.headers == {"delay-every": "60000", "delay-count": "3", "delay-misfire": "catch-up-last"}

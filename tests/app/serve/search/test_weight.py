@@ -1,0 +1,56 @@
+"""A page has many rows, or large ones, and never both: whoever asks for all gets them page by page."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import pytest
+
+from app.serve.search.page import Part, page_of
+from app.serve.search.scan import Place, Scan, scan
+from app.serve.search.search import MOST as MOST_ROWS
+from app.serve.search.weight import MOST, weight
+from tables.entry import encode
+from tests.tables.rows import NOW, entry, key
+
+_MIB = 1 << 20
+
+
+@dataclass
+class Rows:
+    """A partition's database, whose rows are as large as wanted without a disk full of them."""
+
+    offsets: range
+    raw: bytes
+
+    def items(self, start: bytes, end: bytes) -> Iterator[tuple[bytes, bytes]]:
+        for offset in self.offsets:
+            if start <= key(NOW + offset, offset) < end:
+                yield key(NOW + offset, offset), self.raw
+
+
+@pytest.mark.parametrize("what", ["value", "key", "headers"])
+def test_a_page_ends_with_so_many_bytes_and_the_next_ones_have_every_row_once(what: str) -> None:
+    large = {"value": bytes(_MIB), "key": bytes(_MIB), "headers": [("h", bytes(_MIB))]}[what]
+    raw = encode(msgspec.structs.replace(entry("a"), **{what: large}))
+    workers = [[(0, Rows(range(0, 100, 3), raw)), (1, Rows(range(1, 100, 3), raw))], [(2, Rows(range(2, 100, 3), raw))]]
+    after, seen, pages = Place(), list[str](), 0
+    for pages in range(1, 100):  # noqa: B007 - how many there were
+        found = [scan(parts, Scan(after=after, limit=MOST_ROWS, most=None)) for parts in workers]
+        for one in found:
+            assert sum(map(weight, one.rows)) < MOST + 2 * _MIB
+        parts = [Part(partitions=[], rows=one.rows, up_to=one.up_to.text()) for one in found]
+        page = page_of(parts, [], MOST_ROWS)
+        assert sum(map(weight, page.rows)) < MOST + 2 * _MIB
+        seen += [row.row for row in page.rows]
+        if page.next is None:
+            break
+        after = Place.parse(page.next)
+    assert seen == [key(NOW + offset, offset).hex() for offset in range(100)]
+    assert pages == 13
+
+
+def test_what_is_cut_or_counted_alone_weighs_nothing() -> None:
+    parts = [(0, Rows(range(100), encode(msgspec.structs.replace(entry("a"), value=bytes(_MIB)))))]
+    assert len(scan(parts, Scan(limit=MOST_ROWS, most=0)).rows) == 100
+    assert scan(parts, Scan(count=True)).matching == 100
