@@ -52,7 +52,7 @@ def __getattr__(name: str) -> Any:
     if name == "app":
         gc.disable()  # most of what is loaded stays: looking through it again and again takes a tenth of the start
         try:
-            importlib.import_module("app.process.foreign_settings").drop()
+            importlib.import_module("app.base.process.foreign_settings").drop()
             return importlib.import_module("app.worker").app
         finally:
             gc.freeze()

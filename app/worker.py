@@ -10,7 +10,14 @@ import faust
 import uvloop
 from aiokafka.errors import KafkaError
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
+from app.base.process import parent
+from app.base.process.datadir import member_id
+from app.base.process.fatal import end_process
+from app.base.process.json_log import JsonFormatter
+from app.base.process.library_logs import LibraryLogFilter
+from app.base.process.rate_limit_filter import RateLimitFilter
 from app.engine.engine import Engine
 from app.engine.faust_host import commands
 from app.engine.faust_host.chunk import ChunkSchema
@@ -18,7 +25,6 @@ from app.engine.faust_host.consumer import Transport
 from app.engine.faust_host.group import Assignor
 from app.engine.faust_host.handover import Tables
 from app.engine.ingest.quotas import whose
-from app.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
 from app.gateway.command import gateway
 from app.kafka.patches import lost_connections, side_by_side
 from app.kafka.wire import connection, live_client
@@ -27,12 +33,6 @@ from app.ops.doctor.command import doctor
 from app.ops.doctor.environment import doubts
 from app.ops.processes import option
 from app.ops.repartition.command import repartition
-from app.process import parent
-from app.process.datadir import member_id
-from app.process.fatal import end_process
-from app.process.json_log import JsonFormatter
-from app.process.library_logs import LibraryLogFilter
-from app.process.rate_limit_filter import RateLimitFilter
 from app.serve.access import access
 from app.serve.acts import routes as acts_routes
 from app.serve.acts.acts import Acts
@@ -46,7 +46,7 @@ from app.serve.search import routes as search_routes
 from app.serve.search.search import Search
 from app.serve.web.refusals import bound_bodies
 from app.serve.web.server import attach
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.client.faust_methods import DelayMethods
 from punctual.security.reason import reason
 from tables import DelayTable, TableError

@@ -32,7 +32,7 @@ from app.gateway.receipts import Receipts
 from app.gateway.spool import Spool
 from app.gateway.submission import Submission
 from app.gateway.tally import Tally
-from app.settings import Settings
+from app.settings.settings import Settings
 from benchmarks import topics
 from benchmarks.clock import wait_for
 from benchmarks.meter import cpu_s

@@ -4,10 +4,10 @@ import argparse
 import re
 from collections.abc import Iterator
 
+from app.base.errors import SettingInvalid
 from app.engine.topics.topics import plan, when_needed
-from app.errors import SettingInvalid
 from app.ops.doctor.acl_lines import STRIMZI_API, quoted, strimzi
-from app.settings import Settings
+from app.settings.settings import Settings
 
 _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]")
 

@@ -6,8 +6,8 @@ import platform
 from collections.abc import Collection
 from importlib.metadata import version
 
-from app.settings import Settings
-from app.version import VERSION
+from app.base.version import VERSION
+from app.settings.settings import Settings
 from tables import compiled
 
 log = logging.getLogger(__name__)

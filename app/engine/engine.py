@@ -4,7 +4,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.patience import patiently
+from app.base.process.datadir import belongs, claim
+from app.base.process.fatal import end_process
+from app.base.process.library_logs import silent
+from app.base.process.tasks import telling
+from app.base.process.watchdog import Watchdog
+from app.base.version import VERSION
 from app.engine.deliver.posts import Posts
 from app.engine.deliver.target import Target, connect
 from app.engine.due.due_loop import DueLoop
@@ -49,15 +56,8 @@ from app.engine.topics import layout
 from app.engine.topics.topics import TopicLimits, check_again, ensure
 from app.engine.traces.on import traces_of
 from app.kafka import Cluster, Sender
-from app.patience import patiently
-from app.process.datadir import belongs, claim
-from app.process.fatal import end_process
-from app.process.library_logs import silent
-from app.process.tasks import telling
-from app.process.watchdog import Watchdog
-from app.quotas import of_all, senders
-from app.settings import Settings
-from app.version import VERSION
+from app.settings.quotas import of_all, senders
+from app.settings.settings import Settings
 from punctual.contract.destination import named
 from tables import DelayTable, Position
 

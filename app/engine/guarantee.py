@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.commit.journal import Journal
 from app.engine.commit.transactional_journal import TransactionalJournal
 from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.deliver.target import Target
 from app.engine.deliver.transactional_dispatcher import TransactionalDispatcher
 from app.kafka import Cluster, Sender
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import Stores
 
 if TYPE_CHECKING:

@@ -7,11 +7,11 @@ from typing import IO, TYPE_CHECKING, Any
 
 import aiokafka.errors
 
+from app.base.process.datadir import check
 from app.engine.banner import Readiness
 from app.engine.faust_host import group
 from app.engine.reports.agreement import Agreement
 from app.engine.steps.route import HTTP
-from app.process.datadir import check
 
 if TYPE_CHECKING:
     from app.engine.engine import Engine

@@ -13,7 +13,7 @@ from app.gateway.json_input import check_headers
 from app.gateway.origin import Origin
 from app.gateway.problem import Fault, Problem
 from app.gateway.submission import Submission
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
 from punctual.contract.dialects import Dialect, dialect_of

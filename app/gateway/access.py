@@ -4,17 +4,17 @@ from typing import Final
 
 from aiohttp import web
 
-from app.errors import SettingInvalid
+from app.base.errors import SettingInvalid
+from app.base.listening import bodies
+from app.base.listening.bodies import Bodies
 from app.gateway import gate
 from app.gateway.errors import TokensMissing
 from app.gateway.gate import Gate
 from app.gateway.parts import Parts
 from app.gateway.refusals import GatewayRefusals, counted
 from app.gateway.tokens_file import SETTING, TokensFile
-from app.listening import bodies
-from app.listening.bodies import Bodies
 from app.serve.access.needs import place_of
-from app.settings import Settings
+from app.settings.settings import Settings
 
 #: Bodies of all requests at once, as far as they are held in memory.
 _BODIES_BYTES: Final = 128 << 20

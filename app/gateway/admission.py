@@ -9,7 +9,7 @@ from app.engine.ingest.policy import Policy
 from app.gateway.acceptance import Accepted, problem_of
 from app.gateway.connection import Connection
 from app.gateway.problem import Problem
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 
 #: Brokers hear of a topic that was just created within seconds.

@@ -9,7 +9,7 @@ from aiohttp.typedefs import Handler, Middleware
 from app.gateway.parts import Parts
 from app.gateway.problem import Problem
 from app.serve.web.guard import SAFE, from_elsewhere, is_under
-from app.settings import Settings
+from app.settings.settings import Settings
 
 
 def register(web_app: web.Application, parts: Parts) -> None:

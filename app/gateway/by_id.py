@@ -19,7 +19,7 @@ from app.gateway.short_form import Span
 from app.gateway.workers import Workers
 from app.serve.acts.outcome import Outcome
 from app.serve.web.ids import id_in
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract.home import home_partition
 from punctual.contract.request import Refusal

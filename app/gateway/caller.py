@@ -6,7 +6,7 @@ from typing import Final
 
 from aiohttp import web
 
-from app.http.allow_list import allow_list
+from app.base.http.allow_list import allow_list
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ import sys
 
 import click
 
-from app.errors import PunctualError
-from app.process.fatal import end_process
-from app.process.json_log import JsonFormatter
-from app.process.library_logs import LibraryLogFilter
-from app.process.rate_limit_filter import RateLimitFilter
-from app.settings import Settings
+from app.base.errors import PunctualError
+from app.base.process.fatal import end_process
+from app.base.process.json_log import JsonFormatter
+from app.base.process.library_logs import LibraryLogFilter
+from app.base.process.rate_limit_filter import RateLimitFilter
+from app.settings.settings import Settings
 
 _HELP = """Run the HTTP gateway until SIGTERM or Ctrl-C. It writes messages to Kafka, or to disk while Kafka is down.
 

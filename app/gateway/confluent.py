@@ -15,7 +15,7 @@ from app.gateway.draft import Draft
 from app.gateway.json_stream import NotJson, Splitter
 from app.gateway.messages import written
 from app.gateway.problem import Problem
-from app.settings import Settings
+from app.settings.settings import Settings
 
 #: Cutting so many bytes takes up to 4 ms, if each of them begins or ends something; then others get their turn.
 _SLICE: Final = 8 << 10

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from aiokafka.errors import KafkaError
 
+from app.base.process.datadir import kept
 from app.gateway.errors import SpoolForeign
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
-from app.process.datadir import kept
-from app.settings import Settings
+from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

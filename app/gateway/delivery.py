@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.gateway.connection import Connection
 from app.gateway.spool_store import Place
 from app.gateway.submission import Outcome, Refused, Submission, Taken

@@ -6,7 +6,7 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
-from app.errors import untraced
+from app.base.errors import untraced
 from app.gateway.acceptance import Acceptance, Accepted
 from app.gateway.admission import Admission
 from app.gateway.caller import caller_of

@@ -13,7 +13,7 @@ SpoolFull                nothing was promised: the sender has to come again
 
 import os
 
-from app.errors import PunctualError
+from app.base.errors import PunctualError
 
 
 class GatewayPortUnusable(PunctualError):

@@ -7,7 +7,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.gateway.caller import ANYONE, CALLER, Caller
 from app.gateway.needs import NEEDS, Need
 from app.gateway.problem import Problem

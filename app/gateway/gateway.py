@@ -9,6 +9,11 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from app.base.listening.connections import Bounds, Runner
+from app.base.listening.limits import BACKLOG
+from app.base.process.fatal import end_process
+from app.base.process.tasks import telling
+from app.base.version import VERSION
 from app.gateway import access, browsers, error_answers, health, routes
 from app.gateway.connection import Connection
 from app.gateway.errors import GatewayPortUnusable
@@ -19,12 +24,7 @@ from app.gateway.receipts import Receipts
 from app.gateway.refusals import GatewayRefusals
 from app.gateway.spool import Spool
 from app.gateway.tally import Tally, TallyCollector
-from app.listening.connections import Bounds, Runner
-from app.listening.limits import BACKLOG
-from app.process.fatal import end_process
-from app.process.tasks import telling
-from app.settings import Settings
-from app.version import VERSION
+from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from app.gateway.spool import Spool
 from app.gateway.spool_store import Place
 from app.gateway.submission import Outcome, SpoolFull, Submission
 from app.gateway.tally import Tally
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 
 #: How long a partition gets while another keeps records waiting: Kafka is likely to be down as a whole.

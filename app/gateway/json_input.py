@@ -6,8 +6,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from app.base.listening.limits import JSON_PARTS, has_too_many_parts
 from app.gateway.problem import Fault, Problem, pointer
-from app.listening.limits import JSON_PARTS, has_too_many_parts
 from punctual.batches import MAX_HEADERS
 from punctual.contract import json_fields
 from punctual.contract.json_fields import SHORT, TooManyFieldsError

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from app.base.process.tasks import telling
 from app.gateway.connection import Connection
 from app.gateway.delivery import NotAuthorised, deliver
 from app.gateway.errors import DeadLetterRefused, SpoolFull, SpoolUnusable
@@ -24,7 +25,6 @@ from app.gateway.spool import Spool
 from app.gateway.spool_store import Held, Place
 from app.gateway.submission import Outcome, Refused, Taken
 from app.gateway.tally import Tally
-from app.process.tasks import telling
 from punctual.contract.request import Reason
 
 log = logging.getLogger(__name__)

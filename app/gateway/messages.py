@@ -12,7 +12,7 @@ from app.gateway.draft import Draft
 from app.gateway.keys.once import AGAIN
 from app.gateway.problem import Problem
 from app.serve.web.ids import address
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.cron import doubt
 from punctual.contract.times import moment_of
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from app.base.version import VERSION
 from app.gateway import by_id, confluent, confluent_errors, messages, pending, problem, record_form, short_form
 from app.gateway.openapi_operations import OPERATIONS, Answer, Operation, Parameter
 from app.gateway.problem_types import TYPES, Meaning
-from app.version import VERSION
 
 _REF: Final = "#/components/schemas/{name}"
 _STRUCTS: Final = (

@@ -12,7 +12,7 @@ from app.gateway.connection import Connection
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.acts.endings import ending
 from app.serve.acts.outcome import Outcome, event_of, of_event, tells_of
-from app.settings import Settings
+from app.settings.settings import Settings
 
 #: So long a partition is read on when nobody waits: orders come in groups.
 _LINGER_S: Final = 5.0

@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 from app.gateway.connection import Connection
 from app.gateway.intake import Intake
 from app.gateway.receipts import Receipts
-from app.settings import Settings
+from app.settings.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

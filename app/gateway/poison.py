@@ -10,7 +10,7 @@ from app.gateway.errors import DeadLetterRefused
 from app.gateway.spool_store import Place
 from app.gateway.submission import Refused, Submission
 from app.gateway.tally import Tally
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.request import Reason
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import logging
 import random
 import secrets
 
-from app.clock import Clock
+from app.base.clock import Clock
 from punctual.contract.home import key_partition
 
 log = logging.getLogger(__name__)

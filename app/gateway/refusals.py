@@ -6,10 +6,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, Counter
 
+from app.base.listening.refusal import Refusal
 from app.gateway.caller import caller_of
 from app.gateway.problem import KIND, Problem, response
 from app.gateway.problem_types import OF_STATUS
-from app.listening.refusal import Refusal
 
 #: Not the registry of the whole process: a worker has the gateway's command, and is none.
 METRICS: Final = CollectorRegistry()

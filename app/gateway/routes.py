@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 from aiohttp import web
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.ingest.quotas import Quotas
 from app.gateway import by_id, confluent, messages
 from app.gateway.acceptance import Acceptance

@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, NamedTuple, TypeVar
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.process.tasks import telling
 from app.gateway.disk_room import DiskRoom
 from app.gateway.spool_store import Held, Place, Shelf, SpoolStore, encoded, key_of
 from app.gateway.submission import SpoolFull, Submission
-from app.process.tasks import telling
-from app.quotas import senders
-from app.settings import Settings
+from app.settings.quotas import senders
+from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

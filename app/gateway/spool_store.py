@@ -12,11 +12,11 @@ from typing import Final, NamedTuple
 import msgspec
 import rocksdict
 
-from app.errors import DataDirectoryTaken, DataDirectoryUnusable
+from app.base.errors import DataDirectoryTaken, DataDirectoryUnusable
+from app.base.process.datadir import claim
 from app.gateway.disk_room import can_reopen
 from app.gateway.errors import SpoolTaken, SpoolUnusable
 from app.gateway.submission import Submission
-from app.process.datadir import claim
 from tables.database import Database
 from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable
 

@@ -7,9 +7,9 @@ from typing import Annotated, Final
 
 import msgspec
 
+from app.base.watched_file import Line, WatchedFile
 from app.gateway.caller import Caller
 from app.gateway.token import DIGEST, NAME, digest_of, is_token, same
-from app.watched_file import Line, WatchedFile
 from punctual.contract.rate import rate_of
 
 SETTING: Final = "DELAY_GATEWAY_TOKENS_FILE"

@@ -10,7 +10,7 @@ from app.gateway.problem import Problem
 from app.serve.search.peers import Peers, PeerSilent
 from app.serve.search.row import Row
 from app.serve.search.search import LOCAL
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 
 _RETRY: Final = {"Retry-After": "2"}

@@ -20,11 +20,11 @@ from app.engine.throttle.control import Control
 from app.engine.throttle.throttle import Throttle
 from app.kafka import Ack, Batch
 from app.kafka.errors import SendError
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.destination import Destination, destination
 from punctual.contract.native import Record
 from tables import PartitionStore
-from tests.app.test_clock import SimulatedClock
+from tests.app.base.test_clock import SimulatedClock
 from tests.app.workbench import BROAD, Event, Sizes
 from tests.punctual.contract.records import Log
 

@@ -1,4 +1,4 @@
-"""A worker reads the time in one place, app/clock.py: there its tests and the simulation move the hands."""
+"""A worker reads the time in one place, app/base/clock.py: there its tests and the simulation move the hands."""
 
 import ast
 from collections.abc import Iterator
@@ -7,14 +7,14 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 #: What runs outside a worker, or beside its loop.
 ELSEWHERE = {
-    "app/clock.py": "the one place",
+    "app/base/clock.py": "the one place",
     "app/dev/demo": "shows a worker to a person",
     "app/dev/broker": "starts the development broker",
     "app/engine/engine.py": "housekeeping, once a minute and once an hour",
     "punctual/cli": "runs in a terminal of its users",
     "punctual/queue": "runs in programs of its users",
     "punctual/security": "asks for tokens in threads, for programs of its users too",
-    "app/process/watchdog.py": "a thread that looks at the loop from outside",
+    "app/base/process/watchdog.py": "a thread that looks at the loop from outside",
 }
 _NOW = {"now", "utcnow", "today"}
 

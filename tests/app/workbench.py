@@ -16,7 +16,7 @@ from app.engine.steps.context import Context
 from app.engine.steps.occurrences import number_of
 from app.engine.steps.outcomes import Delivered, Outcome, Outcomes
 from app.engine.steps.step import OutgoingRecord, Step
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract import native, request
 from punctual.contract.native import Record
 from tables import PartitionStore, compiled

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from app.settings_values import LEAST_FREE_DISK
+from app.settings.values import LEAST_FREE_DISK
 from tests.harness.kafka import now_ms, read
 from tests.harness.repartition import has_grown, repartition, report, settings
 from tests.harness.waiting import eventually

@@ -12,7 +12,7 @@ import pytest
 import yaml  # type: ignore[import-untyped] # it ships no types
 
 from app.serve.access import access
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.harness.account import Account
 from tests.harness.kafka import Requests, create_topic
 from tests.harness.worker import Worker

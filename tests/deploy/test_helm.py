@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped] # it ships no types
 
-from app.settings import Settings
+from app.settings.settings import Settings
 from deploy.monitoring.generate import files
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "punctual"

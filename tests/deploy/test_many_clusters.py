@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped] # it ships no types
 
-from app.settings import Settings
+from app.settings.settings import Settings
 
 PLACE = Path(__file__).parents[2] / "deploy" / "many-clusters"
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((PLACE / "compose.yaml").read_text())["services"]

@@ -13,7 +13,7 @@ import pytest
 import yaml  # type: ignore[import-untyped] # it ships no types
 from prometheus_client import REGISTRY, generate_latest
 
-from app.clock import ALARM_MS
+from app.base.clock import ALARM_MS
 from deploy.monitoring import alerts, dashboard
 from deploy.monitoring.generate import PLACES, RUNBOOKS, files
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped] # it ships no types
 
 from app.engine.topics.topics import plan, when_needed
-from app.settings import Settings
+from app.settings.settings import Settings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART_SETTINGS: dict[str, str] = yaml.safe_load((DEPLOY / "helm" / "punctual" / "values.yaml").read_text())["settings"]

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from app.clusters import clusters
+from app.settings.clusters import clusters
 from tests.harness.certificates import Authority
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/many-clusters.md"

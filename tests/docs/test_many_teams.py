@@ -2,8 +2,8 @@
 
 import re
 
-from app.quotas import Quota, by_namespace
-from app.settings import Settings
+from app.settings.quotas import Quota, by_namespace
+from app.settings.settings import Settings
 from punctual.contract.rate import Rate
 from tests.docs.how_to import blocks
 

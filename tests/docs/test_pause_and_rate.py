@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.harness.kafka import create_topic, now_ms, read
 from tests.harness.waiting import eventually
 from tests.harness.worker import ROOT

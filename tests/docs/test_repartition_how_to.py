@@ -5,7 +5,7 @@ import shlex
 
 from app.ops.repartition.command import repartition
 from app.ops.repartition.run import Report
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.docs.how_to import blocks
 from tests.harness.worker import ROOT
 

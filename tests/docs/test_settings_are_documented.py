@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from app.engine.reports.agreement import fingerprint
-from app.settings import Settings
+from app.settings.settings import Settings
 
 _PAGE = Path(__file__).parents[2] / "docs/reference/settings.md"
 _BROKER = {"KAFKA_PORT", "KAFKA_DATA", "KAFKA_JAVA"}

@@ -41,7 +41,7 @@ def test_each_thing_that_there_is_is_on_the_page() -> None:
 
 
 def test_a_suite_that_does_not_use_the_fixture_loads_nothing_of_the_worker() -> None:
-    loaded = "{'faust', 'rocksdict', 'aiokafka', 'app.clock', 'punctual'} & {*sys.modules}"
+    loaded = "{'faust', 'rocksdict', 'aiokafka', 'app.base.clock', 'punctual'} & {*sys.modules}"
     code = f"import sys, app.dev.testing.plugin; print(sorted({loaded}))"
     said = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60, cwd=ROOT

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from app.engine.topics.topics import plan
-from app.settings import Settings
+from app.settings.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/operate.md"
 ROW = re.compile(r"^\| `<id>-([a-z-]+)`[^|]*\| (P|1) \| ([^|]+) \|$", re.MULTILINE)

@@ -2,7 +2,7 @@
 
 from faust.types.settings import Settings
 
-from app.process import foreign_settings
+from app.base.process import foreign_settings
 
 #: Variables of Faust's settings.
 OF_SETTINGS = {param.env_name for param in Settings.SETTINGS.values() if param.env_name}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from app.settings_values import LEAST_FREE_DISK
+from app.settings.values import LEAST_FREE_DISK
 from tests.harness.ports import free_port
 from tests.harness.program import Program
 from tests.harness.waiting import eventually

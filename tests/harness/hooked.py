@@ -22,7 +22,7 @@ from typing import Any
 # Run by its path, so that Python puts this directory first; the packages are found from the root.
 sys.path[0] = str(Path(__file__).parents[2])
 
-from app.clock import Clock  # noqa: E402 - found after the line above
+from app.base.clock import Clock  # noqa: E402 - found after the line above
 from app.engine.commit.journal import Journal  # noqa: E402 - the same
 from app.engine.steps.step import Step  # noqa: E402 - the same
 from tables import Changes, PartitionStore, entry, store  # noqa: E402 - the same

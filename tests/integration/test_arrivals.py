@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from confluent_kafka import Producer
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.deliver.target import Target
 from app.engine.ownership.arrivals import Arrivals
 from app.engine.steps.occurrences import begun, occurrence
 from app.kafka import Cluster, Sender
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 from punctual.contract.native import delivery
 from punctual.contract.recurrence import Recurrence

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 from app.engine.ownership import catch_up
 from app.engine.ownership.catch_up import CatchUp
 from app.kafka import Cluster
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.harness.kafka import create_topic
 from tests.integration.installation import new_app_id, topics_removed
 

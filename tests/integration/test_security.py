@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from app.ops.doctor.acl import consumer_acls, producer_acls, worker_acls
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.harness.account import Account
 from tests.harness.guarded import Guarded
 from tests.harness.kafka import Requests, create_topic, now_ms

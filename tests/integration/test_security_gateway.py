@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.ops.doctor.acl import gateway_acls, worker_acls
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.harness.gateway import GatewayProcess
 from tests.harness.guarded import Guarded
 from tests.harness.kafka import Requests, create_topic

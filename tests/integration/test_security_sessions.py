@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.ops.doctor.acl import worker_acls
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.harness.account import Account
 from tests.harness.certificates import Authority
 from tests.harness.guarded import SESSION_MS, Guarded

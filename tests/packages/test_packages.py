@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.version import VERSION
+from app.base.version import VERSION
 from tables import compiled
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ needs_rust = pytest.mark.skipif(
 
 _KERNEL = """
 from app.engine.banner import banner
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import compiled
 
 print(compiled.kernel.__file__)

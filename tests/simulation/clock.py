@@ -1,6 +1,6 @@
 """A worker's clock: off the brokers' by something, and it jumps."""
 
-from app.clock import Clock
+from app.base.clock import Clock
 from tests.simulation.loop import EPOCH_MS, Loop
 
 _REMEMBERED_S = 30.0

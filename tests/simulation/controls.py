@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.simulation.loop import EPOCH_MS
 
 #: How far a worker may be off the brokers' time, by which pauses end.

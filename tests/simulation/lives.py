@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from app.clock import FAST_MS, JUMP_MS
+from app.base.clock import FAST_MS, JUMP_MS
 from app.engine.steps.occurrences import number_of
 from tests.harness.account import ENDINGS, life_of
 from tests.simulation.bounds import bounds_of

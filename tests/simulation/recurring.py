@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
-from app.clock import FAST_MS, JUMP_MS
+from app.base.clock import FAST_MS, JUMP_MS
 from punctual.contract.jitter import spread
 from tests.harness.account import ENDINGS
 from tests.simulation.evidence import Copy, Evidence

@@ -9,7 +9,7 @@ Runs with them have nothing that keeps usual messages from the compiled path.
 import random
 from collections.abc import Iterator, Mapping
 
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 from punctual.contract.retry import copy_source, retry_id
 from tests.simulation.loop import EPOCH_MS

@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask, Headers

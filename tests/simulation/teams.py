@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.ingest.quotas import Quotas
 from app.engine.reports.reader import ProgressReader
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 from tables.destination import told
 from tests.simulation.loop import EPOCH_MS

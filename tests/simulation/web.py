@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.http.answers import TAKEN, Answer, Meaning, answer_of
+from app.base.http.answers import TAKEN, Answer, Meaning, answer_of
 from tests.simulation.log import Sent
 
 if TYPE_CHECKING:
-    from app.http.allow_list import Allowed
+    from app.base.http.allow_list import Allowed
     from tests.simulation.loop import Loop
     from tests.simulation.worker import Worker
 
@@ -95,7 +95,7 @@ class Web:
 
 @dataclass(slots=True)
 class Client:
-    """Stands where app.http.client.HttpClient stands."""
+    """Stands where app.base.http.client.HttpClient stands."""
 
     web: Web
     worker: "Worker"

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 import aiokafka.errors as kafka
 
+from app.base.errors import NotOwner
+from app.base.process.tasks import telling
 from app.engine.deliver.posts import Posts
 from app.engine.deliver.target import Target
 from app.engine.due.due_loop import DueLoop
@@ -34,11 +36,9 @@ from app.engine.steps.step import Step
 from app.engine.throttle.controls import Controls
 from app.engine.throttle.throttle import Throttle
 from app.engine.topics.topics import TopicLimits
-from app.errors import NotOwner
 from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
-from app.process.tasks import telling
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import DelayTable, Entry, Whose
 from tables.changes import UsualRows
 from tables.entry import entry_of

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 from punctual.contract.jitter import spread
 from tests.simulation.faults import Plan

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.engine.partition import replanning
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract import cron, zones
 from punctual.contract.home import home_partition
 from tests.simulation.loop import CURRENT, Process

@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 
+from app.base.errors import SettingInvalid
 from app.engine.banner import banner
-from app.errors import SettingInvalid
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import compiled
 
 

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from app.dev.demo.screen import Screen
 from app.dev.demo.tally import Tally
 from app.dev.demo.topics import ORDERS, PARTITIONS, REMINDERS
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract import headers as names
 
 

@@ -13,7 +13,7 @@ from app.dev.broker import Broker
 from app.dev.broker.waiting import Say, telling
 from app.dev.demo.options import Options
 from app.dev.demo.worker import Worker
-from app.settings import Settings
+from app.settings.settings import Settings
 
 DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_REPLICATION_FACTOR": "1"}
 """Settings of the worker unless the environment has others."""

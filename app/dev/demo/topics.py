@@ -2,7 +2,7 @@
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from app.settings import Settings
+from app.settings.settings import Settings
 
 ORDERS = "orders"
 REMINDERS = "reminders"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.dev.testing.records import Headers, Record
 from app.kafka import Ack, Batch
 

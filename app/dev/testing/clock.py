@@ -1,6 +1,6 @@
 """A worker's clock that stands still until it is moved."""
 
-from app.clock import Clock
+from app.base.clock import Clock
 
 
 class SimulatedClock(Clock):

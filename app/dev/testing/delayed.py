@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.dev.testing.clock import SimulatedClock
 from app.dev.testing.errors import Inside, NoInput
 from app.dev.testing.installation import Installation
@@ -18,7 +18,7 @@ from app.dev.testing.loop import SimulatedLoop
 from app.dev.testing.options import Options
 from app.dev.testing.records import Pending, Post, Record, time_of
 from app.engine.steps.plan import PAUSED_MS
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import key_partition
 from tables import keys
 

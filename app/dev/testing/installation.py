@@ -25,7 +25,7 @@ from app.engine.partition.services import Services
 from app.engine.throttle.control import Control, decode
 from app.engine.throttle.throttle import Throttle
 from app.engine.topics import topics
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import PartitionStore, keys
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.http.allow_list import Allowed
+from app.base.http.answers import Answer, answer_of
 from app.dev.testing.records import Post, time_of
-from app.http.allow_list import Allowed
-from app.http.answers import Answer, answer_of
 
 
 class Web:

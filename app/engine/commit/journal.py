@@ -9,15 +9,15 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 
+from app.base.errors import NotOwner, PartitionStopped
+from app.base.process.foreign_records import passed_over
 from app.engine.commit.tally import Tally
 from app.engine.steps.outcomes import Delivered
 from app.engine.steps.step import Step
-from app.errors import NotOwner, PartitionStopped
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import TARGET_BYTES, PartitionBatch
-from app.process.foreign_records import passed_over
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import Changes, PartitionStore, Stores, keys
 from tables.restore import EPOCHS, StaleFilter, epoch_of
 

@@ -2,9 +2,9 @@
 
 from typing import Final, get_args
 
+from app.base.histogram import Histogram
 from app.engine.steps.events import Kind
 from app.engine.steps.step import Step
-from app.histogram import Histogram
 from punctual.contract.request import Reason
 
 #: Seconds: from a broker on this machine to one that is about to be given up.

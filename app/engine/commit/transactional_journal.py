@@ -9,12 +9,12 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from app.base.errors import NotOwner, TransactionForbidden
 from app.engine.commit.adaptive_timeout import AdaptiveTimeout
 from app.engine.commit.journal import WHOLE, Journal
 from app.engine.steps.delivery import Delivery
 from app.engine.steps.outcomes import Delivered
 from app.engine.steps.step import Step
-from app.errors import NotOwner, TransactionForbidden
 from app.kafka import Ack
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader, WrittenReader

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.deliver import usual_routes as in_python
 from app.engine.deliver.delivery_batch import DeliveryBatch, Row
 from app.engine.deliver.missing_topics import MissingTopics
@@ -15,7 +15,7 @@ from app.engine.steps.outcomes import Delivered, Rejected, Unsent, reason_of
 from app.engine.steps.route import ANY, Route, chosen
 from app.kafka import Ack
 from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, TooLarge
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.request import Reason
 from tables import Entry, compiled
 from tables.changes import Pairs, UsualRows

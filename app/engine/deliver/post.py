@@ -3,12 +3,12 @@
 import asyncio
 from typing import NamedTuple
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.http import fields, signatures
+from app.base.http.allow_list import Allowed
+from app.base.http.secrets_file import SecretsFile
 from app.engine.steps import occurrences
-from app.http import fields, signatures
-from app.http.allow_list import Allowed
-from app.http.secrets_file import SecretsFile
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract import headers as names
 from tables import Entry, keys
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import yarl
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.http.allow_list import Allowed
+from app.base.http.answers import Answer, Meaning
+from app.base.http.client import Client, HttpClient
+from app.base.http.hosts import Hosts
 from app.engine.deliver.post import PostWriter
 from app.engine.partition.partition import Partition
 from app.engine.steps.outcomes import Attempted, Called, Delivered, Rejected
 from app.engine.steps.route import HTTP, Route
-from app.http.allow_list import Allowed
-from app.http.answers import Answer, Meaning
-from app.http.client import Client, HttpClient
-from app.http.hosts import Hosts
-from app.quotas import senders
-from app.settings import Settings
+from app.settings.quotas import senders
+from app.settings.settings import Settings
 from punctual.contract.request import Reason
 from tables import Entry, keys
 from tables.destination import told

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import aiokafka.errors
 
 from app.kafka import Cluster, Sender
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.security.reason import reason
 
 log = logging.getLogger(__name__)

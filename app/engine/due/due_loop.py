@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.deliver import usual_routes as in_python
 from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.deliver.posts import Posts
@@ -23,7 +23,7 @@ from app.engine.steps import occurrences
 from app.engine.steps.outcomes import Dropped, Unsent
 from app.engine.steps.route import HTTP, Route, destination_of
 from app.engine.throttle.throttle import Throttle
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.dialects import OF_ROWS
 from punctual.contract.request import Reason
 from tables import Entry, compiled, keys

@@ -17,7 +17,7 @@ from prometheus_client import Counter
 
 from app.engine.partition.fetched import Fetched, has_ingested
 from app.engine.partition.partition import Partition
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.namespaces import Namespaces
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import bisect
 from collections.abc import Callable
 from typing import Final
 
-from app.histogram import Histogram
+from app.base.histogram import Histogram
 
 _STEPS = (1, 1.25, 1.6, 2, 2.5, 3.2, 4, 5, 6.4, 8)
 #: Upper bounds in milliseconds: exact below 8, then ten a decade, up to about a day.

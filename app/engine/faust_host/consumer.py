@@ -16,16 +16,16 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP
 from mode import Service
 
+from app.base.errors import GroupLost, InputGone
+from app.base.process.deleted_records import note_deleted
+from app.base.process.fatal import end_process
 from app.engine.faust_host.chunk import Chunk, FetchedChunks
 from app.engine.partition import pacing
-from app.errors import GroupLost, InputGone
 from app.kafka.metadata.leave_group import leave_group
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.patches import lenient_records
 from app.kafka.patches.heavy_batches import heavy
 from app.kafka.patches.leader_epochs import epochs
-from app.process.deleted_records import note_deleted
-from app.process.fatal import end_process
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import aiokafka
 from faust.assignor.client_assignment import ClientMetadata
 from faust.assignor.partition_assignor import PartitionAssignor
 
-from app.errors import GroupLost
+from app.base.errors import GroupLost
 
 
 class Assignor(PartitionAssignor):

@@ -8,9 +8,9 @@ from faust.tables.manager import TableManager
 from faust.types import TP
 from mode import Service
 
-from app.errors import InputGone
+from app.base.errors import InputGone
+from app.base.process.fatal import end_process
 from app.kafka.metadata.leave_group import leave_group
-from app.process.fatal import end_process
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.ingest.census import Census, Lack
 from app.engine.ingest.destinations import Destinations, Elsewhere, Neighbours
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 from tables.destination import told
 

@@ -11,8 +11,8 @@ from typing import Final
 
 import aiokafka.errors
 
+from app.base.places import Places
 from app.kafka.metadata.cluster import Cluster
-from app.places import Places
 
 #: Brokers hear of a new topic within seconds, also on a busy machine. A name is hoped for that long, once a minute.
 _HOPE_S, _DENIED_S, _LOOK_S = 5.0, 60.0, 0.25

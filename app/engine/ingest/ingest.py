@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from app.base.errors import untraced
 from app.engine.ingest.commands import Commands
 from app.engine.ingest.pending_rows import PendingRows
 from app.engine.ingest.policy import AHEAD_MS, Policy
@@ -16,7 +17,6 @@ from app.engine.ingest.schedules import Schedules
 from app.engine.ingest.usual_requests import UsualRequests
 from app.engine.steps.context import Context
 from app.engine.steps.step import OutgoingRecord, Step
-from app.errors import untraced
 from app.kafka.patches.lenient_records import Unread
 from punctual.contract import forward, request
 from punctual.contract.home import home_partition

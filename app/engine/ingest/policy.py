@@ -8,7 +8,7 @@ from app.engine.ingest.admission import Admission
 from app.engine.ingest.quotas import Quotas
 from app.engine.ingest.url_policy import UrlPolicy
 from app.engine.steps import callbacks
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
 from punctual.contract.headers import REASON

@@ -4,8 +4,8 @@ from collections.abc import Callable, Collection, Container, Mapping
 from typing import Protocol
 
 from app.engine.ingest.request_rates import RequestRates
-from app.quotas import Quota, by_namespace
-from app.settings import Settings
+from app.settings.quotas import Quota, by_namespace
+from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Reason, Refusal

@@ -1,7 +1,7 @@
 """Which URLs may be asked for as destinations."""
 
-from app.http.allow_list import NotListed
-from app.settings import Settings
+from app.base.http.allow_list import NotListed
+from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 
 

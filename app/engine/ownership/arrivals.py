@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 import aiokafka.errors
 
-from app.clock import FAST_MS, Clock
+from app.base.clock import FAST_MS, Clock
 from app.engine.deliver.target import Target
 from app.engine.ownership.destination_end import DestinationEnd, Expected, Waiting, content_of
 from app.engine.partition.arrived import Arrived
 from app.engine.steps import occurrences
 from app.engine.steps.route import ANY, Route, chosen, whole
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.destination import Destination, named
 from punctual.contract.dialects import OF_ROWS
 from punctual.contract.home import home_partition

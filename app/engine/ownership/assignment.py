@@ -13,6 +13,8 @@ from typing import Any, Protocol
 
 import aiokafka.errors
 
+from app.base.errors import PartitionStopped
+from app.base.process.tasks import telling
 from app.engine.due.input_liveness import BLIND_S
 from app.engine.ownership.arrivals import Arrivals
 from app.engine.ownership.catch_up import CatchUp
@@ -25,9 +27,7 @@ from app.engine.partition.partition import Partition
 from app.engine.reports.watermark import Watermark
 from app.engine.steps.route import Route
 from app.engine.throttle.controls import Controls
-from app.errors import PartitionStopped
 from app.kafka import Cluster
-from app.process.tasks import telling
 from punctual.contract.request import TOPIC_NAME
 from tables import DelayTable, PartitionStore, RecordsGarbled, RecordUnreadable
 

@@ -11,13 +11,13 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import msgspec
 
+from app.base.process.foreign_records import bounded, passed_over
 from app.engine.partition.partition import Partition
 from app.engine.partition.state import State
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.metadata.topic_partition import TopicPartition
-from app.process.foreign_records import bounded, passed_over
-from app.settings import Settings
+from app.settings.settings import Settings
 
 _LOOK_S = 0.02
 #: A partition of which nobody has told anything for so long is waited for no more: workers tell each second of all that

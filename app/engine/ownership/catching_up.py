@@ -12,7 +12,7 @@ from app.engine.ownership.input_logs import InputLogs
 from app.engine.partition.fetched import Fetched, has_ingested
 from app.engine.partition.partition import Partition
 from app.kafka import Cluster
-from app.settings import Settings
+from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

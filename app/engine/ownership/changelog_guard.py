@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from app.base.errors import PartitionStopped
 from app.engine.commit.journal import Journal
 from app.engine.steps.step import Step
-from app.errors import PartitionStopped
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import Changes, PartitionStore, Position, Stores, keys
 from tables.followed import UNFINISHED, WHOLE, Followed, head_at, unfinished, whole_from
 from tables.restore import epoch_of

@@ -10,12 +10,12 @@ from typing import TypeVar
 
 import aiokafka.errors
 
-from app.errors import LogChanged
+from app.base.errors import LogChanged
 from app.kafka import Cluster
 from app.kafka.metadata.committed import committed
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.topic_ids import topic_ids
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import PartitionStore
 from tables.followed import whole_from
 

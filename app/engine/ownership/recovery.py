@@ -2,13 +2,13 @@
 
 import logging
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.errors import PartitionStopped
 from app.engine.commit.journal import Journal
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended
-from app.errors import PartitionStopped
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import Inspection, PartitionStore, RecordsGarbled, Stores, keys
 from tables.followed import whole_from
 

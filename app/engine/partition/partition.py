@@ -10,7 +10,9 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from app.clock import FAST_MS
+from app.base.clock import FAST_MS
+from app.base.errors import InputGone
+from app.base.process.tasks import telling
 from app.engine.ingest.policy import Policy, no_topic
 from app.engine.partition.arrived import Arrived
 from app.engine.partition.in_flight import InFlight
@@ -27,9 +29,7 @@ from app.engine.steps.order_memory import OrderMemory
 from app.engine.steps.outcomes import Delivered, Outcome, Rejected, Unsent
 from app.engine.steps.route import Route
 from app.engine.steps.step import Step
-from app.errors import InputGone
 from app.kafka.transactions.transaction import Untaken
-from app.process.tasks import telling
 from punctual.contract.native import Record
 from punctual.contract.request import Reason
 from tables import Entry, PartitionStore, keys

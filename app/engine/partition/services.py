@@ -4,13 +4,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.commit.journal import Journal
 from app.engine.ingest.admission import Admission
 from app.engine.ingest.quotas import Quotas
 from app.engine.partition.ports import Topics
 from app.engine.steps.limits import Limits
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables.entry import VERSION
 
 if TYPE_CHECKING:

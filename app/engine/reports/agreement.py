@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from app.clusters import Clusters
 from app.engine.reports.reader import STALE_AFTER_MS, Report
-from app.settings import Settings
+from app.settings.clusters import Clusters
+from app.settings.settings import Settings
 from punctual.contract.namespaces import Namespaces
 
 log = logging.getLogger(__name__)

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import msgspec
 
+from app.base.process.foreign_records import bounded
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.process.foreign_records import bounded
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables.keys import MAX_DUE_MS
 
 log = logging.getLogger(__name__)

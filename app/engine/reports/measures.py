@@ -10,13 +10,13 @@ from typing import Final, Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.histogram import Histogram
 from app.engine.commit.tally import Tally
 from app.engine.partition.partition import Partition
 from app.engine.reports.agreement import Agreement
 from app.engine.reports.minutes import Minutes
-from app.histogram import Histogram
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import keys
 
 _HOUR_S, _DAY_S = 3_600, 24 * 3_600

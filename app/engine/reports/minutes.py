@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.partition.partition import Partition
 
 #: How far ahead what is pending is counted, to the end of the minute.

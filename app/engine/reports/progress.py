@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.version import VERSION
 from app.engine.due.due_loop import DueLoop
 from app.engine.ingest.quotas import Quotas
 from app.engine.partition.partition import Partition
@@ -20,8 +21,7 @@ from app.engine.reports.reader import DISK, Report, decode_progress
 from app.engine.reports.standstill import Standstill  # noqa: TC001 - needed for annotations
 from app.engine.steps.plan import PAUSED_MS
 from app.kafka import Batch, Sender
-from app.settings import Settings
-from app.version import VERSION
+from app.settings.settings import Settings
 from punctual.contract.destination import named
 from tables import PartitionStore, Share, keys
 from tables.entry import VERSION as VERSION_READ

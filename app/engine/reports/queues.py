@@ -8,11 +8,11 @@ from typing import Any, Final, NamedTuple
 import aiokafka.errors
 import msgspec
 
+from app.base.places import Places
+from app.base.process.foreign_records import bounded, passed_over
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.places import Places
-from app.process.foreign_records import bounded, passed_over
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.queue_report import QueueReport
 
 #: How often it is looked whether there is the topic, and, if so, what is new on it; a read takes no longer than that.

@@ -1,7 +1,7 @@
 """Which version of a row is written: the newest that every worker reads (docs/decisions/0010)."""
 
 from app.engine.reports.latest import Reports
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables.entry import VERSION
 
 

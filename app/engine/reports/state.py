@@ -12,7 +12,7 @@ from punctual.contract.rate import Rate
 
 if TYPE_CHECKING:
     from app.engine.reports.measures import Measures
-    from app.quotas import Quota
+    from app.settings.quotas import Quota
 
 
 class Wanted(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ partition has read what they had forwarded to it by then, nothing older can come
 import asyncio
 from collections.abc import Collection, Mapping
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.ingest.policy import AHEAD_MS
 from app.engine.partition.fetched import Fetched, has_ingested
 from app.engine.partition.partition import Partition
@@ -16,7 +16,7 @@ from app.engine.partition.state import State
 from app.engine.reports.latest import Reports
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.settings import Settings
+from app.settings.settings import Settings
 
 _EVERY_S = 0.5
 #: An input that has nothing to read is claimed up to so long ago: by then its records are there, on most clusters.

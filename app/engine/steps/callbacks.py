@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
+from app.base.http.allow_list import AllowList, NotListed
 from app.engine.steps import occurrences
 from app.engine.steps.context import Context
 from app.engine.steps.step import Step
-from app.http.allow_list import AllowList, NotListed
 from punctual.contract.destination import shown
 from punctual.contract.headers import REASON
 from punctual.contract.request import Reason, Refusal

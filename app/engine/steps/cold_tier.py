@@ -10,7 +10,7 @@ from app.engine.steps.events import Event
 from app.engine.steps.limits import Limits
 from app.engine.steps.step import OutgoingRecord, Step
 from app.engine.steps.transitions import ended
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract import native
 from punctual.contract.request import Headers, Parked, Reason, Refusal, Request

@@ -7,7 +7,7 @@ from app.engine.steps.cold_tier import Cold
 from app.engine.steps.limits import Limits
 from app.engine.steps.order_memory import OrderMemory
 from app.engine.steps.step import Step
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import Entry, PartitionStore, keys
 
 

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from app.process.foreign_records import bounded
+from app.base.process.foreign_records import bounded
 
 #: The reason of an event whose due time is earlier than was asked for.
 NO_LATER = "no-later"

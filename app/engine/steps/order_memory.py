@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from app.engine.steps import occurrences
 from app.engine.steps.step import Step
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.request import Request
 from tables import Command, Entry, Order, Orders, PartitionStore
 from tables.entry import entry_of

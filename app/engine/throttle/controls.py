@@ -8,12 +8,12 @@ from types import MappingProxyType
 import aiokafka.errors
 import msgspec
 
+from app.base.errors import TopicMismatch
+from app.base.process.foreign_records import bounded, passed_over
 from app.engine.throttle.control import Control, decode
-from app.errors import TopicMismatch
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.process.foreign_records import bounded, passed_over
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.destination import Destination
 
 log = logging.getLogger(__name__)

@@ -6,12 +6,12 @@
 import math
 from collections.abc import Collection, Mapping
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.throttle.allowance import Allowance
 from app.engine.throttle.control import Control
 from app.engine.throttle.slots import Slots
-from app.rates import by_destination
-from app.settings import Settings
+from app.settings.rates import by_destination
+from app.settings.settings import Settings
 from punctual.contract.destination import Destination
 from punctual.contract.rate import Rate
 

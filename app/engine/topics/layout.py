@@ -8,11 +8,11 @@ from typing import Literal
 
 import msgspec
 
-from app import topic_names
-from app.errors import PunctualError
+from app.base import topic_names
+from app.base.errors import PunctualError
 from app.kafka import Batch, Cluster, Sender
 from app.kafka.metadata.reader import PartitionReader
-from app.settings import Settings
+from app.settings.settings import Settings
 
 #: `copying`: the new changelog is written and checked; can be abandoned. `switching`: the new one holds, and topics get
 #: their partitions. `done`: workers may start. `abandoned`: it is all as before.

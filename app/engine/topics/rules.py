@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.dialects import NATIVE
 
 Config = Mapping[str, str]

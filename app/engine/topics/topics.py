@@ -11,11 +11,11 @@ import aiokafka.errors
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from app import topic_names
+from app.base import topic_names
+from app.base.errors import TopicMismatch
+from app.base.patience import patiently
 from app.engine.topics.rules import mismatches, risks
-from app.errors import TopicMismatch
-from app.patience import patiently
-from app.settings import Settings
+from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 

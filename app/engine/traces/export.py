@@ -5,9 +5,9 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from app.base.version import VERSION
 from app.engine.traces.traces import MAX_LINKS
-from app.settings import Settings
-from app.version import VERSION
+from app.settings.settings import Settings
 
 
 def provider(settings: Settings) -> TracerProvider:

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from app.errors import TracesUnusable
-from app.settings import Settings
+from app.base.errors import TracesUnusable
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from app.engine.traces.traces import Traces

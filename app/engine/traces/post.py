@@ -2,8 +2,8 @@
 
 from opentelemetry.util.types import AttributeValue
 
-from app.http.answers import Answer, Meaning
-from app.http.target import Target
+from app.base.http.answers import Answer, Meaning
+from app.base.http.target import Target
 
 #: Stands for a path and a query: they may hold secrets, and be as many as there are messages.
 _REDACTED = "/REDACTED"

@@ -14,14 +14,14 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.trace import Link, Span, SpanKind, StatusCode
 from opentelemetry.util.types import AttributeValue
 
+from app.base.http.answers import Answer, Meaning
+from app.base.http.target import Target
+from app.base.version import VERSION
 from app.engine.steps.route import Route
 from app.engine.steps.step import Step
 from app.engine.traces.contexts import Headers, contexts_of
 from app.engine.traces.post import attributes_of
-from app.http.answers import Answer, Meaning
-from app.http.target import Target
-from app.settings import Settings
-from app.version import VERSION
+from app.settings.settings import Settings
 from tables import Entry
 
 #: As many as OpenTelemetry's SDK keeps by default.

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
+from app.base.process.foreign_records import passed_over
 from app.gateway.keys.receipt import decode
 from app.gateway.keys.store import Store, Written
-from app.process.foreign_records import passed_over
 from punctual.bounded_fetch import bounded
 
 log = logging.getLogger(__name__)

@@ -7,6 +7,8 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from app.base.process.fatal import end_process
+from app.base.process.tasks import telling
 from app.gateway.caller import caller_of
 from app.gateway.keys.digests import Asked, KeyedOrigin, request_digest
 from app.gateway.keys.errors import KeyRefused
@@ -17,11 +19,9 @@ from app.gateway.keys.service import KeyService
 from app.gateway.origin import ORIGIN
 from app.gateway.parts import Parts
 from app.gateway.problem import Problem
-from app.process.fatal import end_process
-from app.process.tasks import telling
 from app.serve.access.needs import place_of
 from app.serve.web.guard import SAFE
-from app.settings import Settings
+from app.settings.settings import Settings
 
 #: Where a handler says that something of the request was not done that may be when it comes again.
 AGAIN: Final = web.RequestKey("again", bool)

@@ -7,7 +7,7 @@ from typing import Self
 
 import msgspec
 
-from app.process.foreign_records import bounded
+from app.base.process.foreign_records import bounded
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):

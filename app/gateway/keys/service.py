@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from app.base.process.datadir import kept
 from app.engine.topics.topics import ensure_receipts
 from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.follower import Follower
@@ -14,8 +15,7 @@ from app.gateway.keys.receipt import Known
 from app.gateway.keys.store import Store
 from app.gateway.keys.writer import ReceiptWriter
 from app.kafka.produce.sender import Sender
-from app.process.datadir import kept
-from app.settings import Settings
+from app.settings.settings import Settings
 
 
 class KeyService:

@@ -11,11 +11,11 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 
+from app.base.process.foreign_records import passed_over
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.offsets import Asked
 from app.kafka.patches import lenient_records
 from app.kafka.patches.leader_epochs import epoch_of
-from app.process.foreign_records import passed_over
 from punctual import batches
 
 T = TypeVar("T")

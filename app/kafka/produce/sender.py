@@ -16,6 +16,7 @@ from typing import Any
 
 import aiokafka.errors as kafka
 
+from app.base.process.fatal import end_process
 from app.kafka.errors import GaveUp, PartitionGone, Recalled, SendError, TopicUnknown, permanent
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.batch import Ack, Batch
@@ -23,7 +24,6 @@ from app.kafka.produce.leader_search import LeaderSearch
 from app.kafka.produce.partition_queue import PartitionQueue
 from app.kafka.produce.producer_id import ProducerId, new_producer_id
 from app.kafka.produce.requests import Connection, Requests
-from app.process.fatal import end_process
 from punctual.contract.destination import named
 
 log = logging.getLogger(__name__)

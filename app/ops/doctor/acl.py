@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
-from app.settings import Settings
+from app.settings.settings import Settings
 
 _WILDCARD: Final = re.compile(r"[*?[]")
 _EXACTLY_ONCE: Final = "exactly once"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from app.ops.doctor.acl import Acl, gateway_acls, worker_acls
-from app.settings import Settings
+from app.settings.settings import Settings
 
 _OPTIONS = {"topic": "--topic", "group": "--group", "transactional id": "--transactional-id"}
 _STRIMZI = {"topic": "topic", "group": "group", "transactional id": "transactionalId"}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from app.clock import ALARM_MS, FAST_MS
+from app.base.clock import ALARM_MS, FAST_MS
 from app.engine.reports.reader import STALE_AFTER_MS
 from app.ops.doctor.facts import Facts
 from app.ops.doctor.finding import Finding

@@ -10,7 +10,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.protocol.admin import ApiVersionRequest, DescribeConfigsRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.kafka.metadata.authorized import DescribeGroup, DescribeTopics, operations
 from app.ops.doctor.facts import ClusterFacts, Partition, Topic, Versions
 from punctual.security.reason import reason

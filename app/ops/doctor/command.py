@@ -6,11 +6,11 @@ import sys
 
 import click
 
+from app.base.process.library_logs import silent
 from app.ops.doctor import render
 from app.ops.doctor.acl_lines import FORMS, WHOSE
 from app.ops.doctor.examination import Examination, examine
-from app.process.library_logs import silent
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.cli.terminal import legible_json, legible_lines
 
 _HELP = """Check brokers, topics, permissions, clocks, workers, disk and settings. Changes nothing.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from app.ops.doctor.facts import Facts, Topic
 from app.ops.doctor.finding import Finding
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.request import TOPIC_NAME
 
 CHECK = "destinations"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.ops.doctor.facts import MachineFacts
 from app.ops.doctor.finding import Finding
-from app.settings import Settings
+from app.settings.settings import Settings
 
 CHECK = "disk"
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs")

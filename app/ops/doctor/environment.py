@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 
-from app.settings import Settings
+from app.settings.settings import Settings
 
 _PREFIX = "DELAY_"
 #: What Kubernetes tells a container of services whose names begin with `delay` (docs: Service, environment variables).

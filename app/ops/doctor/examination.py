@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 import msgspec
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.reports.reader import ProgressReader, Report
 from app.ops.doctor import (
     brokers,
@@ -24,7 +24,7 @@ from app.ops.doctor import (
 from app.ops.doctor.cluster import ask
 from app.ops.doctor.facts import ClockFacts, ClusterFacts, Facts
 from app.ops.doctor.finding import Finding, Level, ordered, worst
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.security import Login, kafka_options
 
 #: Reading the reports of all partitions takes some hundred milliseconds, more over a slow network.

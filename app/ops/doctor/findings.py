@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.engine import Engine
 from app.ops.doctor.examination import Examination, examine
 from app.ops.doctor.facts import ClockFacts

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from app.engine.reports.reader import STALE_AFTER_MS
 from app.ops.doctor.facts import Facts
 from app.ops.doctor.finding import Finding
-from app.settings import Settings
+from app.settings.settings import Settings
 
 CHECK = "retention"
 #: An installation whose workers were stopped for so long would lose requests.

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 from app.ops.doctor.facts import Facts
 from app.ops.doctor.finding import Finding
-from app.quotas import of_all
 from app.serve.web.overview import Namespace, namespace_rows
-from app.settings import Settings
+from app.settings.quotas import of_all
+from app.settings.settings import Settings
 
 CHECK = "namespaces"
 #: From this share of a quota on there is something to say.

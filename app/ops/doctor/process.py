@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from app.ops.doctor.environment import doubts
 from app.ops.doctor.facts import Facts, MachineFacts
 from app.ops.doctor.finding import Finding
-from app.settings import Settings
+from app.settings.settings import Settings
 
 SETTINGS, CHECK = "settings", "process"
 #: Connections of the web port; to brokers, files of Python and the rest; files of a partition's database in use, of

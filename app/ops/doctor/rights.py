@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from app.ops.doctor.acl import Acl, worker_acls
 from app.ops.doctor.facts import Facts, Topic
 from app.ops.doctor.finding import Finding
-from app.settings import Settings
+from app.settings.settings import Settings
 
 CHECK = "rights"
 _SOMEBODY = "this user"

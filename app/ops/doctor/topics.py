@@ -7,7 +7,7 @@ from app.engine.topics.topics import INPUT_BYTES, plan, when_needed
 from app.ops.doctor.brokers import release
 from app.ops.doctor.facts import ClusterFacts, Facts, Topic
 from app.ops.doctor.finding import Finding
-from app.settings import Settings
+from app.settings.settings import Settings
 
 CHECK = "topics"
 Plan = Mapping[str, tuple[int, dict[str, str]]]

@@ -7,7 +7,7 @@ from app.engine.reports.agreement import differing, fingerprint, has_other
 from app.engine.reports.reader import STALE_AFTER_MS, Report
 from app.ops.doctor.facts import Facts
 from app.ops.doctor.finding import Finding
-from app.settings import Settings
+from app.settings.settings import Settings
 
 CHECK = "workers"
 

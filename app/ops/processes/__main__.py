@@ -6,13 +6,13 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from app.errors import PunctualError, WebPortUnusable
+from app.base.errors import PunctualError, WebPortUnusable
+from app.base.process import foreign_settings
 from app.ops.processes.front import Front
 from app.ops.processes.plan import plan
 from app.ops.processes.supervisor import Supervisor, say
-from app.process import foreign_settings
 from app.serve.web.guard import names_of
-from app.settings import Settings
+from app.settings.settings import Settings
 
 
 def main(count: int, arguments: Sequence[str]) -> int:

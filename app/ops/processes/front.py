@@ -9,7 +9,7 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from app.listening.connections import Runner
+from app.base.listening.connections import Runner
 from app.ops.processes.metrics import merged, own
 from app.ops.processes.supervisor import Child, Supervisor, say
 from app.serve.web import guard, whence

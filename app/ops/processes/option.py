@@ -8,10 +8,10 @@ from typing import Any, Final
 import click
 from faust.cli.base import cli
 
-from app.errors import PunctualError, SettingInvalid
+from app.base.errors import PunctualError, SettingInvalid
 from app.ops.processes.plan import NAME, plan
-from app.settings import Settings
-from app.settings_values import processes as processes_of
+from app.settings.settings import Settings
+from app.settings.values import processes as processes_of
 
 _OPTION: Final = "--processes"
 _HELP: Final = (

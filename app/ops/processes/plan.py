@@ -7,8 +7,8 @@ from typing import Final
 
 from yarl import URL
 
-from app.errors import SettingInvalid
-from app.settings import Settings
+from app.base.errors import SettingInvalid
+from app.settings.settings import Settings
 
 #: The variable, and how it is shown in sentences.
 NAME: Final = "DELAY_PROCESSES"

@@ -10,8 +10,8 @@ from http import HTTPStatus
 
 import aiohttp
 
+from app.base.process import parent
 from app.ops.processes.plan import Process
-from app.process import parent
 from app.serve.web import whence
 
 #: A process that ends is started again after the first of these, twice as long each time, at most the second. That is
@@ -47,7 +47,7 @@ class Supervisor:
         """Run the same command with the environment of each."""
         self.children = [Child(process) for process in processes]
         self._command = command
-        #: Nobody writes to it: children see its end when this process is gone, in whatever way (app/process/parent.py).
+        #: No process writes to it: children see its end when this process is gone (app/base/process/parent.py).
         self._lifeline, self._held = os.pipe()
         #: By this they know that what they are asked comes through this process.
         self.proof = secrets.token_urlsafe()

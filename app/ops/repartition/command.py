@@ -6,12 +6,12 @@ import sys
 import click
 from aiokafka.errors import KafkaError
 
-from app.errors import ClusterUnusable, PunctualError
+from app.base.errors import ClusterUnusable, PunctualError
+from app.base.process.library_logs import silent
 from app.ops.repartition import render
 from app.ops.repartition.ground import ground
 from app.ops.repartition.run import Repartition, Report
-from app.process.library_logs import silent
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.cli.terminal import legible_json, legible_lines
 from tables import TableError
 

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.ops.repartition.ground import Ground, Side
 from app.ops.repartition.moves import Moves, first_forward
 from app.ops.repartition.survey import Survey

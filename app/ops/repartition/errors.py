@@ -8,7 +8,7 @@ RepartitionError            each has a sentence: what is wrong, and what to do
 
 from collections.abc import Sequence
 
-from app.errors import PunctualError
+from app.base.errors import PunctualError
 
 
 class RepartitionError(PunctualError):

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.process.foreign_records import passed_over
 from app.kafka import Batch
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.ops.repartition.errors import NotReady
 from app.ops.repartition.ground import Ground, Side
 from app.ops.repartition.moves import Moves
-from app.process.foreign_records import passed_over
 from punctual.contract import forward
 from punctual.contract.native import PlainRecord
 from punctual.contract.request import Refusal

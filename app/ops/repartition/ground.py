@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.process.datadir import claim
 from app.engine.commit.journal import Journal
 from app.engine.commit.transactional_journal import TransactionalJournal
 from app.engine.ownership.changelog_guard import ChangelogGuard
@@ -16,8 +17,7 @@ from app.engine.ownership.recovery import StoreRecovery
 from app.engine.topics.topics import TOMBSTONES_MS
 from app.kafka import Cluster, Sender
 from app.ops.repartition.topics import Topics
-from app.process.datadir import claim
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.cli.progress import Progress
 from tables import PartitionStore, Stores, keys
 

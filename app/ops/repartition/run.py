@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.engine.topics import layout as layouts
 from app.engine.topics.layout import Layout
 from app.ops.repartition import forwards, readiness

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.version import VERSION
 from app.engine.reports import excerpt
 from app.engine.reports.progress import encode
 from app.kafka import Batch
@@ -13,8 +14,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.ops.repartition.checking import due_next
 from app.ops.repartition.forwards import Waiting, pass_on
 from app.ops.repartition.ground import Ground
-from app.settings import Settings
-from app.version import VERSION
+from app.settings.settings import Settings
 from tables import PartitionStore
 from tables.entry import VERSION as VERSION_READ
 

@@ -8,10 +8,10 @@ import aiokafka.errors as kafka
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from app import topic_names
+from app.base import topic_names
 from app.engine.topics.topics import partitions_by_topic, plan
 from app.ops.repartition.errors import NotReady
-from app.settings import Settings
+from app.settings.settings import Settings
 
 #: A topic that is new, gone or larger gets round within this.
 _LOOKS, _LOOK_S = 100, 0.1

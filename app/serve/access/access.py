@@ -6,14 +6,14 @@ from importlib.util import find_spec
 
 from aiohttp import web
 
-from app.errors import SettingInvalid, SignInMissing
+from app.base.errors import SettingInvalid, SignInMissing
 from app.serve.access.basic import Basic
 from app.serve.access.claims import RoleRules
 from app.serve.access.gate import Gate, middleware
 from app.serve.access.oidc import Oidc
 from app.serve.access.pages import Pages
 from app.serve.access.users import UsersFile
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.installing import install_command
 
 Tell = Callable[[str], Awaitable[None]]

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from typing import Final
 
-from app.listening.network import network
+from app.base.listening.network import network
 
 #: So many failures cost nothing; each one after doubles the wait.
 _FREE: Final = 5

@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.serve.access.basic import CHALLENGE, Basic, TooManyFailures
 from app.serve.access.needs import NEEDS, WITHIN, Need, place_of
 from app.serve.access.oidc import Oidc
@@ -16,7 +16,7 @@ from app.serve.access.refusals import SIGN_IN, refused, see_sign_in
 from app.serve.access.roles import ANYBODY, ASKER, HOLDS, Asker, Role, enough, masks, put
 from app.serve.web import whence
 from app.serve.web.guard import SAFE, told_whence
-from app.settings import Settings
+from app.settings.settings import Settings
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"
 _METRICS: Final = "GET /metrics"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.serve.access.claims import RoleRules, name_of
 from app.serve.access.errors import ProviderFailed, TokenRefused
 from app.serve.access.flow import PATIENCE_S, Flow, local
@@ -17,7 +17,7 @@ from app.serve.access.seal import Seal, key_of
 from app.serve.access.sessions import Sessions, put_cookie
 from app.serve.access.spent import Spent
 from app.serve.web.answers import as_json
-from app.settings import Settings
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from app.serve.access.provider import Provider

@@ -1,4 +1,4 @@
-"""Password hashes (scrypt), and the command that prints a user's line: python -m app.serve.access.password NAME ROLE."""
+"""Password hashes (scrypt), and the command that prints a line for a user: -m app.serve.access.password NAME ROLE."""
 
 import argparse
 import getpass

@@ -15,12 +15,12 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from app.clock import Clock
-from app.http.whole import whole
+from app.base.clock import Clock
+from app.base.http.whole import whole
 from app.serve.access.errors import ProviderFailed, TokenRefused
 from app.serve.access.flow import Flow
 from app.serve.access.kept import Kept
-from app.settings_values import is_private
+from app.settings.values import is_private
 
 #: Only what is made with the provider's own key: neither `none` nor what a shared secret makes.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")

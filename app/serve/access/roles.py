@@ -6,8 +6,8 @@ from typing import Final, Literal
 import msgspec
 from aiohttp import web
 
-from app.listening.network import network
-from app.places import WHO
+from app.base.listening.network import network
+from app.base.places import WHO
 from app.serve.web import whence
 
 Role = Literal["viewer", "operator", "admin"]

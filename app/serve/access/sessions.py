@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.serve.access.roles import Asker, Grant, Role
 from app.serve.access.seal import Seal
 from app.serve.access.spent import Spent

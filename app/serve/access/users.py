@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
+from app.base.watched_file import Line, WatchedFile
 from app.serve.access.password import Hash
 from app.serve.access.roles import ROLES, Asker, Role, namespaces_of
-from app.watched_file import Line, WatchedFile
 
 _NAME: Final = re.compile(r"[^\s:#]{1,64}")
 

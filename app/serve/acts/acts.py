@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
 
+from app.base.errors import PunctualError
 from app.engine.engine import Engine
 from app.engine.throttle.control import Control
-from app.errors import PunctualError
 from app.kafka.errors import SendError
 from app.serve.access.roles import Asker
 from app.serve.acts.audit import Act, Audit

@@ -8,12 +8,12 @@ from typing import Any, Final
 import aiokafka.errors
 import msgspec
 
+from app.base.errors import PunctualError
+from app.base.process.foreign_records import bounded, passed_over
 from app.engine.engine import Engine
 from app.engine.topics.topics import ensure_audit
-from app.errors import PunctualError
 from app.kafka.errors import SendError, TopicUnknown
 from app.kafka.metadata.reader import PartitionReader
-from app.process.foreign_records import bounded, passed_over
 from app.serve.acts.outcome import Outcome
 from app.serve.acts.writing import PATIENCE_S, write
 from app.serve.dead_letters.dead_letters import Unreadable

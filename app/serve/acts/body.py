@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from app.http.whole import whole
-from app.listening.limits import JSON_PARTS, has_too_many_parts
+from app.base.http.whole import whole
+from app.base.listening.limits import JSON_PARTS, has_too_many_parts
 from app.serve.web.refusals import BODY_BYTES
 from punctual.batches import MAX_HEADERS
 from punctual.contract.times import moment_of, parse_duration, parse_time

@@ -5,7 +5,7 @@ from app.serve.access.roles import Asker
 from app.serve.acts.body import BadBody
 from app.serve.acts.resend import Resend
 from app.serve.search.namespaces import inputs_of
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.dialects import NATIVE
 
 #: What holds for a namespace without an input: what is allowed for all.

@@ -1,7 +1,7 @@
 """Whether a destination exists: a pause of a misspelt one would be in force, and hold nothing back."""
 
+from app.base.http.allow_list import AllowList
 from app.engine.engine import Engine
-from app.http.allow_list import AllowList
 from punctual.contract.destination import Destination, named
 
 

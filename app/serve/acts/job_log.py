@@ -7,11 +7,11 @@ from typing import Any, Final
 import aiokafka.errors
 import msgspec
 
+from app.base.process.foreign_records import bounded, passed_over
 from app.engine.engine import Engine
 from app.engine.topics.topics import ensure_jobs
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.topic_ids import topic_ids
-from app.process.foreign_records import bounded, passed_over
 from app.serve.acts.job import Job, Part
 from app.serve.acts.writing import PATIENCE_S, write
 from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain

@@ -11,8 +11,8 @@ from typing import Final
 import aiokafka.errors
 import msgspec
 
+from app.base.errors import PunctualError
 from app.engine.engine import Engine
-from app.errors import PunctualError
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.acts.acts import Actor

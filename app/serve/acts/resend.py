@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from app.serve.dead_letters.dead_letter import DeadLetter
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.client.requests import Request
 from punctual.contract import headers as names
 from punctual.contract.dialects import NATIVE

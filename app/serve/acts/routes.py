@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.serve.access.roles import ASKER, Asker
 from app.serve.acts.acts import Actor, Acts
 from app.serve.acts.audit import NotAudited, noted

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from aiohttp import web
 
-from app.http.whole import whole
+from app.base.http.whole import whole
 from punctual.batches import MAX_HEADERS
 from punctual.contract.times import moment_of
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from app.base.listening.network import network
+from app.base.places import Places
 from app.engine.reports.state import WorkerState
-from app.listening.network import network
-from app.places import Places
 from app.serve.access.roles import ANYBODY, ASKER, HOLDS
 from app.serve.console.verdict import verdict
 from app.serve.web import whence

@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from app.places import WHO, NoPlace, Places
+from app.base.places import WHO, NoPlace, Places
 from app.serve.access.roles import ASKER, Asker
 from app.serve.dead_letters.dead_letter import DeadLetter, masked, namespace_of, without_secrets
 from app.serve.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable

@@ -6,10 +6,10 @@ from typing import Any
 import aiokafka.errors
 import msgspec
 
+from app.base.process.foreign_records import passed_over
 from app.engine.engine import Engine
 from app.engine.steps.events import decode
 from app.kafka.metadata.reader import PartitionReader
-from app.process.foreign_records import passed_over
 from app.serve.search.peers import PeerSilent
 
 #: So many events are looked through, in parts, and so long. Fetches are small: unpacking holds up deliveries.

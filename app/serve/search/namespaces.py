@@ -10,7 +10,7 @@ from app.serve.access.roles import ASKER
 from app.serve.web.answers import as_json
 from app.serve.web.overview import Namespace, namespace_rows
 from app.serve.web.routes import missing_of, unready
-from app.settings import Settings
+from app.settings.settings import Settings
 
 
 class Described(Namespace, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 from typing import Final
 
-from app.clock import Clock
+from app.base.clock import Clock
 
 #: What all cores have done since the start of the system, in ticks (proc_stat(5)): Linux alone has it.
 _CORES: Final = Path("/proc/stat")

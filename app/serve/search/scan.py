@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.serve.search.filter import Filter
 from app.serve.search.row import SHOWN, Row, row_of
 from app.serve.search.weight import MOST, weight

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 import rocksdict
 
-from app.process import time_slice
+from app.base.process import time_slice
 from app.serve.search.rest import Rest
 from app.serve.search.scan import Found, Scan, scan
 from tables.database import Database

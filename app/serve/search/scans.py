@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from app.places import WHO, NoPlace, Places
-from app.process import time_slice
+from app.base.places import WHO, NoPlace, Places
+from app.base.process import time_slice
 from app.serve.search.scan import Found, Scan
 from app.serve.search.scanner import IDLE, LENGTH, Answer, Question, encode
 

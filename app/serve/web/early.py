@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from app.errors import WebPortUnusable
-from app.listening.connections import Runner
+from app.base.errors import WebPortUnusable
+from app.base.listening.connections import Runner
 from app.serve.web.answers import as_json
 from app.serve.web.refusals import BOUNDS, WebRefusals
 from app.serve.web.routes import RETRY_AFTER

@@ -10,8 +10,8 @@ from app.engine.reports.queues import SILENT_MS, Said
 from app.engine.reports.reader import STALE_AFTER_MS, Report
 from app.engine.reports.state import Wanted
 from app.engine.throttle.control import Control
-from app.quotas import Quota
 from app.serve.web.percentiles import Percentiles, percentiles
+from app.settings.quotas import Quota
 from punctual.contract.queue_report import QueueReport  # noqa: TC001 - needed for annotations
 
 _SUMS = ("probes", "unacked", "acked", "nacked", "expired", "exhausted")

@@ -5,10 +5,10 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from app.listening import bodies
-from app.listening.bodies import Bodies
-from app.listening.connections import Bounds
-from app.listening.refusal import Refusal
+from app.base.listening import bodies
+from app.base.listening.bodies import Bodies
+from app.base.listening.connections import Bounds
+from app.base.listening.refusal import Refusal
 from app.serve.web.answers import as_json
 
 #: Browsers and scrapers need a few connections each, and files and brokers' connections need descriptors too. Health

@@ -7,10 +7,10 @@ import faust
 from aiohttp import web
 from faust.web.drivers import aiohttp as driver
 
+from app.base.errors import WebPortUnusable
+from app.base.listening.connections import Runner
+from app.base.process.fatal import end_process
 from app.engine.reports.state import WorkerState
-from app.errors import WebPortUnusable
-from app.listening.connections import Runner
-from app.process.fatal import end_process
 from app.serve.web import guard, history
 from app.serve.web.early import EarlyServer
 from app.serve.web.refusals import BOUNDS, WebRefusals

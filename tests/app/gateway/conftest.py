@@ -18,8 +18,8 @@ from app.gateway.receipts import Receipts
 from app.gateway.spool import Spool
 from app.gateway.submission import Submission
 from app.gateway.tally import Tally, TallyCollector
-from app.settings import Settings
-from app.settings_values import LEAST_FREE_DISK
+from app.settings.settings import Settings
+from app.settings.values import LEAST_FREE_DISK
 
 ENV = {
     "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",

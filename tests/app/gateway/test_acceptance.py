@@ -11,7 +11,7 @@ from app.gateway import record_form, short_form
 from app.gateway.acceptance import Acceptance, Accepted
 from app.gateway.caller import ANYONE, Caller
 from app.gateway.problem import Problem
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition, key_partition
 from punctual.contract.native import PlainRecord
 from punctual.contract.request import Request

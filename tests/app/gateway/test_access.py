@@ -21,8 +21,8 @@ from app.gateway.receipts import Receipts
 from app.gateway.spool import Spool
 from app.gateway.tally import Tally
 from app.gateway.token import digest_of
-from app.settings import Settings
-from app.settings_values import LEAST_FREE_DISK
+from app.settings.settings import Settings
+from app.settings.values import LEAST_FREE_DISK
 
 #: As tokens look, and the same in each process of the suite: they name tests.
 SHOP, MAIL, ROOT, OLD, SLOW, SMALL, NOBODY = (f"pgw_{letter * 43}" for letter in "ABCDEFG")

@@ -24,7 +24,7 @@ from app.gateway.acceptance import Acceptance
 from app.gateway.caller import ANYONE, Caller
 from app.gateway.draft import Draft
 from app.gateway.problem import Problem
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.native import PlainRecord
 from tests.app.gateway.conftest import ENV
 from tests.app.gateway.test_openapi import operations

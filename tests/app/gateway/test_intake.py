@@ -13,8 +13,8 @@ from app.gateway.spool import Spool
 from app.gateway.submission import Outcome, Refused, Submission, Taken
 from app.gateway.tally import Tally
 from app.kafka.errors import BatchRejected, NotAuthorised, SendError, TooLarge, TopicUnknown
-from app.settings import Settings
-from app.settings_values import LEAST_FREE_DISK
+from app.settings.settings import Settings
+from app.settings.values import LEAST_FREE_DISK
 from tests.app.gateway.scripted_kafka import ScriptedKafka
 
 REQUESTS = ("delay-requests", 0)

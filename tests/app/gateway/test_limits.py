@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
+from app.base.listening.limits import JSON_PARTS
 from app.gateway import messages, record_form, short_form
 from app.gateway.json_input import check_json, check_text
 from app.gateway.problem import Problem
-from app.listening.limits import JSON_PARTS
 from punctual.batches import MAX_HEADERS
 from punctual.contract.json_fields import MAX_FIELDS
 

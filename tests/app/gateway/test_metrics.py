@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.gateway.health import Health
 from app.gateway.spool import Spool
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.app.gateway.conftest import ENV, crash, parts_of
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.gateway.receipts import Receipts
 from punctual.contract.home import home_partition, key_partition
 from punctual.contract.request import ID_BYTES

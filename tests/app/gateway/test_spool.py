@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.gateway.errors import SpoolFull, SpoolTaken, SpoolUnusable
 from app.gateway.spool import Spool
 from app.gateway.spool_store import Place, SpoolStore
 from app.gateway.submission import Submission
-from app.settings import Settings
-from app.settings_values import LEAST_FREE_DISK
+from app.settings.settings import Settings
+from app.settings.values import LEAST_FREE_DISK
 from tables.database import Database
 from tables.errors import StoreUnusable
 

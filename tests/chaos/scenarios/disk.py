@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from app.settings_values import LEAST_FREE_DISK
+from app.settings.values import LEAST_FREE_DISK
 from tables import PartitionStore
 from tests.chaos.compaction import compact_soon, configure, wait_forgotten
 from tests.chaos.patient import compare, last_words, start_again

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import pytest
 
+from app.base.http.allow_list import Allowed
+from app.base.http.answers import TAKEN, Answer, Meaning, answer_of
+from app.base.http.hosts import AILING, FIRST
+from app.base.http.target import Target
 from app.engine.reports.progress import ProgressReporter
-from app.http.allow_list import Allowed
-from app.http.answers import TAKEN, Answer, Meaning, answer_of
-from app.http.hosts import AILING, FIRST
-from app.http.target import Target
 from tables import Entry
 from tests.app.stage import Stage
 
@@ -36,7 +36,7 @@ class Posted(NamedTuple):
 
 
 class Script:
-    """Stands where app.http.client.HttpClient stands."""
+    """Stands where app.base.http.client.HttpClient stands."""
 
     def __init__(self) -> None:
         """Take everything."""
@@ -205,7 +205,7 @@ async def test_of_ten_thousand_for_a_dead_host_few_are_tried_and_others_go_on(st
 async def test_when_a_host_is_back_all_that_waited_is_posted(
     stage: Stage, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.http.hosts._PAUSE_S", 0.01)
+    monkeypatch.setattr("app.base.http.hosts._PAUSE_S", 0.01)
     script.answers["https://dead.example"] = DEAD
     for number in range(300):
         await ask(stage, f"{number}", "https://dead.example/", 5)

@@ -114,7 +114,7 @@ async def test_a_body_in_the_words_of_its_dialect_has_the_reason_beside_it(tmp_p
 async def test_a_host_whose_last_callback_timed_out_gets_one_at_a_time_until_it_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.http.client.TIMEOUT_S", 0.05)
+    monkeypatch.setattr("app.base.http.client.TIMEOUT_S", 0.05)
     async with serving(answers=False) as host, staged(tmp_path) as stage:
         await refuse(stage, host.url, 10)
         stage.clock.pass_by(1)

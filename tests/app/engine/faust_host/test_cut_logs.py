@@ -9,9 +9,9 @@ import aiokafka
 import pytest
 from aiokafka.errors import OffsetOutOfRangeError
 
+from app.base.errors import InputGone
 from app.engine.faust_host import consumer as module
 from app.engine.faust_host.consumer import Consumer
-from app.errors import InputGone
 from app.kafka import Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.patches.leader_epochs import LeaderEpochs

@@ -10,8 +10,8 @@ import pytest
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from faust.assignor.client_assignment import ClientAssignment, ClientMetadata
 
+from app.base.errors import GroupLost
 from app.engine.faust_host.group import Assignor, check
-from app.errors import GroupLost
 
 
 def assignment(url: str) -> ConsumerProtocolMemberAssignment:

@@ -11,8 +11,8 @@ from app.engine.ingest.admission import SUFFIXES, Admission
 from app.engine.ingest.census import Census
 from app.engine.ingest.destinations import Destinations, Elsewhere, Neighbours
 from app.engine.ingest.policy import Policy
-from app.quotas import senders
-from app.settings import Settings
+from app.settings.quotas import senders
+from app.settings.settings import Settings
 from punctual.contract.request import Parked, Refusal, Request
 from tests.app.fake_kafka import ScriptedCluster
 from tests.punctual.contract.records import NOW

@@ -3,7 +3,7 @@
 import pytest
 
 from app.engine.ingest.policy import Policy
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.request import Refusal, Request
 from tests.punctual.contract.records import NOW
 

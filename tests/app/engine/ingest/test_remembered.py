@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import rocksdict
 
-from app.errors import SettingInvalid
-from app.settings import Settings
+from app.base.errors import SettingInvalid
+from app.settings.settings import Settings
 from punctual.contract.request import Refusal
 from tables import Changes, Share
 from tests.app.engine.ingest.test_quotas import Limited

@@ -11,7 +11,7 @@ import pytest
 from app.engine.ownership.catch_up import CatchUp
 from app.engine.partition.state import State
 from app.kafka.metadata.reader import Stored
-from app.settings import Settings
+from app.settings.settings import Settings
 
 SETTINGS = Settings.from_env({"DELAY_PARTITIONS": "2"})
 

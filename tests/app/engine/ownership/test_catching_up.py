@@ -10,7 +10,7 @@ from prometheus_client import REGISTRY
 from app.engine.ownership.catching_up import CatchingUp
 from app.engine.partition.partition import Partition
 from app.engine.partition.state import State
-from app.settings import Settings
+from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from app.engine.ownership.catch_up import CatchUp

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, cast
 import msgspec
 import pytest
 
+from app.base.errors import PartitionStopped
 from app.engine.ingest.ingest import crc_of
 from app.engine.ownership import input_logs as module
 from app.engine.ownership.input_logs import InputLogs
 from app.engine.steps.step import Step
-from app.errors import PartitionStopped
 from app.kafka.metadata.reader import Stored
 from tables import Position
 from tests.app.stage import Stage

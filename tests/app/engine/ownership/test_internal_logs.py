@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import pytest
 
+from app.base.errors import LogChanged
 from app.engine.ownership import internal_logs
 from app.engine.ownership.internal_logs import InternalLogs
 from app.engine.topics import topics
-from app.errors import LogChanged
 from app.kafka.metadata.topic_ids import TopicId
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables.followed import UNFINISHED, WHOLE, head_at
 
 SETTINGS = Settings.from_env({"DELAY_PARTITIONS": "4"})

@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.errors import PartitionStopped
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.ownership.recovery import StoreRecovery
-from app.errors import PartitionStopped
 from app.kafka.metadata.reader import Stored
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import Changes, Stores, keys
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import InputGone
+from app.base.errors import InputGone
 from tests.app.stage import Stage
 from tests.punctual.contract.records import NOW
 

@@ -5,7 +5,7 @@ import pytest
 
 from app.engine.reports.agreement import Agreement, fingerprint
 from app.engine.reports.reader import ProgressRecord, Report
-from app.settings import Settings
+from app.settings.settings import Settings
 
 NOW_MS = 1_800_000_000_000
 OURS = {"DELAY_DESTINATIONS": "orders,reminders", "PORT": "6066"}

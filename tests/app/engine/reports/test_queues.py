@@ -8,7 +8,7 @@ import pytest
 from app.engine.reports import queues as module
 from app.engine.reports.queues import Queues, Said
 from app.serve.web.overview import overview
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.queue_report import QueueReport
 from tests.app.fake_topic import Log
 

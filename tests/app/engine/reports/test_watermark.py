@@ -14,7 +14,7 @@ from app.engine.reports.latest import Reports
 from app.engine.reports.row_version import RowVersion
 from app.engine.reports.watermark import Watermark
 from app.kafka.metadata.reader import PartitionReader, Stored
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.app.stage import Stage
 
 PARTITIONS = 4

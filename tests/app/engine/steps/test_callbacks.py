@@ -11,7 +11,7 @@ import pytest
 from app.engine.steps import callbacks
 from app.engine.steps.outcomes import Attempted, Called, Rejected
 from app.engine.steps.tries import wait_ms
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, PartitionStore, keys
 from tests.app.workbench import Workbench, source

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
+from app.base.errors import TopicMismatch
 from app.engine.throttle import controls as module
 from app.engine.throttle.control import Control
 from app.engine.throttle.controls import Controls
-from app.errors import TopicMismatch
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.app.fake_topic import Log, Reader
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.rates import by_destination, optional, rates
+from app.settings.rates import by_destination, optional, rates
 from punctual.contract.destination import destination
 from punctual.contract.rate import Rate, parse_rate
 

@@ -9,10 +9,10 @@ import pytest
 
 from app.engine.throttle.control import Control
 from app.engine.throttle.throttle import BACKLOG_MS, Throttle
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.destination import Destination
 from punctual.contract.rate import Rate
-from tests.app.test_clock import SimulatedClock
+from tests.app.base.test_clock import SimulatedClock
 
 EMAILS: Destination = (None, "emails")
 PARTITIONS = 16

@@ -5,10 +5,10 @@ import re
 import msgspec
 import pytest
 
+from app.base.errors import TopicMismatch
 from app.engine.topics.layout import Layout, Stage, later
 from app.engine.topics.topics import _assure_changelog
-from app.errors import TopicMismatch
-from app.settings import Settings
+from app.settings.settings import Settings
 
 BEFORE = Settings.from_env({})
 AFTER = Settings.from_env({"DELAY_PARTITIONS": "24", "DELAY_REPARTITIONED": "on"})

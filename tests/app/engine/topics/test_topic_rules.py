@@ -3,7 +3,7 @@
 import pytest
 
 from app.engine.topics.rules import mismatches, risks
-from app.settings import Settings
+from app.settings.settings import Settings
 
 TEAM, SCHEDULES = "orders-delays", "schedules"
 SETTINGS = Settings.from_env({"DELAY_INPUTS": f"{TEAM}=native,{SCHEDULES}=etf1"})

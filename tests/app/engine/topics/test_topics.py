@@ -9,7 +9,7 @@ import pytest
 
 from app.engine.topics import topics
 from app.engine.topics.topics import ensure_receipts, partitions_by_topic, plan
-from app.settings import Settings
+from app.settings.settings import Settings
 
 
 class Brokers:

@@ -10,7 +10,7 @@ import pytest
 
 from app.engine.traces import traces
 from app.engine.traces.on import traces_of
-from app.settings import Settings
+from app.settings.settings import Settings
 
 _PARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 

@@ -5,14 +5,14 @@ import sys
 
 import pytest
 
+from app.base.errors import TracesUnusable
 from app.engine.traces.on import traces_of
-from app.errors import TracesUnusable
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.harness.worker import ROOT
 
 _OFF = """
 import sys
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.engine.traces.on import traces_of
 from app.worker import create_app
 settings = Settings.from_env({})

@@ -2,9 +2,9 @@
 
 import pytest
 
+from app.base.http.answers import Answer, Meaning, answer_of
+from app.base.http.target import target_of
 from app.engine.traces.post import attributes_of
-from app.http.answers import Answer, Meaning, answer_of
-from app.http.target import target_of
 
 URL = "https://hooks.example.com/services/T0/s3cret?sig=abc"
 

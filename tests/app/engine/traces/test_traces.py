@@ -9,13 +9,13 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode, use_span
 
+from app.base.http.answers import answer_of
+from app.base.http.target import target_of
 from app.engine.steps.step import Step
 from app.engine.traces.contexts import Headers
 from app.engine.traces.traces import MAX_LINKS, Sent, Traces
-from app.http.answers import answer_of
-from app.http.target import target_of
 from app.kafka.errors import TooLarge
-from app.settings import Settings
+from app.settings.settings import Settings
 from tables import Entry
 from tests.punctual.contract.records import NOW, FakeRecord
 from tests.tables.rows import entry

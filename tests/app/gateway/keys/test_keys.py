@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.digests import Asked, key_digest, request_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused
@@ -18,7 +18,7 @@ from app.gateway.keys.service import KeyService
 from app.gateway.keys.store import DAY_MS, Store
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import key_partition
 from tests.integration.installation import new_app_id, topics_removed
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.ops.doctor.acl import Acl, consumer_acls, gateway_acls, producer_acls, worker_acls
-from app.settings import Settings
+from app.settings.settings import Settings
 
 PAGE = Path(__file__).parents[4] / "docs/how-to/operate.md"
 ROW = re.compile(r"^\| (topic|group|transactional id)(, prefix)? \| `(\S+)` \| ([^|]+) \| (.+) \|$", re.MULTILINE)

@@ -7,7 +7,7 @@ import yaml  # type: ignore[import-untyped]
 
 from app.ops.doctor.acl import gateway_acls, worker_acls
 from app.ops.doctor.acl_lines import kafka_acls, strimzi
-from app.settings import Settings
+from app.settings.settings import Settings
 
 SETTINGS = Settings.from_env({"DELAY_DESTINATIONS": "orders.*", "DELAY_GUARANTEE": "exactly_once"})
 ALL = Settings.from_env({"DELAY_DESTINATIONS": "*"})

@@ -14,7 +14,7 @@ from app.engine.topics.topics import plan
 from app.ops.doctor import brokers, certificates, clocks, destinations, disk, lag, process, rights, topics, workers
 from app.ops.doctor.facts import ClockFacts, ClusterFacts, Facts, MachineFacts, Partition, Topic
 from app.ops.doctor.finding import Finding, ordered, worst
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.harness.certificates import Authority
 
 NOW_MS = 1_800_000_000_000

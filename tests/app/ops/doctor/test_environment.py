@@ -3,7 +3,7 @@
 import pytest
 
 from app.ops.doctor.environment import doubts
-from app.settings import Settings
+from app.settings.settings import Settings
 
 FINE = {"DELAY_DESTINATIONS": "*"}
 

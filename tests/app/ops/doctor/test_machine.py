@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from app.base.process.datadir import claim
 from app.ops.doctor.machine import look, user_of
-from app.process.datadir import claim
 
 
 def test_who_holds_a_data_directory_is_seen_without_taking_its_lock(tmp_path: Path) -> None:

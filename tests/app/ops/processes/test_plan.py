@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import SettingInvalid
+from app.base.errors import SettingInvalid
 from app.ops.processes.option import without_option
 from app.ops.processes.plan import plan
-from app.settings import Settings
-from app.settings_values import cores, processes
+from app.settings.settings import Settings
+from app.settings.values import cores, processes
 
 
 def planned(count: int, **env: str) -> list[dict[str, str]]:

@@ -14,7 +14,7 @@ from app.ops.repartition.copying import Copy
 from app.ops.repartition.errors import CheckFailed
 from app.ops.repartition.moves import Moves
 from app.ops.repartition.survey import Survey, survey
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 from tables import Command, Entry, Orders, PartitionStore, Position, Told, keys
 from tables.changes import RememberedDelivery, delivered_bytes, position_bytes, told_bytes

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 import pytest
 
+from app.base.errors import SettingInvalid
 from app.engine.topics.layout import Layout
-from app.errors import SettingInvalid
 from app.kafka.metadata.reader import Stored
 from app.ops.repartition import forwards, readiness
 from app.ops.repartition.errors import NotReady
 from app.ops.repartition.moves import Moves
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 from punctual.contract.request import Request, encode
 from tables import PartitionStore, Position, keys

@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from app.serve.access.password import Hash
 from app.serve.access.roles import ASKER, ROLES
 from app.serve.access.seal import key_of
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.worker import create_app
 
 SECRET = "0123456789abcdef0123456789abcdef"  # noqa: S105 - of these tests

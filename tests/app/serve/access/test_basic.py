@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import encode_basic_auth
 
-from app.listening.network import network
+from app.base.listening.network import network
 from app.serve.access.basic import Basic
 from app.serve.access.failures import Failures
 from app.serve.access.password import Hash
@@ -69,7 +69,7 @@ async def test_a_password_is_hashed_once_and_again_when_the_users_line_changes(
         assert (await client.get("/", headers=shown("viewer"))).status == 200
     assert len(hashes) == 1
     await asyncio.to_thread(users.write_text, f"viewer:viewer:{hashed('another')}\n")
-    monkeypatch.setattr("app.watched_file._EVERY_S", 0.0)
+    monkeypatch.setattr("app.base.watched_file._EVERY_S", 0.0)
     assert (await client.get("/", headers=shown("viewer"))).status == 401
     assert (await client.get("/", headers=guess("viewer", "another"))).status == 200
 

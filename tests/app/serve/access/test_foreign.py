@@ -18,7 +18,7 @@ from app.serve.search.page import Part
 from app.serve.search.scan import END
 from app.serve.search.search import Search
 from app.serve.web.overview import Namespace
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.worker import create_app
 from tests.app.serve.access.conftest import SECRET, Client, hashed, served
 from tests.app.serve.access.world import IDS, JOBS, OF, PLACES, TEAMS, THERE, USERS, World, asked, row

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from aiohttp import ClientResponse
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.serve.access.seal import Seal
 from app.serve.access.sessions import IDLE_S, Session
 from app.serve.console.live import MOST
@@ -27,7 +27,7 @@ def users(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def client(users: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
-    monkeypatch.setattr("app.watched_file._EVERY_S", 0.0)
+    monkeypatch.setattr("app.base.watched_file._EVERY_S", 0.0)
     monkeypatch.setattr("app.serve.console.live.EVERY_S", 0.02)
     async with served(real_below="/api/v1/events", DELAY_WEB_USERS_FILE=users, **TEAMS) as client:
         yield client

@@ -11,7 +11,7 @@ from yarl import URL
 
 from app.serve.access.needs import NEEDS
 from app.serve.access.roles import ROLES, enough
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.app.serve.access.conftest import SECRET, Client, served, shown, stubbed
 
 FILLED = {"act": "cancel", "partition": "0", "offset": "1"}

@@ -19,7 +19,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 from yarl import URL
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.serve.access import kept, sessions
 from app.serve.access.errors import ProviderFailed
 from app.serve.access.flow import Flow, local

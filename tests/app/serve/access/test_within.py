@@ -11,7 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from app.serve.access.needs import NEEDS, WITHIN
 from app.serve.access.roles import ROLES, Asker, enough
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.app.serve.access.conftest import SECRET, Client, hashed, served, shown, stubbed
 
 TEAMS: Final = {"DELAY_INPUTS": "a-in=native,b-in=native", "DELAY_NAMESPACES": "a-in=team-a,b-in=team-b"}

@@ -11,7 +11,7 @@ from app.serve.acts.job import Job, Part
 from app.serve.acts.job_log import JobLog
 from app.serve.dead_letters.dead_letter import SentAgain
 from app.serve.search.filter import Filter
-from app.settings import Settings
+from app.settings.settings import Settings
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from app.serve.acts.job import Job
 from app.serve.acts.job_log import JobLog
 from app.serve.acts.job_part import JobPart
 from app.serve.search.filter import Filter
-from app.settings import Settings
+from app.settings.settings import Settings
 
 JOB = Job(job_id="j", at_ms=0, by="x", role="admin", act="cancel", filter=Filter(), counted=1, ends=[{}])
 

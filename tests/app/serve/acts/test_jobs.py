@@ -14,7 +14,7 @@ from app.serve.acts.job_log import JobLog
 from app.serve.acts.jobs import Jobs
 from app.serve.acts.routes import actor_of
 from app.serve.search.filter import Filter
-from app.settings import Settings
+from app.settings.settings import Settings
 
 
 class Log(JobLog):

@@ -6,7 +6,7 @@ from app.engine.steps.dead_letters import LEFT_OUT
 from app.kafka.metadata.reader import Stored
 from app.serve.acts.resend import Correction, Incomplete, resend
 from app.serve.dead_letters.dead_letter import DeadLetter, masked
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 
 NOW_MS = 1_900_000_000_000

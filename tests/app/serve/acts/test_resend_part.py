@@ -19,7 +19,7 @@ from app.serve.acts.resend_part import ResendPart
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.search.filter import Filter
-from app.settings import Settings
+from app.settings.settings import Settings
 from punctual.contract.namespaces import Namespaces
 
 SETTINGS = Settings.from_env(

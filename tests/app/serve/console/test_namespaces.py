@@ -1,6 +1,6 @@
 """What the pages show of namespaces, if there are any."""
 
-from app.quotas import Quota
+from app.settings.quotas import Quota
 from punctual.contract.rate import Rate
 from tests.app.serve.console.test_pages import Client, Page, Record, client
 from tests.app.serve.web.conftest import FakeState

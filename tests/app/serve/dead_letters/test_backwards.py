@@ -10,7 +10,7 @@ from app.serve.dead_letters.backwards import Backwards
 from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.search.weight import MOST, weight
-from app.settings import Settings
+from app.settings.settings import Settings
 from app.worker import create_app
 
 if TYPE_CHECKING:

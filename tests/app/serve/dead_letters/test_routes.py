@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from app.places import WHO
+from app.base.places import WHO
 from app.serve.dead_letters.routes import View
 
 

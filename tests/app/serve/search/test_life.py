@@ -7,7 +7,7 @@ import pytest
 
 from app.serve.search import life
 from app.serve.search.life import Lives
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.app.fake_topic import Log
 
 

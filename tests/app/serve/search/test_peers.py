@@ -18,7 +18,7 @@ from app.serve.search.scan import END
 from app.serve.search.search import LOCAL, Search
 from app.serve.search.spans import Spans
 from app.serve.search.timeline import Bucket, TimelinePart, Timelines
-from app.settings import Settings
+from app.settings.settings import Settings
 from tests.tables.rows import NOW
 
 NO_ANSWERS = [

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.clock import Clock
+from app.base.clock import Clock
 from app.serve.search.rest import Rest
 
 

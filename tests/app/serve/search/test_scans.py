@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from app.places import WHO
-from app.process import time_slice
+from app.base.places import WHO
+from app.base.process import time_slice
 from app.serve.search.filter import Filter
 from app.serve.search.rest import Rest
 from app.serve.search.scan import END, Place, Scan, scan

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.clock import Clock
+from app.base.clock import Clock
+from app.base.histogram import Histogram
 from app.engine.commit.tally import Tally
 from app.engine.reports.agreement import Agreement
 from app.engine.reports.measures import Measures
@@ -16,9 +17,8 @@ from app.engine.reports.minutes import Minutes
 from app.engine.reports.queues import Said
 from app.engine.reports.reader import ProgressReader, Report, decode_progress
 from app.engine.reports.state import Recovery, Wanted
-from app.histogram import Histogram
-from app.quotas import Quota
-from app.settings import Settings
+from app.settings.quotas import Quota
+from app.settings.settings import Settings
 
 NOW_MS = 1_800_000_000_000
 

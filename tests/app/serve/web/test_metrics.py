@@ -12,9 +12,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from app.engine.reports.queues import Said
 from app.engine.reports.state import Wanted
 from app.engine.throttle.control import Control
-from app.quotas import Quota
 from app.serve.web.metrics import SERIES, exposition
 from app.serve.web.routes import register
+from app.settings.quotas import Quota
 from punctual.contract.queue_report import QueueReport
 from punctual.contract.rate import Rate
 

@@ -12,7 +12,7 @@ import aiohttp
 import faust
 import pytest
 
-from app.listening import limits
+from app.base.listening import limits
 from app.serve.web import server as web_server
 from app.serve.web.refusals import BOUNDS
 from app.serve.web.server import attach

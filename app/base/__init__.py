@@ -1,0 +1,1 @@
+"""What knows no message: the clock, errors, HTTP, a process and its tasks."""

@@ -1,0 +1,117 @@
+"""Which URLs the settings allow: patterns, and what no pattern allows that does not name it."""
+
+import fnmatch
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple, Self
+
+from app.base.http.addresses import is_global
+from app.base.http.target import DEFAULT_PORTS, Target, target_of
+
+#: What some servers read as a dot, a slash or a way out of a path, once or twice decoded, where others see a name.
+DOUBTFUL = re.compile(r"%(?:25)*(?:2e|2f|5c)|/\.\.?(?:[;/]|$)", re.IGNORECASE)
+#: Names that are of a machine or of a network, not of the world (RFC 6761, 6762, 8375, and ICANN's for private use).
+LOCAL = ("localhost", "local", "internal", "home.arpa", "localdomain", "lan", "intranet", "corp", "home", "private")
+_ANY = "*"
+
+
+class Allowed(NamedTuple):
+    """A URL that the settings allow; `named` says that a pattern names its host, which may be a private one then."""
+
+    target: Target
+    named: bool
+
+
+class Pattern(NamedTuple):
+    """A pattern's parts. A host without wildcards, or with one for the port alone, is named by it."""
+
+    scheme: str
+    authority: str
+    path: str
+    host: str
+    port: str
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read a pattern: `https://hooks.example.com/*`, `https://*.example.com`, `http://10.0.0.7:*`."""
+        scheme, _, rest = text.partition("://")
+        authority, slash, path = rest.partition("/")
+        authority = authority.lower().removesuffix(f":{DEFAULT_PORTS.get(scheme, 0)}")
+        host, port = authority, ""
+        if (found := re.fullmatch(r"(.*?\]|[^\[\]:]*):([0-9]+|[0-9]*\*)", authority)) is not None:
+            host, port = found.groups()
+        elif authority.endswith("*"):  # as in http://127.0.0.1*
+            host, port = authority[:-1], "*"
+        return cls(scheme, authority, slash + path, host.removeprefix("[").removesuffix("]"), port)
+
+    def admits(self, target: Target) -> bool:
+        """Return whether it admits a URL: scheme and host are compared by themselves, no part of a path is one.
+
+        The path is compared as it is sent, and none is admitted that can be misread.
+        """
+        if self.scheme != target.url.scheme or (self.path and not self._is_below(target)):
+            return False
+        authority = self.authority.replace("[", "[[]")  # an address begins there, no set of characters
+        with_port = f"{target.authority.removesuffix(f':{target.port}')}:{target.port}"
+        return any(fnmatch.fnmatchcase(one, authority) for one in (target.authority, with_port))
+
+    def _is_below(self, target: Target) -> bool:
+        return fnmatch.fnmatchcase(target.url.raw_path_qs, self.path) and DOUBTFUL.search(target.url.raw_path) is None
+
+    def names(self, target: Target) -> bool:
+        """Return whether it names the host of a URL that it admits."""
+        return self.host == target.host
+
+    def opens(self, target: Target) -> bool:
+        """Return whether it has the port of a URL that it admits: its own, or any of a host that it names."""
+        return self.port == str(target.port) or ("*" in self.port and self.names(target))
+
+
+class AllowList:
+    """Patterns of URLs: `*` for all of the schemes that are `usual`."""
+
+    def __init__(self, patterns: Iterable[str], usual: tuple[str, ...] = ("https",)) -> None:
+        """Allow what the patterns admit."""
+        each = (text if text != _ANY else f"{scheme}://*" for text in patterns for scheme in usual)
+        self._patterns = tuple(map(Pattern.of, dict.fromkeys(each)))
+
+    def allowed(self, text: str) -> Allowed:
+        """Return a URL that is allowed.
+
+        Raises ValueError, with a clause that says why it is not; NotListed if no pattern admits it.
+        """
+        target = target_of(text)
+        admitting = [pattern for pattern in self._patterns if pattern.admits(target)]
+        if not admitting:
+            raise NotListed("is on no list")
+        named = any(pattern.names(target) for pattern in admitting)
+        if not named:
+            _assure_public(target)
+        if target.port != DEFAULT_PORTS[target.url.scheme] and not any(one.opens(target) for one in admitting):
+            raise NotListed(f"has port {target.port}, and no pattern has that port")
+        return Allowed(target, named)
+
+    def reaches(self, origin: str) -> bool:
+        """Return whether a pattern admits some URL of an origin, `https://host:port`."""
+        target = target_of(origin)
+        return any(pattern._replace(path="").admits(target) for pattern in self._patterns)
+
+
+@lru_cache(maxsize=100)
+def allow_list(patterns: tuple[str, ...], usual: tuple[str, ...] = ("https",)) -> AllowList:
+    """Return the list of these patterns, which is made once."""
+    return AllowList(patterns, usual)
+
+
+class NotListed(ValueError):
+    """No pattern admits a URL."""
+
+
+def _assure_public(target: Target) -> None:
+    """Refuse, by a ValueError, a host that is known to be none of the world's by its name or number."""
+    if target.address is not None:
+        if not is_global(target.address):
+            raise NotListed("has an address that is not public, and no pattern names it")
+    elif "." not in target.host or any(f".{target.host}".endswith(f".{name}") for name in LOCAL):
+        raise NotListed("has a host of a private network, and no pattern names it")

@@ -1,0 +1,132 @@
+"""Posts over HTTP/1.1: to addresses that may be reached, without cookies, proxies or redirects."""
+
+import asyncio
+import functools
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from multidict import CIMultiDict
+
+from app.base.http.addresses import Address, is_global, is_near
+from app.base.http.allow_list import Allowed
+from app.base.http.answers import Answer, Meaning, answer_of
+from app.base.http.exchange import AnswerRefusedError, Connector
+from app.base.http.resolver import AddressRefused, CheckedResolver, SystemResolver
+
+log = logging.getLogger(__name__)
+
+#: From the connection to the answer's end. Once it has answered, a receiver has the second time to end its answer.
+TIMEOUT_S, BODY_S = 15, 2
+_IDLE_S = 30
+#: Without DHE: a receiver chooses its prime, and one of 10,000 bits costs half a second of the event loop.
+_CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!aNULL:!eNULL:!SHA1:!AESCCM"
+#: What every request says; nothing is asked for in a form that would have to be unpacked.
+_USUAL = [("User-Agent", "Punctual"), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
+
+
+class Client(Protocol):
+    """What posts."""
+
+    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+        """Post a body, and return what came of it."""
+        ...
+
+    async def stop(self) -> None:
+        """Close its connections."""
+
+
+class HttpClient:
+    """Posts to hosts, on connections that are kept open for a while."""
+
+    def __init__(self, now_ms: Callable[[], int], resolver: AbstractResolver | None = None) -> None:
+        """Connect to nobody yet. Names are resolved as the system does, or by `resolver`."""
+        self._now_ms, self._resolver = now_ms, resolver
+        #: Connections to hosts that settings name are apart: others could reach private addresses by them.
+        self._sessions: dict[bool, aiohttp.ClientSession] = {}
+
+    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+        """Post a body, and return what came of it; nothing of what is answered but status and `Retry-After` is kept."""
+        session = self._sessions.get(to.named)
+        if session is None:
+            session = self._sessions[to.named] = self._session(is_near if to.named else is_global)
+        try:
+            async with session.post(
+                to.target.url, data=body, headers=CIMultiDict([*_USUAL, *headers]), allow_redirects=False
+            ) as said:
+                answer = answer_of(said.status, said.headers.get("Retry-After"), self._now_ms())
+                try:  # nothing of a body comes this far, but its end
+                    async with asyncio.timeout(BODY_S):
+                        await said.content.read()
+                except (aiohttp.ClientError, TimeoutError):  # it has answered
+                    said.close()
+                return answer
+        except TimeoutError:
+            return Answer(Meaning.AGAIN, "timeout", of_host=True)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            return _failure(error)
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's answer leads to, others' go on
+            origin = to.target.origin
+            log.warning("an answer of %s ended in %s", origin, type(error).__name__, extra={"destination": origin})
+            return Answer(Meaning.AGAIN, "no HTTP answer")
+
+    def _session(self, may: Callable[[Address], bool]) -> aiohttp.ClientSession:
+        resolver = CheckedResolver(self._resolver or SystemResolver(), may)
+        # Without a cache: what is remembered of a name would be looked at when it was asked for, and used later.
+        connector = Connector(
+            resolver=resolver,
+            use_dns_cache=False,
+            family=socket.AF_UNSPEC,
+            limit=0,
+            keepalive_timeout=_IDLE_S,
+            ssl=_tls(),
+        )
+        return aiohttp.ClientSession(
+            connector=connector,
+            timeout=aiohttp.ClientTimeout(TIMEOUT_S),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=False,
+            auto_decompress=False,
+            skip_auto_headers=("Content-Type",),
+        )
+
+    async def stop(self) -> None:
+        """Close the connections."""
+        for session in self._sessions.values():
+            await session.close()
+        await asyncio.sleep(0)
+
+
+#: What an error means, the first that fits, without its text: that may have a part of the URL. All but the last are the
+#: host's, whatever is asked of it.
+_ERRORS: tuple[tuple[type[BaseException], str], ...] = (
+    (AddressRefused, "address not allowed"),
+    (aiohttp.ClientConnectorCertificateError, "certificate not trusted"),
+    (aiohttp.ClientSSLError, "no TLS"),
+    (aiohttp.ClientConnectorDNSError, "name not found"),
+    (aiohttp.ClientConnectorError, "no connection"),
+    (aiohttp.ClientOSError, "connection lost"),
+    (aiohttp.ServerDisconnectedError, "connection lost"),
+)
+
+
+def _failure(error: BaseException) -> Answer:
+    if isinstance(error, AnswerRefusedError):
+        return Answer(Meaning.AGAIN, error.why)
+    found = (error, getattr(error, "os_error", None), error.__cause__)
+    why = next((why for of, why in _ERRORS if any(isinstance(one, of) for one in found)), "")
+    return Answer(Meaning.AGAIN, why or "no HTTP answer", of_host=bool(why))
+
+
+@functools.cache
+def _tls() -> ssl.SSLContext:
+    """Return a context that trusts the system's certificates, without handshakes that receivers can make expensive."""
+    context = ssl.create_default_context()
+    context.set_ciphers(_CIPHERS)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_TICKET
+    context.set_alpn_protocols(["http/1.1"])
+    return context

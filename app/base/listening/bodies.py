@@ -1,0 +1,92 @@
+"""Bounds what bodies of requests take of a server's memory, all of them together; none may be packed."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import ClientPayloadError, web
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.typedefs import Handler, Middleware
+
+from app.base.listening.network import network
+from app.base.listening.protocol import TooSlow
+from app.base.listening.refusal import Refusal, Refusals
+from app.base.places import Places
+
+_RETRY: Final = {"Retry-After": "1"}
+#: What reading a body raises that is cut off, or malformed.
+_BAD: Final = (web.RequestPayloadError, HttpProcessingError, ClientPayloadError)
+
+
+class Bodies:
+    """Lets requests in while their bodies have room."""
+
+    def __init__(
+        self, refusals: Refusals, most: int, together: int, size_of: Callable[[web.Request], int | None] | None = None
+    ) -> None:
+        """Take bodies of at most `most` bytes each, and `together` at a time.
+
+        A body of unknown length counts as what `size_of` says, or as `most`.
+        """
+        self._refusals, self._most = refusals, most
+        self._size_of = size_of or _unknown
+        self._places = Places(together)
+
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, or raise the error that says why not."""
+        if not request.body_exists:
+            return await handler(request)
+        size = self._size(request)
+        refusal = self._refusal(request)
+        if refusal is not None:
+            raise self._refusals.error(refusal)
+        who = network(request.remote)
+        if not self._places.take(who, size):
+            sentence = "Too many large requests are being read. Send this one again in a second."
+            raise self._refusals.error(Refusal("busy", 503, sentence, _RETRY))
+        try:
+            return await handler(request)
+        except TooSlow:
+            refusal = Refusal("timeout", 408, "The body has come too slowly. Send it again.", {"Connection": "close"})
+        except asyncio.IncompleteReadError:
+            refusal = Refusal("bad-request", 400, "The body has ended too soon.")
+        except _BAD as error:  # its text quotes the body
+            refusal = Refusal("bad-request", 400, f"The body cannot be read: {type(error).__name__}.")
+        finally:
+            self._places.leave(who, size)
+        raise self._refusals.error(refusal)
+
+    def _refusal(self, request: web.Request) -> Refusal | None:
+        """Return why a body is not read at all, or None."""
+        codings = request.headers.getall("Content-Encoding", [])
+        packed = next((coding for coding in codings if coding.strip().lower() not in ("", "identity")), None)
+        if packed is not None:
+            sentence = f"The body is packed ({packed:.32}): send it as it is."
+            return Refusal("unsupported-media-type", 415, sentence, {"Accept-Encoding": "identity"})
+        length = request.content_length
+        if length is not None and length > self._most:
+            sentence = f"The body has {length} bytes, it can have {self._most}. Send less in one request."
+            return Refusal("body-too-large", 413, sentence)
+        return None
+
+    def _size(self, request: web.Request) -> int:
+        """Return how many bytes a body may take."""
+        length = request.content_length
+        if length is not None:
+            return length
+        size = self._size_of(request)
+        return self._most if size is None else min(self._most, size)
+
+
+def _unknown(_request: web.Request) -> None:
+    return None
+
+
+def middleware(bodies: Bodies) -> Middleware:
+    """Return the bound as aiohttp takes it."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await bodies.check(request, handler)
+
+    return check

@@ -1,0 +1,155 @@
+"""A server's connections: how many there may be, of one address too, and an end to those that are too slow."""
+
+import asyncio
+import logging
+import resource
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import web
+
+from app.base.listening.limits import server_options
+from app.base.listening.network import network
+from app.base.listening.protocol import ClientConnection
+from app.base.listening.refusal import Refusals
+from app.base.process.fatal import end_process
+from app.base.process.tasks import telling
+
+log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+#: Files, and connections to brokers.
+_OTHER_FILES: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How many connections a server has, how many of one address, and how many bytes one of its headers may have.
+
+    Beyond that, the connection that has been idle for longest makes room. If all are busy, a server that lets
+    `newest_in` ends the oldest one of the address that has most; another does not take the new one.
+    """
+
+    most: int
+    most_of_one: int
+    header_bytes: int
+    newest_in: bool = False
+
+
+class Server(web.Server):
+    """Makes connections, within its bounds."""
+
+    def __init__(self, bounds: Bounds, refusals: Refusals, *arguments: Any, **options: Any) -> None:
+        """Make connections within `bounds`, which answer and count as `refusals` says."""
+        super().__init__(*arguments, **options)
+        self._bounds, self._refusals = bounds, refusals
+        self._most = _open_files(bounds.most)
+        self._addresses: dict[ClientConnection, str] = {}
+        self._by_address = Counter[str]()
+
+    def __call__(self) -> web.RequestHandler:
+        """Return a new connection."""
+        return ClientConnection(self._refusals, self, loop=self._loop, **self._kwargs)
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        """Take a connection, or end it."""
+        super().connection_made(handler, transport)
+        assert isinstance(handler, ClientConnection), "they are made here"
+        peer = transport.get_extra_info("peername")
+        address = network(peer[0] if isinstance(peer, tuple) else None)
+        if self._by_address[address] >= self._bounds.most_of_one:
+            self._make_room(transport, "address", address)
+        elif len(self._addresses) >= self._most:
+            self._make_room(transport, "many", None)
+        self._addresses[handler] = address
+        self._by_address[address] += 1
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        """Forget a connection."""
+        super().connection_lost(handler, exc)
+        address = self._addresses.pop(handler, None)  # type: ignore[call-overload] # they are made here
+        if address is not None:
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+
+    def _make_room(self, new: asyncio.Transport, reason: str, address: str | None) -> None:
+        """End one connection before a new one is added, of one address if there are too many of that."""
+        self._refusals.cut_off(reason)
+        oldest = self._oldest(address, only_idle=True)
+        if oldest is None and self._bounds.newest_in:
+            oldest = self._oldest(address or max(self._by_address, key=self._by_address.__getitem__), only_idle=False)
+        if oldest is not None:
+            oldest.abort()
+        else:
+            self._loop.call_soon(
+                new.abort
+            )  # aiohttp begins with a connection behind this, and asserts that it is there
+
+    def _oldest(self, address: str | None, *, only_idle: bool) -> asyncio.Transport | None:
+        """Return the oldest connection, of one address if that is given."""
+        for handler, other in self._addresses.items():
+            transport = self._connections.get(handler)
+            if address in (None, other) and (handler.idle or not only_idle) and transport is not None:
+                if transport.is_closing():
+                    continue
+                return transport
+        return None
+
+    async def watch(self) -> None:
+        """End what is too slow, until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            now_s = self._loop.time()
+            for handler in list(self._addresses):
+                too_slow = handler.look(now_s)
+                if too_slow is not None:
+                    self._refusals.cut_off(too_slow)
+
+
+class Runner(web.AppRunner):
+    """Runs an application with bounded connections."""
+
+    def __init__(self, web_app: web.Application, refusals: Refusals, bounds: Bounds, **options: Any) -> None:
+        """Serve `web_app` within `bounds`; `refusals` answers and counts what is beyond."""
+        super().__init__(web_app, access_log=None, **(server_options(bounds.header_bytes) | options))
+        self._refusals, self._bounds = refusals, bounds
+        self._watching: asyncio.Task[None] | None = None
+
+    __slots__ = ("_bounds", "_refusals", "_watching")
+
+    async def _make_server(self) -> web.Server:
+        usual = await super()._make_server()
+        server = Server(
+            self._bounds,
+            self._refusals,
+            usual.request_handler,
+            request_factory=usual.request_factory,
+            loop=asyncio.get_running_loop(),
+            **usual._kwargs,  # noqa: SLF001 - aiohttp makes the server, and has no place to name another class
+        )
+        self._watching = asyncio.get_running_loop().create_task(server.watch())
+        self._watching.add_done_callback(telling(end_process))
+        return server
+
+    async def cleanup(self) -> None:
+        """Answer what is under way, and end; who is too slow is cut off as before."""
+        try:
+            await super().cleanup()
+        finally:
+            if self._watching is not None:
+                self._watching.cancel()
+
+
+def _open_files(wanted: int) -> int:
+    """Let this process have as many connections as are wanted, and return how many it may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = wanted + _OTHER_FILES
+    if soft < most:
+        soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft < most and soft // 2 < wanted:
+        log.warning("this process may open %d files (ulimit -n): it takes %d connections", soft, soft // 2)
+        return soft // 2
+    return wanted

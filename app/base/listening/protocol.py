@@ -1,0 +1,155 @@
+"""aiohttp's connection, with what it lacks: bounds on slow heads, bodies and readers, and no client's bytes in the log.
+
+aiohttp has a bound for what is idle (`keepalive_timeout`) and none for what is slow: a head that comes byte by byte
+counts as idle, a body may take for ever, and an answer too (aiohttp/web_protocol.py, RequestHandler).
+"""
+
+import logging
+from typing import Any, Final
+
+from aiohttp import web
+from aiohttp.http import RawRequestMessage
+from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
+from aiohttp.streams import StreamReader  # noqa: TC002 - its name is in slots that a reader looks up
+
+from app.base.listening import limits
+from app.base.listening.refusal import Refusal, Refusals
+
+log = logging.getLogger(__name__)
+
+
+class TooSlow(Exception):
+    """A body comes so slowly that it is not waited for."""
+
+
+#: What a body raises that is malformed, cut off or too slow.
+BAD_BODIES: Final = (HttpProcessingError, web.RequestPayloadError, TooSlow)
+
+
+class ClientConnection(web.RequestHandler):
+    """One client's connection."""
+
+    __slots__ = ("_answer_s", "_body", "_body_s", "_broken", "_bytes", "_head_s", "_refusals", "_stuck_s")
+
+    def __init__(self, refusals: Refusals, *arguments: Any, **options: Any) -> None:
+        """Begin, as aiohttp's own does; `refusals` answers bytes that are not HTTP."""
+        super().__init__(*arguments, **options)
+        self._refusals = refusals
+        self._head_s: float | None = None
+        self._body: StreamReader | None = None
+        self._body_s, self._bytes = 0.0, 0
+        self._broken = False
+        self._answer_s: float | None = None
+        self._stuck_s: float | None = None
+
+    def data_received(self, data: bytes) -> None:
+        """Take note of what comes."""
+        if self._broken:  # aiohttp would go on reading it, and keep what it finds wrong
+            return
+        count, in_body = self._request_count, self._body is not None and not self._body.is_eof()
+        super().data_received(data)
+        if self._request_count > count:  # a head is whole
+            self._head_s = None
+            message, body = self._messages[-1]
+            self._broken = not isinstance(message, RawRequestMessage)
+            if self._broken and in_body:
+                self._break_off()
+                return
+            self._body, self._body_s, self._bytes = body, self._loop.time(), 0
+        elif in_body:
+            self._bytes += len(data)
+        elif data and self._head_s is None:
+            self._head_s = self._loop.time()
+
+    def _break_off(self) -> None:
+        """Have the reader of a body say that it is malformed, for which it would wait; end the connection then."""
+        assert self._body is not None, "it is what is malformed"
+        self._messages.pop()  # or there would be an answer of its own to it
+        self._body.set_exception(web.RequestPayloadError("the body is malformed"))
+        self.close()
+
+    def pause_writing(self) -> None:
+        """Note since when the client takes nothing of its answer."""
+        super().pause_writing()
+        self._stuck_s = self._loop.time()
+
+    def resume_writing(self) -> None:
+        """Note that the client takes its answer."""
+        super().resume_writing()
+        self._stuck_s = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing has come of a next request, and none is being answered."""
+        return self._head_s is None and not self._messages and not self._request_in_progress
+
+    def look(self, now_s: float) -> str | None:
+        """End what is too slow; return what that is, if anything is."""
+        for since_s in (self._answer_s, self._stuck_s):
+            if since_s is not None and now_s - since_s > limits.ANSWER_S:
+                return self._end("answer")
+        if self._answer_s is not None:
+            return None
+        if self._current_request is None:
+            late = self._head_s is not None and now_s - self._head_s > limits.HEAD_S
+            return self._end("head") if late and not self._request_in_progress else None
+        if self._body is not None and not self._body.is_eof():
+            late = now_s - self._body_s > limits.BODY_S + self._bytes / limits.BODY_BYTES_PER_S
+            return self._end_body() if late else None
+        return None
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Write an answer, as aiohttp's own does, and know since when."""
+        self._answer_s = self._loop.time()
+        try:
+            return await super().finish_response(request, resp, start_time)
+        finally:
+            self._answer_s = None
+
+    def _end(self, what: str) -> str:
+        if self.transport is not None:
+            self.transport.abort()
+        return what
+
+    def _end_body(self) -> str | None:
+        """Have the body's reader say so; end the connection if nobody has listened by the next look."""
+        assert self._body is not None, "it is what is too slow"
+        if self._body.exception() is not None:
+            return self._end("body")
+        self._body.set_exception(TooSlow())
+        return None
+
+    def handle_error(
+        self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP. What has come is not logged, nor sent back: it may be a secret."""
+        if not isinstance(exc, HttpProcessingError):
+            return super().handle_error(request, status, exc, message)
+        found = _refusal(exc, self.max_field_size)
+        exc.__traceback__ = exc.__context__ = exc.__cause__ = None  # its frames keep what has come, in a cycle
+        log.debug("%s from %s", found.sentence, request.remote)
+        answer = self._refusals.answer(found)
+        answer.force_close()
+        return answer
+
+    def log_exception(self, *arguments: Any, exc_info: Any = True, **options: Any) -> None:
+        """Log a fault of ours. A client that goes or a malformed body is none, and its error quotes the body."""
+        gone = isinstance(exc_info, ConnectionError) and self.transport is None
+        if gone or isinstance(exc_info, BAD_BODIES):
+            log.debug("a body does not end as it should: %s", type(exc_info).__name__)
+            return
+        super().log_exception(*arguments, exc_info=exc_info, **options)
+
+
+def _refusal(exc: HttpProcessingError, header_bytes: int) -> Refusal:
+    """Return why a head is refused that aiohttp cannot read; the error's text quotes the head, and is not used."""
+    if isinstance(exc, LineTooLong):
+        sentence = (
+            f"A line of the request's head is too long: the first has up to 8,190 bytes, a header {header_bytes:,}."
+        )
+        return Refusal("headers-too-large", 431, sentence)
+    if exc.message.startswith("Too many headers"):
+        return Refusal("headers-too-large", 431, "The request has more than 64 headers.")
+    return Refusal("bad-request", 400, "What has come is no HTTP/1.1 request.")

@@ -1,0 +1,36 @@
+"""The end of a process that must not go on: state and log may never drift apart."""
+
+import logging
+import os
+import sys
+from typing import NoReturn
+
+log = logging.getLogger(__name__)
+
+FAILED = 1
+
+
+def end_process(error: BaseException) -> NoReturn:
+    """End this process at once, saying why; its supervisor starts it anew and it recovers from the changelog.
+
+    A crash is what everything here is made for; limping on is not (a crashed Faust agent leaves its process idle).
+    """
+    from app.base.errors import PunctualError  # noqa: PLC0415 - keeps this module free of imports that could fail
+    from tables import TableError  # noqa: PLC0415 - the same
+
+    if isinstance(error, (PunctualError, TableError)):
+        log.critical("punctual: %s", error)
+        if not _log_is_seen():
+            print(f"punctual: {error}", file=sys.__stderr__)
+    else:
+        log.critical("the worker exits: %r", error, exc_info=error)
+    logging.shutdown()
+    if sys.__stderr__ is not None:
+        sys.__stderr__.flush()
+    os._exit(FAILED)
+
+
+def _log_is_seen() -> bool:
+    """Whether the log is written to stderr; `faust -f` writes it to a file alone."""
+    streams = [getattr(handler, "stream", None) for handler in logging.root.handlers]
+    return sys.__stderr__ in streams or sys.stderr in streams

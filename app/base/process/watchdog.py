@@ -1,0 +1,49 @@
+"""Ends a process that has stopped fetching or firing: a stuck consumer looks healthy to everyone else."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from app.base.errors import PunctualError
+from app.base.process.fatal import end_process
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 1.0
+_STUCK_S = 30.0
+
+
+class Stuck(PunctualError):
+    """Something that should run several times a second has not for half a minute."""
+
+
+class Watchdog:
+    """Watches when loops last ran, by the event loop's clock; the event loop itself is watched from a thread."""
+
+    def __init__(self, beats: dict[str, Callable[[], float]]) -> None:
+        """Watch these loops, each by a function that tells when it last ran: 0 if it has not begun yet."""
+        self._beats = beats
+        self._seen = time.monotonic()
+        self._over = threading.Event()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        threading.Thread(target=self._watch_loop, name="watchdog", daemon=True).start()
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                self._seen = time.monotonic()
+                for name, beat in self._beats.items():
+                    at = beat()
+                    if at and loop.time() - at > _STUCK_S:
+                        end_process(Stuck(f"{name} has not moved for {loop.time() - at:.0f} s; the process exits"))
+                await asyncio.sleep(_LOOK_S)
+        finally:
+            self._over.set()
+
+    def _watch_loop(self) -> None:
+        while not self._over.wait(_LOOK_S):
+            if time.monotonic() - self._seen > _STUCK_S:
+                end_process(Stuck(f"the event loop has been stuck for {_STUCK_S:.0f} s; the process exits"))

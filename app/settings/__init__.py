@@ -1,0 +1,1 @@
+"""The settings of workers and gateways, read from environment variables."""

@@ -1,0 +1,156 @@
+"""Whether settings make sense beside each other; what each takes by itself is in app/settings/values.py."""
+
+import re
+from typing import TYPE_CHECKING
+
+from app.base.errors import SettingInvalid
+from app.base.http.secrets_file import SecretsFile
+from app.settings.quotas import OTHERS
+from punctual.contract.destination import destination
+from punctual.contract.dialects import dialect_of
+from punctual.installing import install_command
+from punctual.security.errors import LoginInvalid
+from tables import compiled
+from tables.keys import MOVED, topic_crc
+
+if TYPE_CHECKING:
+    from app.settings.settings import Settings
+
+_MINUTE_MS = 60_000
+#: Workers send a heartbeat each 1.5 s: a few of them may get lost.
+LEAST_SESSION_MS = 6_000
+MOST_NAMESPACES = 300
+#: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
+#: records that are not readable yet.
+COLD_MEMORY_MS = 10 * _MINUTE_MS
+
+
+def check(settings: "Settings") -> None:
+    """See that settings make sense beside each other. Raises SettingInvalid, which names one and says why."""
+    _check_inputs(settings)
+    if settings.kernel == "require" and compiled.kernel is None:
+        brings = f"Build it in a checkout: `make kernel`. Or {install_command('punctual-kafka-worker[kernel]')}"
+        why = f"there is no kernel to take: {compiled.missing}. {brings}. Leave this out to go without"
+        raise SettingInvalid("PUNCTUAL_KERNEL", settings.kernel, why)
+    if settings.min_insync_replicas > settings.replication_factor > 1:
+        raise SettingInvalid(
+            "DELAY_MIN_INSYNC_REPLICAS",
+            str(settings.min_insync_replicas),
+            f"it cannot be above DELAY_REPLICATION_FACTOR ({settings.replication_factor})",
+        )
+    if settings.gateway_dedupe_ms > settings.longest_dedupe_ms:
+        why = "it is longer than DELAY_MAX_DEDUPE allows; set that as long on all workers and gateways"
+        raise SettingInvalid("DELAY_GATEWAY_DEDUPE", str(settings.gateway_dedupe_ms), why)
+    if settings.session_timeout_ms < LEAST_SESSION_MS:
+        why = f"at least {LEAST_SESSION_MS // 1_000} seconds are needed, such as PT6S"
+        raise SettingInvalid("DELAY_SESSION_TIMEOUT", str(settings.session_timeout_ms), why)
+    _check_rates(settings)
+    _check_accepted(settings)
+    if settings.horizon_ms:
+        _check_horizon(settings)
+    _check_security(settings)
+    try:
+        SecretsFile(settings.http_secrets_file)
+    except ValueError as error:
+        raise SettingInvalid("DELAY_HTTP_SECRETS_FILE", repr(settings.http_secrets_file), str(error)) from error
+
+
+def _check_accepted(settings: "Settings") -> None:
+    """See that what is accepted of the changelog or the controls is named as workers name it."""
+    for name in settings.accept_loss:
+        of_changelog = re.fullmatch(rf"{re.escape(settings.changelog)}(-[0-9]{{1,9}})?", name)
+        if name != settings.controls and not of_changelog:
+            why = (
+                f"a partition of the changelog is named {settings.changelog}-<partition>, controls {settings.controls}"
+            )
+            raise SettingInvalid("DELAY_ACCEPT_LOSS", name, why)
+    for record in settings.skip_records:
+        if not re.fullmatch(rf"{re.escape(settings.changelog)}-[0-9]{{1,9}}-[0-9]{{1,19}}", record):
+            why = f"a record of the changelog is named {settings.changelog}-<partition>-<offset>"
+            raise SettingInvalid("DELAY_SKIP_RECORDS", record, why)
+
+
+def _check_inputs(settings: "Settings") -> None:
+    """See that inputs can be told apart, and that what is said of them makes sense."""
+    for topic, text in settings.inputs.items():
+        try:
+            to = dialect_of(text).to
+        except ValueError as error:
+            raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", str(error)) from error
+        if to in settings.internal_topics:
+            raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", f"{to} is an internal topic; deliver to yours")
+    crcs = {topic_crc(topic): topic for topic in (*settings.inputs, settings.forwards)}
+    if len(crcs) <= len(settings.inputs):
+        raise SettingInvalid("DELAY_INPUTS", ",".join(settings.inputs), "two names have the same CRC-32; rename one")
+    if settings.repartitioned == "on":
+        _check_numbers(crcs)
+    stranger = next((topic for topic in settings.policies if topic not in settings.inputs), None)
+    if stranger is not None:
+        raise SettingInvalid("DELAY_POLICIES", stranger, f"it is no input; they are {', '.join(settings.inputs)}")
+    _check_namespaces(settings)
+
+
+def _check_namespaces(settings: "Settings") -> None:
+    """See that namespaces are those of inputs, and that the requests topic stays everybody's."""
+    for topic, name in settings.namespaces.inputs.items():
+        if topic == settings.requests:
+            why = (
+                "this topic has no namespace: operators, the console and the command line write to it. Give the team "
+                "an input of its own with DELAY_INPUTS"
+            )
+            raise SettingInvalid("DELAY_NAMESPACES", f"{topic}={name}", why)
+        if topic not in settings.inputs:
+            why = f"{topic} is no input; they are {', '.join(settings.inputs)}"
+            raise SettingInvalid("DELAY_NAMESPACES", f"{topic}={name}", why)
+
+    stranger = next((name for name in settings.quotas if name not in {OTHERS, *settings.namespaces.names}), None)
+    if stranger is not None:
+        known = ", ".join(sorted(settings.namespaces.names)) or "none"
+        raise SettingInvalid("DELAY_QUOTAS", stranger, f"it is none of the namespaces of DELAY_NAMESPACES: {known}")
+    if settings.quotas and not settings.namespaces:
+        raise SettingInvalid("DELAY_QUOTAS", OTHERS, "quotas are those of namespaces, and DELAY_NAMESPACES has none")
+    if len(settings.namespaces.names) > MOST_NAMESPACES:
+        why = f"a partition's report has room for {MOST_NAMESPACES} namespaces"
+        raise SettingInvalid("DELAY_NAMESPACES", f"{len(settings.namespaces.names)} namespaces", why)
+
+
+def _check_numbers(crcs: dict[int, str]) -> None:
+    """See that rows that have come from other partitions can be told from those of inputs."""
+    for crc, topic in crcs.items():
+        if crc < MOVED:
+            why = "its CRC-32 stands for rows that have come from another partition (one name in 4,096); rename it"
+            raise SettingInvalid("DELAY_INPUTS", topic, why)
+
+
+def _check_rates(settings: "Settings") -> None:
+    """See that there is each cluster of which a destination has a rate."""
+    for name in settings.rates:
+        cluster, _ = destination(name)
+        if cluster is not None and cluster not in settings.clusters:
+            raise SettingInvalid("DELAY_RATES", name, f"{cluster} is none of DELAY_CLUSTERS")
+
+
+def _check_security(settings: "Settings") -> None:
+    """See that files are there and can be used, and that there is a user where one is needed, for each cluster."""
+    try:
+        settings.kafka_options()
+    except LoginInvalid as error:
+        names = ", ".join(f"KAFKA_{name}" for name in error.name.split(", "))
+        raise SettingInvalid(names, error.shown, error.why) from error
+    for name in settings.clusters.logins:
+        try:
+            settings.kafka_options(name)
+        except LoginInvalid as error:
+            raise SettingInvalid("DELAY_CLUSTERS", name, f"{error.name.lower()}: {error.why}") from error
+
+
+def _check_horizon(settings: "Settings") -> None:
+    """See that what is parked can be followed, and known again when it comes back."""
+    if settings.horizon_ms < _MINUTE_MS:
+        raise SettingInvalid("DELAY_HORIZON", str(settings.horizon_ms), "at least PT1M is needed, or 0 for none")
+    if settings.events == "off":
+        why = "with DELAY_HORIZON events are needed: nothing else tells what was parked"
+        raise SettingInvalid("DELAY_EVENTS", settings.events, why)
+    if settings.dedupe_window_ms < COLD_MEMORY_MS:
+        why = "with DELAY_HORIZON at least PT10M is needed: for so long is remembered what the cold tier was told"
+        raise SettingInvalid("DELAY_DEDUPE_WINDOW", str(settings.dedupe_window_ms), why)

@@ -1,0 +1,46 @@
+"""Settings of Kafka and of the clusters that are delivered to. docs/reference/settings.md documents each of them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from app.settings.clusters import Clusters, clusters
+from app.settings.declared import setting
+from app.settings.values import one_of, servers
+from punctual.security.login import DEFAULT_MECHANISM, MECHANISMS, NAMES, PROTOCOLS, Login, login_of
+from punctual.security.options import kafka_options
+
+
+@dataclass(frozen=True, kw_only=True)
+class KafkaSettings:
+    """Where brokers are, and how they are shown who asks."""
+
+    bootstrap: str = setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", servers)
+    security_protocol: str = setting("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", one_of(*PROTOCOLS))
+    sasl_mechanism: str = setting("KAFKA_SASL_MECHANISM", DEFAULT_MECHANISM, one_of(*MECHANISMS))
+    sasl_username: str = setting("KAFKA_SASL_USERNAME", "")
+    sasl_password: str = setting("KAFKA_SASL_PASSWORD", "")
+    sasl_password_file: str = setting("KAFKA_SASL_PASSWORD_FILE", "")
+    sasl_oauthbearer_token_endpoint_url: str = setting("KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL", "")
+    sasl_oauthbearer_client_id: str = setting("KAFKA_SASL_OAUTHBEARER_CLIENT_ID", "")
+    sasl_oauthbearer_client_secret: str = setting("KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET", "")
+    sasl_oauthbearer_client_secret_file: str = setting("KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE", "")
+    sasl_oauthbearer_scope: str = setting("KAFKA_SASL_OAUTHBEARER_SCOPE", "")
+    sasl_oauthbearer_extensions: str = setting("KAFKA_SASL_OAUTHBEARER_EXTENSIONS", "")
+    sasl_oauthbearer_cafile: str = setting("KAFKA_SASL_OAUTHBEARER_CAFILE", "")
+    ssl_cafile: str = setting("KAFKA_SSL_CAFILE", "")
+    ssl_certfile: str = setting("KAFKA_SSL_CERTFILE", "")
+    ssl_keyfile: str = setting("KAFKA_SSL_KEYFILE", "")
+    clusters: Clusters = setting("DELAY_CLUSTERS", "", clusters)
+
+    @property
+    def login(self) -> Login:
+        """How our own cluster is shown who asks. Raises LoginInvalid."""
+        return login_of({name: getattr(self, name.lower()) for name in NAMES})
+
+    def login_to(self, cluster: str) -> Login:
+        """Return how one of DELAY_CLUSTERS is shown who asks: as our own is, unless it is told otherwise."""
+        return self.clusters.logins.get(cluster) or self.login
+
+    def kafka_options(self, cluster: str | None = None) -> dict[str, Any]:
+        """Return the security options that aiokafka's clients take, for our own cluster or one of DELAY_CLUSTERS."""
+        return kafka_options(self.login if cluster is None else self.login_to(cluster))

@@ -1,0 +1,89 @@
+"""How much namespaces may have waiting, ask for and have remembered, as settings say it."""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from app.settings.values import pairs, whole
+from punctual.contract.namespaces import Namespaces, namespace_name
+from punctual.contract.rate import Rate, parse_rate
+
+#: What stands for each namespace that is not named.
+OTHERS: Final = "*"
+
+
+#: So many ids are remembered for each message that may wait, if nothing else is set, and at least so many: a remembered
+#: id takes some hundred bytes on disk.
+_REMEMBERED, _LEAST_REMEMBERED = 1_000, 1_000_000
+
+
+class Quota(msgspec.Struct, frozen=True):
+    """The most of one namespace: messages that wait, their bytes, requests by time, and ids that are remembered.
+
+    None is without end; but where messages have a limit, remembered ids have one that follows from it.
+    """
+
+    messages: int | None = None
+    bytes: int | None = None
+    rate: Rate | None = None
+    remembered: int | None = None
+
+    @property
+    def remembered_limit(self) -> int | None:
+        """How many ids may be remembered."""
+        if self.remembered is not None or self.messages is None:
+            return self.remembered
+        return max(_LEAST_REMEMBERED, _REMEMBERED * self.messages)
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "messages": whole(0),
+    "bytes": whole(0),
+    "rate": parse_rate,
+    "remembered": whole(0),
+}
+
+
+def quotas(text: str) -> dict[str, Quota]:
+    """Return quotas by namespace, `*` for each other: `orders=messages:100000|rate:500/s,*=bytes:1000000000`.
+
+    Raises ValueError with a sentence.
+    """
+    found: dict[str, Quota] = {}
+    for name, said in pairs(text).items():
+        if name != OTHERS:
+            namespace_name(name)
+        found[name] = _quota(name, said)
+    return found
+
+
+def _quota(name: str, said: str) -> Quota:
+    limits: dict[str, Any] = {}
+    for part in said.split("|"):
+        kind, colon, value = part.strip().partition(":")
+        if not colon or kind not in _PARSERS or kind in limits:
+            msg = f"{name}={said[:64]}: a quota is written as messages:1000000|bytes:1073741824|rate:500/s, each once"
+            raise ValueError(msg)
+        try:
+            limits[kind] = _PARSERS[kind](value)
+        except ValueError as error:
+            msg = f"{name}={kind}:{value[:64]}: {error}"
+            raise ValueError(msg) from error
+    return Quota(**limits)
+
+
+def of_all(named: Mapping[str, Quota], namespaces: Namespaces) -> dict[str, Quota | None]:
+    """Return each namespace that there is with its quota, None if it has none."""
+    others = named.get(OTHERS)
+    return {name: named.get(name, others) for name in sorted(namespaces.names)}
+
+
+def by_namespace(named: Mapping[str, Quota], namespaces: Namespaces) -> dict[str, Quota]:
+    """Return the quota of each namespace that has one."""
+    return {name: quota for name, quota in of_all(named, namespaces).items() if quota is not None}
+
+
+def senders(namespaces: Namespaces, inputs: Collection[str]) -> frozenset[str]:
+    """Return those that share what is bounded: namespaces, "" for all that have none; or else input topics."""
+    return namespaces.names | {""} if namespaces else frozenset(inputs)

@@ -1,0 +1,38 @@
+"""How much destinations may get, as settings say it."""
+
+from app.settings.values import words
+from punctual.contract.destination import Destination, destination
+from punctual.contract.rate import Rate, parse_rate
+
+
+def rates(text: str) -> dict[str, Rate]:
+    """Return rates by the destinations' names: `emails=500/s,emea/orders=20/s burst 100`.
+
+    Raises ValueError with a sentence.
+    """
+    found: dict[str, Rate] = {}
+    for item in words(text):
+        name, equals, rate = item.partition("=")
+        name = name.strip()
+        if not equals:
+            msg = f"{item!r} is not of the form destination=rate"
+            raise ValueError(msg)
+        destination(name)
+        if name in found:
+            msg = f"{name} has two rates"
+            raise ValueError(msg)
+        found[name] = parse_rate(rate)
+    return found
+
+
+def by_destination(named: dict[str, Rate]) -> dict[Destination, Rate]:
+    """Return the same by destination."""
+    return {destination(name): rate for name, rate in named.items()}
+
+
+def optional(text: str) -> Rate | None:
+    """Return a rate, None for `0`.
+
+    Raises ValueError with a sentence.
+    """
+    return None if text == "0" else parse_rate(text)

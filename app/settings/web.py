@@ -1,0 +1,30 @@
+"""Settings of the console. docs/reference/settings.md documents each of them."""
+
+from dataclasses import dataclass
+
+from app.settings.declared import setting
+from app.settings.values import one_of, provider_address, secret, web_address, words
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebSettings:
+    """What the console is told, and who may come in."""
+
+    web_hosts: tuple[str, ...] = setting("DELAY_WEB_HOSTS", "", words)
+    web_payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked-for-viewers", "masked"))
+    web_read_only: str = setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
+    web_secret: str = setting("DELAY_WEB_SECRET", "", secret)
+    web_users_file: str = setting("DELAY_WEB_USERS_FILE", "")
+    web_oidc_issuer: str = setting("DELAY_WEB_OIDC_ISSUER", "", provider_address)
+    web_oidc_client_id: str = setting("DELAY_WEB_OIDC_CLIENT_ID", "")
+    web_oidc_client_secret_file: str = setting("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", "")
+    web_oidc_scopes: tuple[str, ...] = setting("DELAY_WEB_OIDC_SCOPES", "openid,profile,email", words)
+    web_oidc_roles: str = setting("DELAY_WEB_OIDC_ROLES", "")
+    web_url: str = setting("DELAY_WEB_URL", "", web_address)
+    web_metrics: str = setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
+    web_insecure: str = setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
+
+    @property
+    def signs_in(self) -> bool:
+        """Whether people have to sign in."""
+        return bool(self.web_users_file or self.web_oidc_issuer)

@@ -1,0 +1,114 @@
+"""The three servers of ours, each as it is run, without Kafka."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from app.base.listening.connections import Runner
+from app.gateway.connection import Connection
+from app.gateway.gateway import REGISTER, bounds_of
+from app.gateway.intake import Intake
+from app.gateway.parts import Parts
+from app.gateway.receipts import Receipts
+from app.gateway.refusals import GatewayRefusals
+from app.gateway.spool import Spool
+from app.gateway.tally import Tally
+from app.ops.processes.front import Front
+from app.serve.web import guard
+from app.serve.web.refusals import BOUNDS, WebRefusals, bound_bodies
+from app.settings.settings import Settings
+from app.settings.values import LEAST_FREE_DISK
+from tests.harness.ports import free_port
+
+GATEWAY = {
+    "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
+    "DELAY_DESTINATIONS": "*",
+    "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
+    "DELAY_PARTITIONS": "4",
+}
+
+
+async def echo(request: web.Request) -> web.Response:
+    """Answer with how long the body is."""
+    return web.json_response({"length": len(await request.read())})
+
+
+def worker() -> web.Application:
+    """Return an application with what surrounds a worker's."""
+    web_app = web.Application()
+    web_app.middlewares.append(guard.json_errors)
+    web_app.middlewares.append(guard.no_strangers(read_only=False))
+    bound_bodies(web_app)
+    web_app.add_routes([web.post("/api/v1/echo", echo), web.get("/api/v1/echo", echo)])
+    return web_app
+
+
+async def started(runner: web.AppRunner) -> int:
+    """Start to serve; return the port."""
+    await runner.setup()
+    port = free_port()
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    return port
+
+
+def crash(error: BaseException) -> None:
+    raise error
+
+
+def gateway(path: Path) -> web.Application:
+    """Return a gateway that has never seen Kafka."""
+    settings = Settings.from_env({**GATEWAY, "DELAY_GATEWAY_DATADIR": str(path)})
+    connection, spool = Connection(settings), Spool(settings, crash)
+    intake = Intake(settings, connection, spool, Tally(), crash)
+    parts = Parts(settings, connection, intake, Receipts(settings.requests, settings.partitions), CollectorRegistry())
+    web_app = web.Application(client_max_size=settings.gateway_max_body)
+    for register in REGISTER:
+        register(web_app, parts)
+    web_app.on_cleanup.append(lambda _: intake.close())
+    return web_app
+
+
+@pytest.fixture(params=["worker", "front", "gateway"])
+async def port(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[int]:
+    """The port of each server in turn."""
+    runners: list[web.AppRunner] = []
+    if request.param == "gateway":
+        settings = Settings.from_env(GATEWAY)
+        runners.append(Runner(gateway(tmp_path / "gateway"), GatewayRefusals(), bounds_of(settings)))
+        yield await started(runners[0])
+    else:
+        runners.append(Runner(worker(), WebRefusals(), BOUNDS))
+        found = await started(runners[0])
+        if request.param == "front":
+            process = SimpleNamespace(number=1, url=f"http://127.0.0.1:{found}")
+            child = SimpleNamespace(process=process, missing=None, ready=True, restarts=0)
+            supervisor: Any = SimpleNamespace(children=[child], proof="between us")
+            found = free_port()
+            runners.append(await Front(supervisor, ["localhost", "shop.example"]).serve("127.0.0.1", found))
+        yield found
+    for runner in reversed(runners):
+        await runner.cleanup()
+
+
+async def answer_to(port: int, data: bytes, *more: bytes, leaves: bool = True) -> bytes:
+    """Send bytes on a connection of their own, `more` of them a moment later; return all that comes back.
+
+    A client that `leaves` sends no more afterwards, and a request that is not answered by then may not be.
+    """
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        for piece in (data, *more):
+            writer.write(piece)
+            await asyncio.sleep(0.01)
+        if leaves:
+            writer.write_eof()
+        async with asyncio.timeout(20):
+            return await reader.read()
+    finally:
+        writer.close()

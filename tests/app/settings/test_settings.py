@@ -1,0 +1,498 @@
+"""Settings: every variable is read and checked, and a bad value says what it takes."""
+
+import socket
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from app.base.errors import SettingInvalid
+from app.settings.quotas import Quota
+from app.settings.settings import Settings
+from app.settings.values import patterns, url_patterns
+from punctual.contract.namespaces import Namespaces
+from punctual.contract.policies import Policies
+from punctual.contract.rate import Rate
+from tables import keys
+
+GOOD = {
+    "KAFKA_BOOTSTRAP_SERVERS": ("a:1, b:2,", "a:1,b:2"),
+    "KAFKA_SECURITY_PROTOCOL": ("SASL_PLAINTEXT", "SASL_PLAINTEXT"),
+    "KAFKA_SASL_MECHANISM": ("PLAIN", "PLAIN"),
+    "KAFKA_SASL_USERNAME": ("worker", "worker"),
+    "KAFKA_SASL_PASSWORD": ("secret", "secret"),
+    "KAFKA_SASL_PASSWORD_FILE": ("/password", "/password"),
+    "KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL": ("https://id.example/token", "https://id.example/token"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_ID": ("worker", "worker"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": ("secret", "secret"),
+    "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE": ("/secret", "/secret"),
+    "KAFKA_SASL_OAUTHBEARER_SCOPE": ("kafka", "kafka"),
+    "KAFKA_SASL_OAUTHBEARER_EXTENSIONS": ("logicalCluster=lkc-1", "logicalCluster=lkc-1"),
+    "KAFKA_SASL_OAUTHBEARER_CAFILE": ("/ca", "/ca"),
+    "KAFKA_SSL_CAFILE": ("/ca", "/ca"),
+    "KAFKA_SSL_CERTFILE": ("/cert", "/cert"),
+    "KAFKA_SSL_KEYFILE": ("/key", "/key"),
+    "DELAY_APP_ID": ("shop.delay_1-x", "shop.delay_1-x"),
+    "DELAY_INPUTS": ("orders=native, payments=native,", {"orders": "native", "payments": "native"}),
+    "DELAY_POLICIES": (
+        "delay-requests=no-later PT10S jitter 500, ",
+        {"delay-requests": Policies(no_later_ms=10_000, jitter_ms=500)},
+    ),
+    "DELAY_NAMESPACES": ("team-b, team-c,", Namespaces(others=frozenset({"team-b", "team-c"}))),
+    "DELAY_QUOTAS": ("team-b=messages:5|rate:20/s, ", {"team-b": Quota(5, None, Rate(20.0))}),
+    "DELAY_PARTITIONS": ("64", 64),
+    "DELAY_REPARTITIONED": ("on", "on"),
+    "DELAY_REPLICATION_FACTOR": ("1", 1),
+    "DELAY_MIN_INSYNC_REPLICAS": ("1", 1),
+    "DELAY_DESTINATIONS": ("a,b|c,in:d|e", {"*": ("a", "b", "c"), "in": ("d", "e")}),
+    "DELAY_CALLBACKS": ("https://a/*, in:https://b/", {"*": ("https://a/*",), "in": ("https://b/",)}),
+    "DELAY_HTTP_DESTINATIONS": (
+        "https://a/*, in:https://b|http://c:*,*,",
+        {"*": ("https://a/*", "*"), "in": ("https://b", "http://c:*")},
+    ),
+    "DELAY_TRACES": ("on", "on"),
+    "DELAY_HTTP_HEADERS": ("X-*, traceparent", ("x-*", "traceparent")),
+    "DELAY_HTTP_GIVE_UP": ("PT1H", 3_600_000),
+    "DELAY_HTTP_SECRETS_FILE": ("/dev/null", "/dev/null"),
+    "DELAY_CLUSTERS": ("emea=h:1", {"emea": "h:1"}),
+    "DELAY_LOG_FORMAT": ("json", "json"),
+    "PUNCTUAL_KERNEL": ("off", "off"),
+    "DELAY_GUARANTEE": ("at_least_once", "at_least_once"),
+    "DELAY_MAX_DELAY": ("P30D", 2_592_000_000),
+    "DELAY_EVENTS": ("off", "off"),
+    "DELAY_DEDUPE_WINDOW": ("PT1H", 3_600_000),
+    "DELAY_MAX_DEDUPE": ("P90D", 7_776_000_000),
+    "DELAY_MAX_MISSED": ("100", 100),
+    "DELAY_COMMAND_MEMORY": ("PT1M", 60_000),
+    "DELAY_ROW_VERSION": ("2", 2),
+    "DELAY_HORIZON": ("PT1H", 3_600_000),
+    "DELAY_CATCH_UP": ("5000", 5_000),
+    "DELAY_FIRE_BATCH": ("1", 1),
+    "DELAY_FIRE_DEPTH": ("2", 2),
+    "DELAY_GIVE_UP": ("PT1H", 3_600_000),
+    "DELAY_RATES": ("emails=20/s burst 100", {"emails": Rate(20.0, 100)}),
+    "DELAY_CATCH_UP_RATE": ("500/s", Rate(500.0)),
+    "DELAY_MIN_FREE_DISK": ("67108864", 64 << 20),
+    "DELAY_ACCEPT_LOSS": ("delay-delays-changelog-3", ("delay-delays-changelog-3",)),
+    "DELAY_ACCEPT_RECREATED": ("orders, payments", ("orders", "payments")),
+    "DELAY_SESSION_TIMEOUT": ("PT10S", 10_000),
+    "DELAY_SKIP_RECORDS": ("delay-delays-changelog-3-17,", ("delay-delays-changelog-3-17",)),
+    "DELAY_MAX_DESTINATIONS": ("5", 5),
+    "WORKER_URL": ("http://worker:1", "http://worker:1"),
+    "DATADIR": ("/data", "/data"),
+    "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
+    "PORT": ("7000", 7000),
+    "DELAY_PROCESSES": ("3", 3),
+    "DELAY_WEB_PAYLOADS": ("masked", "masked"),
+    "DELAY_WEB_READ_ONLY": ("on", "on"),
+    "DELAY_WEB_SECRET": ("between us and nobody else", "between us and nobody else"),
+    "DELAY_WEB_USERS_FILE": ("/etc/punctual/users", "/etc/punctual/users"),
+    "DELAY_WEB_OIDC_ISSUER": ("https://id.example/realm", "https://id.example/realm"),
+    "DELAY_WEB_OIDC_CLIENT_ID": ("punctual", "punctual"),
+    "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": ("/run/secret", "/run/secret"),
+    "DELAY_WEB_OIDC_SCOPES": ("openid, groups", ("openid", "groups")),
+    "DELAY_WEB_OIDC_ROLES": ("groups:sre=admin", "groups:sre=admin"),
+    "DELAY_WEB_URL": ("https://punctual.example", "https://punctual.example"),
+    "DELAY_WEB_METRICS": ("open", "open"),
+    "DELAY_WEB_INSECURE": ("on", "on"),
+    "DELAY_GATEWAY_PORT": ("7001", 7_001),
+    "DELAY_GATEWAY_DATADIR": ("/gateway", "/gateway"),
+    "DELAY_GATEWAY_PATIENCE": ("PT5S", 5_000),
+    "DELAY_GATEWAY_SPOOL_BYTES": ("1000000", 1_000_000),
+    "DELAY_GATEWAY_SPOOL_AGE": ("PT1H", 3_600_000),
+    "DELAY_GATEWAY_BATCH": ("100", 100),
+    "DELAY_GATEWAY_DEDUPE": ("PT1H", 3_600_000),
+    "DELAY_GATEWAY_TOKENS_FILE": ("/etc/punctual/tokens", "/etc/punctual/tokens"),
+    "DELAY_GATEWAY_MAX_BODY": ("1000000", 1_000_000),
+    "DELAY_GATEWAY_CONNECTIONS": ("5000", 5_000),
+    "DELAY_GATEWAY_CONNECTIONS_OF_ONE": ("5000", 5_000),
+    "DELAY_GATEWAY_MIN_FREE_DISK": ("67108864", 64 << 20),
+    "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
+}
+BAD = {
+    "KAFKA_BOOTSTRAP_SERVERS": ("a:1;b:2", "'a:1;b:2' is no server: host:port is needed, several separated by commas"),
+    "KAFKA_SECURITY_PROTOCOL": ("TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL is needed"),
+    "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER is needed"),
+    "DELAY_APP_ID": ("a b", "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"),
+    "DELAY_INPUTS": ("orders", "'orders' is not of the form name=value"),
+    "DELAY_POLICIES": ("delay-requests=sooner PT1S", "delay-requests: 'sooner' is not a policy. Use no-later"),
+    "DELAY_NAMESPACES": (
+        "orders=Team",
+        "'Team' is not the name of a namespace. Use 1 to 63 lower-case letters, digits",
+    ),
+    "DELAY_QUOTAS": ("orders=5", "orders=5: a quota is written as messages:1000000|bytes:1073741824|rate:500/s"),
+    "DELAY_PARTITIONS": ("0", "a whole number from 1 to 10000 is needed"),
+    "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
+    "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
+    "DELAY_CALLBACKS": ("*.example.com", "'*.example.com' names no scheme"),
+    "DELAY_HTTP_DESTINATIONS": ("hooks.example.com", "'hooks.example.com' names no scheme"),
+    "DELAY_HTTP_GIVE_UP": ("3 days", "'3 days' is not a duration."),
+    "DELAY_HTTP_SECRETS_FILE": ("/no/such/file", "it cannot be read: No such file or directory"),
+    "DELAY_CLUSTERS": ("=h:1", "'=h:1' is not of the form name=value"),
+    "DELAY_LOG_FORMAT": ("xml", "one of text, json is needed"),
+    "PUNCTUAL_KERNEL": ("on", "one of auto, off, require is needed"),
+    "DELAY_GUARANTEE": ("twice", "one of at_least_once"),
+    "DELAY_MAX_DELAY": ("5y", "'5y' is not a duration."),
+    "DELAY_EVENTS": ("yes", "one of on, off is needed"),
+    "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is not a duration."),
+    "DELAY_MAX_DEDUPE": ("-1", "'-1' is not a duration."),
+    "DELAY_MAX_MISSED": ("0", "a whole number from 1 to"),
+    "DELAY_COMMAND_MEMORY": ("P1M", "'P1M' is not a duration."),
+    "DELAY_ROW_VERSION": ("5", "a whole number from 0 to 4 is needed"),
+    "DELAY_HORIZON": ("59999", "at least PT1M is needed, or 0 for none"),
+    "DELAY_CATCH_UP": ("soon", "'soon' is not a duration."),
+    "DELAY_FIRE_BATCH": ("1.5", "a whole number from 1 to 100000 is needed"),
+    "DELAY_FIRE_DEPTH": ("²", "a whole number from 1 to 1000 is needed"),
+    "DELAY_GIVE_UP": ("never", "'never' is not a duration."),
+    "DELAY_RATES": ("emails=500", "'500' is not a rate. Use messages per second, minute or hour: 500/s, 20/m"),
+    "DELAY_CATCH_UP_RATE": ("fast", "'fast' is not a rate."),
+    "DELAY_MIN_FREE_DISK": ("67108863", "a whole number from 67108864 to"),
+    "DELAY_SESSION_TIMEOUT": ("PT5S", "at least 6 seconds are needed"),
+    "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
+    "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
+    "DELAY_WEB_READ_ONLY": ("yes", "one of auto, on, off is needed"),
+    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked-for-viewers, masked is needed"),
+    "DELAY_WEB_OIDC_ISSUER": ("id.example", "an address such as https://punctual.example.com is needed"),
+    "DELAY_WEB_URL": ("https://user@punctual.example", "an address such as https://punctual.example.com is needed"),
+    "DELAY_WEB_METRICS": ("closed", "one of signed-in, open is needed"),
+    "DELAY_WEB_INSECURE": ("yes", "one of on, off is needed"),
+    "PORT": ("70000", "a whole number from 1 to 65535 is needed"),
+}
+
+
+@pytest.mark.parametrize(
+    ("secret", "fits"),
+    [
+        ("", True),
+        ("x", False),
+        ("between us", False),
+        ("a" * 100, False),
+        ("abcabcabcabcabcabcabc", False),
+        ("0123456789abcde", False),
+        ("0123456789abcdef", True),
+    ],
+)
+def test_a_secret_that_can_be_guessed_is_refused_and_not_shown(secret: str, *, fits: bool) -> None:
+    if fits:
+        assert Settings.from_env({"DELAY_WEB_SECRET": secret}).web_secret == secret
+        return
+    with pytest.raises(SettingInvalid, match="it can be guessed") as refused:
+        Settings.from_env({"DELAY_WEB_SECRET": secret})
+    assert f"={secret}" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("issuer", "fits"),
+    [
+        ("https://id.example/realm", True),
+        ("http://127.0.0.1:8080/realm", True),
+        ("http://[::1]:8080", True),
+        ("http://localhost:8080", True),
+        ("http://id.localhost", True),
+        ("http://id.example/realm", False),
+        ("http://10.0.0.1", False),
+        ("http://localhost.example", False),
+        ("http://127.0.0.1.example", False),
+        ("http://[127.0.0.1", False),
+    ],
+)
+def test_an_issuer_is_asked_by_https_or_on_this_machine(issuer: str, *, fits: bool) -> None:
+    if fits:
+        assert Settings.from_env({"DELAY_WEB_OIDC_ISSUER": issuer}).web_oidc_issuer == issuer
+        return
+    with pytest.raises(SettingInvalid, match="https is needed"):
+        Settings.from_env({"DELAY_WEB_OIDC_ISSUER": issuer})
+
+
+def test_every_setting_is_in_this_test() -> None:
+    assert {setting.metadata["env"] for setting in fields(Settings)} - set(GOOD) == set()
+
+
+@pytest.mark.parametrize("name", sorted({setting.metadata["env"] for setting in fields(Settings)} & set(GOOD)))
+def test_each_variable_is_read(name: str) -> None:
+    text, value = GOOD[name]
+    (setting,) = (setting for setting in fields(Settings) if setting.metadata["env"] == name)
+
+    needed = {"DELAY_REPLICATION_FACTOR": "1", "DELAY_DEDUPE_WINDOW": "PT10M", "KAFKA_SASL_USERNAME": "u"}
+    if name == "DELAY_QUOTAS":
+        needed["DELAY_NAMESPACES"] = "team-b"
+    assert getattr(Settings.from_env({**needed, name: text}), setting.name) == value
+
+
+@pytest.mark.parametrize("name", sorted(BAD))
+def test_a_bad_value_names_the_variable_and_says_what_it_takes(name: str) -> None:
+    text, why = BAD[name]
+    with pytest.raises(SettingInvalid) as raised:
+        Settings.from_env({name: text})
+
+    assert str(raised.value).startswith(f"{name}=")
+    assert why in str(raised.value)
+    assert "docs/reference/settings.md" in str(raised.value)
+
+
+def test_an_empty_variable_is_as_if_it_were_not_there() -> None:
+    assert Settings.from_env(dict.fromkeys(GOOD, "")) == Settings.from_env({})
+
+
+def test_the_defaults_are_for_production() -> None:
+    settings = Settings.from_env({})
+
+    assert (settings.replication_factor, settings.min_insync_replicas, settings.partitions) == (3, 2, 16)
+    assert (settings.destinations, settings.callbacks, settings.events) == ({}, {}, "on")
+    assert (settings.max_delay_ms, settings.horizon_ms) == (1827 * 86_400_000, 0)
+
+
+def test_a_single_broker_needs_no_second_replica() -> None:
+    assert Settings.from_env({"DELAY_REPLICATION_FACTOR": "1"}).min_insync_replicas == 2
+
+
+def test_inputs_have_their_dialects_and_what_comes_from_elsewhere_has_our_own() -> None:
+    settings = Settings.from_env({"DELAY_INPUTS": "orders=native"})
+
+    assert settings.inputs == {"delay-requests": "native", "orders": "native"}
+    assert {settings.dialect(topic).name for topic in (*settings.inputs, settings.forwards, "gone")} == {"native"}
+
+
+def test_what_follows_a_dialects_name_is_bound_to_it() -> None:
+    settings = Settings.from_env(
+        {"DELAY_INPUTS": "orders.delayed=deliver-after:orders,late=publish-after:orders:after-ts"}
+    )
+
+    assert settings.inputs["late"] == "publish-after:orders:after-ts"
+    assert (settings.dialect("orders.delayed").name, settings.dialect("orders.delayed").to) == (
+        "deliver-after",
+        "orders",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a=spring", "spring needs a destination topic after its name"),
+        ("a=spring:a", "a is an internal topic; deliver to yours"),
+        ("a=spring:b,b=native", "b is an internal topic"),
+        ("a=deliver-after:delay-events", "delay-events is an internal topic"),
+        ("a=etf1:later", "'later' is not a duration"),
+    ],
+)
+def test_what_no_input_can_be_stops_the_start(text: str, why: str) -> None:
+    with pytest.raises(SettingInvalid, match=f"DELAY_INPUTS=a=.*: {why}"):
+        Settings.from_env({"DELAY_INPUTS": text})
+
+
+def test_policies_are_those_of_inputs() -> None:
+    with pytest.raises(SettingInvalid, match=r"DELAY_POLICIES=orders: it is no input; they are delay-requests, late"):
+        Settings.from_env({"DELAY_INPUTS": "late=native", "DELAY_POLICIES": "orders=jitter PT1S"})
+
+
+def test_namespaces_are_those_of_inputs_but_of_the_requests_topic() -> None:
+    inputs = {"DELAY_INPUTS": "late=native"}
+    settings = Settings.from_env({**inputs, "DELAY_NAMESPACES": "late=team-a"})
+
+    assert (settings.namespaces.of_topic("late"), settings.namespaces.of_topic(settings.requests)) == ("team-a", "")
+    for text, why in (
+        ("orders=team-a", "orders is no input; they are delay-requests, late"),
+        ("delay-requests=team-a", "this topic has no namespace: operators, the console and the command line write to"),
+    ):
+        with pytest.raises(SettingInvalid, match=f"DELAY_NAMESPACES={text}: {why}"):
+            Settings.from_env({**inputs, "DELAY_NAMESPACES": text})
+
+
+def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(
+        SettingInvalid, match=r"DELAY_INPUTS=orders=klingon: 'klingon' is not a dialect; the dialects are native"
+    ):
+        Settings.from_env({"DELAY_INPUTS": "orders=klingon"})
+
+
+def test_a_rate_for_a_cluster_that_nobody_knows_stops_the_start() -> None:
+    with pytest.raises(SettingInvalid, match="DELAY_RATES=emea/emails: emea is none of DELAY_CLUSTERS"):
+        Settings.from_env({"DELAY_RATES": "emea/emails=5/s"})
+    assert Settings.from_env({"DELAY_RATES": "emea/emails=5/s", "DELAY_CLUSTERS": "emea=h:1"}).rates
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("DELAY_EVENTS", "off", "with DELAY_HORIZON events are needed: nothing else tells what was parked"),
+        ("DELAY_DEDUPE_WINDOW", "599999", "with DELAY_HORIZON at least PT10M is needed"),
+    ],
+)
+def test_a_horizon_needs_what_keeps_parked_messages_safe(name: str, text: str, why: str) -> None:
+    good = {"DELAY_HORIZON": "PT1M", "DELAY_DEDUPE_WINDOW": "PT10M"}
+    Settings.from_env(good)
+    with pytest.raises(SettingInvalid) as raised:
+        Settings.from_env({**good, name: text})
+
+    assert str(raised.value).startswith(f"{name}={text}: {why}")
+
+
+def test_with_a_horizon_cancels_are_remembered_as_long_as_deliveries() -> None:
+    long, short = {"DELAY_DEDUPE_WINDOW": "PT1H"}, {"DELAY_DEDUPE_WINDOW": "PT10M", "DELAY_CANCEL_MEMORY": "PT30M"}
+
+    assert Settings.from_env(long).orders_ms == 600_000
+    assert Settings.from_env({**long, "DELAY_HORIZON": "P1D"}).orders_ms == 3_600_000
+    assert Settings.from_env({**short, "DELAY_HORIZON": "P1D"}).orders_ms == 1_800_000
+
+
+def test_what_the_cold_tier_was_told_is_remembered_for_ten_minutes_at_least() -> None:
+    assert Settings.from_env({}).cold_memory_ms == 600_000
+    assert Settings.from_env({"DELAY_DEDUPE_WINDOW": "PT1H"}).cold_memory_ms == 3_600_000
+
+
+def test_inputs_whose_names_cannot_be_told_apart_in_row_keys_stop_the_start() -> None:
+    one, other = "plumless", "buckeroo"  # the classic pair
+    assert keys.topic_crc(one) == keys.topic_crc(other)
+
+    with pytest.raises(SettingInvalid) as raised:
+        Settings.from_env({"DELAY_INPUTS": f"{one}=native,{other}=native"})
+
+    assert "two names have the same CRC-32; rename one" in str(raised.value)
+
+
+def test_another_number_of_partitions_has_topics_of_its_own() -> None:
+    settings = Settings.from_env({"DELAY_APP_ID": "shop", "DELAY_PARTITIONS": "24", "DELAY_REPARTITIONED": "on"})
+
+    assert (settings.changelog, settings.forwards) == ("shop-p24-delays-changelog", "shop-p24-forwards")
+    assert {"shop-delays-changelog", "shop-forwards", "shop-p24-forwards"} <= settings.internal_topics
+
+
+def test_an_input_whose_crc_stands_for_rows_that_have_moved_stops_the_start() -> None:
+    name = next(name for name in map("orders-{}".format, range(100_000)) if keys.topic_crc(name) < keys.MOVED)
+
+    Settings.from_env({"DELAY_INPUTS": f"{name}=native"})
+    with pytest.raises(SettingInvalid, match=f"{name}.*one name in 4,096"):
+        Settings.from_env({"DELAY_INPUTS": f"{name}=native", "DELAY_REPARTITIONED": "on"})
+
+
+def test_passwords_are_shown_to_nobody() -> None:
+    settings = Settings.from_env({"KAFKA_SASL_PASSWORD": "hunter2"})
+
+    assert "hunter2" not in repr(settings)
+    assert "hunter2" not in str(settings)
+
+
+def test_topics_begin_with_the_app_id() -> None:
+    settings = Settings.from_env({"DELAY_APP_ID": "shop", "DELAY_INPUTS": "orders=native"})
+
+    assert settings.inputs == {"shop-requests": "native", "orders": "native"}
+    assert settings.internal_topics == {
+        "shop-requests",
+        "orders",
+        "shop-forwards",
+        "shop-delays-changelog",
+        "shop-events",
+        "shop-progress",
+        "shop-dead-letters",
+        "shop-cold",
+        "shop-controls",
+        "shop-queues",
+        "shop-audit",
+        "shop-jobs",
+        "shop-receipts",
+        "shop-layout",
+    }
+
+
+def test_places_follow_from_the_port_unless_they_are_told() -> None:
+    settings = Settings.from_env({"PORT": "7001"})
+
+    assert str(settings.data_path) == ".data/delay-7001"
+    assert settings.url == "http://127.0.0.1:7001"
+    assert str(Settings.from_env({"DATADIR": "/d"}).data_path) == "/d"
+    assert Settings.from_env({"WORKER_URL": "https://w"}).url == "https://w"
+    assert Settings.from_env({"HOST": "::"}).url == f"http://{socket.gethostname()}:6066"
+    assert Settings.from_env({"HOST": "fd00::5"}).url == "http://[fd00::5]:6066"
+
+
+def test_blanks_around_patterns_are_no_part_of_them() -> None:
+    assert patterns("in: a | b ,c") == {"in": ("a", "b"), "*": ("c",)}
+    assert url_patterns("in: https://a.example | https://b.example") == url_patterns(
+        "in:https://a.example|https://b.example"
+    )
+
+
+def test_what_security_needs_and_is_not_there_stops_the_start(tmp_path: Path) -> None:
+    tls = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "u"}
+    broken = tmp_path / "ca.pem"
+    broken.write_text("no certificate")
+    for env, says in (
+        ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL"}, "KAFKA_SASL_USERNAME='': SASL_SSL needs a user"),
+        ({**tls, "KAFKA_SSL_CAFILE": f"{tmp_path}/gone"}, f"KAFKA_SSL_CAFILE='{tmp_path}/gone': there is no such file"),
+        ({**tls, "KAFKA_SSL_CAFILE": str(broken)}, f"KAFKA_SSL_CAFILE={broken}: "),
+    ):
+        with pytest.raises(SettingInvalid) as raised:
+            Settings.from_env(env)
+        assert str(raised.value).startswith(says)
+
+
+def test_security_becomes_what_kafka_clients_take() -> None:
+    assert Settings.from_env({}).kafka_options() == {"security_protocol": "PLAINTEXT"}
+    sasl = Settings.from_env(
+        {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"}
+    ).kafka_options()
+    assert sasl == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "p",
+    }
+    assert "ssl_context" in Settings.from_env({"KAFKA_SECURITY_PROTOCOL": "SSL"}).kafka_options()
+
+
+def test_records_to_be_left_out_are_those_of_their_partition() -> None:
+    settings = Settings.from_env({"DELAY_SKIP_RECORDS": "delay-delays-changelog-3-7,delay-delays-changelog-13-8"})
+    assert settings.skipped("delay-delays-changelog-3") == {7}
+    assert settings.skipped("delay-delays-changelog-1") == frozenset()
+
+
+@pytest.mark.parametrize("name", ["DELAY_CALLBACKS", "DELAY_HTTP_DESTINATIONS"])
+def test_a_pattern_of_addresses_that_none_can_match_stops_the_start(name: str) -> None:
+    with pytest.raises(SettingInvalid) as raised:
+        Settings.from_env({name: "https://a.example,ftp://b.example"})
+
+    assert "'ftp://b.example' is no pattern of https:// or http:// addresses" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "said", "read_only"),
+    [
+        ("127.0.0.1", "", False),
+        ("127.0.1.1", "", False),
+        ("localhost", "", False),
+        ("::1", "", False),
+        ("0.0.0.0", "", True),  # noqa: S104 - a value like another
+        ("10.0.0.1", "", True),
+        ("worker-0.punctual", "auto", True),
+        ("0.0.0.0", "off", False),  # noqa: S104
+        ("127.0.0.1", "on", True),
+        ("127.example.com", "", True),  # a name like another
+    ],
+)
+def test_who_can_be_reached_by_others_lets_nothing_be_changed_unless_told_so(
+    host: str,
+    said: str,
+    read_only: bool,  # noqa: FBT001 - a case
+) -> None:
+    assert Settings.from_env({"HOST": host, "DELAY_WEB_READ_ONLY": said}).read_only == read_only
+
+
+def test_where_people_sign_in_their_roles_say_what_they_may_change() -> None:
+    signed = {"DELAY_WEB_USERS_FILE": "/etc/punctual/users", "HOST": "10.0.0.1"}
+    assert not Settings.from_env(signed).read_only
+    assert Settings.from_env(signed | {"DELAY_WEB_READ_ONLY": "on"}).read_only
+    assert Settings.from_env({"HOST": "10.0.0.1", "DELAY_WEB_INSECURE": "on"}).read_only
+
+
+@pytest.mark.parametrize(
+    "servers", ["a:0", "a:70000", "a:port", "a:9092 b:9092", "kafka://a:9092", "a:9092/x", "[::1", ","]
+)
+def test_what_is_no_list_of_servers_is_refused(servers: str) -> None:
+    for name, value in (("KAFKA_BOOTSTRAP_SERVERS", servers), ("DELAY_CLUSTERS", f"other={servers}")):
+        with pytest.raises(SettingInvalid, match=f"^{name}="):
+            Settings.from_env({name: value})
+
+
+@pytest.mark.parametrize("servers", ["a", "a.b-c_d:9092", "10.0.0.1:1", "[::1]:65535", "[fe80::1%eth0]:9092"])
+def test_servers_are_names_and_addresses(servers: str) -> None:
+    assert Settings.from_env({"KAFKA_BOOTSTRAP_SERVERS": servers}).bootstrap == servers
