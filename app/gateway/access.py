@@ -7,12 +7,12 @@ from aiohttp import web
 from app.base.errors import SettingInvalid
 from app.base.listening import bodies
 from app.base.listening.bodies import Bodies
-from app.gateway import gate
-from app.gateway.errors import TokensMissing
-from app.gateway.gate import Gate
+from app.gateway.callers import gate
+from app.gateway.callers.gate import Gate
+from app.gateway.callers.refusals import GatewayRefusals, counted
+from app.gateway.callers.tokens_file import SETTING, TokensFile
 from app.gateway.parts import Parts
-from app.gateway.refusals import GatewayRefusals, counted
-from app.gateway.tokens_file import SETTING, TokensFile
+from app.gateway.spool.errors import TokensMissing
 from app.serve.access.needs import place_of
 from app.settings.settings import Settings
 

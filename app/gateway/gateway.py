@@ -14,16 +14,18 @@ from app.base.listening.limits import BACKLOG
 from app.base.process.fatal import end_process
 from app.base.process.tasks import telling
 from app.base.version import VERSION
-from app.gateway import access, browsers, error_answers, health, routes
-from app.gateway.connection import Connection
-from app.gateway.errors import GatewayPortUnusable
-from app.gateway.intake import Intake
+from app.gateway import access, health
+from app.gateway.api import error_answers, routes
+from app.gateway.callers.refusals import GatewayRefusals
+from app.gateway.desk.receipts import Receipts
+from app.gateway.http import browsers
 from app.gateway.keys import once
 from app.gateway.parts import Parts
-from app.gateway.receipts import Receipts
-from app.gateway.refusals import GatewayRefusals
-from app.gateway.spool import Spool
-from app.gateway.tally import Tally, TallyCollector
+from app.gateway.spool.connection import Connection
+from app.gateway.spool.errors import GatewayPortUnusable
+from app.gateway.spool.intake import Intake
+from app.gateway.spool.spool import Spool
+from app.gateway.spool.tally import Tally, TallyCollector
 from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)

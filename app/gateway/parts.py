@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
-from app.gateway.connection import Connection
-from app.gateway.intake import Intake
-from app.gateway.receipts import Receipts
+from app.gateway.desk.receipts import Receipts
+from app.gateway.spool.connection import Connection
+from app.gateway.spool.intake import Intake
 from app.settings.settings import Settings
 
 

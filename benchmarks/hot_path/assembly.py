@@ -46,8 +46,8 @@ def _found(*places: str) -> Any:
     raise ImportError(msg)
 
 
-Clock = _found("app.base.clock:Clock", "app.base.clock:Clock")
-Settings = _found("app.settings.settings.settings:Settings", "app.settings.settings:Settings")
+Clock = _found("app.base.clock:Clock", "app.clock:Clock")
+Settings = _found("app.settings.settings:Settings", "app.settings:Settings")
 Journal = _found("app.engine.commit.journal:Journal", "app.commit.journal:Journal")
 Dispatcher = _found("app.engine.deliver.dispatcher:Dispatcher", "app.deliver.dispatcher:Dispatcher")
 Target = _found("app.engine.deliver.target:Target", "app.deliver.target:Target")

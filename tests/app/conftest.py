@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from app.base.process import foreign_records
 from tests.app.workbench import Workbench
+
+
+@pytest.fixture(autouse=True)
+def unseen_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test meets foreign records for the first time: only the first one of a topic is logged."""
+    monkeypatch.setattr(foreign_records, "_said", set())
 
 
 @pytest.fixture

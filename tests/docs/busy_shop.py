@@ -13,9 +13,9 @@ import aiohttp
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from app.demo.story import CUSTOMERS, GOODS
-from app.demo.topics import PARTITIONS
-from app.settings import Settings
+from app.dev.demo.story import CUSTOMERS, GOODS
+from app.dev.demo.topics import PARTITIONS
+from app.settings.settings import Settings
 from punctual import DelayClient
 
 #: Destinations beside those of the demonstration, and how many of a hundred pending messages are for each.

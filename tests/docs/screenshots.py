@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import aiohttp
 from PIL import Image
 
-from app.demo.errors import DemoError
-from app.demo.installation import Installation, installation
-from app.demo.options import parse
-from app.embedded import BrokerError
-from app.embedded.ports import free_port
-from app.errors import PunctualError
+from app.base.errors import PunctualError
+from app.dev.broker import BrokerError
+from app.dev.broker.ports import free_port
+from app.dev.demo.errors import DemoError
+from app.dev.demo.installation import Installation, installation
+from app.dev.demo.options import parse
 from punctual import DelayClient, DelayError
 from tests.docs import busy_shop
 from tests.harness.chromium import ARGUMENTS, CHROMIUM

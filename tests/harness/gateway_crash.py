@@ -6,7 +6,7 @@ from typing import Any
 
 from faust.cli.faust import cli
 
-from app.gateway.intake import Intake
+from app.gateway.spool.intake import Intake
 
 
 async def _crash(*_: Any) -> None:

@@ -14,13 +14,13 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.digests import Asked, key_digest, order_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread, KeysUnwritable
 from app.gateway.keys.follower import Follower
 from app.gateway.keys.receipt import Answer, Answered, Known, Receipt, encode
 from app.gateway.keys.store import Store
 from app.gateway.keys.writer import PATIENCE_S, ReceiptWriter
+from app.gateway.spool.disk_room import DiskRoom
 from app.kafka.errors import SendError
 from punctual.contract.home import key_partition
 

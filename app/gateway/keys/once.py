@@ -9,16 +9,16 @@ from aiohttp.typedefs import Handler, Middleware
 
 from app.base.process.fatal import end_process
 from app.base.process.tasks import telling
-from app.gateway.caller import caller_of
+from app.gateway.callers.caller import caller_of
+from app.gateway.desk.origin import ORIGIN
+from app.gateway.http.problem import Problem
 from app.gateway.keys.digests import Asked, KeyedOrigin, request_digest
 from app.gateway.keys.errors import KeyRefused
 from app.gateway.keys.field import HEADER, key_of
 from app.gateway.keys.keys import Keys
 from app.gateway.keys.receipt import Answer
 from app.gateway.keys.service import KeyService
-from app.gateway.origin import ORIGIN
 from app.gateway.parts import Parts
-from app.gateway.problem import Problem
 from app.serve.access.needs import place_of
 from app.serve.web.guard import SAFE
 from app.settings.settings import Settings

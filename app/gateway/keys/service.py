@@ -8,12 +8,12 @@ from typing import Any
 
 from app.base.process.datadir import kept
 from app.engine.topics.topics import ensure_receipts
-from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.follower import Follower
 from app.gateway.keys.keys import Keys
 from app.gateway.keys.receipt import Known
 from app.gateway.keys.store import Store
 from app.gateway.keys.writer import ReceiptWriter
+from app.gateway.spool.disk_room import DiskRoom
 from app.kafka.produce.sender import Sender
 from app.settings.settings import Settings
 

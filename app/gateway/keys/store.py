@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 import msgspec
 import rocksdict
 
-from app.gateway.disk_room import can_reopen
 from app.gateway.keys.errors import KeysUnwritable
 from app.gateway.keys.receipt import Answered, Known, Receipt
+from app.gateway.spool.disk_room import can_reopen
 from tables.database import Database
 from tables.errors import StoreCorrupt, StoreUnusable, TableError
 

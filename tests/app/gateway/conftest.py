@@ -10,14 +10,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry
 
-from app.gateway.connection import Connection
+from app.gateway.desk.receipts import Receipts
 from app.gateway.gateway import REGISTER
-from app.gateway.intake import Intake
 from app.gateway.parts import Parts
-from app.gateway.receipts import Receipts
-from app.gateway.spool import Spool
-from app.gateway.submission import Submission
-from app.gateway.tally import Tally, TallyCollector
+from app.gateway.spool.connection import Connection
+from app.gateway.spool.intake import Intake
+from app.gateway.spool.spool import Spool
+from app.gateway.spool.submission import Submission
+from app.gateway.spool.tally import Tally, TallyCollector
 from app.settings.settings import Settings
 from app.settings.values import LEAST_FREE_DISK
 

@@ -11,15 +11,16 @@ import pytest
 from aiohttp import ClientSession, web
 from prometheus_client import CollectorRegistry
 
-from app.gateway import access, error_answers, health, routes
-from app.gateway.connection import Connection
-from app.gateway.errors import TokensMissing
-from app.gateway.intake import Intake
-from app.gateway.needs import NEEDS
+from app.gateway import access, health
+from app.gateway.api import error_answers, routes
+from app.gateway.callers.needs import NEEDS
+from app.gateway.desk.receipts import Receipts
 from app.gateway.parts import Parts
-from app.gateway.receipts import Receipts
-from app.gateway.spool import Spool
-from app.gateway.tally import Tally
+from app.gateway.spool.connection import Connection
+from app.gateway.spool.errors import TokensMissing
+from app.gateway.spool.intake import Intake
+from app.gateway.spool.spool import Spool
+from app.gateway.spool.tally import Tally
 from app.gateway.token import digest_of
 from app.settings.settings import Settings
 from app.settings.values import LEAST_FREE_DISK

@@ -19,15 +19,15 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from app.gateway import record_form, short_form
-from app.gateway.acceptance import Acceptance
-from app.gateway.caller import ANYONE, Caller
-from app.gateway.draft import Draft
-from app.gateway.problem import Problem
+from app.gateway.api import record_form, short_form
+from app.gateway.callers.caller import ANYONE, Caller
+from app.gateway.desk.acceptance import Acceptance
+from app.gateway.desk.draft import Draft
+from app.gateway.http.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.native import PlainRecord
+from tests.app.gateway.api.test_openapi import operations
 from tests.app.gateway.conftest import ENV
-from tests.app.gateway.test_openapi import operations
 from tests.harness.gateway import GatewayProcess
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "15"))

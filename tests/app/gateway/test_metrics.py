@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.gateway.health import Health
-from app.gateway.spool import Spool
+from app.gateway.spool.spool import Spool
 from app.settings.settings import Settings
 from tests.app.gateway.conftest import ENV, crash, parts_of
 

@@ -11,14 +11,14 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from app.base.listening.connections import Runner
-from app.gateway.connection import Connection
+from app.gateway.callers.refusals import GatewayRefusals
+from app.gateway.desk.receipts import Receipts
 from app.gateway.gateway import REGISTER, bounds_of
-from app.gateway.intake import Intake
 from app.gateway.parts import Parts
-from app.gateway.receipts import Receipts
-from app.gateway.refusals import GatewayRefusals
-from app.gateway.spool import Spool
-from app.gateway.tally import Tally
+from app.gateway.spool.connection import Connection
+from app.gateway.spool.intake import Intake
+from app.gateway.spool.spool import Spool
+from app.gateway.spool.tally import Tally
 from app.ops.processes.front import Front
 from app.serve.web import guard
 from app.serve.web.refusals import BOUNDS, WebRefusals, bound_bodies

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from app.base.clock import Clock
-from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.digests import Asked, key_digest, request_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused
 from app.gateway.keys.keys import Keys
 from app.gateway.keys.receipt import Answer, Receipt
 from app.gateway.keys.service import KeyService
 from app.gateway.keys.store import DAY_MS, Store
+from app.gateway.spool.disk_room import DiskRoom
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
 from app.settings.settings import Settings

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from app.gateway.disk_room import DiskRoom
 from app.gateway.keys.digests import Asked, request_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread
 from app.gateway.keys.keys import PENDING_MS, Keys
 from app.gateway.keys.receipt import Answer, decode
 from app.gateway.keys.store import Store, Written
+from app.gateway.spool.disk_room import DiskRoom
 
 if TYPE_CHECKING:
     from app.gateway.keys.follower import Follower

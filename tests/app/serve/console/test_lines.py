@@ -1,7 +1,7 @@
 """The chart of the last hour."""
 
-from app.console.home import _chart
-from app.console.lines import WIDTH, lines
+from app.serve.console.home import _chart
+from app.serve.console.lines import WIDTH, lines
 
 
 def test_a_single_minute_is_a_stroke_within_the_drawing() -> None:

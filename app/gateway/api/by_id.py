@@ -1,0 +1,208 @@
+"""One message by its id: seen, cancelled, moved, delivered now; each order with what has come of it."""
+
+import asyncio
+import re
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from app.gateway.api.messages import as_json, entity_tag, written
+from app.gateway.api.outcomes import Outcomes, Watch
+from app.gateway.api.pending import pending
+from app.gateway.api.short_form import Span
+from app.gateway.api.workers import Workers
+from app.gateway.callers.caller import caller_of
+from app.gateway.desk.desk import Desk, Done
+from app.gateway.desk.draft import Draft
+from app.gateway.http import body, json_input, problem
+from app.gateway.http.problem import Problem, pointer
+from app.serve.acts.outcome import Outcome
+from app.serve.web.ids import id_in
+from app.settings.settings import Settings
+from punctual.contract import headers as names
+from punctual.contract.home import home_partition
+from punctual.contract.request import Refusal
+
+#: So long an outcome is waited for, and so long the brokers' word that events are read.
+_PATIENCE_S: Final = 5.0
+_BEGIN_S: Final = 2.0
+#: An event is told a moment before a worker has it in its table.
+_APPLIED_S: Final = 0.1
+_LOOK_S: Final = 0.05
+_TAG: Final = re.compile(r'"(\d{1,15})"', re.ASCII)
+_PATCHES: Final = (*body.JSON, "application/merge-patch+json")
+_NAMES: Final = ("at", "after", "jitter")
+
+
+class Reschedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The new due time: `at`, or `after` from now, with its own `jitter`, or none."""
+
+    at: Span = None
+    after: Span = None
+    jitter: Span = None
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a command.
+
+    `outcome` is the event's name: `cancelled`, or `rescheduled` (also for `deliver-now`). `pending`: accepted, outcome
+    not known yet; `spooled`: on this gateway's disk until Kafka accepts it; `sent`: events are switched off. `due` is
+    the current due time.
+    """
+
+    id: str
+    outcome: str
+    sentence: str
+    due: str | None = None
+    due_ms: int | None = None
+    source: str | None = None
+
+
+_once: Final = json_input.Once(_NAMES)
+_reschedule: Final = msgspec.json.Decoder(Reschedule)
+
+
+class View:
+    """Answers about one message."""
+
+    def __init__(self, settings: Settings, desk: Desk, outcomes: Outcomes, workers: Workers) -> None:
+        """Give orders at a desk, wait for their outcomes, and ask workers what is pending."""
+        self._settings, self._desk = settings, desk
+        self._outcomes, self._workers = outcomes, workers
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Answer GET /v1/messages/{id}: the pending message."""
+        id_ = self._id(request)
+        row = await self._workers.message(id_)
+        while row is None and self._desk.recent.may_come(id_):
+            await asyncio.sleep(_LOOK_S)
+            row = await self._workers.message(id_)
+        if row is None:
+            raise Problem("unknown-message", f"No message with the id {id_!r} is pending.", id=id_)
+        return as_json(pending(row), headers={"ETag": entity_tag(row.due_ms)})
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """Answer DELETE /v1/messages/{id}: cancel it."""
+        return await self._order(request, "cancel", {})
+
+    async def patch(self, request: web.Request) -> web.Response:
+        """Answer PATCH /v1/messages/{id}: give it another due time."""
+        raw = await body.read(request, _PATCHES)
+        said = json_input.decode(_reschedule, raw)
+        _once.check(raw)
+        given = {name: getattr(said, name) for name in _NAMES}
+        return await self._order(
+            request, "reschedule", {name: str(one) for name, one in given.items() if one is not None}
+        )
+
+    async def deliver_now(self, request: web.Request) -> web.Response:
+        """Answer POST /v1/messages/{id}/deliver-now: have it due at once."""
+        return await self._order(request, "deliver-now", {})
+
+    def _id(self, request: web.Request) -> str:
+        """Return the full id that a request is about. Raises Problem."""
+        id_ = id_in(request)
+        try:
+            id_.encode()
+            return self._settings.namespaces.full(caller_of(request).namespace, id_)
+        except UnicodeEncodeError as error:
+            raise Problem("unknown-message", "The ID is not UTF-8.") from error
+        except Refusal as refusal:
+            raise Problem(refusal.reason.value, refusal.sentence) from refusal
+
+    async def _order(self, request: web.Request, act: str, said: dict[str, str]) -> web.Response:
+        """Give an order for a message, and answer with what has come of it."""
+        id_, if_due = self._id(request), _if_due(request)
+        headers: list[tuple[str, bytes | None]] = [(names.OP, act.encode()), (names.ID, id_.encode())]
+        headers += [(names.PREFIX + name, value.encode()) for name, value in said.items()]
+        if if_due is not None:
+            headers.append((names.IF_DUE, if_due))
+        places = {names.PREFIX + name: pointer(name) for name in _NAMES}
+        draft = Draft(self._settings.requests, id_.encode(), None, headers, places=places)
+        home = home_partition(id_, self._settings.inputs, self._settings.partitions)
+        if not self._outcomes.told:
+            return _unheard(await self._given(request, draft), self._settings.events)
+        follower = self._outcomes.of(home)
+        with follower.watch(id_) as watch:
+            try:
+                await asyncio.wait_for(follower.begun(), _BEGIN_S)
+            except TimeoutError:
+                return _unheard(await self._given(request, draft))
+            done = await self._given(request, draft)
+            if done.source is None:
+                return _unheard(done)
+            return await self._heard(act, home, done, watch, conditional=if_due is not None)
+
+    async def _given(self, request: web.Request, draft: Draft) -> Done:
+        """Hand an order in. Raises Problem if it is not taken."""
+        [done] = await self._desk.hand_in(request, 1, lambda _: draft)
+        if isinstance(done, Problem):
+            raise done
+        return done
+
+    async def _heard(self, act: str, home: int, done: Done, watch: Watch, *, conditional: bool) -> web.Response:
+        """Answer with what comes of an order that Kafka has."""
+        source = done.source or ""
+        try:
+            event = await asyncio.wait_for(watch.told(source), _PATIENCE_S)
+        except TimeoutError:
+            return _unheard(done)
+        outcome = await self._outcomes.outcome(act, home, source, event)
+        failed = _failed(done.id, outcome, conditional=conditional)
+        if failed is not None:
+            return problem.response(failed)
+        await asyncio.sleep(_APPLIED_S)
+        return _answer(done.id, outcome, event)
+
+
+def _if_due(request: web.Request) -> bytes | None:
+    """Return the due time that If-Match asks for, None if it asks for none. Raises Problem."""
+    said = request.headers.getall("If-Match", [])
+    if not said or said == ["*"]:
+        return None
+    match = _TAG.fullmatch(said[0].strip()) if len(said) == 1 else None
+    if match is None:
+        sentence = "If-Match must be one entity tag, as in ETag: the due time in epoch milliseconds, in quotes."
+        raise Problem("changed" if len(said) == 1 and "," not in said[0] else "bad-request", sentence)
+    return match[1].encode()
+
+
+def _unheard(done: Done, events: str = "on") -> web.Response:
+    """Answer with an order of which it is not known yet what comes of it."""
+    if done.taken.spooled:
+        outcome, sentence = (
+            "spooled",
+            "It is on this gateway's disk, because Kafka is down. It takes effect as of its arrival.",
+        )
+    elif events == "off":
+        outcome, sentence = "sent", "It is sent. Its outcome is not reported, because events are off (DELAY_EVENTS)."
+    else:
+        outcome, sentence = "pending", "It is sent and takes effect. Its outcome was not reported in time."
+    return as_json(Order(id=done.id, outcome=outcome, sentence=sentence, source=done.source), 202)
+
+
+def _failed(id_: str, outcome: Outcome, *, conditional: bool) -> Problem | None:
+    """Return the problem that an outcome is, or None if the order has been carried out."""
+    members: dict[str, Any] = {"id": id_, "outcome": outcome.outcome, "source": outcome.source, "ended": outcome.ended}
+    kind = {"unknown": "unknown-message", "conflict": "conflict", "stale": "stale"}.get(outcome.outcome)
+    if outcome.outcome in ("unknown", "conflict") and outcome.ended == "delivered":
+        kind = "came-too-late"
+    elif outcome.outcome == "conflict" and conditional:
+        kind = "changed"
+    elif outcome.outcome == "refused":
+        kind = str((outcome.event or {}).get("reason", "malformed"))
+    return None if kind is None else Problem(kind, outcome.sentence, **members)
+
+
+def _answer(id_: str, outcome: Outcome, event: dict[str, Any]) -> web.Response:
+    due_ms = event.get("due") if outcome.outcome == "rescheduled" else None
+    order = Order(
+        id=id_,
+        outcome=outcome.outcome,
+        sentence=outcome.sentence,
+        due=None if due_ms is None else written(due_ms),
+        due_ms=due_ms,
+        source=outcome.source,
+    )
+    return as_json(order, headers={} if due_ms is None else {"ETag": entity_tag(due_ms)})

@@ -1,0 +1,140 @@
+"""POST /kafka/v3/clusters/{any}/topics/{topic}/records: records as Confluent's REST proxy takes and answers them."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from app.gateway.api import record_form
+from app.gateway.api.confluent_errors import Failure, failed, failure_of
+from app.gateway.api.json_stream import NotJson, Splitter
+from app.gateway.api.messages import written
+from app.gateway.desk.desk import Desk, Done
+from app.gateway.desk.draft import Draft
+from app.gateway.http import body, json_input
+from app.gateway.http.problem import Problem
+from app.settings.settings import Settings
+
+#: Cutting so many bytes takes up to 4 ms, if each of them begins or ends something; then others get their turn.
+_SLICE: Final = 8 << 10
+
+
+class Size(msgspec.Struct, frozen=True):
+    """The type of a key or value, and its size in bytes."""
+
+    type: str
+    size: int
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a record: `error_code` is 200 if it is safe.
+
+    `message` contains the message's ID. A record on this gateway's disk has no `offset` until Kafka accepts it.
+    """
+
+    error_code: int
+    message: str
+    cluster_id: str
+    topic_name: str
+    partition_id: int | None = None
+    offset: int | None = None
+    timestamp: str | None = None
+    key: Size | None = None
+    value: Size | None = None
+
+
+class View:
+    """Takes records for input topics."""
+
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        """Hand in at a desk."""
+        self._settings, self._desk = settings, desk
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        """Answer with a report for each record, in their order, as soon as it is known."""
+        if request.match_info["topic"] not in self._settings.inputs:
+            return failed(Failure(error_code=40403, message="This server does not host this topic-partition."))
+        body.check_type(request)
+        splitter, answer = Splitter(request.client_max_size), _Answer(request, self._desk)
+        try:
+            while piece := await request.content.readany():
+                for records in _cut(splitter, piece, self._settings.gateway_batch):
+                    await (answer.report(records) if records else asyncio.sleep(0))
+        except NotJson as error:
+            return await answer.end(Failure(error_code=400, message=f"Error processing JSON: {error}"))
+        if splitter.is_amid:
+            return await answer.end(Failure(error_code=400, message="The last record is not complete."))
+        return await answer.end(None)
+
+
+class _Answer:
+    """The reports for one request."""
+
+    def __init__(self, request: web.Request, desk: Desk) -> None:
+        self._request, self._desk, self._count = request, desk, 0
+        self._cluster, self._topic = request.match_info["cluster"], request.match_info["topic"]
+        self._answer = web.StreamResponse(headers={"Content-Type": "application/json"})
+
+    async def report(self, records: Sequence[bytes]) -> None:
+        """Hand records in, and write what has become of each."""
+
+        def draft(number: int) -> Draft:
+            json_input.check_text(records[number])
+            json_input.check_json(records[number])
+            return record_form.draft(records[number], self._topic)
+
+        results = await self._desk.hand_in(self._request, len(records), draft, self._count)
+        self._count += len(records)
+        reports = [failure_of(one) if isinstance(one, Problem) else _reported(one, self._cluster) for one in results]
+        if not self._answer.prepared:
+            await self._answer.prepare(self._request)
+        await self._answer.write(b"".join(msgspec.json.encode(report) + b"\n" for report in reports))
+
+    async def end(self, failure: Failure | None) -> web.StreamResponse:
+        """End, perhaps with what keeps the rest from being read."""
+        if not self._answer.prepared:
+            empty = Failure(error_code=42206, message="Payload error. Request body is empty. Data is required.")
+            return failed(failure or empty)
+        if failure is not None:
+            await self._answer.write(msgspec.json.encode(failure) + b"\n")
+        await self._answer.write_eof()
+        return self._answer
+
+
+def _cut(splitter: Splitter, piece: bytes, most: int) -> Iterator[list[bytes]]:
+    """Yield the records that end in a piece, at most so many at a time, and none where others get their turn.
+
+    Raises NotJson at what is no record, after those before it.
+    """
+    records: list[bytes] = []
+    try:
+        for begin in range(0, len(piece), _SLICE):
+            for record in splitter.feed(piece[begin : begin + _SLICE]):
+                records.append(record)
+                if len(records) == most:
+                    yield records
+                    records = []
+            yield []
+    except NotJson:
+        yield records
+        raise
+    yield records
+
+
+def _reported(done: Done, cluster: str) -> Report:
+    submission, taken, draft = done.accepted.submission, done.taken, done.accepted.draft
+    waits = "; it is on the gateway's disk until Kafka takes it" if taken.spooled else ""
+    return Report(
+        error_code=HTTPStatus.OK,
+        message=f"The message's id is {done.id}{waits}",
+        cluster_id=cluster,
+        topic_name=submission.topic,
+        partition_id=submission.partition if taken.partition is None else taken.partition,
+        offset=taken.offset,
+        timestamp=None if taken.timestamp_ms is None else written(taken.timestamp_ms),
+        key=None if draft.key_type is None else Size(draft.key_type, len(draft.key or b"")),
+        value=None if draft.value_type is None else Size(draft.value_type, len(draft.value or b"")),
+    )

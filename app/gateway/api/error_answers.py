@@ -1,0 +1,53 @@
+"""Turns whatever goes wrong with a request into an answer: nothing leaves the gateway as an error of its own kind."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from aiohttp import web
+
+from app.gateway.api.confluent_errors import PREFIX, failed, failure_of
+from app.gateway.http import problem
+from app.gateway.http.problem import Problem
+from app.gateway.http.problem_types import OF_STATUS
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@web.middleware
+async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer what raises an error with a problem."""
+    try:
+        return await handler(request)
+    except Problem as error:
+        return _answer(request, error)
+    except web.HTTPException as error:
+        if error.status < HTTPStatus.BAD_REQUEST:
+            raise
+        return _answer(request, of_status(error, f"{request.method} {request.path}"))
+    except ConnectionError:  # nobody is there to be answered
+        raise
+    except Exception:
+        log.exception("%s %s has failed", request.method, request.path)
+        return _answer(request, Problem("internal", "The gateway failed; see its log."))
+
+
+def register(web_app: web.Application, _parts: object) -> None:
+    """Have an application answer errors so, what surrounds its handlers included: first of all."""
+    web_app.middlewares.append(problems)
+
+
+def _answer(request: web.Request, error: Problem) -> web.Response:
+    """Return the answer that a problem is, as the address has them."""
+    if request.path.startswith(PREFIX):
+        return failed(failure_of(error), error.headers)
+    return problem.response(error)
+
+
+def of_status(error: web.HTTPException, asked: str) -> Problem:
+    """Return the problem that an error of aiohttp's is."""
+    kind = OF_STATUS.get(error.status, OF_STATUS[HTTPStatus.BAD_REQUEST])
+    headers = {name: value for name, value in error.headers.items() if name == "Allow"}
+    return Problem(kind.name, f"{asked}: {error.reason}. See GET /openapi.json.", headers=headers)

@@ -1,0 +1,149 @@
+"""What the gateway takes and answers, as OpenAPI 3.1: made from the structures that read and write it."""
+
+import inspect
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from app.base.version import VERSION
+from app.gateway.api import by_id, confluent, confluent_errors, messages, pending, record_form, short_form
+from app.gateway.api.openapi_operations import OPERATIONS, Answer, Operation, Parameter
+from app.gateway.http import problem
+from app.gateway.http.problem_types import TYPES, Meaning
+
+_REF: Final = "#/components/schemas/{name}"
+_STRUCTS: Final = (
+    *(short_form.ShortForm, record_form.RecordForm, by_id.Reschedule, messages.Message, messages.Messages),
+    *(by_id.Order, pending.Pending, problem.Answered, confluent.Report, confluent_errors.Failure, Meaning),
+)
+_PLAIN: Final[Mapping[str, Mapping[str, Any]]] = {"text": {"type": "string"}, "anything": {"type": "object"}}
+_NAMES: Final = {"Answered": "Problem", "Failure": "ConfluentError"}
+_DESCRIPTION: Final = (
+    "Delayed messages for Kafka, over HTTP. The response is 201 when Kafka has the message, and 202 when it is on the "
+    "gateway's disk because Kafka is down: it will be delivered in both cases. Errors are problems (RFC 9457), with "
+    "the reasons of dead letters as types."
+)
+
+
+@lru_cache(maxsize=1)
+def document() -> dict[str, Any]:
+    """Return the document; it is always the same."""
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in OPERATIONS:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Punctual's gateway",
+            "version": VERSION,
+            "description": _DESCRIPTION,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": _schemas(),
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer", "description": "A token, if the gateway has any."}
+            },
+        },
+        "security": [{"bearer": []}, {}],
+    }
+
+
+def _schemas() -> dict[str, Any]:
+    """Return the structures' schemas under the names that they have here, descriptions without their indents."""
+    _, found = msgspec.json.schema_components(_STRUCTS, ref_template=_REF)
+    text = msgspec.json.encode(found).decode()
+    for name, shown in _NAMES.items():
+        text = text.replace(f'"{_REF.format(name=name)}"', f'"{_REF.format(name=shown)}"')
+    schemas: dict[str, Any] = msgspec.json.decode(text)
+    for name, shown in _NAMES.items():
+        schemas[shown] = {**schemas.pop(name), "title": shown}
+    for schema in schemas.values():
+        schema["description"] = inspect.cleandoc(schema["description"]).replace("\n", " ")
+    schemas["Messages"]["properties"]["results"]["items"] = _schema(("Message", "Problem"))
+    schemas["Problem"]["properties"]["type"]["examples"] = [kind.uri for kind in TYPES.values()]
+    return dict(sorted(schemas.items()))
+
+
+def _operation(operation: Operation) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "description": operation.description,
+        "parameters": [_parameter(one) for one in operation.parameters],
+        "responses": {str(answer.status): _answer(answer) for answer in operation.answers} | _problems(operation),
+    }
+    if operation.takes:
+        found["requestBody"] = {
+            "required": True,
+            "content": {
+                media_type: {"schema": _schema(operation.takes), "examples": _examples(operation.examples)}
+                for media_type in operation.media_types
+            },
+        }
+    return found
+
+
+def _parameter(one: Parameter) -> dict[str, Any]:
+    return {
+        "name": one.name,
+        "in": one.where,
+        "required": one.where == "path",
+        "description": one.description,
+        "schema": {"type": "string", **one.schema},
+        **({"example": one.example} if one.example else {}),
+    }
+
+
+def _answer(answer: Answer) -> dict[str, Any]:
+    found: dict[str, Any] = {"description": answer.description}
+    if answer.body:
+        content: dict[str, Any] = {"schema": _schema(answer.body)}
+        if answer.examples:
+            content["examples"] = _examples(answer.examples)
+        found["content"] = {answer.media_type: content}
+    if answer.headers:
+        found["headers"] = {
+            name: {"description": said, "schema": {"type": "string"}} for name, said in answer.headers.items()
+        }
+    return found
+
+
+def _problems(operation: Operation) -> dict[str, Any]:
+    """Return what is answered by status to what is wrong."""
+    by_status: dict[int, list[str]] = {}
+    for name in operation.problems:
+        by_status.setdefault(TYPES[name].status, []).append(name)
+    content: dict[str, Any] = {problem.MEDIA_TYPE: {"schema": _schema(("Problem",))}}
+    if operation.path.startswith(confluent_errors.PREFIX):
+        content = {"application/json": {"schema": _schema(("ConfluentError",))}}
+    elif any(name.startswith("[") for name in operation.takes):  # a batch that is refused as a whole
+        content["application/json"] = {"schema": _schema(("Messages",))}
+    taken = {answer.status for answer in operation.answers}
+    return {
+        str(status): {
+            "description": "; ".join(f"`{name}`: {TYPES[name].title}" for name in names),
+            "content": content,
+        }
+        for status, names in sorted(by_status.items())
+        if status not in taken
+    }
+
+
+def _schema(names: Iterable[str]) -> dict[str, Any]:
+    """Return the schema of what is one of some structures, of which those in brackets are lists."""
+    found = [_one_schema(name) for name in names]
+    return found[0] if len(found) == 1 else {"anyOf": found}
+
+
+def _one_schema(name: str) -> dict[str, Any]:
+    if name.startswith("["):
+        return {"type": "array", "items": _schema(name.strip("[]").split("|"))}
+    return dict(_PLAIN[name]) if name in _PLAIN else {"$ref": _REF.format(name=name)}
+
+
+def _examples(examples: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: {"value": value} for name, value in examples.items()}

@@ -1,0 +1,130 @@
+"""What comes of orders, as the events tell it: each partition of the events is read while somebody waits."""
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any, Final
+
+import aiokafka.errors
+
+from app.gateway.spool.connection import Connection
+from app.kafka.metadata.reader import PartitionReader
+from app.serve.acts.endings import ending
+from app.serve.acts.outcome import Outcome, event_of, of_event, tells_of
+from app.settings.settings import Settings
+
+#: So long a partition is read on when nobody waits: orders come in groups.
+_LINGER_S: Final = 5.0
+_CHUNK: Final = 1_000
+
+
+class Watch:
+    """The events of one id from a moment on."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._events: list[dict[str, Any]] = []
+        self._more = asyncio.Event()
+
+    def put(self, value: bytes | None) -> None:
+        """Hear of an event."""
+        event = event_of(value)
+        if event is not None:
+            self._events.append(event)
+            self._more.set()
+
+    async def told(self, source: str) -> dict[str, Any]:
+        """Wait for the event that tells of an order, a record `topic-partition-offset`."""
+        looked = 0
+        while True:
+            for event in self._events[looked:]:
+                if tells_of(event, source):
+                    return event
+            looked = len(self._events)
+            self._more.clear()
+            await self._more.wait()
+
+
+class Follower:
+    """Reads one partition of the events as long as somebody waits for one."""
+
+    def __init__(self, connection: Connection, topic: str, partition: int) -> None:
+        """Read nothing yet."""
+        self._connection, self._topic, self._partition = connection, topic, partition
+        self._watches = defaultdict[bytes, list[Watch]](list)
+        self._task: asyncio.Task[None] | None = None
+        self._reading = asyncio.Event()
+
+    @contextlib.contextmanager
+    def watch(self, id_: str) -> Iterator[Watch]:
+        """Collect the events of an id, from when begun() returns."""
+        watch, key = Watch(), id_.encode()
+        self._watches[key].append(watch)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        try:
+            yield watch
+        finally:
+            self._watches[key].remove(watch)
+            if not self._watches[key]:
+                del self._watches[key]
+
+    async def begun(self) -> None:
+        """Wait until events are read."""
+        await self._reading.wait()
+
+    def close(self) -> None:
+        """Read no more."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            reader = await PartitionReader.at_end(self._connection.cluster, self._topic, self._partition)
+            self._reading.set()
+            until_s = loop.time() + _LINGER_S
+            while self._watches or loop.time() < until_s:
+                if self._watches:
+                    until_s = loop.time() + _LINGER_S
+                for record in await reader.chunk(_CHUNK):
+                    for watch in self._watches.get(record.key or b"", ()):
+                        watch.put(record.value)
+        except aiokafka.errors.KafkaError:
+            pass  # what is waited for takes longer than anybody's patience; the next one begins anew
+        finally:
+            self._reading.clear()
+            self._task = None
+
+
+class Outcomes:
+    """Waits for what comes of orders."""
+
+    def __init__(self, settings: Settings, connection: Connection) -> None:
+        """Read by a connection, once there has been one."""
+        self._settings, self._connection = settings, connection
+        self._followers: dict[int, Follower] = {}
+
+    @property
+    def told(self) -> bool:
+        """Whether anybody tells what comes of orders, now."""
+        return self._settings.events == "on" and self._connection.up
+
+    def of(self, home: int) -> Follower:
+        """Return who reads the events of ids that live in a partition."""
+        if home not in self._followers:
+            self._followers[home] = Follower(self._connection, self._settings.events_topic, home)
+        return self._followers[home]
+
+    async def outcome(self, act: str, home: int, source: str, event: dict[str, Any]) -> Outcome:
+        """Return what an event tells of an order, with how the message had ended before, if it had."""
+        ended = None
+        with contextlib.suppress(TimeoutError, aiokafka.errors.KafkaError):
+            ended = await ending(self._connection.cluster, self._settings.events_topic, home, event)
+        return of_event(act, source, event, ended)
+
+    def close(self) -> None:
+        """Read no more."""
+        for follower in self._followers.values():
+            follower.close()

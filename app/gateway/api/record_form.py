@@ -1,0 +1,102 @@
+"""Records as Confluent's REST proxy v3 takes them: key and value with their type, headers in base64."""
+
+import base64
+import binascii
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from app.gateway.api.short_form import NULL
+from app.gateway.desk.draft import Draft
+from app.gateway.http import json_input
+from app.gateway.http.problem import Fault, Problem, pointer
+from punctual.contract import headers as names
+
+Kind = Literal["BINARY", "JSON", "STRING"]
+_QUANTUM: Final = 4
+
+
+class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key or a value. `data` is base64 for `BINARY`, text for `STRING`, any JSON for `JSON`; null is Kafka's null."""
+
+    type: Kind
+    data: msgspec.Raw = msgspec.field(default_factory=lambda: NULL)
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A header with its value in base64."""
+
+    name: str
+    value: str | None = None
+
+
+class RecordForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A record for an input topic; headers that begin with `delay-` are instructions.
+
+    Without a `delay-id`, the message gets an ID that lives in `partition_id`. `timestamp` (RFC 3339) is ignored: the
+    time of receipt counts.
+    """
+
+    partition_id: Annotated[int, msgspec.Meta(ge=0, le=(1 << 31) - 1)] | None = None
+    headers: list[Header] | None = None
+    key: Data | None = None
+    value: Data | None = None
+    timestamp: str | None = None
+
+
+NAMES: Final = tuple(field.name for field in msgspec.structs.fields(RecordForm))
+_once: Final = json_input.Once(NAMES)
+_decoder: Final = msgspec.json.Decoder(RecordForm)
+_text: Final = msgspec.json.Decoder(str)
+
+
+def draft(raw: bytes, topic: str) -> Draft:
+    """Return the record for a topic that JSON describes. Raises Problem."""
+    said = json_input.decode(_decoder, raw)
+    _once.check(raw)
+    json_input.check_headers(said.headers or ())
+    headers: list[tuple[str, bytes | None]] = []
+    places: dict[str, str] = {}
+    for number, header in enumerate(said.headers or ()):
+        where = pointer("headers", number, "value")
+        headers.append((header.name, None if header.value is None else _binary(header.value, where)))
+        if header.name.startswith(names.PREFIX):
+            places.setdefault(header.name, where)
+    return Draft(
+        topic,
+        _content(said.key, "key"),
+        _content(said.value, "value"),
+        headers,
+        key_type=None if said.key is None else said.key.type,
+        value_type=None if said.value is None else said.value.type,
+        partition=said.partition_id,
+        places=places,
+        otherwise=pointer("headers"),
+    )
+
+
+def _content(said: Data | None, name: str) -> bytes | None:
+    raw = b"null" if said is None else bytes(said.data)
+    if said is None or raw == b"null":
+        return None
+    where = pointer(name, "data")
+    if said.type == "JSON":
+        return msgspec.json.format(raw, indent=-1)
+    if not raw.startswith(b'"'):
+        what = "a base64 string" if said.type == "BINARY" else "a string"
+        raise _wrong(where, f"data={raw[:64].decode(errors='replace')} is not {what}.")
+    text = json_input.decode(_text, raw)
+    return text.encode() if said.type == "STRING" else _binary(text, where)
+
+
+def _binary(text: str, where: str) -> bytes:
+    """Return what base64 says; like the proxy, it does without padding."""
+    padded = text + "=" * (-len(text) % _QUANTUM)
+    try:
+        return base64.b64decode(padded.encode("ascii"), validate=True)
+    except (binascii.Error, UnicodeEncodeError) as error:
+        raise _wrong(where, f"data={text[:64]!r} is not a valid base64 string.") from error
+
+
+def _wrong(where: str, sentence: str) -> Problem:
+    return Problem("malformed", sentence, [Fault(where, sentence)])

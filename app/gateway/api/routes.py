@@ -1,0 +1,72 @@
+"""The addresses at which a gateway takes messages, and orders for them."""
+
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+from aiohttp import web
+
+from app.base.clock import Clock
+from app.engine.ingest.quotas import Quotas
+from app.gateway.api import by_id, confluent, messages
+from app.gateway.api.openapi import document
+from app.gateway.api.outcomes import Outcomes
+from app.gateway.api.workers import Workers
+from app.gateway.desk.acceptance import Acceptance
+from app.gateway.desk.admission import Admission
+from app.gateway.desk.desk import Desk
+from app.gateway.http.problem import Problem
+from app.gateway.http.problem_types import PATH, TYPES, Meaning
+from app.gateway.parts import Parts
+from app.serve.web.ids import PLACE
+
+
+def register(web_app: web.Application, parts: Parts) -> None:
+    """Add the addresses to an application that has not started yet; what they start ends with it."""
+    settings = parts.settings
+    acceptance = Acceptance(settings)
+    outcomes, workers = Outcomes(settings, parts.connection), Workers(settings)
+    quotas = Quotas(settings, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
+    desk = Desk(acceptance, Admission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
+    many = messages.View(settings, desk, settings.gateway_batch)
+    one = by_id.View(settings, desk, outcomes, workers)
+    records = confluent.View(settings, desk)
+    web_app.cleanup_ctx.append(_lasting(outcomes, workers))
+    web_app.add_routes(
+        [
+            web.post("/v1/messages", many.post),
+            web.get(f"/v1/messages/{PLACE}", one.get, allow_head=False),
+            web.delete(f"/v1/messages/{PLACE}", one.delete),
+            web.patch(f"/v1/messages/{PLACE}", one.patch),
+            web.post(f"/v1/messages/{PLACE}/deliver-now", one.deliver_now),
+            web.post("/kafka/v3/clusters/{cluster}/topics/{topic}/records", records.post),
+            web.get("/openapi.json", _document, allow_head=False),
+            web.get(PATH + "{name}", _meaning, allow_head=False),
+        ]
+    )
+
+
+def _lasting(outcomes: Outcomes, workers: Workers) -> Callable[[web.Application], AsyncIterator[None]]:
+    """Return what runs as long as the application."""
+
+    async def last(_: web.Application) -> AsyncIterator[None]:
+        await workers.start()
+        yield
+        outcomes.close()
+        await workers.close()
+
+    return last
+
+
+async def _document(_request: web.Request) -> web.Response:
+    """Answer GET /openapi.json."""
+    return web.Response(body=msgspec.json.encode(document()), content_type="application/json")
+
+
+async def _meaning(request: web.Request) -> web.Response:
+    """Answer GET /problems/{name}: what a type means."""
+    name = request.match_info["name"]
+    kind = TYPES.get(name)
+    if kind is None:
+        raise Problem("not-found", f"There is no type {name[:64]!r}. See docs/reference/problems.md.")
+    body = msgspec.json.encode(Meaning(kind.uri, kind.title, kind.status))
+    return web.Response(body=body, content_type="application/json")

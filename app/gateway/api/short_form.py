@@ -1,0 +1,132 @@
+"""The form for people: `{"to", "at" or "after", "key", "value", "headers", "id"}`, and the other native headers."""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from app.gateway.desk.draft import Draft
+from app.gateway.http import json_input
+from app.gateway.http.problem import Fault, Problem, pointer
+from punctual.contract import headers as names
+from punctual.contract.json_body import content
+from punctual.contract.request import Headers, Refusal
+
+_LARGEST: Final = 10**15 - 1
+NULL: Final = msgspec.Raw(b"null")
+
+
+class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bytes that are not UTF-8."""
+
+    base64: bytes
+
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
+#: Text, bytes, or Kafka's null.
+Content = str | Base64 | None
+#: Milliseconds, or as ISO 8601 and RFC 3339 have it.
+Span = str | Number | None
+
+
+class ShortForm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename=lambda name: name.replace("_", "-")):
+    """A message to schedule. Its fields are the native headers without `delay-`.
+
+    `value` is text, `{"base64": "…"}`, or any other JSON, which is delivered unchanged but without spaces. `headers` is
+    an object, or a list of pairs if names repeat or their order matters.
+    """
+
+    to: str | None = None
+    at: Span = None
+    after: Span = None
+    id: str | None = None
+    key: Content = None
+    value: msgspec.Raw = msgspec.field(default_factory=lambda: NULL)
+    headers: dict[str, Content] | list[tuple[str, Content]] | None = None
+    to_partition: Span = None
+    to_cluster: str | None = None
+    max_late: Span = None
+    if_late: str | None = None
+    dedupe: Span = None
+    on_failure: str | None = None
+    no_later: Span = None
+    jitter: Span = None
+    retry: str | None = None
+    max_attempts: Span = None
+    attempt: Span = None
+    every: Span = None
+    cron: str | None = None
+    zone: str | None = None
+    until: Span = None
+    count: Span = None
+    misfire: str | None = None
+    asked_at: Span = None
+
+
+#: Fields and the headers that they become.
+FIELDS: Final = {
+    field.encode_name: names.PREFIX + field.encode_name
+    for field in msgspec.structs.fields(ShortForm)
+    if field.name not in ("key", "value", "headers")
+}
+_PLACES: Final = {header: pointer(name) for name, header in FIELDS.items()}
+_once: Final = json_input.Once(field.encode_name for field in msgspec.structs.fields(ShortForm))
+_decoder: Final = msgspec.json.Decoder(ShortForm)
+_base64: Final = msgspec.json.Decoder(Base64)
+
+
+def draft(raw: bytes, topic: str) -> Draft:
+    """Return the record for a topic that JSON describes. Raises Problem."""
+    said = json_input.decode(_decoder, raw)
+    _once.check(raw)
+    headers: Headers = []
+    for name, header in FIELDS.items():
+        value: Any = getattr(said, name.replace("-", "_"))
+        if value is not None:
+            headers.append((header, str(value).encode()))
+    headers += _users(said)
+    places = _PLACES | {names.TO: pointer("to")}
+    return Draft(topic, _bytes(said.key), _value(said.value), headers, places=places)
+
+
+def _users(said: ShortForm) -> Headers:
+    json_input.check_headers(said.headers or ())
+    pairs = said.headers.items() if isinstance(said.headers, dict) else said.headers or ()
+    found: Headers = []
+    for place, (name, value) in enumerate(pairs):
+        if name.startswith(names.PREFIX):
+            where = pointer("headers", name if isinstance(said.headers, dict) else place)
+            sentence = f"The header {name} begins with {names.PREFIX}. Use the field for it instead."
+            raise Problem("malformed", sentence, [Fault(where, sentence)])
+        found.append((name, _bytes(value)))
+    return found
+
+
+def _bytes(said: Content) -> bytes | None:
+    if isinstance(said, Base64):
+        return said.base64
+    return None if said is None else said.encode()
+
+
+def _value(raw: msgspec.Raw) -> bytes | None:
+    """Return what is delivered of a value."""
+    text = bytes(raw)
+    if text == b"null":
+        return None
+    if text.startswith(b"{") and b"base64" in text and _is_base64(text):
+        try:
+            return _base64.decode(text).base64
+        except msgspec.DecodeError as error:
+            sentence = 'The value is {"base64": …}, but its text is not base64 (RFC 4648, with padding).'
+            raise Problem("malformed", sentence, [Fault(pointer("value", "base64"), sentence)]) from error
+    try:
+        return content(raw, "value")
+    except Refusal as refusal:
+        raise Problem("malformed", refusal.sentence, [Fault(pointer("value"), refusal.sentence)]) from refusal
+
+
+def _is_base64(text: bytes) -> bool:
+    """Whether an object has the field `base64` and no other: with others it is JSON like any other."""
+    try:
+        return json_input.fields(text).keys() == {"base64"}
+    except Problem:
+        return False

@@ -1,0 +1,57 @@
+"""The workers of the installation, asked for what only they have: messages that are pending."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from app.engine.reports.reader import ProgressReader, Report
+from app.gateway.http.problem import Problem
+from app.serve.search.peers import Peers, PeerSilent
+from app.serve.search.row import Row
+from app.serve.search.search import LOCAL
+from app.settings.settings import Settings
+from punctual.contract.home import home_partition
+
+_RETRY: Final = {"Retry-After": "2"}
+
+
+class Workers:
+    """Asks the worker that serves an id's home, which progress records name."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Nothing runs yet."""
+        self._settings = settings
+        self._reader = ProgressReader(
+            settings.bootstrap, settings.progress, partitions=settings.partitions, **settings.kafka_options()
+        )
+        self._peers = Peers(dict, "", settings.web_secret)
+
+    @property
+    def reports(self) -> Mapping[int, Report]:
+        """The latest report of each partition."""
+        return self._reader.reports
+
+    async def start(self) -> None:
+        """Begin to read who serves what."""
+        await self._reader.start()
+
+    async def close(self) -> None:
+        """Ask no more."""
+        await self._reader.stop()
+        await self._peers.close()
+
+    async def message(self, id_: str) -> Row | None:
+        """Return the pending message with an id, or None. Raises Problem if nobody tells."""
+        home = home_partition(id_, self._settings.inputs, self._settings.partitions)
+        report = self._reader.reports.get(home)
+        if report is None:
+            sentence = f"No worker has reported partition {home} of this ID yet. Try again."
+            raise Problem("unreachable", sentence, headers=_RETRY)
+        owner = report.progress.worker
+        try:
+            found: Any = await self._peers.ask(owner, f"{LOCAL}/message", {"id": id_, "whole": "1"})
+        except PeerSilent as error:
+            sentence = f"{owner} serves partition {home} of this ID, but {error}. Try again."
+            raise Problem("unreachable", sentence, headers=_RETRY) from error
+        return None if found is None else msgspec.convert(found, Row)

@@ -1,0 +1,1 @@
+"""Who calls the gateway: tokens, permissions, rate limits."""

@@ -1,0 +1,96 @@
+"""The one gate of the gateway: finds out whose token a request shows, and how many of its requests there may be."""
+
+import asyncio
+import math
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from app.base.clock import Clock
+from app.gateway.callers.caller import ANYONE, CALLER, Caller
+from app.gateway.callers.needs import NEEDS, Need
+from app.gateway.callers.rate_limit import RateLimit
+from app.gateway.callers.tokens_file import TokensFile
+from app.gateway.http.problem import Problem
+from app.serve.access.needs import place_of
+
+_CHALLENGE: Final = 'Bearer realm="Punctual"'
+#: A token has 47 characters; what is far longer is not even hashed.
+_LONGEST: Final = 256
+
+
+class Gate:
+    """Lets through who may; without a file of tokens everybody on this machine."""
+
+    def __init__(self, tokens: TokensFile, *, metrics_open: bool) -> None:
+        """Know these tokens."""
+        self._tokens, self._rates = tokens, RateLimit()
+        self._metrics_open = metrics_open
+
+    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Answer a request, or raise the Problem that says why not."""
+        place = place_of(request)
+        need: Need | None = "caller" if place is None else NEEDS.get(place)
+        if need is None:
+            raise Problem("forbidden", f"No permission is configured for {place}, so it is refused.")
+        if need == "open" or (need == "metrics" and self._metrics_open):
+            return await handler(request)
+        caller = self._caller(request)
+        request[CALLER] = caller
+        if need == "metrics":  # whoever watches is not to be shut out by what is watched
+            return await handler(request)
+        return await self._counted(request, handler, caller)
+
+    async def _counted(self, request: web.Request, handler: Handler, caller: Caller) -> web.StreamResponse:
+        now_s = asyncio.get_running_loop().time()
+        wait_s = self._rates.take(caller, now_s)
+        headers = self._rates.headers(caller, now_s)
+        if wait_s:
+            sentence = (
+                f"{caller.name} may send {caller.rate:g} requests per second to this gateway, {caller.burst} at once. "
+                "Send them more slowly, or more messages in each."
+            )
+            raise Problem("rate", sentence, headers={**headers, "Retry-After": str(math.ceil(wait_s))})
+        try:
+            answer = await handler(request)
+        except Problem as problem:
+            problem.headers = {**headers, **problem.headers}
+            raise
+        if not answer.prepared:
+            answer.headers.update(headers)
+        return answer
+
+    def _caller(self, request: web.Request) -> Caller:
+        """Return whose token a request shows. Raises Problem."""
+        if not self._tokens:
+            return ANYONE
+        lines = request.headers.getall("Authorization", [])
+        scheme, _, shown = lines[0].partition(" ") if lines else ("", "", "")
+        if not lines:
+            raise _refused("This needs a token. Send the header Authorization: Bearer <token>.")
+        if len(lines) > 1 or scheme.lower() != "bearer":
+            raise _refused("This needs one Authorization header, with a bearer token.", "invalid_request")
+        shown = shown.strip()
+        found = None
+        if len(shown) <= _LONGEST:
+            found = self._tokens.caller(shown, asyncio.get_running_loop().time(), Clock.wall_ms())
+        if found is None:
+            raise _refused("The token is unknown or has expired.", "invalid_token")
+        return found
+
+
+def middleware(gate: Gate) -> Middleware:
+    """Return a gate as aiohttp takes it."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        return await gate.check(request, handler)
+
+    return check
+
+
+def _refused(sentence: str, error: str = "") -> Problem:
+    """Return the problem of a token that is missing or wrong (RFC 6750, 3)."""
+    challenge = f'{_CHALLENGE}, error="{error}"' if error else _CHALLENGE
+    return Problem("unauthorized", sentence, headers={"WWW-Authenticate": challenge})

@@ -1,0 +1,53 @@
+"""How many requests a second each caller may send: a bucket of tokens each, of this gateway alone."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from app.gateway.callers.caller import Caller
+
+#: The one policy's name in the headers (draft-ietf-httpapi-ratelimit-headers).
+_POLICY: Final = '"requests"'
+
+
+@dataclass(slots=True)
+class _Bucket:
+    left: float
+    at_s: float
+
+
+class RateLimit:
+    """Counts requests by callers' names, of which there are as many as the file of tokens has."""
+
+    def __init__(self) -> None:
+        """Know of no request."""
+        self._buckets: dict[str, _Bucket] = {}
+
+    def take(self, caller: Caller, now_s: float) -> float:
+        """Count a request; return 0, or after how many seconds it may come again, and then it is not counted."""
+        if not caller.rate:
+            return 0.0
+        bucket = self._filled(caller, now_s)
+        if bucket.left < 1:
+            return (1 - bucket.left) / caller.rate
+        bucket.left -= 1
+        return 0.0
+
+    def headers(self, caller: Caller, now_s: float) -> dict[str, str]:
+        """Return what tells a caller how it stands: how much it may send at once now, and when as much as ever."""
+        if not caller.rate:
+            return {}
+        left = self._filled(caller, now_s).left
+        window_s, full_s = math.ceil(caller.burst / caller.rate), math.ceil((caller.burst - left) / caller.rate)
+        return {
+            "RateLimit-Policy": f"{_POLICY};q={caller.burst};w={max(1, window_s)}",
+            "RateLimit": f"{_POLICY};r={int(left)};t={full_s}",
+        }
+
+    def _filled(self, caller: Caller, now_s: float) -> _Bucket:
+        bucket = self._buckets.get(caller.name)
+        if bucket is None:
+            bucket = self._buckets[caller.name] = _Bucket(caller.burst, now_s)
+        bucket.left = min(caller.burst, bucket.left + max(0.0, now_s - bucket.at_s) * caller.rate)
+        bucket.at_s = now_s
+        return bucket

@@ -1,0 +1,205 @@
+"""Judges messages at once as a worker would later, and completes them: ids, absolute due times, dedupe."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from app.engine.ingest.policy import Policy
+from app.gateway.callers.caller import Caller
+from app.gateway.desk.absolute import absolute
+from app.gateway.desk.draft import Draft
+from app.gateway.desk.origin import Origin
+from app.gateway.http.json_input import check_headers
+from app.gateway.http.problem import Fault, Problem
+from app.gateway.spool.submission import Submission
+from app.settings.settings import Settings
+from punctual.contract import headers as names
+from punctual.contract.destination import shown
+from punctual.contract.dialects import Dialect, dialect_of
+from punctual.contract.home import home_partition, key_partition
+from punctual.contract.native import PlainRecord
+from punctual.contract.request import Headers, Reason, Refusal, Request
+
+#: What a sentence does not name although it is about it.
+_ABOUT: Final[Mapping[Reason, tuple[str, ...]]] = {
+    Reason.MISSING_DESTINATION: (names.TO,),
+    Reason.UNKNOWN_TOPIC: (names.TO,),
+    Reason.NOT_ALLOWED: (names.TO,),
+    Reason.TOO_MANY_DESTINATIONS: (names.TO,),
+    Reason.UNKNOWN_CLUSTER: (names.TO_CLUSTER,),
+    Reason.MISSING_DUE: (names.AT,),
+    Reason.TOO_FAR: (names.AT, names.AFTER, names.EVERY, names.CRON),
+    Reason.BAD_ID: (names.ID,),
+}
+#: Names in sentences: those that others begin with come last.
+_NAME: Final = re.compile("|".join(sorted(names.REQUEST, key=len, reverse=True)))
+#: So many ids are made until one lives where it should; without a namespace the first one does.
+_TRIES: Final = 1_000
+#: Numbers of messages in a request are below two to that.
+_BITS: Final = 20
+_DIGITS: Final = 18
+
+
+class Accepted(NamedTuple):
+    """A message as it is handed in, and the request that a worker will read in it."""
+
+    submission: Submission
+    asked: Request
+    draft: Draft
+
+
+class Acceptance:
+    """Says no to what a worker would refuse, as far as the settings alone can tell."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Judge by the settings."""
+        self._settings, self._policy, self._inputs = settings, Policy(settings), settings.inputs
+        #: By input, how its requests are read, and how without its policies and namespace.
+        self._spoken = {topic: (settings.dialect(topic), dialect_of(text)) for topic, text in self._inputs.items()}
+        self._dedupe_ms = max(settings.gateway_dedupe_ms, settings.dedupe_window_ms)
+
+    def read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
+        """Return the message of a draft, the one of this number in its request, as it is to be handed in.
+
+        Raises Problem.
+        """
+        try:
+            return self._read(draft, caller, origin, number)
+        except Refusal as refusal:
+            raise problem_of(refusal, draft) from refusal
+
+    def _read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
+        topic, now_ms = draft.topic, origin.moment_ms
+        dialect, plain = self._spoken[topic]
+        _check_size(draft, caller)
+        _refuse_parked(draft.headers)
+        headers = _asked_at(draft.headers, now_ms)
+        headers = self._named(headers, draft, dialect, caller, partial(self._id, draft, origin, number))
+        record = PlainRecord(topic, 0, 0, now_ms, draft.key, draft.value, headers)
+        record = absolute(record, plain.decode, plain.name)
+        asked = dialect.decode(record)
+        if caller.namespace and self._settings.namespaces.of_id(asked.id) != caller.namespace:
+            # A retry's id follows from what it was before: here it is said, and within the namespace.
+            full = self._settings.namespaces.full(caller.namespace, asked.id)
+            record.headers = [*_without_id(record.headers), (names.ID, full.encode())]
+            asked = dialect.decode(record)
+        self._policy.check(asked, now_ms)
+        _check_caller(asked, caller)
+        complete = list(record.headers)
+        if _may_dedupe(asked, complete):
+            asked.dedupe_ms = self._dedupe_ms
+            complete.append((names.DEDUPE, b"%d" % asked.dedupe_ms))
+        check_headers(complete)
+        home = home_partition(asked.id, self._inputs, self._settings.partitions)
+        submission = Submission(topic, home, record.key, record.value, complete, asked.id)
+        return Accepted(submission, asked, draft)
+
+    def _named(
+        self, headers: Headers, draft: Draft, dialect: Dialect, caller: Caller, new_id: Callable[[str], str]
+    ) -> Headers:
+        """Return headers with an id in full; `new_id` makes one in a namespace. Raises Problem or Refusal."""
+        namespace = self._namespace(draft.topic, caller, own_ids=dialect.words.id != names.ID)
+        if dialect.words.id != names.ID:  # the dialect has ids of its own
+            return headers
+        said = dict(headers)
+        follows = names.RETRY in said and names.SOURCE in said
+        if (dialect.name != "native" or names.RETRY in said) and names.OP not in said and names.DUE in said:
+            # It hands on a delivery, whose id is not its own (punctual/contract/beside.py).
+            headers = headers if follows else _without_id(headers)
+            said.pop(names.ID, None)
+        if said.get(names.ID):
+            return [(name, self._full(namespace, value) if name == names.ID else value) for name, value in headers]
+        if said.get(names.OP, b"schedule") != b"schedule" or names.ID in said:
+            return headers
+        if follows:
+            return headers  # its id follows from what it was before
+        return [*headers, (names.ID, new_id(namespace).encode())]
+
+    def _namespace(self, topic: str, caller: Caller, *, own_ids: bool) -> str:
+        """Return the namespace of a caller's ids on an input. Raises Problem if the input is another's."""
+        of_input = self._settings.namespaces.of_topic(topic)
+        if caller.namespace and caller.namespace != of_input and (of_input or own_ids):
+            sentence = f"This token is restricted to the namespace {caller.namespace}; the input {topic} is not in it."
+            raise Problem("forbidden", sentence)
+        return caller.namespace or of_input
+
+    def _full(self, namespace: str, value: bytes | None) -> bytes | None:
+        try:
+            return None if value is None else self._settings.namespaces.full(namespace, value.decode()).encode()
+        except UnicodeDecodeError:
+            return value  # it is refused when it is decoded
+
+    def _id(self, draft: Draft, origin: Origin, number: int, namespace: str) -> str:
+        """Return a new id, that lives where its key does, or where the draft says. Raises Problem."""
+        settings, asked = self._settings, draft.partition
+        if asked is not None and asked >= settings.partitions:
+            sentence = f"partition_id is {asked}. Partitions are 0 to {settings.partitions - 1}."
+            raise Problem("malformed", sentence, [Fault("#/partition_id", sentence)])
+        wanted = asked
+        if wanted is None and draft.key is not None:
+            wanted = key_partition(draft.key, settings.partitions)
+        for attempt in range(_TRIES):
+            full = settings.namespaces.full(namespace, origin.id(attempt << _BITS | number, draft.key))
+            if wanted is None or home_partition(full, self._inputs, settings.partitions) == wanted:
+                break
+        return full
+
+
+def problem_of(refusal: Refusal, draft: Draft) -> Problem:
+    """Return the problem that a refusal is, with the places of a draft that it is about."""
+    named = list(dict.fromkeys(_NAME.findall(refusal.sentence)))
+    about = named or list(_ABOUT.get(refusal.reason, ()))
+    there = [name for name in about if name in draft.said]
+    if not there and not named:
+        about = about[:1]
+    about = there or about
+    faults = [Fault(place, refusal.sentence) for place in dict.fromkeys(map(draft.place, about))]
+    return Problem(refusal.reason.value, refusal.sentence, faults)
+
+
+def _without_id(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
+    """Return headers without an id, and without what says that it is that of a delivery."""
+    return [header for header in headers if header[0] not in (names.ID, names.DUE)]
+
+
+def _refuse_parked(headers: Headers) -> None:
+    """Refuse what only the cold tier says. Raises Refusal."""
+    if any(name == names.PARKED for name, _ in headers):
+        raise Refusal(Reason.MALFORMED, f"{names.PARKED} is only for the cold tier. Leave it out.")
+
+
+def _asked_at(headers: Headers, now_ms: int) -> Headers:
+    """Return headers that say when the order was given: now, or earlier if they say so."""
+    said = [value or b"" for name, value in headers if name == names.ASKED_AT]
+    if not said:
+        return [*headers, (names.ASKED_AT, b"%d" % now_ms)]
+    if len(said) == 1 and said[0].isdigit() and len(said[0]) >= len(str(now_ms)) and int(said[0][:_DIGITS]) > now_ms:
+        return [(name, b"%d" % now_ms if name == names.ASKED_AT else value) for name, value in headers]
+    return headers
+
+
+def _check_size(draft: Draft, caller: Caller) -> None:
+    """Refuse what is larger than a caller's messages may be. Raises Refusal."""
+    size = len(draft.key or b"") + len(draft.value or b"")
+    if caller.max_message_bytes and size > caller.max_message_bytes:
+        sentence = f"the message has {size} bytes. The maximum for {caller.name} is {caller.max_message_bytes}."
+        raise Refusal(Reason.TOO_LARGE, sentence)
+
+
+def _check_caller(asked: Request, caller: Caller) -> None:
+    """Refuse a destination that is not the caller's, or a failure callback to one. Raises Refusal."""
+    if asked.op != "schedule":
+        return
+    wanted = [asked.to] if asked.on_failure is None or "*" in caller.destinations else [asked.to, asked.on_failure]
+    for to in wanted:
+        if not caller.may_deliver_to(to):
+            sentence = f"the token of {caller.name} does not allow {shown(to)!r}. Its destinations are set where "
+            sentence += "tokens are."
+            raise Refusal(Reason.NOT_ALLOWED, sentence)
+
+
+def _may_dedupe(asked: Request, headers: Headers) -> bool:
+    """Return whether a repetition of a message can be recognised, and nothing says for how long."""
+    is_retry = any(name == names.RETRY for name, _ in headers)
+    return asked.op == "schedule" and asked.dedupe_ms is None and asked.recurrence is None and not is_retry

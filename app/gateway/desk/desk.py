@@ -1,0 +1,116 @@
+"""Where messages are handed in: judged, completed, written, and told what has become of each."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from app.base.errors import untraced
+from app.gateway.callers.caller import caller_of
+from app.gateway.desk.acceptance import Acceptance, Accepted
+from app.gateway.desk.admission import Admission
+from app.gateway.desk.draft import Draft
+from app.gateway.desk.origin import ORIGIN, Now
+from app.gateway.desk.receipts import Receipts
+from app.gateway.desk.recent import Recent
+from app.gateway.http.problem import Problem
+from app.gateway.spool.errors import SpoolFull
+from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
+
+#: Others get their turn after this long: some messages cost a hundred times as much as others.
+_TURN_S: Final = 0.002
+
+
+class Intake(Protocol):
+    """What takes records."""
+
+    async def submit(self, batch: Sequence[Submission]) -> list[Outcome]:
+        """Return what has become of each record, in order. Raises SpoolFull."""
+        ...
+
+
+class Done:
+    """A message that is safe, and how."""
+
+    __slots__ = ("accepted", "taken")
+
+    def __init__(self, accepted: Accepted, taken: Taken) -> None:
+        """Keep both."""
+        self.accepted, self.taken = accepted, taken
+
+    @property
+    def id(self) -> str:
+        """The message's id, in full."""
+        return self.accepted.submission.id
+
+    @property
+    def source(self) -> str | None:
+        """Where the record is, `topic-partition-offset`; None if that is not known."""
+        taken = self.taken
+        if taken.spooled or taken.offset is None:
+            return None
+        return f"{self.accepted.submission.topic}-{taken.partition}-{taken.offset}"
+
+
+class Desk:
+    """Hands in what comes in requests."""
+
+    def __init__(self, acceptance: Acceptance, admission: Admission, intake: Intake, receipts: Receipts) -> None:
+        """Hand in to an intake what is acceptable and admitted."""
+        self._acceptance, self._admission = acceptance, admission
+        self._intake, self._receipts = intake, receipts
+        #: What has been sent lately.
+        self.recent = Recent()
+
+    async def hand_in(
+        self, request: web.Request, count: int, draft: Callable[[int], Draft], first: int = 0
+    ) -> list[Done | Problem]:
+        """Hand in so many messages, each of which `draft` gives by its number or raises a Problem.
+
+        They are those of a request from its `first` on. Returns what has become of each.
+        """
+        caller, origin = caller_of(request), request.get(ORIGIN) or Now(self._receipts)
+        found: list[Accepted | Problem] = []
+        time = asyncio.get_running_loop().time
+        turn_s = time() + _TURN_S
+        for number in range(count):
+            if time() >= turn_s:
+                await asyncio.sleep(0)
+                turn_s = time() + _TURN_S
+            try:
+                found.append(self._acceptance.read(draft(number), caller, origin, first + number))
+            except Problem as problem:
+                found.append(untraced(problem))  # else a cycle would keep the whole request
+        accepted = [one for one in found if isinstance(one, Accepted)]
+        outcomes = iter(await self._submitted(accepted))
+        return [next(outcomes) if isinstance(one, Accepted) else one for one in found]
+
+    async def _submitted(self, accepted: Sequence[Accepted]) -> list[Done | Problem]:
+        """Submit what is admitted."""
+        problems = await self._admission.check(accepted)
+        admitted = [one for one, problem in zip(accepted, problems, strict=True) if problem is None]
+        done = iter(await self._taken(admitted))
+        return [next(done) if problem is None else problem for problem in problems]
+
+    async def _taken(self, admitted: Sequence[Accepted]) -> list[Done | Problem]:
+        if not admitted:
+            return []
+        try:
+            outcomes = await self._intake.submit([one.submission for one in admitted])
+        except SpoolFull as error:
+            full = spool_full(error)
+            return [full] * len(admitted)
+        for one, outcome in zip(admitted, outcomes, strict=True):
+            if isinstance(outcome, Taken) and not outcome.spooled and one.asked.op == "schedule":
+                self.recent.sent(one.submission.id)
+        return [
+            Problem(outcome.reason, outcome.sentence) if isinstance(outcome, Refused) else Done(one, outcome)
+            for one, outcome in zip(admitted, outcomes, strict=True)
+        ]
+
+
+def spool_full(error: SpoolFull) -> Problem:
+    """Return the problem that a full spool is."""
+    sentence = f"Kafka does not accept it, and {error}. Send it again later, with the same ID or key."
+    return Problem("spool-full", sentence, headers={"Retry-After": str(error.retry_after_s)})

@@ -1,0 +1,1 @@
+"""How the gateway reads bodies and writes problems."""

@@ -1,0 +1,46 @@
+"""Keeps pages of other sites from using a reader's browser to send messages: a gateway is for programs."""
+
+import socket
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+from app.gateway.http.problem import Problem
+from app.gateway.parts import Parts
+from app.serve.web.guard import SAFE, from_elsewhere, is_under
+from app.settings.settings import Settings
+
+
+def register(web_app: web.Application, parts: Parts) -> None:
+    """Have an application that has not started yet refuse what such pages send."""
+    web_app.middlewares.append(_no_strangers)
+    if not parts.settings.gateway_tokens_file:
+        web_app.middlewares.append(_only_under(parts.settings))
+
+
+@web.middleware
+async def _no_strangers(request: web.Request, handler: Handler) -> web.StreamResponse:
+    if request.method not in SAFE and from_elsewhere(request):
+        raise Problem("forbidden", "The request comes from a web page of another site, which is not allowed.")
+    return await handler(request)
+
+
+def _only_under(settings: Settings) -> Middleware:
+    """Return a middleware that answers only under names of this machine.
+
+    A page may have its own name resolve to this machine's address (DNS rebinding). Where a token has to be shown it has
+    none, and is not kept from asking.
+    """
+    names: Final = ("localhost", "*.localhost", socket.gethostname(), settings.host, *settings.web_hosts)
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if not is_under(request, names):
+            sentence = (
+                "The gateway does not accept this host name. Add it to DELAY_WEB_HOSTS if it is yours, or set tokens."
+            )
+            raise Problem("misdirected", sentence)
+        return await handler(request)
+
+    return check

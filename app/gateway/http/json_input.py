@@ -1,0 +1,107 @@
+"""JSON that comes in: read as structs, with problems that say where in it something is wrong."""
+
+import re
+from collections.abc import Callable, Iterable, Sized
+from typing import Final, TypeVar
+
+import msgspec
+
+from app.base.listening.limits import JSON_PARTS, has_too_many_parts
+from app.gateway.http.problem import Fault, Problem, pointer
+from punctual.batches import MAX_HEADERS
+from punctual.contract import json_fields
+from punctual.contract.json_fields import SHORT, TooManyFieldsError
+
+T = TypeVar("T")
+
+_PATH: Final = re.compile(r" - at `(key in )?\$(.*)`$")
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+#: What JSON leaves out between its parts.
+SPACE: Final = b" \t\r\n"
+
+
+_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
+    """Return what JSON says. Raises Problem, with the place of what is wrong."""
+    return _decoded(decoder.decode, raw)
+
+
+def fields(raw: bytes) -> dict[str, msgspec.Raw]:
+    """Return the fields of a JSON object. Raises Problem, also for more than an object may have."""
+    return decode(_object, raw) if len(raw) <= SHORT else _decoded(json_fields.fields, raw)[0]
+
+
+def _decoded(read: Callable[[bytes], T], raw: bytes) -> T:
+    try:
+        return read(raw)
+    except TooManyFieldsError as error:
+        raise Problem("too-large", f"A message is {error}. Send fewer.") from error
+    except msgspec.ValidationError as error:
+        raise of_validation(error) from error
+    except msgspec.DecodeError as error:
+        raise Problem("bad-json", f"The body is not JSON: {error}.") from error
+    except RecursionError as error:
+        raise Problem("bad-json", "The body is JSON with too many levels of nesting.") from error
+
+
+def check_text(raw: bytes) -> None:
+    """Refuse bytes that are no UTF-8: what is passed over unread need not be for msgspec. Raises Problem."""
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        raise Problem("bad-json", f"The body is not JSON in UTF-8: {error}.") from error
+
+
+def check_json(raw: bytes) -> None:
+    """Refuse JSON of more parts than are unpacked here, whatever is in its texts. Raises Problem."""
+    if has_too_many_parts(raw):
+        sentence = (
+            f"The body has more than {JSON_PARTS:,} commas and brackets. Send it in parts; a message may carry BINARY, "
+            "in base64."
+        )
+        raise Problem("body-too-large", sentence)
+
+
+def check_headers(given: Sized) -> None:
+    """Refuse more headers than a record may have, before each of them costs something. Raises Problem."""
+    if len(given) > MAX_HEADERS:
+        sentence = f"The message has {len(given):,} headers, and a record has at most {MAX_HEADERS:,}. Send fewer."
+        raise Problem("too-large", sentence, [Fault(pointer("headers"), sentence)])
+
+
+class Once:
+    """Refuses objects that have a field twice, of which msgspec takes the last."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        """Look for these fields."""
+        self._names = {name: b'"%s"' % name.encode() for name in names}
+
+    def check(self, raw: bytes) -> None:
+        """Look at JSON that has been read as an object. Raises Problem."""
+        # A name that is there more often may be deeper inside.
+        if len(raw) <= SHORT and not any(raw.count(quoted) > 1 for quoted in self._names.values()):
+            return
+        _, repeated = _decoded(json_fields.fields, raw)
+        for name in self._names:
+            if name in repeated:
+                sentence = f"{name} is given twice. Send it once."
+                raise Problem("malformed", sentence, [Fault(pointer(name), sentence)])
+
+
+def of_validation(error: msgspec.ValidationError) -> Problem:
+    """Return the problem that msgspec has found, whose text ends with where it is."""
+    said = str(error)
+    match = _PATH.search(said)
+    path = (
+        ()
+        if match is None
+        else tuple(name or int(number) for name, number in _STEP.findall(match[2].partition("[...]")[0]))
+    )
+    sentence = said if match is None else said[: match.start()]
+    if sentence.startswith("Object contains unknown field `"):
+        path = (*path, sentence.split("`")[1])
+    where = ".".join(str(part) for part in path)
+    detail = f"{where}: {sentence}." if where else f"{sentence}."
+    return Problem("malformed", detail, [Fault(pointer(*path), f"{sentence}.")])

@@ -1,0 +1,1 @@
+"""Requests that wait on disk until Kafka has them."""

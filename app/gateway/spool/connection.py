@@ -1,0 +1,90 @@
+"""The brokers that a gateway writes to: they may be away when it starts, for long, and come back as others."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from aiokafka.errors import KafkaError
+
+from app.base.process.datadir import kept
+from app.gateway.spool.errors import SpoolForeign
+from app.kafka.metadata.cluster import Cluster
+from app.kafka.produce.sender import Sender
+from app.settings.settings import Settings
+
+log = logging.getLogger(__name__)
+
+#: A broker gives up waiting for its replicas after the first, and counts as gone after the second.
+_REPLICAS_MS, _ANSWER_MS = 4_000, 6_000
+_AGAIN_S = 1.0
+_LOOK_S = 15.0
+
+
+class Connection:
+    """Connects as soon as brokers are there; until then whoever needs the sender waits."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Prepare for the cluster of the settings."""
+        self.cluster = Cluster(settings.bootstrap, request_timeout_ms=_ANSWER_MS, **settings.kafka_options())
+        self._settings = settings
+        self._sender: Sender | None = None
+        self._there = asyncio.Event()
+
+    @property
+    def up(self) -> bool:
+        """Whether there has been a connection."""
+        return self._sender is not None
+
+    async def sender(self) -> Sender:
+        """Return what sends, as soon as there has been a connection."""
+        await self._there.wait()
+        assert self._sender is not None, "it is there by then"
+        return self._sender
+
+    async def run(self, is_down: Callable[[], bool]) -> None:
+        """Connect, and look for other brokers under the same addresses while `is_down`; until cancelled.
+
+        Raises SpoolForeign if the data directory was used with another installation.
+        """
+        while not await self._connect():  # noqa: ASYNC110 - nobody tells when brokers come
+            await asyncio.sleep(_AGAIN_S)
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            if is_down():
+                try:
+                    await self.cluster.client.bootstrap()
+                except KafkaError as error:
+                    log.warning("Kafka at %s does not answer: %r", self._settings.bootstrap, error)
+
+    async def _connect(self) -> bool:
+        settings = self._settings
+        try:
+            await self.cluster.start(settings.requests)
+            if await self.cluster.refresh([settings.requests]):
+                log.warning(
+                    "the topic %s is not there yet: start a worker, which creates it",
+                    settings.requests,
+                    extra={"topic": settings.requests},
+                )
+                await self.cluster.stop()  # what asks for it again and again could create it, with other settings
+                return False
+            ours = f"{settings.app_id} on cluster {await self.cluster.id()}"
+            theirs = kept(settings.gateway_path, "installation", ours)
+            if theirs != ours:
+                raise SpoolForeign(settings.gateway_path, theirs, ours)
+            sender = Sender(self.cluster, recalls=True, timeout_ms=_REPLICAS_MS)
+            await sender.start()
+        except (KafkaError, OSError) as error:
+            log.warning("Kafka at %s does not answer: %r", settings.bootstrap, error)
+            await self.cluster.stop()
+            return False
+        self._sender = sender
+        self._there.set()
+        log.info("connected to %s", settings.bootstrap)
+        return True
+
+    async def close(self) -> None:
+        """Abandon what is in flight and disconnect."""
+        if self._sender is not None:
+            await self._sender.stop()
+        await self.cluster.stop()

@@ -1,0 +1,74 @@
+"""Records go to one partition and come back as outcomes, whatever it takes: a record that is refused is found alone."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from app.base.clock import Clock
+from app.gateway.spool.connection import Connection
+from app.gateway.spool.spool_store import Place
+from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
+from app.kafka.errors import BatchRejected, NotAuthorised, Recalled, TooLarge, TopicUnknown
+from app.kafka.produce.batch import Ack, Batch
+from punctual.contract.request import Reason
+
+_AGAIN_S: Final = 0.5
+
+
+async def deliver(connection: Connection, place: Place, submissions: Sequence[Submission]) -> list[Outcome]:
+    """Return what has become of each record, all of one place and in order; waits as long as Kafka is down.
+
+    Raises NotAuthorised if nothing may be written there.
+    """
+    outcomes: list[Outcome] = []
+    while len(outcomes) < len(submissions):
+        batch = Batch()
+        for submission in submissions[len(outcomes) :]:
+            if not batch.append(Clock.wall_ms(), submission.key, submission.value, submission.headers):
+                break
+        part = submissions[len(outcomes) : len(outcomes) + batch.count]
+        try:
+            ack = await _acknowledged(connection, place, batch)
+        except (TooLarge, BatchRejected) as error:
+            outcomes += await _apart(connection, place, part, error)
+        else:
+            outcomes += _taken(place, ack, batch.count)
+    return outcomes
+
+
+async def _apart(
+    connection: Connection, place: Place, submissions: Sequence[Submission], error: TooLarge | BatchRejected
+) -> list[Outcome]:
+    """Deliver records that are refused together in two halves; one that is refused alone is refused for good."""
+    if len(submissions) == 1:
+        reason = Reason.TOO_LARGE if isinstance(error, TooLarge) else Reason.INVALID_RECORD
+        return [Refused(reason.value, str(error))]
+    half = len(submissions) // 2
+    before = await deliver(connection, place, submissions[:half])
+    return [*before, *await deliver(connection, place, submissions[half:])]
+
+
+async def _acknowledged(connection: Connection, place: Place, batch: Batch) -> Ack:
+    """Return what the broker says of a batch; a topic that is not there may come."""
+    sender = await connection.sender()
+    while True:
+        try:
+            return await sender.submit(*place, batch)
+        except (TopicUnknown, Recalled):
+            await asyncio.sleep(_AGAIN_S)
+
+
+def _taken(place: Place, ack: Ack, count: int) -> list[Outcome]:
+    """Return what became of a batch of so many records.
+
+    A batch that was sent twice has no offset if the broker does not remember it (KIP-98: -1).
+    """
+    stamp = ack.timestamp_ms if ack.timestamp_ms >= 0 else None
+    first = ack.offset
+    return [
+        Taken(spooled=False, partition=place[1], offset=first + i if first >= 0 else None, timestamp_ms=stamp)
+        for i in range(count)
+    ]
+
+
+__all__ = ["NotAuthorised", "deliver"]

@@ -1,0 +1,216 @@
+"""One partition: records go straight to Kafka while it takes them, and through the spool, in order, when it does not.
+
+One batch at a time is under way, so that nothing that fails can change the order. Records that Kafka has not
+acknowledged within the patience are written to the spool, and so promised, though their batch is still being tried:
+when it is acknowledged after all, they leave the spool again. What comes meanwhile joins the spool behind them, until
+that is empty. Only a crash between an acknowledgement and its removal has Kafka get a record twice; both copies have
+the same id, due time and `delay-asked-at`, and a `delay-dedupe`.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from app.base.process.tasks import telling
+from app.gateway.spool.connection import Connection
+from app.gateway.spool.delivery import NotAuthorised, deliver
+from app.gateway.spool.errors import DeadLetterRefused, SpoolFull, SpoolUnusable
+from app.gateway.spool.poison import Poison
+from app.gateway.spool.share import Share, Waiting
+from app.gateway.spool.spool import Spool
+from app.gateway.spool.spool_store import Held, Place
+from app.gateway.spool.submission import Outcome, Refused, Taken
+from app.gateway.spool.tally import Tally
+from punctual.contract.request import Reason
+
+log = logging.getLogger(__name__)
+
+_LINGER_S: Final = 0.001
+_MOST: Final = 1_000
+_AGAIN_S: Final = 2.0
+#: What keeps records in the spool though Kafka is there: people have to do something.
+_STUCK: Final = NotAuthorised, DeadLetterRefused, SpoolUnusable
+_SPOOLED: Final = Taken(spooled=True)
+
+
+@dataclass(frozen=True, slots=True)
+class LaneParts:
+    """What all lanes of a gateway share."""
+
+    connection: Connection
+    spool: Spool
+    poison: Poison
+    tally: Tally
+    patience_s: Callable[[], float]
+    crash: Callable[[BaseException], object]
+
+
+class Lane:
+    """The way of one partition's records."""
+
+    def __init__(self, place: Place, parts: LaneParts) -> None:
+        """Begin with what the spool has of this place."""
+        self.place = place
+        self._about = {"topic": place[0], "partition": place[1]}
+        self._parts, self._spool, self._loop = parts, parts.spool, asyncio.get_running_loop()
+        self._waiting = deque[Waiting]()
+        self._work: asyncio.Task[None] | None = None
+        self._closed = False
+        #: Whether Kafka has kept a batch waiting for longer than the patience.
+        self.overdue = False
+        #: Why nothing leaves the spool, empty if something does.
+        self.trouble = ""
+        if self._spool.holds(place):
+            self._begin(0)
+
+    @property
+    def spools(self) -> bool:
+        """Whether what comes now joins the spool."""
+        return self.overdue or self._spool.holds(self.place) > 0
+
+    def put(self, share: Share) -> None:
+        """Take records behind those that came before; their share hears what becomes of them."""
+        self._parts.tally.handed_in += len(share.submissions)
+        if self.spools:
+            self._to_spool([Waiting(share, index) for index in range(len(share.submissions))])
+            return
+        self._waiting.extend(Waiting(share, index) for index in range(len(share.submissions)))
+        self._begin(_LINGER_S)
+
+    async def close(self) -> None:
+        """Begin nothing any more; what is under way is abandoned, what is spooled stays."""
+        self._closed = True
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.wait({self._work})
+
+    def _begin(self, linger_s: float) -> None:
+        if self._work is None and not self._closed:
+            self._work = self._loop.create_task(self._run(linger_s))
+            self._work.add_done_callback(telling(self._parts.crash))
+
+    async def _run(self, linger_s: float) -> None:
+        """Send batch after batch, until there is nothing left."""
+        await asyncio.sleep(linger_s)  # a batch for all that come at the same moment
+        while True:
+            if self._spool.holds(self.place):
+                await self._drain()
+            elif self._waiting:
+                await self._send()
+            else:
+                break
+        self._work = None
+
+    # straight --------------------------------------------------------------------------------------------------------
+    async def _send(self) -> None:
+        """Send what waits, and have its shares hear of it within the patience."""
+        flying = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
+        submissions = [one.submission for one in flying]
+        acked = self._loop.create_task(deliver(self._parts.connection, self.place, submissions))
+        try:
+            left_s = flying[0].share.since + self._parts.patience_s() - self._loop.time()
+            await asyncio.wait({acked}, timeout=max(0.0, left_s))
+            if acked.done():
+                self._hear(flying, acked)
+                return
+            self.overdue = True
+            await self._outlast(flying, acked)
+            self.overdue = False
+        finally:
+            acked.cancel()
+
+    def _hear(self, flying: list[Waiting], acked: "asyncio.Task[list[Outcome]]") -> None:
+        """Tell shares what has become of a batch in time."""
+        try:
+            outcomes = acked.result()
+        except NotAuthorised as error:
+            outcomes = [Refused(Reason.NOT_ALLOWED.value, str(error))] * len(flying)
+        self._parts.tally.produced(self._loop.time() - flying[0].share.since, outcomes)
+        for one, outcome in zip(flying, outcomes, strict=True):
+            one.share.settle(one.number, outcome)
+
+    async def _outlast(self, flying: list[Waiting], acked: "asyncio.Task[list[Outcome]]") -> None:
+        """Have the spool promise what Kafka does not take in time, and wait for the batch all the same."""
+        log.warning("%s-%d takes no records, they go to the spool", *self.place, extra=self._about)
+        spooling = self._to_spool(flying)
+        if self._waiting:  # what came behind them
+            behind, self._waiting = list(self._waiting), deque()
+            self._to_spool(behind)
+        held = await spooling
+        await asyncio.wait({acked})
+        if acked.exception() is None and held:
+            with contextlib.suppress(*_STUCK):  # what is left of it stays in the spool, from where it is tried again
+                await self._settle(held, acked.result())
+
+    # through the spool -----------------------------------------------------------------------------------------------
+    def _to_spool(self, waiting: list[Waiting]) -> "asyncio.Future[list[Held]]":
+        """Write records to the spool; their shares hear of it. The future gives what is held, nothing if it is full."""
+        promised: asyncio.Future[list[Held]] = self._loop.create_future()
+        try:
+            held, written = self._spool.add(self.place, [one.submission for one in waiting])
+        except SpoolFull as error:
+            self._fail(waiting, error)
+            promised.set_result([])
+            return promised
+
+        def hear(written: asyncio.Future[None]) -> None:
+            error = written.exception()
+            if error is not None:
+                self._fail(waiting, error)
+            else:
+                self._parts.tally.spooled += len(held)
+                for one in waiting:
+                    one.share.settle(one.number, _SPOOLED)
+                self._begin(0)
+            promised.set_result([] if error is not None else held)
+
+        written.add_done_callback(hear)
+        return promised
+
+    def _fail(self, waiting: list[Waiting], error: BaseException) -> None:
+        self._parts.tally.full += len(waiting)
+        for one in waiting:
+            one.share.fail(error)
+
+    async def _drain(self) -> None:
+        """Send the first of what is spooled, and wait as long as that takes."""
+        try:
+            held = await self._spool.read(self.place)
+            if not held:
+                await asyncio.sleep(_LINGER_S)  # it is being written
+                return
+            submissions = [one.submission for one in held]
+            acked = self._loop.create_task(deliver(self._parts.connection, self.place, submissions))
+            try:
+                await asyncio.wait({acked}, timeout=self._parts.patience_s())
+                self.overdue = not acked.done()
+                await self._settle(held, await acked)
+            finally:
+                acked.cancel()
+        except _STUCK as error:
+            self.trouble = str(error)
+            log.error(  # noqa: TRY400 - it is expected, and says all
+                "%s-%d: what is spooled cannot be sent: %s", *self.place, error, extra=self._about
+            )
+            await asyncio.sleep(_AGAIN_S)
+        else:
+            self.overdue, self.trouble = False, ""
+
+    async def _settle(self, held: Sequence[Held], outcomes: Sequence[Outcome]) -> None:
+        """Remove from the spool what Kafka has, and what it refuses for good once that is a dead letter."""
+        settled = 0
+        for number, (one, outcome) in enumerate(zip(held, outcomes, strict=True)):
+            if isinstance(outcome, Refused):
+                await self._remove(held[settled:number])
+                settled = number
+                await self._parts.poison.bury(self.place, one.submission, outcome)
+        await self._remove(held[settled:])
+
+    async def _remove(self, held: Sequence[Held]) -> None:
+        if held:
+            await self._spool.remove(self.place, held)
+            self._parts.tally.drained += len(held)

@@ -1,0 +1,218 @@
+"""What Kafka has not taken yet: written to disk in groups, before anything is promised; bounded by bytes and age."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from app.base.clock import Clock
+from app.base.process.tasks import telling
+from app.gateway.spool.disk_room import DiskRoom
+from app.gateway.spool.spool_store import Held, Place, Shelf, SpoolStore, encoded, key_of
+from app.gateway.spool.submission import SpoolFull, Submission
+from app.settings.quotas import senders
+from app.settings.settings import Settings
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_NOTHING: Final = Shelf(0, 0, 0)
+#: What is read at a time: a batch's bytes.
+_READ_COUNT, _READ_BYTES = 1_000, 400 * 1024
+_SHRINK_BYTES: Final = 32 << 20
+_RETRY_AFTER_S: Final = 5
+
+
+class _Write(NamedTuple):
+    """Records that wait to be written together, for somebody who waits for it."""
+
+    records: list[tuple[Place, int, bytes]]
+    size: int
+    sizes: Counter[str]
+    written: asyncio.Future[None]
+
+
+class Spool:
+    """Records by place, in the order in which they came; of one event loop, and one thread for the disk."""
+
+    def __init__(self, settings: Settings, crash: Callable[[BaseException], object]) -> None:
+        """Open the spool in the settings' directory; `crash` hears of what nobody foresaw.
+
+        Raises SpoolTaken or SpoolUnusable.
+        """
+        self._crash = crash
+        self._path = settings.gateway_path
+        self._most_bytes, self._most_age_ms = settings.gateway_spool_bytes, settings.gateway_spool_age_ms
+        self._store = SpoolStore(self._path)
+        self._shelves = self._store.shelves()
+        self._namespaces = settings.namespaces
+        #: Bytes by sender, None if there is one alone.
+        self._of: Counter[str] | None = None
+        if len(senders(settings.namespaces, settings.inputs)) > 1:
+            self._of = self._store.sizes(self._sender)
+        self.bytes = sum(shelf.size for shelf in self._shelves.values())
+        self._number = self._store.last
+        self._removed, self._closed = 0, False
+        self._gathered: list[_Write] = []
+        self._writing: asyncio.Task[None] | None = None
+        self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
+        self._room = DiskRoom(self._path, settings.gateway_min_free_disk)
+
+    # what there is ---------------------------------------------------------------------------------------------------
+    def places(self) -> list[Place]:
+        """Return the places of which it has records."""
+        return list(self._shelves)
+
+    def holds(self, place: Place) -> int:
+        """Return how many records of a place it has, those included that are being written."""
+        return self._shelves.get(place, _NOTHING).records
+
+    @property
+    def count(self) -> int:
+        """How many records it has."""
+        return sum(shelf.records for shelf in self._shelves.values())
+
+    @property
+    def age_s(self) -> float:
+        """For how long the oldest record has waited, 0 if there is none."""
+        first = min((shelf.first for shelf in self._shelves.values()), default=None)
+        return 0.0 if first is None else max(0.0, Clock.wall_ms() / 1000 - first / 1_000_000)
+
+    # in --------------------------------------------------------------------------------------------------------------
+    def check_share(self, batch: Iterable[Submission]) -> None:
+        """Raise SpoolFull if a sender of a request's records has as much of the spool as is free."""
+        if self._of is None:
+            return
+        for sender in {self._sender(one) for one in batch}:
+            if self._of[sender] >= self._most_bytes - self.bytes:
+                whose = sender or "messages without a namespace"
+                sentence = (
+                    f"the share of {whose} in the spool of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)"
+                )
+                raise SpoolFull(sentence, _RETRY_AFTER_S)
+
+    def _sender(self, submission: Submission) -> str:
+        """Return whom a record counts for: a namespace, or else an input."""
+        return self._namespaces.of_id(submission.id) if self._namespaces else submission.topic
+
+    def check(self, size: int = 1) -> None:
+        """Raise SpoolFull if records of so many bytes cannot be taken now."""
+        if self.bytes + size > self._most_bytes:
+            raise SpoolFull(
+                f"the spool of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)", _RETRY_AFTER_S
+            )
+        if self.age_s * 1000 > self._most_age_ms:
+            raise SpoolFull("the oldest record in the spool is too old (DELAY_GATEWAY_SPOOL_AGE)", _RETRY_AFTER_S)
+        if not self._room.enough():
+            raise SpoolFull("the disk is full (DELAY_GATEWAY_MIN_FREE_DISK)", _RETRY_AFTER_S)
+
+    def add(self, place: Place, submissions: Sequence[Submission]) -> tuple[list[Held], asyncio.Future[None]]:
+        """Put these records behind all of their place that were added before; return them as they are held.
+
+        They are promised when the future is done, and not at all if it raises SpoolFull. Raises SpoolFull if there is
+        no room for them.
+        """
+        held, records = [], []
+        for submission in submissions:
+            self._number = max(self._number + 1, Clock.wall_ms() * 1000)
+            value = encoded(submission)
+            records.append((place, self._number, value))
+            held.append(Held(self._number, len(key_of(place, 0)) + len(value), submission))
+        size, sizes = sum(one.size for one in held), self._sizes(held)
+        write = _Write(records, size, sizes, asyncio.get_running_loop().create_future())
+        self.check(write.size)
+        self._count(place, len(records), write.size, records[0][1])
+        self._share(write.sizes, 1)
+        self._gathered.append(write)
+        if self._writing is None:
+            self._writing = asyncio.get_running_loop().create_task(self._write())
+            self._writing.add_done_callback(telling(self._crash))
+        return held, write.written
+
+    async def _write(self) -> None:
+        """Write what has gathered, and what gathers meanwhile, in groups."""
+        while self._gathered:
+            group, self._gathered = self._gathered, []
+            try:
+                records = [record for write in group for record in write.records]
+                await self._run(partial(self._store.add, records))
+            except OSError as error:
+                self._fail(group, error)
+                continue
+            for write in group:
+                if not write.written.done():
+                    write.written.set_result(None)
+        self._writing = None
+
+    def _fail(self, group: list[_Write], error: OSError) -> None:
+        """Refuse a group of which nothing counts; the next one finds out whether the disk is better."""
+        log.error("the spool in %s cannot be written: %s. Nothing is taken into it until it can.", self._path, error)
+        self._room.exhaust()
+        for write in group:
+            place = write.records[0][0]
+            self._count(place, -len(write.records), -write.size, None)
+            self._share(write.sizes, -1)
+            if not write.written.done():
+                write.written.set_exception(SpoolFull(f"the disk cannot store it: {error}", _RETRY_AFTER_S))
+
+    # out -------------------------------------------------------------------------------------------------------------
+    async def read(self, place: Place) -> list[Held]:
+        """Return the first records of a place that are on disk; none while they are being written.
+
+        Raises SpoolUnusable.
+        """
+        shelf = self._shelves.get(place, _NOTHING)
+        return await self._run(partial(self._store.read, place, shelf.first, _READ_COUNT, _READ_BYTES))
+
+    async def remove(self, place: Place, held: Sequence[Held]) -> None:
+        """Forget the first records of a place: they are in Kafka. Raises SpoolUnusable."""
+        first = await self._run(partial(self._store.remove, place, [one.number for one in held]))
+        self._count(place, -len(held), -sum(one.size for one in held), first or held[-1].number + 1)
+        self._share(self._sizes(held), -1)
+        self._removed += sum(one.size for one in held)
+        if not self._shelves and self._removed > _SHRINK_BYTES:
+            self._removed = 0
+            await self._run(self._store.shrink)  # on the disk's one thread, before what is added from now on
+
+    def _sizes(self, held: Iterable[Held]) -> Counter[str]:
+        """Return the bytes of records by sender; nothing if nobody wants to know."""
+        sizes = Counter[str]()
+        for one in held if self._of is not None else ():
+            sizes[self._sender(one.submission)] += one.size
+        return sizes
+
+    def _share(self, sizes: Mapping[str, int], times: int) -> None:
+        """Count bytes more, or fewer, by sender."""
+        if self._of is None:
+            return
+        for sender, size in sizes.items():
+            self._of[sender] += times * size
+            if self._of[sender] <= 0:
+                del self._of[sender]
+
+    def _count(self, place: Place, records: int, size: int, first: int | None) -> None:
+        before = self._shelves.get(place, _NOTHING)
+        after = Shelf(before.records + records, before.size + size, first if first and records < 0 else before.first)
+        if not before.records:
+            after = after._replace(first=first or 0)
+        self.bytes += size
+        if after.records:
+            self._shelves[place] = after
+        else:
+            self._shelves.pop(place, None)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._disk, work)
+
+    async def close(self) -> None:
+        """Write what has gathered, and leave the directory to whoever comes next; harmless when that is done."""
+        if self._closed:
+            return
+        self._closed = True
+        while self._writing is not None:
+            await asyncio.wait({self._writing})
+        await self._run(self._store.close)
+        self._disk.shutdown()

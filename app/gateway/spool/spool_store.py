@@ -1,0 +1,235 @@
+"""The spool on disk: records by partition, in order. Everything here waits for the disk and belongs on its thread."""
+
+import contextlib
+import errno
+import os
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+import rocksdict
+
+from app.base.errors import DataDirectoryTaken, DataDirectoryUnusable
+from app.base.process.datadir import claim
+from app.gateway.spool.disk_room import can_reopen
+from app.gateway.spool.errors import SpoolTaken, SpoolUnusable
+from app.gateway.spool.submission import Submission
+from tables.database import Database
+from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable
+
+#: A topic, and the number of its partition.
+Place = tuple[str, int]
+
+_FORMAT: Final = b"1"
+_META, _RECORDS, _END = b"\x00format", b"r", b"s"
+_TAIL: Final = struct.Struct(">IQ")
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Submission).decode
+
+
+class Held(NamedTuple):
+    """A record of the spool: its number, what it takes on disk, and what it is."""
+
+    number: int
+    size: int
+    submission: Submission
+
+
+class Shelf(NamedTuple):
+    """What the spool has of one place: how many records, their bytes, and the first one's number."""
+
+    records: int
+    size: int
+    first: int
+
+
+class SpoolStore:
+    """Records in a RocksDB of their own, each under its place and its number.
+
+    Numbers are the time of receipt in microseconds, made unique: they tell how old a record is.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the spool in a gateway's data directory, which is this process's from now on.
+
+        Raises SpoolTaken or SpoolUnusable.
+        """
+        self._path = path
+        try:
+            self._lock = claim(path)
+        except DataDirectoryTaken as error:
+            raise SpoolTaken(path) from error
+        except DataDirectoryUnusable as error:
+            raise SpoolUnusable(path, error.__cause__ or error) from error
+        try:
+            self._database = self._open()
+        except BaseException:
+            self._lock.close()
+            raise
+        #: Whether a write has failed, and what may be there all the same but must not: nobody was promised it, or Kafka
+        #: has it.
+        self._broken, self._gone = False, set[bytes]()
+        #: The largest number that there is.
+        self.last = 0
+
+    def _open(self) -> Database:
+        with self._named_errors():
+            database = Database(self._path / "spool", _options())
+            known = database.get(_META)
+        if known in (None, _FORMAT):
+            return database
+        database.close()
+        raise SpoolUnusable(
+            self._path, f"its format is {known!r}, from another version; this version reads {_FORMAT!r}"
+        )
+
+    def shelves(self) -> dict[Place, Shelf]:
+        """Return what there is of each place."""
+        found: dict[Place, Shelf] = {}
+        with self._named_errors():
+            for key, value in self._database.items(_RECORDS, _END):
+                place, number = _parts(key)
+                self.last = max(self.last, number)
+                records, size, first = found.get(place, (0, 0, number))
+                found[place] = Shelf(records + 1, size + len(key) + len(value), first)
+        return found
+
+    def sizes(self, sender_of: Callable[[Submission], str]) -> Counter[str]:
+        """Return the bytes of all records by sender."""
+        found = Counter[str]()
+        with self._named_errors():
+            for key, value in self._database.items(_RECORDS, _END):
+                found[sender_of(_decode(value))] += len(key) + len(value)
+        return found
+
+    def add(self, records: Sequence[tuple[Place, int, bytes]]) -> None:
+        """Write encoded records; when this returns they are on disk, whole, or it raises OSError and none counts."""
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        batch.put(_META, _FORMAT)
+        for place, number, value in records:
+            batch.put(key_of(place, number), value)
+        try:
+            self._mend()
+            self._database.write(batch)
+            self._database.sync()
+        except (StoreUnusable, StoreCorrupt) as error:
+            self._broken = True
+            self._gone.update(key_of(place, number) for place, number, _ in records)
+            raise OSError(str(error.__cause__ or error)) from error
+
+    def _mend(self) -> None:
+        """Open the database anew after a write has failed, without what is gone: RocksDB takes no write after that.
+
+        Raises OSError or StoreUnusable if the disk is no better: what was open stays so, and can be read.
+        """
+        if not self._broken:
+            return
+        if not can_reopen(self._path / "spool"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
+        self._close()
+        self._database = Database(self._path / "spool", _options())
+        batch = rocksdict.WriteBatch(raw_mode=True)
+        for key in self._gone:
+            batch.delete(key)
+        self._database.write(batch)
+        self._database.sync()
+        self._broken, self._gone = False, set()
+
+    def read(self, place: Place, start: int, count: int, size: int) -> list[Held]:
+        """Return records of a place from number `start` on: at most so many, and so many bytes, one at least."""
+        found, total = list[Held](), 0
+        begin, end = key_of(place, start), key_of(place, (1 << 64) - 1)
+        with self._named_errors():
+            for key, value in self._database.items(begin, end):
+                if key in self._gone:
+                    continue
+                total += len(key) + len(value)
+                if found and (total > size or len(found) == count):
+                    break
+                found.append(Held(_parts(key)[1], len(key) + len(value), _decode(value)))
+        return found
+
+    def remove(self, place: Place, numbers: Sequence[int]) -> int | None:
+        """Remove records of a place, the first ones; return the number of the first that is left.
+
+        On a disk that takes nothing they are only left out, until it does: what Kafka has must not be sent again.
+        """
+        batch, keys = rocksdict.WriteBatch(raw_mode=True), [key_of(place, number) for number in numbers]
+        for key in keys:
+            batch.delete(key)
+        with self._named_errors():
+            try:
+                if not self._broken:
+                    self._database.write(batch)
+            except StoreUnusable:
+                self._broken = True
+            if self._broken:
+                self._gone.update(keys)
+            end = key_of(place, (1 << 64) - 1)
+            following: Iterator[bytes] = self._database.keys(key_of(place, numbers[-1] + 1), end)
+            first = next((key for key in following if key not in self._gone), None)
+            del following  # or it would keep the database open
+        return None if first is None else _parts(first)[1]
+
+    def shrink(self) -> None:
+        """Give back the disk's room that a spool takes from which all is gone. Raises SpoolUnusable."""
+        with self._named_errors():
+            if any(key not in self._gone for key, _ in self._database.items(_RECORDS, _END)):
+                return
+            self._close()
+            rocksdict.Rdict.destroy(str(self._path / "spool"), _options())
+            self._database = Database(self._path / "spool", _options())
+            self._broken, self._gone = False, set()
+
+    def close(self) -> None:
+        """Close the database; the directory is free for another process."""
+        with contextlib.suppress(StoreUnusable, StoreCorrupt):
+            self._database.sync()
+        self._close()
+        self._lock.close()
+
+    def _close(self) -> None:
+        with contextlib.suppress(StoreUnusable, StoreCorrupt, rocksdict.DbClosedError):
+            self._database.close()
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except StoreLocked as error:
+            raise SpoolTaken(self._path) from error
+        except (StoreUnusable, StoreCorrupt, msgspec.DecodeError) as error:
+            raise SpoolUnusable(self._path, error.__cause__ or error) from error
+        except rocksdict.DbClosedError as error:  # a write has failed, and it could not be opened anew
+            raise SpoolUnusable(self._path, error) from error
+
+
+def encoded(submission: Submission) -> bytes:
+    """Return a record as it is stored."""
+    return _encode(submission)
+
+
+def key_of(place: Place, number: int) -> bytes:
+    """Return the key of a record: those of a place sort by their numbers."""
+    topic, partition = place
+    return b"%b%b\x00%b" % (_RECORDS, topic.encode(), _TAIL.pack(partition, number))
+
+
+def _parts(key: bytes) -> tuple[Place, int]:
+    partition, number = _TAIL.unpack(key[-_TAIL.size :])
+    return (key[len(_RECORDS) : -_TAIL.size - 1].decode(), partition), number
+
+
+def _options() -> rocksdict.Options:
+    options = rocksdict.Options(raw_mode=True)
+    options.create_if_missing(True)  # noqa: FBT003 - theirs
+    options.set_write_buffer_size(16 << 20)
+    options.set_max_open_files(256)
+    options.set_keep_log_file_num(2)
+    options.set_compression_type(rocksdict.DBCompressionType.lz4())
+    # A write that a crash has cut off is the last one and nobody's promise; anything else that is missing is damage.
+    options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
+    return options

@@ -1,0 +1,62 @@
+"""The document says what there is, all of it and nothing else; its examples are taken."""
+
+import re
+from typing import Any
+
+from aiohttp import web
+
+from app.gateway.api.openapi import document
+from app.gateway.http.problem_types import TYPES
+from tests.app.gateway.conftest import Stage
+
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+def operations() -> dict[tuple[str, str], dict[str, Any]]:
+    return {(method.upper(), path): one for path, item in document()["paths"].items() for method, one in item.items()}
+
+
+def routes(web_app: web.Application) -> set[tuple[str, str]]:
+    return {(route.method, route.resource.canonical) for route in web_app.router.routes() if route.resource is not None}
+
+
+async def test_each_route_is_in_the_document_and_each_path_of_it_is_a_route(stage: Stage) -> None:
+    served = {route for route in routes(stage.web_app) if route[0] != "HEAD"}
+    assert served == set(operations())
+
+
+async def test_the_document_is_served(stage: Stage) -> None:
+    status, served = await stage.ask("GET", "/openapi.json")
+    assert (status, served["openapi"], served["paths"].keys()) == (200, "3.1.0", document()["paths"].keys())
+
+
+def test_references_lead_somewhere_and_every_schema_is_used() -> None:
+    text = str(document())
+    referred = set(re.findall(r"#/components/schemas/(\w+)", text))
+    assert referred == document()["components"]["schemas"].keys()
+
+
+def test_parameters_of_paths_are_described() -> None:
+    for (method, path), one in operations().items():
+        described = {part["name"] for part in one["parameters"] if part["in"] == "path"}
+        assert described == set(re.findall(r"\{(\w+)\}", path)), (method, path)
+
+
+def test_every_problem_of_an_operation_is_a_type() -> None:
+    named = {name for one in operations().values() for name in re.findall(r"`([\w-]+)`: ", str(one["responses"]))}
+    assert named <= TYPES.keys()
+    assert {"missing-due", "spool-full", "changed"} <= named
+
+
+async def test_every_example_is_taken(stage: Stage) -> None:
+    tried = 0
+    for (method, path), one in operations().items():
+        filled = path.format(**{part["name"]: part["example"] for part in one["parameters"] if part["in"] == "path"})
+        for media_type, content in one.get("requestBody", {}).get("content", {}).items():
+            for name, example in content["examples"].items():
+                body = example["value"]
+                status, answer = await stage.ask(method, filled, body, headers={"Content-Type": media_type})
+                assert status in (200, 202), (method, path, name, answer)
+                assert answer.get("error_code", 200) == 200, (method, path, name, answer)
+                tried += 1
+    assert tried > 10

@@ -1,0 +1,271 @@
+"""The spool on a real disk: what was promised is there after a crash, in order, and nothing else is."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.base.clock import Clock
+from app.gateway.spool.errors import SpoolFull, SpoolTaken, SpoolUnusable
+from app.gateway.spool.spool import Spool
+from app.gateway.spool.spool_store import Place, SpoolStore
+from app.gateway.spool.submission import Submission
+from app.settings.settings import Settings
+from app.settings.values import LEAST_FREE_DISK
+from tables.database import Database
+from tables.errors import StoreUnusable
+
+HERE: Place = ("delay-requests", 3)
+ELSEWHERE: Place = ("delay-requests", 259)
+
+Open = Callable[..., Spool]
+
+
+def message(name: str, size: int = 10) -> Submission:
+    headers: list[tuple[str, bytes | None]] = [("delay-id", name.encode()), ("trace", None), ("trace", b"\xff")]
+    return Submission("delay-requests", 3, b"key", os.urandom(size), headers, name)
+
+
+def fail(error: BaseException) -> None:
+    raise AssertionError from error
+
+
+@pytest.fixture
+async def open_spool(tmp_path: Path) -> AsyncIterator[Open]:
+    opened: list[Spool] = []
+
+    def open_(**env: str) -> Spool:
+        usual = {"DELAY_GATEWAY_DATADIR": str(tmp_path / "data"), "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK)}
+        spool = Spool(Settings.from_env({**usual, **env}), fail)
+        opened.append(spool)
+        return spool
+
+    yield open_
+    for spool in opened:
+        await spool.close()
+
+
+async def put(spool: Spool, place: Place, *names: str, size: int = 10) -> None:
+    _, written = spool.add(place, [message(name, size) for name in names])
+    await written
+
+
+async def emptied(spool: Spool, place: Place) -> list[str]:
+    found = []
+    while spool.holds(place):
+        held = await spool.read(place)
+        found += [one.submission.id for one in held]
+        await spool.remove(place, held)
+    return found
+
+
+async def test_records_come_out_in_order_as_they_went_in_each_place_for_itself(open_spool: Open) -> None:
+    spool = open_spool()
+    first = message("first", 300)
+    _, written = spool.add(HERE, [first])
+    for number in range(20):
+        await put(spool, ELSEWHERE, f"else-{number}")
+        await put(spool, HERE, f"a-{number}", f"b-{number}")
+    await written
+    assert (await spool.read(HERE))[0].submission == first
+    assert await emptied(spool, HERE) == ["first", *(f"{x}-{number}" for number in range(20) for x in "ab")]
+    assert await emptied(spool, ELSEWHERE) == [f"else-{number}" for number in range(20)]
+    assert (spool.bytes, spool.count, spool.age_s) == (0, 0, 0.0)
+
+
+async def test_what_was_promised_is_there_at_the_next_start_and_what_comes_is_behind_it(
+    open_spool: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = open_spool()
+    await put(spool, HERE, "a", "b", "c")
+    [first, *_] = await spool.read(HERE)
+    await spool.remove(HERE, [first])
+    size, later = spool.bytes, Clock.wall_ms() - 3_600_000
+    await spool.close()
+    monkeypatch.setattr(Clock, "wall_ms", lambda: later)  # the clock was put back meanwhile
+    again = open_spool()
+    assert (again.places(), again.holds(HERE), again.bytes) == ([HERE], 2, size)
+    await put(again, HERE, "d")
+    assert await emptied(again, HERE) == ["b", "c", "d"]
+
+
+async def test_a_promise_is_made_only_when_it_is_on_disk(open_spool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool, done = open_spool(), list[str]()
+    sync = Database.sync
+
+    def watched(self: Database) -> None:
+        assert not written.done()
+        sync(self)
+        done.append("on disk")
+
+    monkeypatch.setattr(Database, "sync", watched)
+    _, written = spool.add(HERE, [message("a")])
+    await written
+    assert done == ["on disk"]
+
+
+async def test_many_that_come_at_once_are_written_in_groups(open_spool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool, syncs = open_spool(), list[Database]()
+    sync = Database.sync
+
+    def counted(self: Database) -> None:
+        syncs.append(self)
+        sync(self)
+
+    monkeypatch.setattr(Database, "sync", counted)
+    await asyncio.gather(*(spool.add(HERE, [message(str(number))])[1] for number in range(500)))
+    assert len(syncs) < 10
+    assert await emptied(spool, HERE) == [str(number) for number in range(500)]
+
+
+async def test_a_spool_that_has_its_bytes_takes_nothing_more_until_there_is_room(open_spool: Open) -> None:
+    spool = open_spool(DELAY_GATEWAY_SPOOL_BYTES="3000")
+    await put(spool, HERE, "a", "b", size=1_000)
+    with pytest.raises(SpoolFull, match="DELAY_GATEWAY_SPOOL_BYTES") as refused:
+        spool.add(HERE, [message("c", 1_000)])
+    assert refused.value.retry_after_s > 0
+    await spool.remove(HERE, (await spool.read(HERE))[:1])
+    await put(spool, HERE, "d", size=1_000)
+    assert await emptied(spool, HERE) == ["b", "d"]
+
+
+async def test_a_spool_whose_oldest_record_is_too_old_takes_nothing_more_and_drops_nothing(
+    open_spool: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = open_spool(DELAY_GATEWAY_SPOOL_AGE="PT1H")
+    await put(spool, HERE, "a")
+    await put(spool, ELSEWHERE, "b")
+    later = Clock.wall_ms() + 3_601_000
+    monkeypatch.setattr(Clock, "wall_ms", lambda: later)
+    assert spool.age_s > 3_600
+    with pytest.raises(SpoolFull, match="DELAY_GATEWAY_SPOOL_AGE"):
+        spool.add(ELSEWHERE, [message("c")])
+    assert await emptied(spool, HERE) == ["a"]
+    assert await emptied(spool, ELSEWHERE) == ["b"]
+    await put(spool, HERE, "d")
+
+
+async def test_a_disk_with_too_little_room_is_not_filled(open_spool: Open) -> None:
+    spool = open_spool(DELAY_GATEWAY_MIN_FREE_DISK=str(1 << 40))
+    with pytest.raises(SpoolFull, match="DELAY_GATEWAY_MIN_FREE_DISK"):
+        spool.add(HERE, [message("a")])
+
+
+async def test_what_a_disk_has_refused_is_nowhere_and_the_rest_is_there(
+    open_spool: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = open_spool()
+    await put(spool, HERE, "a")
+
+    def full(_: Database) -> None:
+        raise StoreUnusable("spool", OSError("No space left on device"))  # after it was written: it may be there
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "sync", full)
+        _, written = spool.add(HERE, [message("b")])
+        with pytest.raises(SpoolFull):
+            await written
+        assert spool.holds(HERE) == 1
+    monkeypatch.setattr(spool._room, "_looked_s", -10.0)
+    await put(spool, HERE, "c")
+    assert await emptied(spool, HERE) == ["a", "c"]
+    await spool.close()
+    assert open_spool().count == 0
+
+
+async def test_what_a_disk_has_refused_is_not_sent_before_it_is_better(
+    open_spool: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = open_spool()
+    await put(spool, HERE, "a", "b")
+
+    def full(_: Database) -> None:
+        raise StoreUnusable("spool", OSError("Input/output error"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "sync", full)
+        _, written = spool.add(HERE, [message("c"), message("d")])
+        with pytest.raises(SpoolFull):
+            await written
+    held = await spool.read(HERE)
+    assert [one.submission.id for one in held] == ["a", "b"]
+    await spool.remove(HERE, held[:1])
+    assert await emptied(spool, HERE) == ["b"]
+    assert (spool.places(), spool.count, spool.bytes) == ([], 0, 0)
+    monkeypatch.setattr(spool._room, "_looked_s", -10.0)
+    await put(spool, HERE, "e")
+    assert await emptied(spool, HERE) == ["e"]
+
+
+async def test_what_kafka_has_is_not_sent_again_though_the_disk_takes_no_removal(
+    open_spool: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = open_spool()
+    await put(spool, HERE, "a", "b", "c")
+
+    def full(_: Database, __: Any) -> None:
+        raise StoreUnusable("spool", OSError("No space left on device"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Database, "write", full)
+        await spool.remove(HERE, (await spool.read(HERE))[:2])
+        assert [one.submission.id for one in await spool.read(HERE)] == ["c"]
+    await put(spool, HERE, "d")  # the disk is better: what is gone is removed
+    await spool.close()
+    assert await emptied(open_spool(), HERE) == ["c", "d"]
+
+
+async def test_an_empty_spool_gives_its_room_back(open_spool: Open, tmp_path: Path) -> None:
+    spool = open_spool()
+    for number in range(40):
+        await put(spool, HERE, str(number), size=1 << 20)
+    assert len(await emptied(spool, HERE)) == 40
+    assert sum(file.stat().st_size for file in (tmp_path / "data/spool").iterdir()) < 1 << 20
+    await put(spool, HERE, "on")
+    assert await emptied(spool, HERE) == ["on"]
+
+
+async def test_two_gateways_never_share_a_spool(open_spool: Open) -> None:
+    open_spool()
+    with pytest.raises(SpoolTaken, match="DELAY_GATEWAY_DATADIR"):
+        open_spool()
+
+
+def as_after_a_kill(tmp_path: Path) -> tuple[dict[str, str], Path]:
+    """Copy the directory of an open spool; return what names the copy, and its log."""
+    shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    [log] = (tmp_path / "copy/spool").glob("*.log")
+    return {"DELAY_GATEWAY_DATADIR": str(tmp_path / "copy")}, log
+
+
+async def test_a_damaged_spool_is_not_taken_for_one_with_less_in_it(open_spool: Open, tmp_path: Path) -> None:
+    spool = open_spool()
+    for number in range(200):
+        await put(spool, HERE, str(number), size=1_000)
+    env, log = as_after_a_kill(tmp_path)
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    log.write_bytes(content)
+    with pytest.raises(SpoolUnusable, match="keep a copy"):
+        open_spool(**env)
+
+
+async def test_a_write_that_a_crash_has_cut_off_is_no_damage(open_spool: Open, tmp_path: Path) -> None:
+    spool = open_spool()
+    for number in range(10):
+        await put(spool, HERE, str(number))
+    env, log = as_after_a_kill(tmp_path)
+    log.write_bytes(log.read_bytes()[:-5])
+    assert await emptied(open_spool(**env), HERE) == [str(number) for number in range(9)]
+
+
+def test_the_format_of_another_version_is_refused(tmp_path: Path) -> None:
+    store = SpoolStore(tmp_path)
+    store._database._db[b"\x00format"] = b"2"
+    store.close()
+    with pytest.raises(SpoolUnusable, match="another version"):
+        SpoolStore(tmp_path)
