@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from xdist.scheduler import LoadScopeScheduling
 
 from app.dev.broker import broker_or_given
-from tests.harness import class_archives
+from tests.harness import class_archives, pace
 
 if TYPE_CHECKING:
     from tests.harness.guarded import Guarded
@@ -41,6 +41,7 @@ def pytest_configure() -> None:
 
     They keep their bytecode, as where Punctual is installed: a worker's start would take half as long again without.
     """
+    pace.watch()
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault("JAVA_TOOL_OPTIONS", class_archives.java_options(class_archives.KAFKA))
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):

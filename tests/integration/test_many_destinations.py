@@ -5,7 +5,6 @@ MANY_PARTITIONS and MANY_DESTINATIONS (16 and 300) say how many; 64 and 1000 is 
 
 import json
 import os
-import time
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,8 @@ from confluent_kafka import Producer
 from tables import keys
 from tables.entry import Entry, encode
 from tests.harness.kafka import now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.pace import Stopwatch
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import Event, Installation, late_ms
@@ -107,9 +107,9 @@ def test_reports_are_complete_and_delivery_goes_on_when_workers_join_and_leave(
 
 
 def test_all_destinations_are_listed_by_the_worker_that_has_the_partition(installation: Installation) -> None:
-    began = time.monotonic()
-    with urllib.request.urlopen(f"{installation.worker.url}/api/v1/partitions/0/destinations", timeout=5) as answer:  # noqa: S310 - our own port
+    url = f"{installation.worker.url}/api/v1/partitions/0/destinations"
+    with Stopwatch() as watch, urllib.request.urlopen(url, timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
         found = {row["destination"]: row["pending"] for row in json.load(answer)["destinations"]}
-    assert time.monotonic() - began < 2
+    assert watch.seconds < 2
 
     assert {name: found[name] for name in NAMES} == WAITING

@@ -1,0 +1,85 @@
+"""How long something takes on a machine that does nothing else, whatever this one does in the meantime.
+
+A test of lateness or of "not held up" has a limit in seconds, and a machine that stands still for two of them breaks
+each such limit. So a thread observes for how long it is not woken up: nothing else runs then, either. Such times do not
+count, and those of a crowded machine count less.
+"""
+
+import threading
+import time
+from collections import deque
+from typing import Self
+
+from tests.harness.waiting import crowd
+
+#: How often the thread wakes up, and how much later it must be for that to be a standstill.
+_BEAT_S, _STANDSTILL_S = 0.02, 0.1
+#: Standstills that are remembered: they are those of many minutes.
+_MOST = 10_000
+
+
+class _Watch:
+    """Observes this machine from the first question on; its thread ends with the process."""
+
+    def __init__(self) -> None:
+        self._standstills: deque[tuple[float, float]] = deque(maxlen=_MOST)
+        self._started = False
+
+    def start(self) -> None:
+        """Begin, unless it has begun."""
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._watch, name="pace", daemon=True).start()
+
+    def _watch(self) -> None:
+        while True:
+            began = time.time()
+            time.sleep(_BEAT_S)
+            due, ended = began + _BEAT_S, time.time()
+            if ended - due > _STANDSTILL_S:
+                self._standstills.append((due, ended))
+
+    def within(self, began_s: float, ended_s: float) -> float:
+        """Return for how many seconds the machine stood still between two moments of the wall clock."""
+        spans = list(self._standstills)
+        return sum(max(0.0, min(ended, ended_s) - max(began, began_s)) for began, ended in spans)
+
+
+_WATCH = _Watch()
+
+
+def watch() -> None:
+    """Begin to observe this machine."""
+    _WATCH.start()
+
+
+def usual_s(began_s: float, ended_s: float) -> float:
+    """Return the seconds between two moments of the wall clock, as on a machine that does nothing else.
+
+    They are negative if the second moment comes first, and then as they are.
+    """
+    took = ended_s - began_s
+    if took <= 0:
+        return took
+    return max(0.0, took - _WATCH.within(began_s, ended_s)) / crowd()
+
+
+def usual_ms(began_ms: int, ended_ms: int) -> int:
+    """Return the same of milliseconds."""
+    return round(1_000 * usual_s(began_ms / 1_000, ended_ms / 1_000))
+
+
+class Stopwatch:
+    """Measures a `with` block: `seconds` is how long it took, as on a machine that does nothing else."""
+
+    def __init__(self) -> None:
+        """Measure nothing yet."""
+        self.seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self._began = time.time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        time.sleep(2 * _BEAT_S)  # a standstill that ended with the block is known by then
+        self.seconds = usual_s(self._began, time.time() - 2 * _BEAT_S)
