@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType, StructField, StructType
 
-from punctual.contract.dialects import dialect_of
+from punctual.contract.dialects.dialects import dialect_of
 from punctual.contract.namespaced import with_namespace
 from punctual.contract.namespaces import parse_namespaces
 from punctual.contract.native import PlainRecord

@@ -12,7 +12,7 @@ from pipeline.ledger.records import place, request_of, source
 from pipeline.ledger.tables import OTHERS, OUTCOMES, REQUESTS
 from punctual.contract import headers as names
 from punctual.contract import native, recurring
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.home import home_partition
 from punctual.contract.policies import without_policies
 from punctual.contract.request import Headers, Refusal, Request

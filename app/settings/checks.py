@@ -7,7 +7,7 @@ from app.base.errors import SettingInvalid
 from app.base.http.secrets_file import SecretsFile
 from app.settings.quotas import OTHERS
 from punctual.contract.destination import destination
-from punctual.contract.dialects import dialect_of
+from punctual.contract.dialects.dialects import dialect_of
 from punctual.installing import install_command
 from punctual.security.errors import LoginInvalid
 from tables import compiled

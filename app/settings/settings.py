@@ -30,7 +30,7 @@ from app.settings.values import (
 )
 from app.settings.web import WebSettings
 from punctual.contract import queue_report
-from punctual.contract.dialects import NATIVE, Dialect, dialect_of
+from punctual.contract.dialects.dialects import NATIVE, Dialect, dialect_of
 from punctual.contract.namespaced import with_namespace
 from punctual.contract.namespaces import Namespaces, parse_namespaces
 from punctual.contract.policies import Policies, parse_policies, with_policies

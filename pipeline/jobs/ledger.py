@@ -11,7 +11,7 @@ from pipeline.ledger import KIND
 from pipeline.ledger.compaction import compact, parts
 from pipeline.ledger.intake import take_in
 from pipeline.progress import progress
-from punctual.contract.dialects import NATIVE, dialect_of
+from punctual.contract.dialects.dialects import NATIVE, dialect_of
 from punctual.contract.namespaces import parse_namespaces
 
 TOPICS = ("requests", "forwards", "events", "progress")

@@ -23,7 +23,7 @@ from pipeline.progress import progress
 from pipeline.reconcile.lost import LOST, Judge
 from pipeline.reconcile.verdict import waiting_of
 from pipeline.rescue import again, contents, overtaken
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.policies import parse_policies
 
 _LISTED = 20

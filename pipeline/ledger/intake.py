@@ -20,7 +20,7 @@ from pipeline.ledger import records
 from pipeline.ledger.lateness import histogram
 from pipeline.ledger.progress import Listener, Snapshot, positions
 from pipeline.ledger.tables import EVENT_TABLES, table_of
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 
 #: So many rows make a file of a run; compaction makes larger ones.
 _ROWS = 250_000

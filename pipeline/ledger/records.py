@@ -7,7 +7,7 @@ from pipeline.dialects import said
 from pipeline.headers import header, named, text
 from pipeline.ledger.tables import EVENTS, REQUESTS
 from punctual.contract import headers as names
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 
 _JSON = (
     "event string, id string, at long, due long, to string, source string, late long, delivered string, "

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from punctual.contract import headers as names
-from punctual.contract.dialects import Dialect
+from punctual.contract.dialects.dialects import Dialect
 from punctual.contract.native import LATE_POLICIES, NOTHING, Record, spread_of
 from punctual.contract.request import Request
 from punctual.contract.times import LONGEST_MS, parse_duration

@@ -6,7 +6,7 @@ from typing import Final
 
 from punctual.contract import cron
 from punctual.contract import headers as names
-from punctual.contract.fields import parsed
+from punctual.contract.dialects.fields import parsed
 from punctual.contract.recurrence import SHORTEST_MS, Misfire, Recurrence
 from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.times import parse_duration, parse_time, write_time

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from punctual.contract import headers as names
-from punctual.contract.fields import parsed
+from punctual.contract.dialects.fields import parsed
 from punctual.contract.request import ID_BYTES, Reason, Refusal, Request
 from punctual.contract.times import parse_duration
 

@@ -15,7 +15,7 @@ from benchmarks.hot_path.ratio import Ratio, ratio
 from benchmarks.hot_path.stages import STAGES
 from benchmarks.hot_path.tree import ROOT, Tree, exported
 from benchmarks.hot_path.turns import Turns, take_turns
-from punctual.contract.dialects import DIALECTS, dialect_of
+from punctual.contract.dialects.dialects import DIALECTS, dialect_of
 from tests.punctual.contract.records import NOW, FakeRecord
 
 TINY = Sizes(pairs=1, rounds=6, tries=2, messages=500)

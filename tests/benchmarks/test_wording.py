@@ -3,7 +3,8 @@
 import pytest
 
 from benchmarks.wording import WORDINGS
-from punctual.contract import etf1, native
+from punctual.contract import native
+from punctual.contract.dialects import etf1
 from tests.punctual.contract.records import FakeRecord
 
 DECODE = {"native": native.decode, "etf1": etf1.decode}

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from punctual.contract.dialects import DIALECTS, dialect_of
+from punctual.contract.dialects.dialects import DIALECTS, dialect_of
 from punctual.contract.request import Reason
 from tests.punctual.contract.refused import REFUSED
 

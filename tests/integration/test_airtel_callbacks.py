@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
-from punctual.contract import airtel
+from punctual.contract.dialects import airtel
 from tests.harness.kafka import create_topic, now_ms
 from tests.harness.waiting import eventually
 from tests.integration.conftest import Run

@@ -4,7 +4,7 @@ import pytest
 
 from pipeline.dialects import bound
 from pipeline.rescue import DEDUPE_MS, _sent
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.native import PlainRecord
 from punctual.contract.policies import parse_policies, with_policies
 from punctual.contract.request import Request

@@ -7,7 +7,7 @@ import pytest
 from app.engine.ingest.rows import row_of
 from punctual.cli.asking import id_elsewhere, is_automatic, orders
 from punctual.cli.exported import Base64, Exported, Policies, Series
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.jitter import spread
 from punctual.contract.native import PlainRecord
 from punctual.contract.policies import parse_policies, with_policies

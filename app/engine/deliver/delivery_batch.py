@@ -8,7 +8,7 @@ from app.engine.steps.occurrences import occurrence
 from app.engine.steps.route import Route
 from app.kafka import Batch
 from app.kafka.produce.batch import TARGET_BYTES
-from punctual.contract.dialects import OF_ROWS
+from punctual.contract.dialects.dialects import OF_ROWS
 from tables import Entry, keys
 from tables.changes import UsualRows
 from tables.entry import encode

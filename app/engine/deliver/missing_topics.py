@@ -9,7 +9,7 @@ import aiokafka.errors
 from app.engine.deliver.target import Target
 from app.engine.steps.route import Route
 from punctual.contract.destination import described, named
-from punctual.contract.dialects import OF_ROWS
+from punctual.contract.dialects.dialects import OF_ROWS
 
 log = logging.getLogger(__name__)
 

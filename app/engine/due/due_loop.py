@@ -24,7 +24,7 @@ from app.engine.steps.outcomes import Dropped, Unsent
 from app.engine.steps.route import HTTP, Route, destination_of
 from app.engine.throttle.throttle import Throttle
 from app.settings.settings import Settings
-from punctual.contract.dialects import OF_ROWS
+from punctual.contract.dialects.dialects import OF_ROWS
 from punctual.contract.request import Reason
 from tables import Entry, compiled, keys
 from tables.changes import Pairs

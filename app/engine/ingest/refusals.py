@@ -6,7 +6,7 @@ from app.engine.steps.context import Context
 from app.engine.steps.events import Event
 from app.engine.steps.step import OutgoingRecord, Step
 from punctual.contract import native, recurring
-from punctual.contract.dialects import Dialect
+from punctual.contract.dialects.dialects import Dialect
 from punctual.contract.native import Record
 from punctual.contract.request import Reason, Refusal, Request
 from tables import Entry, keys

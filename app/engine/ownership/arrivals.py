@@ -22,7 +22,7 @@ from app.engine.steps import occurrences
 from app.engine.steps.route import ANY, Route, chosen, whole
 from app.settings.settings import Settings
 from punctual.contract.destination import Destination, named
-from punctual.contract.dialects import OF_ROWS
+from punctual.contract.dialects.dialects import OF_ROWS
 from punctual.contract.home import home_partition
 from punctual.contract.native import Copy, copy_of
 from tables import Entry, PartitionStore, keys

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from app.settings.settings import Settings
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 
 Config = Mapping[str, str]
 

@@ -8,7 +8,7 @@ from app.gateway.desk.draft import Draft
 from app.gateway.http import json_input
 from app.gateway.http.problem import Fault, Problem, pointer
 from punctual.contract import headers as names
-from punctual.contract.json_body import content
+from punctual.contract.dialects.json_body import content
 from punctual.contract.request import Headers, Refusal
 
 _LARGEST: Final = 10**15 - 1

@@ -16,7 +16,7 @@ from app.gateway.spool.submission import Submission
 from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
-from punctual.contract.dialects import Dialect, dialect_of
+from punctual.contract.dialects.dialects import Dialect, dialect_of
 from punctual.contract.home import home_partition, key_partition
 from punctual.contract.native import PlainRecord
 from punctual.contract.request import Headers, Reason, Refusal, Request

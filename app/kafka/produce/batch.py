@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
-from punctual.contract.dialects import OF_ROWS
+from punctual.contract.dialects.dialects import OF_ROWS
 from tables import Entry, compiled
 from tables.changes import UsualRows
 from tables.keys import due_of

@@ -6,7 +6,7 @@ from app.serve.acts.body import BadBody
 from app.serve.acts.resend import Resend
 from app.serve.search.namespaces import inputs_of
 from app.settings.settings import Settings
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 
 #: What holds for a namespace without an input: what is allowed for all.
 _ANY = "*"

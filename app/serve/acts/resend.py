@@ -8,7 +8,7 @@ from app.serve.dead_letters.dead_letter import DeadLetter
 from app.settings.settings import Settings
 from punctual.client.requests import Request
 from punctual.contract import headers as names
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.home import home_partition
 from punctual.contract.native import PlainRecord
 from punctual.contract.request import Reason, Refusal

@@ -8,7 +8,7 @@ from app.engine.steps.dead_letters import LEFT_OUT
 from app.kafka.metadata.reader import Stored
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
-from punctual.contract.dialects import DIALECTS
+from punctual.contract.dialects.dialects import DIALECTS
 from punctual.contract.namespaces import Namespaces
 
 #: So much of a value is shown; `value_bytes` says how much there is.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from app.engine.ingest.rows import row_of
 from punctual.contract import native, request
-from punctual.contract.dialects import dialect_of
+from punctual.contract.dialects.dialects import dialect_of
 from punctual.contract.request import Refusal, Request
 from tables.entry import decode as decode_row
 from tables.entry import encode as encode_row

@@ -6,8 +6,8 @@ import pytest
 
 from punctual.client.errors import InvalidDestinationError, InvalidOptionError
 from punctual.client.requests import schedule
-from punctual.contract import countdown
 from punctual.contract.destination import destination, shown
+from punctual.contract.dialects import countdown
 from punctual.contract.request import Refusal
 from tables.destination import told
 from tests.punctual.contract.records import FakeRecord

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from punctual.contract import native
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.jitter import spread
 from punctual.contract.policies import Policies, with_policies
 from punctual.contract.request import Reason, Refusal

@@ -7,8 +7,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from punctual.contract import airtel
-from punctual.contract.json_body import MAX_BYTES
+from punctual.contract.dialects import airtel
+from punctual.contract.dialects.json_body import MAX_BYTES
 from punctual.contract.json_fields import MAX_FIELDS, SHORT, fields
 from punctual.contract.request import Reason, Refusal
 from tests.punctual.contract.foreign import AIRTEL, COUNTDOWN, decode

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from punctual.contract.dialects import dialect_of
+from punctual.contract.dialects.dialects import dialect_of
 from punctual.contract.jitter import spread
 from punctual.contract.policies import Policies, parse_policies, with_policies
 from punctual.contract.request import Request

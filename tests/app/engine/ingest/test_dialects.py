@@ -8,7 +8,7 @@ import pytest
 
 from app.engine.steps.outcomes import Rejected
 from punctual.contract import native, request
-from punctual.contract.dialects import dialect_of
+from punctual.contract.dialects.dialects import dialect_of
 from punctual.contract.request import Reason
 from tables import Entry
 from tests.app.workbench import Workbench

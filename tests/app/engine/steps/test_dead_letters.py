@@ -2,7 +2,7 @@
 
 from app.engine.steps import dead_letters
 from punctual.contract import native
-from punctual.contract.dialects import NATIVE
+from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.request import Reason
 from tables import Entry
 from tests.punctual.contract.records import NOW, FakeRecord

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from punctual.contract.dialects import dialect_of
+from punctual.contract.dialects.dialects import dialect_of
 from tests.punctual.contract.foreign import AIRTEL, CONTENTS, DUE, beside, decode, refusal_of
 from tests.punctual.contract.records import NOW, FakeRecord
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Final
 
 from punctual.contract import beside
-from punctual.contract.fields import last, parsed, text_of
+from punctual.contract.dialects.fields import last, parsed, text_of
 from punctual.contract.native import Record
 from punctual.contract.request import Request
 from punctual.contract.times import parse_time

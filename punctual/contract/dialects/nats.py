@@ -10,7 +10,7 @@ from typing import Final
 from punctual.contract import beside, nats_cron
 from punctual.contract import headers as names
 from punctual.contract.beside import Own
-from punctual.contract.fields import fields, parsed
+from punctual.contract.dialects.fields import fields, parsed
 from punctual.contract.native import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request
 from punctual.contract.times import bounded, parse_time

@@ -14,7 +14,7 @@ import msgspec
 from punctual.contract import beside, native
 from punctual.contract import headers as names
 from punctual.contract.beside import Own
-from punctual.contract.json_body import Reader, content, number
+from punctual.contract.dialects.json_body import Reader, content, number
 from punctual.contract.message import Message
 from punctual.contract.native import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request

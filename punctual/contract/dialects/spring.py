@@ -6,7 +6,7 @@ Key, value and headers are delivered unchanged. Without the header a record is d
 from typing import Final
 
 from punctual.contract import beside
-from punctual.contract.fields import last, parsed, text_of
+from punctual.contract.dialects.fields import last, parsed, text_of
 from punctual.contract.native import Record
 from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.times import parse_time

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from punctual.contract import airtel, countdown, deliver_after, etf1, karafka, native, nats, publish_after, spring
 from punctual.contract import headers as names
+from punctual.contract import native
+from punctual.contract.dialects import airtel, countdown, deliver_after, etf1, karafka, nats, publish_after, spring
 from punctual.contract.message import Message
 from punctual.contract.native import Record
 from punctual.contract.request import TOPIC_NAME, Headers, Reason, Request

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from punctual.contract import headers as names
-from punctual.contract.dialects import DIALECTS, NATIVE, OF_ROWS, Dialect, dialect_of
+from punctual.contract.dialects.dialects import DIALECTS, NATIVE, OF_ROWS, Dialect, dialect_of
 from punctual.contract.request import Headers, Reason
 from tests.punctual.contract.foreign import SET, refusal_of
 from tests.punctual.contract.records import NOW, FakeRecord

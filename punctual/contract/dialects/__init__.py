@@ -1,0 +1,1 @@
+"""The formats of other systems that are read as requests: one module for each dialect."""
