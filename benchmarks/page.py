@@ -195,12 +195,14 @@ def _measured(full: Mapping[str, Result]) -> Iterator[tuple[Goal, Sequence[float
 
 
 def _alone(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Return a table of all that is measured of one worker."""
+    """Return a table of all that is measured of one worker and has no goal."""
+    judged = {(goal.groups, goal.name) for goal in GOALS}
     yield from _head("one worker", "", "median", "min … max", "runs")
     for group, kinds in KINDS.items():
         if group in results and group not in (*WHOLE, *_SHOWN_AS_GOALS, "calibration"):
             for name, kind in _brief(kinds):
-                yield from _line(results[group][1], group, name, kind)
+                if ((group,), name) not in judged:
+                    yield from _line(results[group][1], group, name, kind)
 
 
 def _brief(kinds: Mapping[str, Kind]) -> Iterator[tuple[str, Kind]]:

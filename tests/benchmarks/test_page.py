@@ -70,7 +70,7 @@ def test_systems_beside_each_other_are_of_one_run_and_measured_in_the_same_way(t
     assert "| lateness, p99, ms | 1 |" in alone
     assert "| lateness, p99, ms | 1 | 5 | 5 | 9 |" in one
     assert "| lateness, p99, ms | 7 | 5 | 5 | 9 |" in two
-    assert "| ingest | until durable | 1 messages/s | 1 … 1 | 3 |" in two
+    assert "| lateness | lateness, maximum | 1 ms | 1 … 1 | 3 |" in two
 
 
 def test_of_one_day_the_compiled_path_is_shown_and_python_alone_beside_it(tmp_path: Path) -> None:

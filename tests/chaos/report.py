@@ -12,6 +12,18 @@ PAGE = Path(__file__).parents[2] / "docs/explanation/test-results.md"
 _BEGIN, _END = "<!-- results: written by `make chaos` -->\n", "<!-- end of results -->\n"
 ZERO = ("lost", "early", "revived", "altered", "unbalanced", "hanging", "fenced")
 _POINTS = "crash-points"
+#: Measurements that the page shows, with their labels there: all others are in the saved results.
+_SHOWN = {
+    "longest_without_a_broker_ms": "longest time without the broker",
+    "longest_without_2_brokers_ms": "longest time without two brokers",
+    "longest_pause_after_kill_ms": "worst lateness after a broker was killed",
+    "longest_pause_after_silence_ms": "worst lateness after a broker was suspended",
+    "longest pause after kill -9, ms": "worst lateness after a worker was killed",
+    "longest pause of a graceful restart, ms": "worst lateness during a graceful restart of a worker",
+    "longest_while_restarting_ms": "worst lateness during a restart of a worker",
+    "before_p99_ms": "p99 lateness of other destinations, before the fault",
+    "neighbours_p99_ms": "p99 lateness of other destinations, during the fault",
+}
 
 Result = dict[str, Any]
 
@@ -58,7 +70,7 @@ def _main(results: list[Result]) -> Iterable[str]:
             done = {f"SIGKILL at each of {len(done)} points": min(done.values())}
         yield _row(
             f"`{scenario}`",
-            ", ".join(f"{times:,} {what}" for what, times in done.items()),
+            ", ".join(f"{times:,}\N{MULTIPLICATION SIGN} {what}" for what, times in done.items()),
             *(
                 " / ".join(f"{run[name]:,}" for run in runs)
                 for name in ("messages", "duplicates", "duplicates_allowed")
@@ -68,11 +80,12 @@ def _main(results: list[Result]) -> Iterable[str]:
 
 
 def _measured(results: list[Result]) -> Iterable[str]:
-    yield from _head("scenario", "measured", "")
+    yield from _head("scenario", "measured", "ms")
     for scenario, runs in _by_scenario(results):
-        for name in runs[0]["measured"]:
-            values = (f"{run['measured'][name]:,}" if name in run["measured"] else "" for run in runs)
-            yield _row(f"`{scenario}`", name.replace("_", " "), " / ".join(values))
+        for name, label in _SHOWN.items():
+            if name in runs[0]["measured"]:
+                values = (f"{run['measured'][name]:,}" if name in run["measured"] else "" for run in runs)
+                yield _row(f"`{scenario}`", label, " / ".join(values))
 
 
 def _by_scenario(results: list[Result]) -> Iterable[tuple[str, list[Result]]]:
