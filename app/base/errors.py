@@ -42,7 +42,7 @@ class SettingInvalid(PunctualError):
 
     def __init__(self, name: str, shown: str, why: str) -> None:
         """Name the variable, its value as it may be shown, and why it is refused."""
-        super().__init__(f"{name}={shown}: {why}. docs/reference/settings.md lists what it takes.")
+        super().__init__(f"{name}={shown}: {why}. docs/reference/settings.md lists the valid values.")
 
 
 class ClusterUnusable(PunctualError):
@@ -51,8 +51,8 @@ class ClusterUnusable(PunctualError):
     def __init__(self, bootstrap: str, error: object) -> None:
         """Name the brokers asked and their error."""
         super().__init__(
-            f"Kafka at {bootstrap} cannot be used: {error}. Check KAFKA_BOOTSTRAP_SERVERS, the security "
-            "settings, and that the brokers run."
+            f"Kafka at {bootstrap} cannot be used: {error}. Check KAFKA_BOOTSTRAP_SERVERS, the security settings, "
+            "and that the brokers are running."
         )
 
 
@@ -73,8 +73,8 @@ class DataDirectoryForeign(PunctualError):
     def __init__(self, path: object, theirs: str, ours: str) -> None:
         """Name the directory, the installation that it belongs to and the one that is served here."""
         super().__init__(
-            f"the data directory {path} belongs to {theirs}, this worker serves {ours}. Give it a data directory of "
-            "its own (DATADIR or PORT). If the other one does not exist any more, move this directory away."
+            f"the data directory {path} belongs to {theirs}, but this worker serves {ours}. Give this worker its own "
+            "data directory (DATADIR or PORT). If the other installation no longer exists, move this directory away."
         )
 
 
@@ -84,8 +84,9 @@ class DataDirectoryUnusable(PunctualError):
     def __init__(self, path: object, error: object) -> None:
         """Name the directory and what the system says."""
         super().__init__(
-            f"the data directory {path} cannot be used: {error}. See that its disk is there, has room and can be "
-            "written (DATADIR says where it is), and start the worker again; nothing is lost, for the changelog has it."
+            f"the data directory {path} cannot be used: {error}. Check that its disk is mounted, has free space and "
+            "is writable (DATADIR is its path). Then start the worker again. No data is lost, because the changelog "
+            "has it."
         )
 
 
@@ -106,8 +107,8 @@ class WebPortUnusable(PunctualError):
     def __init__(self, host: str, port: int, error: OSError) -> None:
         """Name the address and what the system says."""
         super().__init__(
-            f"the console cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Give this worker a PORT "
-            "that is free and a HOST that is this machine's, or stop what listens there."
+            f"the console cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Set PORT to a free port "
+            "and HOST to an address of this machine, or stop the process that listens there."
         )
 
 
@@ -117,9 +118,9 @@ class SignInMissing(PunctualError):
     def __init__(self, host: str) -> None:
         """Name the address that it would listen on."""
         super().__init__(
-            f"HOST={host}: others than this machine would reach the console, and nobody has to sign in. Set "
-            "DELAY_WEB_USERS_FILE or DELAY_WEB_OIDC_ISSUER (docs/how-to/secure.md), keep HOST at 127.0.0.1, or say "
-            "with DELAY_WEB_INSECURE=on that something else keeps strangers out."
+            f"HOST={host}: other machines could open the console without a login. Set DELAY_WEB_USERS_FILE or "
+            "DELAY_WEB_OIDC_ISSUER (docs/how-to/secure.md), keep HOST at 127.0.0.1, or set DELAY_WEB_INSECURE=on if "
+            "something else, such as a proxy, controls access."
         )
 
 
@@ -137,9 +138,9 @@ class InputGone(PunctualError):
     def __init__(self, topics: Iterable[str]) -> None:
         """Name what was deleted."""
         super().__init__(
-            f"{', '.join(sorted(topics))}: deleted, deleted and created again, or cut short while this worker was "
-            "reading it. This process ends, because nothing is skipped silently. Start it again: it goes on, or its "
-            "readiness says what to do."
+            f"{', '.join(sorted(topics))}: deleted, created again, or truncated while this worker was reading it. "
+            "This process ends, so that no record is skipped silently. Start it again: the worker continues, or "
+            "/health/ready says what to do."
         )
 
 
@@ -149,8 +150,8 @@ class LogChanged(PunctualError):
     def __init__(self, what: str) -> None:
         """Say what has changed."""
         super().__init__(
-            f"{what}. This process ends, because nothing may be lost silently. Keep its data directory and start it "
-            "again: it says what to do."
+            f"{what}. This process ends, so that no message is lost silently. Keep its data directory and start it "
+            "again: the worker then says what to do."
         )
 
 
@@ -160,23 +161,31 @@ class TransactionForbidden(PunctualError):
     def __init__(self, transactional_id: object) -> None:
         """Name the first one that is refused."""
         super().__init__(
-            f"the brokers do not let this worker use the transactional id {transactional_id}. Exactly once it needs "
-            "DESCRIBE and WRITE on all ids that begin with DELAY_APP_ID and '-'; grant them, or set "
-            "DELAY_GUARANTEE=at_least_once."
+            f"the brokers do not let this worker use the transactional id {transactional_id}. With "
+            "DELAY_GUARANTEE=exactly_once, it needs DESCRIBE and WRITE on all ids that begin with DELAY_APP_ID and "
+            "'-'. Grant them, or set DELAY_GUARANTEE=at_least_once."
         )
 
 
 #: What to do about a refusal of the group's coordinator, by a part of the error's name.
 _GROUP_HINTS = {
-    "InvalidSessionTimeout": "Set DELAY_SESSION_TIMEOUT to a time between the brokers' "
-    "group.min.session.timeout.ms and group.max.session.timeout.ms.",
+    "InvalidSessionTimeout": (
+        "Set DELAY_SESSION_TIMEOUT to a time between the brokers' group.min.session.timeout.ms and "
+        "group.max.session.timeout.ms."
+    ),
     # aiokafka has no name for GROUP_MAX_SIZE_REACHED.
-    "UnknownError": "If the group has as many members as the brokers' group.max.size, start fewer workers or raise it; "
-    "else the coordinator's log says why.",
-    "InconsistentGroupProtocol": "Another program is in the group that is called like DELAY_APP_ID. End it, or give "
-    "this installation a name of its own.",
-    "GroupAuthorizationFailed": "Grant READ on the group that is called like DELAY_APP_ID.",
-    "FencedInstanceId": "Another process has this data directory's member-id: give each worker a directory of its own.",
+    "UnknownError": (
+        "If the group has as many members as the brokers' group.max.size, start fewer workers or raise the limit. "
+        "Otherwise, see the coordinator's log for the cause."
+    ),
+    "InconsistentGroupProtocol": (
+        "Another program is in the consumer group named by DELAY_APP_ID. Stop it, or give this installation another "
+        "DELAY_APP_ID."
+    ),
+    "GroupAuthorizationFailed": "Grant READ on the consumer group named by DELAY_APP_ID.",
+    "FencedInstanceId": (
+        "Another process uses the member-id of this data directory. Give each worker its own data directory."
+    ),
 }
 
 
@@ -188,8 +197,8 @@ class GroupLost(PunctualError):
         said = f"{error!r} {error}"
         hint = next((hint for name, hint in _GROUP_HINTS.items() if name in said), "Start it again.")
         super().__init__(
-            f"this worker has lost its consumer group: {error}. The process ends, so that it does not stand idle with "
-            f"partitions that others could work on. {hint}"
+            f"this worker has lost its consumer group: {error}. The process ends, so that other workers can take "
+            f"over its partitions. {hint}"
         )
 
 

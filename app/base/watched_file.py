@@ -57,10 +57,12 @@ class WatchedFile(Generic[T]):
         except ValueError as error:
             if state != self._told:  # and tries again at the next look: that it may be read is no part of the state
                 self._told = state
-                log.error("%s has changed, and is not used: %s. What it had still holds.", self._setting, error)  # noqa: TRY400 - the sentence says it
+                log.error(  # noqa: TRY400 - the sentence says it
+                    "%s has changed, but is not valid: %s. The previous content stays in use.", self._setting, error
+                )
         else:
             self._seen = self._told = state
-            log.info("%s has changed: %d %s from now on", self._setting, len(self._content), self._what)
+            log.info("%s has changed: it now has %d %s", self._setting, len(self._content), self._what)
 
     def _state(self) -> tuple[int, ...]:
         """Return what shows that the file is another one."""

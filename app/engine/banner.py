@@ -21,7 +21,7 @@ def banner(settings: Settings) -> str:
         "delivers to": destinations(settings),
         "data": str(settings.data_path.absolute()),
         "console": settings.url,
-        "kernel": "on" if compiled.kernel is not None else f"off, Python does what it would do: {compiled.missing}",
+        "kernel": "on" if compiled.kernel is not None else f"off (Python is used instead): {compiled.missing}",
         "process": f"{os.getpid()}, Python {platform.python_version()}, Faust {version('faust-streaming')}",
     }
     width = max(map(len, rows))

@@ -82,12 +82,13 @@ class Housekeeping:
         consumer.held_back = low
         if low:
             log.error(
-                "%d MiB of disk are free, DELAY_MIN_FREE_DISK asks for %d: no requests are taken until there is room",
+                "%d MiB of disk are free, less than DELAY_MIN_FREE_DISK (%d MiB). The worker accepts no requests "
+                "until more space is free",
                 free >> 20,
                 settings.min_free_disk >> 20,
             )
         else:
-            log.warning("there is room on the disk again: requests are taken")
+            log.warning("enough disk space is free again: the worker accepts requests")
 
     def _mind_the_group(self) -> None:
         consumer = self._app._consumer  # noqa: SLF001 - None until it starts

@@ -38,7 +38,8 @@ class TooLarge(SendError):
     def __init__(self, topic: str) -> None:
         """Name the topic that refuses."""
         super().__init__(
-            f"the message is larger than topic {topic} takes. Raise its max.message.bytes, then send it again."
+            f"the message is larger than topic {topic} accepts. Raise its max.message.bytes. Then send the message "
+            "again."
         )
 
 
@@ -48,8 +49,8 @@ class NotAuthorised(SendError):
     def __init__(self, topic: str) -> None:
         """Name the topic that refuses."""
         super().__init__(
-            f"the cluster does not let this worker write to topic {topic}. Grant WRITE to its principal, then send "
-            "the message again."
+            f"this worker has no permission to write to topic {topic}. Grant WRITE to its principal, then send the "
+            "message again."
         )
 
 
@@ -68,8 +69,8 @@ class InvalidRecord(BatchRejected):
         """Name the topic that refuses."""
         SendError.__init__(
             self,
-            f"topic {topic} is compacted and needs a key, the message has none. Send it with a key, or set the "
-            "topic's cleanup.policy to delete.",
+            f"topic {topic} is compacted, but the message has no key. Send it with a key, or set the topic's "
+            "cleanup.policy to delete.",
         )
 
 
@@ -79,8 +80,8 @@ class GaveUp(SendError):
     def __init__(self, topic: str, partition: int) -> None:
         """Name the partition that does not take messages."""
         super().__init__(
-            f"topic {topic} partition {partition} has taken no message for longer than DELAY_GIVE_UP. See why its "
-            "brokers refuse, then send the message again."
+            f"topic {topic} partition {partition} has accepted no messages for longer than DELAY_GIVE_UP. Find out "
+            "why its brokers refuse them. Then send the message again."
         )
 
 
@@ -89,7 +90,7 @@ class Recalled(SendError):
 
     def __init__(self, topic: str, partition: int) -> None:
         """Name the partition that does not take messages."""
-        super().__init__(f"topic {topic} partition {partition} takes no messages at the moment.")
+        super().__init__(f"topic {topic} partition {partition} accepts no messages at the moment.")
 
 
 def permanent(topic: str, code: int) -> SendError | None:

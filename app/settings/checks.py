@@ -30,7 +30,10 @@ def check(settings: "Settings") -> None:
     _check_inputs(settings)
     if settings.kernel == "require" and compiled.kernel is None:
         brings = f"Build it in a checkout: `make kernel`. Or {install_command('punctual-kafka-worker[kernel]')}"
-        why = f"there is no kernel to take: {compiled.missing}. {brings}. Leave this out to go without"
+        why = (
+            f"the native extension cannot be used: {compiled.missing}. {brings}. To run without it, leave this "
+            "setting out"
+        )
         raise SettingInvalid("PUNCTUAL_KERNEL", settings.kernel, why)
     if settings.min_insync_replicas > settings.replication_factor > 1:
         raise SettingInvalid(
@@ -39,10 +42,10 @@ def check(settings: "Settings") -> None:
             f"it cannot be above DELAY_REPLICATION_FACTOR ({settings.replication_factor})",
         )
     if settings.gateway_dedupe_ms > settings.longest_dedupe_ms:
-        why = "it is longer than DELAY_MAX_DEDUPE allows; set that as long on all workers and gateways"
+        why = "it is longer than DELAY_MAX_DEDUPE. Raise DELAY_MAX_DEDUPE on all workers and gateways"
         raise SettingInvalid("DELAY_GATEWAY_DEDUPE", str(settings.gateway_dedupe_ms), why)
     if settings.session_timeout_ms < LEAST_SESSION_MS:
-        why = f"at least {LEAST_SESSION_MS // 1_000} seconds are needed, such as PT6S"
+        why = f"the minimum is {LEAST_SESSION_MS // 1_000} seconds, such as PT6S"
         raise SettingInvalid("DELAY_SESSION_TIMEOUT", str(settings.session_timeout_ms), why)
     _check_rates(settings)
     _check_accepted(settings)
@@ -78,7 +81,9 @@ def _check_inputs(settings: "Settings") -> None:
         except ValueError as error:
             raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", str(error)) from error
         if to in settings.internal_topics:
-            raise SettingInvalid("DELAY_INPUTS", f"{topic}={text}", f"{to} is an internal topic; deliver to yours")
+            raise SettingInvalid(
+                "DELAY_INPUTS", f"{topic}={text}", f"{to} is an internal topic. Use a topic of your own"
+            )
     crcs = {topic_crc(topic): topic for topic in (*settings.inputs, settings.forwards)}
     if len(crcs) <= len(settings.inputs):
         raise SettingInvalid("DELAY_INPUTS", ",".join(settings.inputs), "two names have the same CRC-32; rename one")
@@ -86,7 +91,9 @@ def _check_inputs(settings: "Settings") -> None:
         _check_numbers(crcs)
     stranger = next((topic for topic in settings.policies if topic not in settings.inputs), None)
     if stranger is not None:
-        raise SettingInvalid("DELAY_POLICIES", stranger, f"it is no input; they are {', '.join(settings.inputs)}")
+        raise SettingInvalid(
+            "DELAY_POLICIES", stranger, f"it is not an input. The inputs are {', '.join(settings.inputs)}"
+        )
     _check_namespaces(settings)
 
 
@@ -100,17 +107,17 @@ def _check_namespaces(settings: "Settings") -> None:
             )
             raise SettingInvalid("DELAY_NAMESPACES", f"{topic}={name}", why)
         if topic not in settings.inputs:
-            why = f"{topic} is no input; they are {', '.join(settings.inputs)}"
+            why = f"{topic} is not an input. The inputs are {', '.join(settings.inputs)}"
             raise SettingInvalid("DELAY_NAMESPACES", f"{topic}={name}", why)
 
     stranger = next((name for name in settings.quotas if name not in {OTHERS, *settings.namespaces.names}), None)
     if stranger is not None:
         known = ", ".join(sorted(settings.namespaces.names)) or "none"
-        raise SettingInvalid("DELAY_QUOTAS", stranger, f"it is none of the namespaces of DELAY_NAMESPACES: {known}")
+        raise SettingInvalid("DELAY_QUOTAS", stranger, f"it is not a namespace of DELAY_NAMESPACES: {known}")
     if settings.quotas and not settings.namespaces:
-        raise SettingInvalid("DELAY_QUOTAS", OTHERS, "quotas are those of namespaces, and DELAY_NAMESPACES has none")
+        raise SettingInvalid("DELAY_QUOTAS", OTHERS, "quotas apply to namespaces, but DELAY_NAMESPACES has none")
     if len(settings.namespaces.names) > MOST_NAMESPACES:
-        why = f"a partition's report has room for {MOST_NAMESPACES} namespaces"
+        why = f"the maximum is {MOST_NAMESPACES} namespaces, because of the size of partition reports"
         raise SettingInvalid("DELAY_NAMESPACES", f"{len(settings.namespaces.names)} namespaces", why)
 
 
@@ -118,7 +125,7 @@ def _check_numbers(crcs: dict[int, str]) -> None:
     """See that rows that have come from other partitions can be told from those of inputs."""
     for crc, topic in crcs.items():
         if crc < MOVED:
-            why = "its CRC-32 stands for rows that have come from another partition (one name in 4,096); rename it"
+            why = "the CRC-32 of this name is reserved (as for one name in 4,096). Rename the topic"
             raise SettingInvalid("DELAY_INPUTS", topic, why)
 
 
@@ -127,7 +134,7 @@ def _check_rates(settings: "Settings") -> None:
     for name in settings.rates:
         cluster, _ = destination(name)
         if cluster is not None and cluster not in settings.clusters:
-            raise SettingInvalid("DELAY_RATES", name, f"{cluster} is none of DELAY_CLUSTERS")
+            raise SettingInvalid("DELAY_RATES", name, f"{cluster} is not a cluster of DELAY_CLUSTERS")
 
 
 def _check_security(settings: "Settings") -> None:
@@ -147,10 +154,10 @@ def _check_security(settings: "Settings") -> None:
 def _check_horizon(settings: "Settings") -> None:
     """See that what is parked can be followed, and known again when it comes back."""
     if settings.horizon_ms < _MINUTE_MS:
-        raise SettingInvalid("DELAY_HORIZON", str(settings.horizon_ms), "at least PT1M is needed, or 0 for none")
+        raise SettingInvalid("DELAY_HORIZON", str(settings.horizon_ms), "the minimum is PT1M; 0 turns it off")
     if settings.events == "off":
-        why = "with DELAY_HORIZON events are needed: nothing else tells what was parked"
+        why = "DELAY_HORIZON needs events, because only they record which messages were parked"
         raise SettingInvalid("DELAY_EVENTS", settings.events, why)
     if settings.dedupe_window_ms < COLD_MEMORY_MS:
-        why = "with DELAY_HORIZON at least PT10M is needed: for so long is remembered what the cold tier was told"
+        why = "with DELAY_HORIZON, the minimum is PT10M: the workers remember commands to the cold tier for this long"
         raise SettingInvalid("DELAY_DEDUPE_WINDOW", str(settings.dedupe_window_ms), why)

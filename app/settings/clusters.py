@@ -49,7 +49,7 @@ def clusters(text: str, env: Mapping[str, str] = os.environ) -> Clusters:
         where = f"[clusters.{name}]"
         topic_name(name)
         if not isinstance(said, dict):
-            raise ValueError(f"{where} is needed, with {_SERVERS} below it")  # noqa: TRY004 - of settings, all are
+            raise ValueError(f"{where} must be a table with {_SERVERS}")  # noqa: TRY004 - of settings, all are
         _only_known(where, said)
         found[name] = _bootstrap(where, said)
         if _RATE in said:
@@ -67,11 +67,11 @@ def _tables(path: str) -> dict[str, Any]:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ValueError(f"the file cannot be read: {why}") from None
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"the file is no TOML: {error}") from None
+        raise ValueError(f"the file is not valid TOML: {error}") from None
     stranger = next((key for key in said if key != "clusters"), None)
     tables = said.get("clusters")
     if stranger is not None or not isinstance(tables, dict):
-        raise ValueError(f"the file has tables [clusters.NAME] and nothing else, not {stranger or 'none'!r}")
+        raise ValueError(f"the file may only have tables [clusters.NAME], not {stranger or 'none'!r}")
     return tables
 
 
@@ -79,11 +79,11 @@ def _only_known(where: str, said: Mapping[str, Any]) -> None:
     for key in said:
         if key in _SECRETS:
             raise ValueError(
-                f"{where} has {key}: no secret may stand in this file. Put it into a file of its own that {key}_file "
-                f"names, or into an environment variable that {key}_env names"
+                f"{where} has {key}: secrets are not allowed in this file. Put it into a separate file and name the "
+                f"file in {key}_file, or into an environment variable and name the variable in {key}_env"
             )
         if key not in _KEYS:
-            raise ValueError(f"{where} has {key!r}, which is no key of it. They are {', '.join(_KEYS)}")
+            raise ValueError(f"{where} has {key!r}, which is not a known key. The keys are {', '.join(_KEYS)}")
 
 
 def _bootstrap(where: str, said: Mapping[str, Any]) -> str:
@@ -105,22 +105,26 @@ def _rate(where: str, said: Any) -> Rate:
 def _login(where: str, said: Mapping[str, Any], env: Mapping[str, str]) -> Login:
     """Return the login of a cluster: one that says anything of it says all of it."""
     if "security_protocol" not in said:
-        raise ValueError(f"{where} needs security_protocol beside what it says of security")
+        raise ValueError(f"{where} has security keys, but no security_protocol. Add it")
     texts = {}
     for key in said.keys() & (_LOGIN | _FROM_ENV.keys()):
         texts[key.upper()] = said[key]
         if not isinstance(said[key], str):
-            raise ValueError(f"{where} {key}: a text is needed")  # noqa: TRY004 - of settings, all are ValueErrors
+            raise ValueError(f"{where} {key} must be text")  # noqa: TRY004 - of settings, all are ValueErrors
     for key, secret in _FROM_ENV.items():
         name = said.get(key)
         if name is None:
             continue
         if f"{secret}_file" in said or not env.get(name):
-            why = f"beside {secret}_file" if f"{secret}_file" in said else "names a variable that is not set"
+            why = (
+                f"cannot be combined with {secret}_file"
+                if f"{secret}_file" in said
+                else "names an environment variable that is not set"
+            )
             raise ValueError(f"{where} {key} {why}")
         texts[secret.upper()] = env[name]
     if "BEGIN" in texts.get("SSL_KEYFILE", ""):
-        raise ValueError(f"{where} ssl_keyfile: the path of a file is needed, not the key")
+        raise ValueError(f"{where} ssl_keyfile must be the path of a file, not the key itself")
     try:
         return login_of(texts)
     except LoginInvalid as error:

@@ -63,7 +63,10 @@ def _quota(name: str, said: str) -> Quota:
     for part in said.split("|"):
         kind, colon, value = part.strip().partition(":")
         if not colon or kind not in _PARSERS or kind in limits:
-            msg = f"{name}={said[:64]}: a quota is written as messages:1000000|bytes:1073741824|rate:500/s, each once"
+            msg = (
+                f"{name}={said[:64]}: a quota must look like messages:1000000|bytes:1073741824|rate:500/s, with each "
+                "kind at most once"
+            )
             raise ValueError(msg)
         try:
             limits[kind] = _PARSERS[kind](value)

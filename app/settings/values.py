@@ -25,7 +25,7 @@ def whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit()) or not low <= int(text) <= high:
-            msg = f"a whole number from {low} to {high} is needed"
+            msg = f"it must be a whole number from {low} to {high}"
             raise ValueError(msg)
         return int(text)
 
@@ -37,7 +37,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
     def parse(text: str) -> str:
         if text not in choices:
-            msg = f"one of {', '.join(choices)} is needed"
+            msg = f"it must be one of {', '.join(choices)}"
             raise ValueError(msg)
         return text
 
@@ -47,7 +47,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 def topic_name(text: str) -> str:
     """Return a name of which topics' names can be made."""
     if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", text):
-        msg = "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"
+        msg = "it must have 1 to 200 letters, digits, dots, underscores or hyphens, as in topic names"
         raise ValueError(msg)
     return text
 
@@ -63,17 +63,17 @@ def servers(text: str) -> str:
     for server in listed:
         found = re.fullmatch(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+(?:%\w+)?\])(?::([0-9]{1,5}))?", server)
         if found is None or not 0 < int(found[1] or 1) <= MOST_PORT:
-            msg = f"{server!r} is no server: host:port is needed, several separated by commas, such as a:9092,b:9092"
+            msg = f"{server!r} is not a server. Use host:port, several separated by commas: a:9092,b:9092"
             raise ValueError(msg)
     if text and not listed:
-        raise ValueError("no server is named")
+        raise ValueError("it has no server")
     return ",".join(listed)
 
 
 def web_address(text: str) -> str:
     """Return an address of http or https, without what follows its path."""
     if text and not re.fullmatch(r"https?://[^\s/?#@\\]+(/[^\s?#\\]*)?", text):
-        msg = "an address such as https://punctual.example.com is needed"
+        msg = "it must be an address such as https://punctual.example.com"
         raise ValueError(msg)
     return text
 
@@ -81,7 +81,9 @@ def web_address(text: str) -> str:
 def provider_address(text: str) -> str:
     """Return an address of https, or of this machine: by plain http, whoever is between could sign in anybody."""
     if web_address(text) and not is_private(text):
-        msg = "https is needed, except on this machine: by http, anybody between could sign in as anybody else"
+        msg = (
+            "it must use https, except on this machine: over http, an attacker on the network could sign in as any user"
+        )
         raise ValueError(msg)
     return text
 
@@ -105,8 +107,8 @@ def secret(text: str) -> str:
     """Return a secret that cannot be guessed, or none."""
     if text and (len(text) < _SECRET_LENGTH or len(set(text)) < _SECRET_KINDS):
         msg = (
-            f"it can be guessed: at least {_SECRET_LENGTH} characters are needed, {_SECRET_KINDS} of them different. "
-            "`openssl rand -base64 32` prints a good one"
+            f"it is too easy to guess. Use at least {_SECRET_LENGTH} characters, {_SECRET_KINDS} of them different. "
+            "`openssl rand -base64 32` prints a good secret"
         )
         raise ValueError(msg)
     return text
@@ -117,10 +119,10 @@ def urls(text: str) -> tuple[str, ...]:
     listed = words(text)
     for pattern in listed:
         if pattern != "*" and "://" not in pattern:
-            msg = f"{pattern!r} names no scheme: 'https://{pattern}' is meant, perhaps"
+            msg = f"{pattern!r} has no scheme. Write 'https://{pattern}' instead"
             raise ValueError(msg)
         if pattern != "*" and not pattern.startswith(("https://", "http://")):
-            msg = f"{pattern!r} is no pattern of https:// or http:// addresses"
+            msg = f"{pattern!r} is not a pattern of https:// or http:// addresses"
             raise ValueError(msg)
     return listed
 
@@ -150,7 +152,7 @@ def pairs(text: str) -> dict[str, str]:
             msg = f"{item!r} is not of the form name=value"
             raise ValueError(msg)
         if name in found:
-            msg = f"{name} is there twice"
+            msg = f"{name} is given twice"
             raise ValueError(msg)
         found[name] = value
     return found

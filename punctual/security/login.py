@@ -107,7 +107,7 @@ def _checked(values: tuple[str, ...]) -> Login:
 def _one_of(said: Mapping[str, str], name: str, choices: tuple[str, ...], default: str = "") -> str:
     found = said.get(name) or default or choices[0]
     if found not in choices:
-        raise LoginInvalid(name, repr(found[:64]), f"one of {', '.join(choices)} is needed")
+        raise LoginInvalid(name, repr(found[:64]), f"it must be one of {', '.join(choices)}")
     return found
 
 

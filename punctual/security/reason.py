@@ -16,7 +16,7 @@ async def reason(servers: str | Sequence[str], options: Mapping[str, Any]) -> st
     from aiokafka.errors import KafkaError  # noqa: PLC0415
 
     shown = {name: value for name, value in options.items() if name.startswith(_OF_A_LOGIN)}
-    why = "no server is named"
+    why = "it has no server"
     for host, port, _ in collect_hosts(servers):
         try:
             connection = await create_conn(host, port, request_timeout_ms=_TIMEOUT_MS, **shown)

@@ -237,14 +237,14 @@ def test_the_headers_of_what_comes_back_from_the_tier_and_is_refused_leave_out_w
     [
         (
             asking(delay_to_cluster="mars"),
-            "there is no cluster 'mars'. Add it to DELAY_CLUSTERS, or drop delay-to-cluster.",
+            "there is no cluster 'mars'. Add it to DELAY_CLUSTERS, or leave out delay-to-cluster.",
         ),
-        (asking(delay_to_partition="8"), "topic orders has partitions 0 to 7, delay-to-partition is 8."),
+        (asking(delay_to_partition="8"), "topic orders has partitions 0 to 7, but delay-to-partition is 8."),
         (
             asking(delay_on_failure="http://a"),
             (
-                "DELAY_CALLBACKS does not allow 'http://a' (delay-on-failure): it is on no list. "
-                "Add a pattern, or drop the header."
+                "DELAY_CALLBACKS does not allow 'http://a' (delay-on-failure): it is on no list. Add a pattern, or "
+                "leave the header out."
             ),
         ),
         (
@@ -253,7 +253,7 @@ def test_the_headers_of_what_comes_back_from_the_tier_and_is_refused_leave_out_w
         ),
         (
             SCHEDULES["sent back"],
-            "delay-parked is for what the cold tier sends back, and there is none here. Leave it out.",
+            "delay-parked is only for the cold tier, which this installation does not use. Leave it out.",
         ),
     ],
 )

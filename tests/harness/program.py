@@ -43,7 +43,7 @@ class Program:
     @property
     def pid(self) -> int:
         """Its process id."""
-        assert self._process is not None, "it has not been started"
+        assert self._process is not None, "it has not started yet"
         return self._process.pid
 
     def start(self) -> Self:

@@ -104,7 +104,7 @@ class Worker:
     @property
     def pid(self) -> int:
         """Its process id."""
-        assert self._process is not None, "it has not been started"
+        assert self._process is not None, "it has not started yet"
         return self._process.pid
 
     @property
@@ -179,7 +179,7 @@ class Worker:
     def wait_dead(self, timeout: float = LIMIT_S) -> int:
         """Wait until it has ended by itself; return its exit code, 128 + n after signal n."""
         process = self._process
-        assert process is not None, "it has not been started"
+        assert process is not None, "it has not started yet"
         try:
             eventually(lambda: process.exit_code() is not None, timeout, "the worker's end")
         except AssertionError as error:
@@ -212,7 +212,7 @@ class Worker:
 
     def _leave(self) -> int:
         process = self._process
-        assert process is not None, "it has not been started"
+        assert process is not None, "it has not started yet"
         process.stop()
         code = process.exit_code()
         assert code is not None, "its guard has gone without it"

@@ -51,4 +51,4 @@ def test_a_destination_with_fewer_partitions_gets_every_message_where_its_key_be
     assert [(record.value, record.partition) for record in records if record.key == b"chosen"] == [(b"chosen 1", 1)]
     (dead_letter,) = installation.dead_letters(1).values()
     assert (dead_letter.value, dead_letter.header("delay-reason")) == (b"chosen 4", "unknown-topic")
-    assert f"topic {to} has partitions 0 to 1, delay-to-partition is 4." in dead_letter.header("delay-error")
+    assert f"topic {to} has partitions 0 to 1, but delay-to-partition is 4." in dead_letter.header("delay-error")

@@ -53,7 +53,7 @@ CASES = {
     "a partition that is not there": Case("unknown-topic", "0 to 1", {"delay-to-partition": b"2"}),
     "a name that no topic can have": Case("unknown-topic", "letters", {"delay-to": b"*-\x00 "}),
     "a name longer than the protocol": Case(
-        "unknown-topic", "no topic can have the name", {"delay-to": b"*-" + b"x" * 40_000}
+        "unknown-topic", "is not a valid topic name", {"delay-to": b"*-" + b"x" * 40_000}
     ),
     "a cluster that is not there": Case("unknown-cluster", "DELAY_CLUSTERS", {"delay-to-cluster": b"mars"}),
     "a topic that is not on the list": Case("not-allowed", "DELAY_DESTINATIONS", {"delay-to": b"elsewhere"}),

@@ -56,7 +56,7 @@ def test_a_port_that_is_taken_is_one_sentence(bootstrap: str, tmp_path: Path) ->
         [words] = last_words(environment(bootstrap, tmp_path, DELAY_APP_ID=app_id, PORT=port)).splitlines()
 
     assert f"127.0.0.1:{port}: Address already in use" in words
-    assert "a PORT that is free" in words
+    assert "Set PORT to a free port" in words
 
 
 @pytest.mark.parametrize("where", ["{tmp}/file/data", "/proc/none/data", "/proc/1"])
@@ -132,7 +132,7 @@ def test_what_is_likely_to_be_a_mistake_is_warned_of(bootstrap: str, tmp_path: P
         warnings = [line for line in worker.log.splitlines() if "WARNING" in line]
 
     assert "did you mean DELAY_DESTINATIONS?" in warnings[0]
-    assert "DELAY_DESTINATIONS is not set: no message will be accepted" in warnings[1]
+    assert "DELAY_DESTINATIONS is not set, so every request becomes a dead letter" in warnings[1]
 
 
 def test_workers_whose_settings_differ_warn_of_each_other(bootstrap: str, tmp_path: Path) -> None:
@@ -145,14 +145,14 @@ def test_workers_whose_settings_differ_warn_of_each_other(bootstrap: str, tmp_pa
         one.start().wait_ready()
         other.start().wait_ready()
         for worker, neighbour in ((one, other), (other, one)):
-            said = f"the worker at {neighbour.url} has other settings: DELAY_MAX_DELAY."
+            said = f"the worker at {neighbour.url} has different values of the settings DELAY_MAX_DELAY."
             eventually(lambda: said in worker.log, 20, "a warning")  # noqa: B023 - it is over before the next one
 
 
 def test_a_web_view_that_others_reach_and_nobody_signs_in_to_is_refused(tmp_path: Path) -> None:
     [words] = last_words(environment("127.0.0.1:1", tmp_path, HOST="0.0.0.0")).splitlines()  # noqa: S104 - refused
 
-    assert "nobody has to sign in" in words
+    assert "could open the console without a login" in words
     assert "DELAY_WEB_USERS_FILE" in words
 
 

@@ -184,7 +184,7 @@ def test_410_ends_it_with_a_dead_letter_that_can_be_sent_again(installation: Ins
         if (record.header("delay-id") or "") == id_
     ]
     assert (letter.header("delay-reason"), letter.value, letter.header("delay-to")) == ("undeliverable", b"gone", url)
-    assert "takes nothing more at this URL (HTTP 410, after 1 try)" in letter.header("delay-error")
+    assert "accepts no more messages at this URL (HTTP 410, after 1 attempt)" in letter.header("delay-error")
     assert "secret" not in letter.header("delay-error")
     assert [event["event"] for event in installation.events(id_)] == ["accepted", "attempted", "rejected"]
 
@@ -339,7 +339,9 @@ def test_a_callback_is_signed_too_and_ends_with_410(installation: Installation, 
         installation.requests.send({"delay-to": "nowhere", "delay-after": "0", "delay-on-failure": url}, b"k", b"v")
     installation.requests.flush()
     eventually(lambda: len(receiver.of(path_of(receiver, taken))) == 2, what="the second try")
-    eventually(lambda: "is given up after 1 tries: HTTP 410" in installation.worker.log, what="the end of the other")
+    eventually(
+        lambda: "is abandoned after 1 attempts: HTTP 410" in installation.worker.log, what="the end of the other"
+    )
 
     for post in receiver.of(path_of(receiver, taken)):
         assert Webhook(SECRET).verify(post.body, post.headers)["reason"] == "unknown-topic"

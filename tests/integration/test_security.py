@@ -79,7 +79,7 @@ def test_a_right_that_is_missing_is_named_by_the_dead_letter_and_by_the_doctor(
 ) -> None:
     with _with_no_more_than("Read", guarded, tmp_path) as (here, to, settings):
         [letter] = here.dead_letters(1).values()
-        assert f"does not let this worker write to topic {to}. Grant WRITE" in letter.header("delay-error")
+        assert f"this worker has no permission to write to topic {to}. Grant WRITE" in letter.header("delay-error")
         assert _told(guarded, here.worker) == [f"worker lacks Write on topic {to}"]
     guarded.grant("worker", worker_acls(settings))
     assert _told(guarded, here.worker) == []
@@ -95,7 +95,7 @@ def test_what_may_not_be_read_is_sent_again_after_a_crash_and_the_log_says_why(
         worker.start()
         here.await_event("delivered", "0")
         assert len(here.wait_for(to, 2)) == 2
-        assert f"deliveries to {to} could not be checked" in worker.log
+        assert f"previous owner to {to} could not be checked" in worker.log
         assert "Grant Read on it" in worker.log
 
 

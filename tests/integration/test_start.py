@@ -33,14 +33,14 @@ def refusal(bootstrap: str, directory: Path, app_id: str, **env: str) -> str:
 @pytest.mark.parametrize(
     ("name", "value", "says"),
     [
-        ("DELAY_PARTITIONS", "many", "a whole number from 1 to 10000 is needed"),
+        ("DELAY_PARTITIONS", "many", "it must be a whole number from 1 to 10000"),
         ("DELAY_MAX_DELAY", "1 year", "ISO 8601"),
         ("DELAY_GUARANTEE", "exactly_twice", "one of"),
         ("DELAY_INPUTS", "orders", "not of the form name=value"),
         ("DELAY_INPUTS", "orders=esperanto", "the dialects are native"),
         ("DELAY_CLUSTERS", "other", "not of the form name=value"),
         ("DELAY_APP_ID", "two words", "as in topic names"),
-        ("PORT", "70000", "a whole number from 1 to 65535 is needed"),
+        ("PORT", "70000", "it must be a whole number from 1 to 65535"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(tmp_path: Path, name: str, value: str, says: str) -> None:
@@ -82,7 +82,7 @@ def test_a_data_directory_that_another_worker_uses_is_refused(bootstrap: str, tm
 
 #: The topic, its partitions, its settings, and what the worker says of it.
 WRONG: dict[str, tuple[str, int, Mapping[str, str], tuple[str, ...]]] = {
-    "requests of another width": ("requests", 3, {}, ("has 3 partitions, 4 are needed", "DELAY_PARTITIONS=3")),
+    "requests of another width": ("requests", 3, {}, ("has 3 partitions, but needs 4", "DELAY_PARTITIONS=3")),
     "requests that are compacted": ("requests", 4, {"cleanup_policy": "compact"}, ("Set cleanup.policy=delete",)),
     "dead letters that are compacted": (
         "dead-letters",
@@ -118,7 +118,7 @@ WRONG: dict[str, tuple[str, int, Mapping[str, str], tuple[str, ...]]] = {
         {"max_message_bytes": "100000"},
         ("Set max.message.bytes",),
     ),
-    "a cold topic of another width": ("cold", 3, {}, ("has 3 partitions, 4 are needed",)),
+    "a cold topic of another width": ("cold", 3, {}, ("has 3 partitions, but needs 4",)),
     "dead letters too narrow": ("dead-letters", 4, {"max_message_bytes": "100000"}, ("Set max.message.bytes",)),
 }
 
@@ -155,7 +155,7 @@ def test_controls_whose_first_records_were_deleted_stop_the_start_until_that_is_
 
         with Worker(bootstrap, app_id, tmp_path / "data", env={"DELAY_ACCEPT_LOSS": topic}) as worker:
             worker.start().wait_ready()
-            assert "accepted by DELAY_ACCEPT_LOSS" in worker.log
+            assert "DELAY_ACCEPT_LOSS accepts this" in worker.log
 
 
 def test_another_systems_topic_with_other_partitions_stops_the_start_and_says_how_to_copy_it(
@@ -166,8 +166,8 @@ def test_another_systems_topic_with_other_partitions_stops_the_start_and_says_ho
         topic = create_topic(bootstrap, f"{app_id}-schedules", 3)
         words = refusal(bootstrap, tmp_path, app_id, DELAY_INPUTS=f"{topic}=etf1")
 
-    assert f"{topic} has 3 partitions, 4 are needed" in words
-    assert "copy it into an input of its own (docs/how-to/foreign-topics.md)" in words
+    assert f"{topic} has 3 partitions, but needs 4" in words
+    assert "copy it into a separate input (docs/how-to/foreign-topics.md)" in words
 
 
 @pytest.fixture(scope="module")

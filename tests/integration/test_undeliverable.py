@@ -108,7 +108,7 @@ def test_what_a_destination_finds_invalid_is_picked_out_of_its_batch(installatio
     assert [dead_letter.value for dead_letter in dead_letters] == [b"7", b"27", b"47"]
     for dead_letter in dead_letters:
         assert_right(dead_letter, "invalid-record", request_of(installation, dead_letter))
-        assert f"topic {to} is compacted and needs a key" in dead_letter.header("delay-error")
+        assert f"topic {to} is compacted, but the message has no key" in dead_letter.header("delay-error")
 
     installation.alter(to, cleanup_policy="delete")
     send_again(installation, dead_letters[0])

@@ -49,7 +49,11 @@ def test_a_pause_for_which_messages_are_late_is_not_on_time(run: Run, tmp_path: 
         env = {**installation.worker.env, **LITTLE}
         with Worker(installation.bootstrap, installation.app_id, tmp_path, partitions=PARTITIONS, env=env) as worker:
             worker.start()
-            eventually(lambda: "no requests are taken: less of the disk" in str(worker.ready()[1]), 60, "the reason")
+            eventually(
+                lambda: "the worker accepts no requests, because less disk space is free" in str(worker.ready()[1]),
+                60,
+                "the reason",
+            )
             eventually(
                 lambda: "stopped accepting requests: free disk space is below" in live(worker).get("verdict", ""),
                 20,

@@ -284,7 +284,7 @@ def test_what_a_disk_says_is_put_into_words(tmp_path: Path, said: str, meant: ty
 def test_a_disk_that_cannot_be_written_is_no_damage(tmp_path: Path) -> None:
     place = tmp_path / "a-file"
     place.touch()
-    with pytest.raises(StoreUnusable, match=r"cannot be used .*Not a directory.*nothing is lost"):
+    with pytest.raises(StoreUnusable, match=r"cannot be used .*Not a directory.*No data is lost"):
         PartitionStore(place / "x.db")
 
 

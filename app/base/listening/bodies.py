@@ -47,9 +47,9 @@ class Bodies:
         try:
             return await handler(request)
         except TooSlow:
-            refusal = Refusal("timeout", 408, "The body has come too slowly. Send it again.", {"Connection": "close"})
+            refusal = Refusal("timeout", 408, "The body arrived too slowly. Send it again.", {"Connection": "close"})
         except asyncio.IncompleteReadError:
-            refusal = Refusal("bad-request", 400, "The body has ended too soon.")
+            refusal = Refusal("bad-request", 400, "The body is incomplete.")
         except _BAD as error:  # its text quotes the body
             refusal = Refusal("bad-request", 400, f"The body cannot be read: {type(error).__name__}.")
         finally:
@@ -61,11 +61,11 @@ class Bodies:
         codings = request.headers.getall("Content-Encoding", [])
         packed = next((coding for coding in codings if coding.strip().lower() not in ("", "identity")), None)
         if packed is not None:
-            sentence = f"The body is packed ({packed:.32}): send it as it is."
+            sentence = f"The body has the encoding {packed:.32}, which is not supported. Send it without compression."
             return Refusal("unsupported-media-type", 415, sentence, {"Accept-Encoding": "identity"})
         length = request.content_length
         if length is not None and length > self._most:
-            sentence = f"The body has {length} bytes, it can have {self._most}. Send less in one request."
+            sentence = f"The body has {length} bytes. The maximum is {self._most}. Send less in one request."
             return Refusal("body-too-large", 413, sentence)
         return None
 

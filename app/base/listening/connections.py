@@ -150,6 +150,6 @@ def _open_files(wanted: int) -> int:
         soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft < most and soft // 2 < wanted:
-        log.warning("this process may open %d files (ulimit -n): it takes %d connections", soft, soft // 2)
+        log.warning("this process may open %d files (ulimit -n), so it accepts at most %d connections", soft, soft // 2)
         return soft // 2
     return wanted

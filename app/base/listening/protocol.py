@@ -138,7 +138,7 @@ class ClientConnection(web.RequestHandler):
         """Log a fault of ours. A client that goes or a malformed body is none, and its error quotes the body."""
         gone = isinstance(exc_info, ConnectionError) and self.transport is None
         if gone or isinstance(exc_info, BAD_BODIES):
-            log.debug("a body does not end as it should: %s", type(exc_info).__name__)
+            log.debug("the request body is malformed or incomplete: %s", type(exc_info).__name__)
             return
         super().log_exception(*arguments, exc_info=exc_info, **options)
 
@@ -147,9 +147,10 @@ def _refusal(exc: HttpProcessingError, header_bytes: int) -> Refusal:
     """Return why a head is refused that aiohttp cannot read; the error's text quotes the head, and is not used."""
     if isinstance(exc, LineTooLong):
         sentence = (
-            f"A line of the request's head is too long: the first has up to 8,190 bytes, a header {header_bytes:,}."
+            "A line of the request's head is too long. The maximum is 8,190 bytes for the first line and "
+            f"{header_bytes:,} for a header."
         )
         return Refusal("headers-too-large", 431, sentence)
     if exc.message.startswith("Too many headers"):
         return Refusal("headers-too-large", 431, "The request has more than 64 headers.")
-    return Refusal("bad-request", 400, "What has come is no HTTP/1.1 request.")
+    return Refusal("bad-request", 400, "The request is not valid HTTP/1.1.")

@@ -43,7 +43,7 @@ def check(path: Path, lock: IO[bytes]) -> None:
     except OSError as error:
         raise DataDirectoryUnusable(path, error) from error
     if not there:
-        raise DataDirectoryUnusable(path, "another has taken its place while this worker was using it")
+        raise DataDirectoryUnusable(path, "another directory has replaced it while this worker was using it")
 
 
 def member_id(path: Path) -> str:
@@ -84,7 +84,12 @@ def _follow(path: Path, app_id: str, changelog: str) -> None:
         _write(file, changelog)
     except OSError as error:
         raise DataDirectoryUnusable(path, error) from error
-    log.info("the databases in %s followed %s, and are restored from %s", path, followed or "nothing", changelog)
+    log.info(
+        "the databases in %s were copies of %s. They are restored from %s instead",
+        path,
+        followed or "nothing",
+        changelog,
+    )
 
 
 def _write(file: Path, value: str) -> None:

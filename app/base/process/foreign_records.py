@@ -19,7 +19,7 @@ MAX_BYTES: Final = 1 << 20
 def bounded(value: bytes | None) -> bytes:
     """Return a record's value as it is read. Raises ValueError if it is larger than any that is ours."""
     if value is not None and len(value) > MAX_BYTES:
-        msg = f"it has {len(value):,} bytes; Punctual's own records have max {MAX_BYTES:,}"
+        msg = f"it has {len(value):,} bytes, but Punctual's own records have at most {MAX_BYTES:,}"
         raise ValueError(msg)
     return value or b""
 

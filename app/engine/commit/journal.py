@@ -110,8 +110,8 @@ class Journal:
         if epoch >= EPOCHS:
             name = f"{self._settings.changelog}-{partition}"
             msg = (
-                f"{name} says that epoch {epoch - 1} is taken, after which there is none: nobody counts so far, so a "
-                "record is forged. See who may write to this topic, find the record with key 'w' that says so, set "
+                f"{name} has a record with epoch {epoch - 1}, the last possible one. Workers never reach it, so the "
+                "record is forged. Check who may write to this topic, find this record (its key is 'w'), set "
                 f"DELAY_SKIP_RECORDS={name}-<its offset>, move the partition's database out of DATADIR and restart."
             )
             raise PartitionStopped(msg)
@@ -228,7 +228,7 @@ class Journal:
 
     async def _correct(self, partition: int, store: PartitionStore, touched: set[bytes], end: int, now_ms: int) -> None:
         log.warning(
-            "partition %d: a worker that had lost it has written %d keys to the changelog; they are set right",
+            "partition %d: a worker that no longer owns it wrote %d keys to the changelog. They are corrected",
             partition,
             len(touched),
             extra={"topic": self._settings.changelog, "partition": partition},
@@ -248,11 +248,12 @@ class Journal:
                 if record.key == keys.WRITER:
                     epoch = epoch_of(record.value)
                     if epoch is None:
-                        passed_over(self._settings.changelog, partition, record.offset, "no owner has such an epoch")
+                        passed_over(self._settings.changelog, partition, record.offset, "its epoch is not valid")
                     elif epoch > store.writer:
                         msg = (
-                            f"partition {partition}: another worker has taken it (epoch {epoch} after {store.writer}). "
-                            "This process ends, so that it delivers nothing twice; its supervisor starts it anew."
+                            f"partition {partition}: another worker has taken it over (epoch {epoch} after "
+                            f"{store.writer}). This process ends, so that no message is delivered twice. Its "
+                            "supervisor restarts it."
                         )
                         raise NotOwner(msg)
                 else:

@@ -179,15 +179,15 @@ class _Owning:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Forgotten):
             msg = (
-                f"partition {self._partition}: the brokers have forgotten the transactional id {error}, which was not "
-                "used for longer than their transactional.id.expiration.ms. Raise that to an hour or more. This "
-                "process ends and is started again."
+                f"partition {self._partition}: the brokers have forgotten the transactional id {error}, because it "
+                "was unused for longer than their transactional.id.expiration.ms. Raise this setting to an hour or "
+                "more. This process ends. Its supervisor restarts it."
             )
             raise NotOwner(msg) from error
         if isinstance(error, Fenced):
             msg = (
-                f"partition {self._partition}: another worker has taken it, or brokers were away for longer than a "
-                f"transaction may take ({error}). This process ends and is started anew."
+                f"partition {self._partition}: another worker has taken it over, or brokers were down for longer "
+                f"than the transaction timeout ({error}). This process ends. Its supervisor restarts it."
             )
             raise NotOwner(msg) from error
         if isinstance(error, IdForbidden):

@@ -58,8 +58,8 @@ class MissingTopics:
         if not partitions:
             return f"topic {topic} does not exist. Create it, then send the message again."
         return (
-            f"topic {topic} has partitions 0 to {partitions - 1}, {OF_ROWS.words.partition} is {partition}. Send the "
-            "message again with one of these, or without that header."
+            f"topic {topic} has partitions 0 to {partitions - 1}, but {OF_ROWS.words.partition} is {partition}. Send "
+            "the message again with one of these, or without this header."
         )
 
     def why(self, cluster: str | None, topic: str) -> str:

@@ -152,6 +152,6 @@ def _forbidden(key: bytes, entry: Entry, error: ValueError) -> Attempted | Rejec
     if entry.url is not None:
         return Attempted(key, f"its URL {error}", never=True)
     sentence = (
-        f"DELAY_HTTP_DESTINATIONS does not allow its URL any more: it {error}. Add a pattern, then send it again."
+        f"DELAY_HTTP_DESTINATIONS no longer allows its URL, because it {error}. Add a pattern, then send it again."
     )
     return Rejected(key, Reason.NOT_ALLOWED, sentence)

@@ -28,8 +28,8 @@ async def connect(name: str, bootstrap: str, settings: Settings) -> Target:
         await sender.start()
     except aiokafka.errors.KafkaError as error:
         log.warning(
-            "cluster %s at %s cannot be used: %s. Its messages are held. Check DELAY_CLUSTERS, and that its "
-            "brokers run.",
+            "cluster %s at %s cannot be used: %s. Its messages are held. Check DELAY_CLUSTERS, and that its brokers "
+            "are running.",
             name,
             bootstrap,
             await reason(bootstrap, settings.kafka_options(name)) or error,

@@ -297,8 +297,8 @@ class DueLoop:
             partition.tell(Dropped(key, late))
         else:
             sentence = (
-                f"the message is {late} ms late; {OF_ROWS.words.max_late} allows {limit} ms. Send it again if "
-                "it still matters."
+                f"the message is {late} ms late, but {OF_ROWS.words.max_late} is {limit} ms. Send it again if it is "
+                "still needed."
             )
             self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
         return True

@@ -23,7 +23,7 @@ from punctual.contract.namespaces import Namespaces
 log = logging.getLogger(__name__)
 
 _WAITED = Counter(
-    "delay_waited_for_inputs_seconds", "How long partitions held back due messages because of unread input records."
+    "delay_waited_for_inputs_seconds", "How long partitions held due messages back because of unread input records."
 )
 #: Inputs have the margin that commands are promised; what other partitions forward has had a way behind it already.
 MARGIN_S, FORWARDS_MARGIN_S = 3.0, 1.0
@@ -129,7 +129,8 @@ class InputLag:
             one.read_s = marks.popleft()[1]
         if marks and now_s - marks[0][1] > FORGOTTEN_S:
             sentence = (
-                "partition %d has not read %s for %g s: its messages are delivered, and a command in it may be too late"
+                "partition %d has not read %s for %g s. Its messages are now delivered, so an unread command may be "
+                "too late"
             )
             log.error(sentence, number, topic, FORGOTTEN_S, extra={"partition": number, "topic": topic})
             marks.clear()
@@ -140,7 +141,7 @@ class InputLag:
 def _warn(number: int, topic: str, behind_s: float, namespace: str) -> None:
     messages = f"due messages of the namespace {namespace}" if namespace else "due messages"
     log.warning(
-        "partition %d is %.1f s behind in %s: %s wait for it, max %g s",
+        "partition %d is %.1f s behind in %s: %s wait until it has caught up, for at most %g s",
         number,
         behind_s,
         topic,

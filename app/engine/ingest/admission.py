@@ -98,18 +98,24 @@ class Admission:
             return None
         elsewhere = None if asked.cluster is None else self._others.get(asked.cluster)
         if elsewhere is not None and elsewhere.ours and asked.to in self._settings.internal_topics:
-            sentence = f"{asked.to!r} is an internal topic, and {asked.cluster} our own cluster. Deliver to yours."
+            sentence = (
+                f"{asked.to!r} is an internal topic, because the cluster {asked.cluster} is the installation's own. "
+                "Use a topic of your own."
+            )
             raise Refusal(Reason.NOT_ALLOWED, sentence)
         changelog = None if named else changelog_of(asked.to)
         if changelog is not None:
             there = (self._neighbours if elsewhere is None else elsewhere.neighbours).there(changelog)
             if there:
-                sentence = f"{asked.to!r} is an internal topic of the installation with {changelog}. Deliver to yours."
+                sentence = (
+                    f"{asked.to!r} is an internal topic of the installation with {changelog}. Use a topic of your own."
+                )
                 raise Refusal(Reason.NOT_ALLOWED, sentence)
             if there is None:
                 sentence = (
-                    f"{asked.to!r} may be an internal topic of another installation: the cluster does not tell now. "
-                    "Send it again later, or name the topic in DELAY_DESTINATIONS as it is, without a pattern."
+                    f"{asked.to!r} may be an internal topic of another installation, and the cluster does not answer "
+                    "at the moment. Send it again later, or list the topic in DELAY_DESTINATIONS by its full name, "
+                    "without a pattern."
                 )
                 raise Refusal(Reason.NOT_ALLOWED, sentence)
         return None if elsewhere is None else elsewhere.known(asked.to)
@@ -141,15 +147,15 @@ class Admission:
         most = self._census.limit
         if lack is Lack.ALL:
             return (
-                f"{most:,} destinations have messages waiting, {name!r} would be one more. Send it when one of them "
-                "has none left, or raise DELAY_MAX_DESTINATIONS."
+                f"{most:,} destinations have pending messages, which is the maximum, so {name!r} cannot be added. "
+                "Send it again when a destination has no more pending messages, or raise DELAY_MAX_DESTINATIONS."
             )
         if not self._settings.namespaces:
             whose = f"the input {sender}"
         else:
-            whose = f"the namespace {sender}" if sender else "senders without a namespace"
+            whose = f"the namespace {sender}" if sender else "the group of senders without a namespace"
         return (
-            f"messages of {whose} wait for {self._census.held(sender):,} destinations, {name!r} would be one more. "
-            f"That is their share of {most:,}: what is left is for others. Send it when one of them has none left, or "
-            "raise DELAY_MAX_DESTINATIONS."
+            f"{whose} has pending messages for {self._census.held(sender):,} destinations, which is its share of the "
+            f"{most:,} that are possible, so {name!r} cannot be added. Send it again when one of these destinations "
+            "has no more pending messages, or raise DELAY_MAX_DESTINATIONS."
         )

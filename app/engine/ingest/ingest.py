@@ -32,8 +32,8 @@ Read = tuple[Record, Request | Refusal]
 _CRC_BYTES = 4 << 20
 
 _TOO_OLD = (
-    "recurring messages are possible when all workers of the installation know them: upgrade the others, or take "
-    "DELAY_ROW_VERSION away. Then send it again."
+    "some workers of the installation do not support recurring messages. Upgrade these workers, or remove "
+    "DELAY_ROW_VERSION. Then send it again."
 )
 
 
@@ -254,11 +254,11 @@ def _renumbered(record: Record, base: int) -> Record:
 def _refuses(unread: Unread, base: int) -> Callable[[Record], Request]:
     """Return the decoder of what stands for a batch that cannot be unpacked."""
     first, last = unread.first + base, unread.offset + base
-    which = f"record {first}" if first == last else f"the records {first} to {last}"
+    which = f"record {first}" if first == last else f"records {first} to {last}"
     reason = Reason.TOO_LARGE if unread.too_large else Reason.MALFORMED
     sentence = (
-        f"The batch with {which} of {unread.topic}-{unread.partition} was passed over: {unread.why}. Send them again "
-        "in smaller batches."
+        f"The batch with {which} of {unread.topic}-{unread.partition} was skipped: {unread.why}. Send its records "
+        "again in smaller batches."
     )
 
     def decode(_: Record) -> Request:

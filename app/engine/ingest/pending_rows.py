@@ -52,7 +52,7 @@ class PendingRows:
         if size > self._limits.row:
             raise Refusal(
                 Reason.TOO_LARGE,
-                f"held, the message has {size:,} bytes, {self._limits.row:,} are possible. Send less, or raise "
-                f"max.message.bytes of {self._settings.changelog} and {self._settings.forwards}"
-                f"{f' and {self._settings.cold}' if self._limits.cold else ''}, and restart.",
+                f"the stored message would have {size:,} bytes. The maximum is {self._limits.row:,}. Send less, or "
+                f"raise max.message.bytes of {self._settings.changelog} and "
+                f"{self._settings.forwards}{f' and {self._settings.cold}' if self._limits.cold else ''}, and restart.",
             )

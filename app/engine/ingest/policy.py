@@ -51,16 +51,16 @@ class Policy:
         if stamp < 0 or stamp > broker_ms + AHEAD_MS:
             raise Refusal(
                 Reason.BAD_TIMESTAMP,
-                f"the record's timestamp is {'missing' if stamp < 0 else 'more than a minute ahead'}. Set the clock of "
-                "the producer right, or let the broker stamp records: message.timestamp.type=LogAppendTime.",
+                f"the record's timestamp is {'missing' if stamp < 0 else 'more than a minute ahead'}. Correct the "
+                "clock of the producer, or let the broker stamp records: message.timestamp.type=LogAppendTime.",
             )
         due_ms, most_ms = request.due_ms, self._max_delay_ms
         # A producer's own stamp may be years old.
         if (due_ms > broker_ms + most_ms and due_ms > stamp + most_ms) or due_ms > MAX_DUE_MS:
             raise Refusal(
                 Reason.TOO_FAR,
-                f"it is due in {due_ms - max(stamp, broker_ms)} ms, DELAY_MAX_DELAY allows "
-                f"{self._settings.max_delay_ms}. Send it later, or raise DELAY_MAX_DELAY.",
+                f"it is due in {due_ms - max(stamp, broker_ms)} ms, but DELAY_MAX_DELAY is "
+                f"{self._settings.max_delay_ms} ms. Send it later, or raise DELAY_MAX_DELAY.",
             )
         if request.op == "schedule":
             if request.parked is None:
@@ -78,8 +78,8 @@ class Policy:
         if request.dedupe_ms is not None and request.dedupe_ms > self._longest_dedupe_ms:
             raise Refusal(
                 Reason.NOT_ALLOWED,
-                f"{names.DEDUPE} is {request.dedupe_ms} ms, DELAY_MAX_DEDUPE allows {self._longest_dedupe_ms}. Ask for "
-                "less, or raise DELAY_MAX_DEDUPE.",
+                f"{names.DEDUPE} is {request.dedupe_ms} ms, but DELAY_MAX_DEDUPE is {self._longest_dedupe_ms} ms. "
+                "Use a shorter time, or raise DELAY_MAX_DEDUPE.",
             )
 
     def _check_destination(self, request: Request) -> None:
@@ -203,7 +203,9 @@ class Policy:
         sentence = no_topic(asked.to, where)
         if partitions:
             called = self._settings.dialect(asked.input).words.partition
-            sentence = f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, {called} is {asked.partition}."
+            sentence = (
+                f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, but {called} is {asked.partition}."
+            )
         raise Refusal(Reason.UNKNOWN_TOPIC, sentence)
 
     def _patterns(self, source: str) -> Sequence[str]:
@@ -219,16 +221,16 @@ class Policy:
         """Return why a destination is forbidden, or None if it is allowed."""
         if cluster is not None and cluster not in self._settings.clusters:
             called = self._settings.dialect(source).words.cluster
-            sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or drop {called}."
+            sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or leave out {called}."
             return Reason.UNKNOWN_CLUSTER, sentence
         if not TOPIC_NAME.fullmatch(to):
             named = to if shown(to) == to else f"{shown(to)}…"
-            sentence = f"no topic can have the name {named[:64]!r}: use letters, digits, dots, underscores, hyphens."
+            sentence = f"{named[:64]!r} is not a valid topic name. Use letters, digits, dots, underscores and hyphens."
             return Reason.UNKNOWN_TOPIC, sentence
         patterns = self._patterns(source)
         own = cluster is None and to in self._settings.internal_topics
         if own or (to.startswith("__") and to not in patterns):
-            return Reason.NOT_ALLOWED, f"{to!r} is an internal topic. Deliver to a topic of yours."
+            return Reason.NOT_ALLOWED, f"{to!r} is an internal topic. Use a topic of your own."
         if any(fnmatch.fnmatchcase(to, pattern) for pattern in patterns):
             return None
         sentence = f"DELAY_DESTINATIONS does not allow topic {to!r} for requests on {source}. Add it there."
@@ -238,6 +240,6 @@ class Policy:
 def no_topic(to: str, where: str = "") -> str:
     """Return a sentence that says that a topic is not there."""
     return (
-        f"topic {to[:249]!r}{where} does not exist, or this worker has no right to it. Create it, or grant "
-        "WRITE on it to the worker's principal, then send the request again."
+        f"topic {to[:249]!r}{where} does not exist, or this worker has no permission for it. Create it, or grant "
+        "WRITE on it to the worker's principal. Then send the request again."
     )

@@ -116,9 +116,9 @@ class Quotas:
         ):
             room = self._room[name] = self._count(name, quota)
         if messages > room.messages:
-            raise Refusal(Reason.QUOTA, _sentence(name, f"{quota.messages:,} messages"))
+            raise Refusal(Reason.QUOTA, _sentence(name, f"{quota.messages:,} pending messages"))
         if size > room.bytes:
-            raise Refusal(Reason.QUOTA, _sentence(name, f"messages of {quota.bytes:,} bytes"))
+            raise Refusal(Reason.QUOTA, _sentence(name, f"{quota.bytes:,} bytes of pending messages"))
         room.messages -= messages
         room.bytes -= size
         self._note(number, name, messages, size)
@@ -134,8 +134,8 @@ class Quotas:
             room = self._room[name] = self._count(name, quota)
         if room.remembered <= 0:
             sentence = (
-                f"{quota.remembered_limit:,} ids of the namespace {name} may be remembered, by DELAY_QUOTAS, and they "
-                f"are. Send it again later or without {names.DEDUPE}, or raise the quota (remembered)."
+                f"the quota of {quota.remembered_limit:,} remembered ids of the namespace {name} is used up "
+                f"(DELAY_QUOTAS). Send it again later or without {names.DEDUPE}, or raise the quota (remembered)."
             )
             raise Refusal(Reason.QUOTA, sentence)
         room.remembered -= 1
@@ -192,6 +192,6 @@ def whose(namespaces: Namespaces, inputs: Collection[str]) -> Whose | None:
 
 def _sentence(name: str, what: str) -> str:
     return (
-        f"{what} of the namespace {name} may wait, by DELAY_QUOTAS, and they do. Send it again when some of them have "
-        "been delivered or cancelled, or raise the quota."
+        f"the quota of {what} of the namespace {name} is used up (DELAY_QUOTAS). Send it again when some of its "
+        "messages have been delivered or cancelled, or raise the quota."
     )

@@ -146,8 +146,8 @@ class RequestRates:
 
     def _sentence(self, name: str, limit: _Limit) -> str:
         return (
-            f"the namespace {name} may ask for {limit.most:,} messages and commands in {limit.window_ms / 1_000:g} s, "
-            "by DELAY_QUOTAS, and has. Send it again later, or raise the quota."
+            f"the namespace {name} has sent the maximum of {limit.most:,} messages and commands in "
+            f"{limit.window_ms / 1_000:g} s (DELAY_QUOTAS). Send it again later, or raise the quota."
         )
 
 

@@ -28,7 +28,7 @@ class UrlPolicy:
         words = self._settings.dialect(request.input).words
         beside = words.partition if request.partition is not None else words.cluster if request.cluster else ""
         if beside:
-            raise Refusal(Reason.MALFORMED, f"{words.to} is a URL, and {beside} is for topics. Leave it out.")
+            raise Refusal(Reason.MALFORMED, f"{words.to} is a URL, but {beside} works only with topics. Leave it out.")
         try:
             request.to = str(self._settings.url_list(request.input).allowed(request.to).target.url)
         except NotListed as error:

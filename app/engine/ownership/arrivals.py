@@ -100,8 +100,8 @@ class Arrivals:
                 await asyncio.gather(*(self._at(to, number, expected, found) for to in destinations))
         except TimeoutError:
             sentence = (
-                "partition %d: the last owner's deliveries could not be checked within %g s: some may be "
-                "delivered twice"
+                "partition %d: the deliveries of the previous owner could not be checked within %g s. Some messages "
+                "may be delivered twice"
             )
             log.warning(sentence, number, _MOST_S, extra={"partition": number})
         return found
@@ -124,7 +124,8 @@ class Arrivals:
         troubles = await asyncio.gather(*looks)
         for trouble in dict.fromkeys(filter(None, troubles)):
             sentence = (
-                "partition %d: the last owner's deliveries to %s could not be checked: some may be delivered twice: %s"
+                "partition %d: the deliveries of the previous owner to %s could not be checked. Some messages may "
+                "be delivered twice. Cause: %s"
             )
             log.warning(sentence, number, named(*to), trouble, extra={"partition": number})
 
@@ -138,9 +139,9 @@ class Arrivals:
                 async for one in self._ends[place].find(rows, self._is_of(number)):
                     found.append(one)  # noqa: PERF401 - what is found before the time is over counts
         except TimeoutError:
-            return f"not all of it was read within {_EACH_S:g} s"
+            return f"it could not be read completely within {_EACH_S:g} s"
         except aiokafka.errors.TopicAuthorizationFailedError:
-            return "this worker may not read it. Grant Read on it"
+            return "this worker has no permission to read it. Grant Read on it"
         except Exception as error:  # noqa: BLE001 - what others have written there must not hold up what is due
             return repr(error)
         return ""

@@ -129,7 +129,7 @@ class Ownership:
     def _look_again(self, partition: Partition) -> None:
         """Fire no more until what waits in the inputs is read: for a while, nobody has heard of it."""
         number = partition.number
-        sentence = "partition %d: its inputs were not readable; it delivers again when they are read"
+        sentence = "partition %d: its inputs could not be read. Deliveries resume when the inputs have been read"
         log.warning(sentence, number, extra={"partition": number})
         partition.catch_up()
         self._run(partition.number, self._catch_up_again(partition, self.generation))

@@ -17,7 +17,7 @@ from app.settings.settings import Settings
 log = logging.getLogger(__name__)
 
 _CUT_SHORT = Counter(
-    "delay_catch_up_cut_short", "How often a partition started to deliver before it had read all waiting records."
+    "delay_catch_up_cut_short", "How often a partition started to deliver before it had read all unread records."
 )
 _LOOK_S = 0.02
 #: Partitions that hear nothing of their inputs so soon after each other wait for the same.
@@ -79,8 +79,8 @@ class CatchingUp:
         except TimeoutError:
             _CUT_SHORT.inc()
             log.error(  # noqa: TRY400 - the trace says nothing
-                "partition %d: deliveries start before all waiting requests are read (DELAY_CATCH_UP): a cancellation "
-                "among them may be too late",
+                "partition %d: deliveries start before all unread requests are read, because DELAY_CATCH_UP is "
+                "over. A cancellation among these requests may be too late",
                 partition.number,
                 extra={"partition": partition.number},
             )
@@ -109,8 +109,9 @@ class CatchingUp:
         """Say and count that some partitions have not been waited for."""
         if silent - self._silent:
             log.error(
-                "deliveries start before partitions %s have read all waiting requests: no worker has reported them "
-                "for %g s, or they are stopped. Check them: a cancellation among these requests may be too late",
+                "deliveries start before partitions %s have read all their requests, because no worker has reported "
+                "these partitions for %g s, or they are stopped. Check them: a cancellation among their requests "
+                "may be too late",
                 sorted(silent),
                 SILENT_S,
             )

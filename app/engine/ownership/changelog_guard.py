@@ -26,9 +26,9 @@ _CHUNK = 2_000
 #: A single record is never a step: it is a new owner's stamp, or the end of a transaction.
 _NO_STEP = 1
 _WAY_ON = (
-    "Start the worker whose data directory had this partition last: its database is complete, and the worker writes it "
-    "to the changelog again. If there is no such database any more, set DELAY_ACCEPT_LOSS={name} and restart: the "
-    "partition goes on with the records that are left. docs/how-to/troubleshooting.md says how to find the lost "
+    "Start the worker whose data directory last had this partition. Its database is complete, and the worker writes "
+    "it to the changelog again. If this database no longer exists, set DELAY_ACCEPT_LOSS={name} and restart: the "
+    "partition continues with the remaining records. docs/how-to/troubleshooting.md explains how to find the lost "
     "messages."
 )
 #: Gives up to where a partition of topics was read, as the group has committed it; a topic not read is left out.
@@ -95,14 +95,16 @@ class ChangelogGuard:
         if store.followed.writing:
             return
         if not found.trusted and unfinished(head):
-            self._accept_loss(number, f"{name} is being written again from a database, and that has not ended")
+            self._accept_loss(
+                number, f"a worker has begun to write {name} again from its database, and has not finished"
+            )
         elif not found.trusted and store.followed.begun > whole_from(head):
             what = f"{name} begins at offset {store.followed.begun}: its first records were deleted"
-            self._accept_loss(number, f"{what}, and pending messages with them. It must only be compacted")
+            self._accept_loss(number, f"{what}, and with them pending messages. Its cleanup.policy must be compact")
         read = await self._committed(number, [topic for topic in self._inputs if topic not in store.positions])
         found.unknown = {topic: offset for topic, offset in read.items() if offset}
         if found.unknown:
-            what = f"{name} says nothing of inputs that were read before ({_listed(found.unknown)})"
+            what = f"{name} has no positions for inputs that were read before ({_listed(found.unknown)})"
             self._accept_loss(number, f"{what}: it was deleted, or has lost records")
 
     async def settle(self, number: int, store: PartitionStore, now_ms: int) -> None:
@@ -130,9 +132,9 @@ class ChangelogGuard:
             pass
         elif other:
             await self._assure_replaced(number, store, found)
-            log.warning("%s was created again; accepted by DELAY_ACCEPT_RECREATED", name)
+            log.warning("%s was created again. DELAY_ACCEPT_RECREATED accepts this", name)
         else:
-            what = f"{name} begins at offset {found.begin}, the local database ends at {store.offset}"
+            what = f"{name} begins at offset {found.begin}, but the local database ends at {store.offset}"
             self._accept_loss(number, what)
             found.trusted = False
             return self._anew(number, store, found)
@@ -146,10 +148,10 @@ class ChangelogGuard:
         """Check that a database may replace what the changelog holds. Raises PartitionStopped."""
         if self._settings.changelog not in self._settings.accept_recreated:
             msg = (
-                f"{self._name(number)} ends at offset {found.end}, the local database has it up to {store.offset}: the "
-                "topic was deleted and created again, or has lost its end. Restore the topic, or set "
-                f"DELAY_ACCEPT_RECREATED={self._settings.changelog} and restart: each worker writes its databases to "
-                "the changelog. Keep all data directories."
+                f"{self._name(number)} ends at offset {found.end}, but the local database has it up to "
+                f"{store.offset}: the topic was deleted and created again, or has lost its last records. Restore the "
+                f"topic, or set DELAY_ACCEPT_RECREATED={self._settings.changelog} and restart: each worker writes "
+                "its databases to the changelog. Keep all data directories."
             )
             raise PartitionStopped(msg)
         read = await self._committed(number, self._inputs)
@@ -159,7 +161,7 @@ class ChangelogGuard:
             if offset > (store.positions[topic].offset if topic in store.positions else 0)
         }
         if behind:
-            self._accept_loss(number, f"another worker has read {_listed(behind)}, the local database is older")
+            self._accept_loss(number, f"another worker has read {_listed(behind)}, so the local database is outdated")
 
     def _anew(self, number: int, store: PartitionStore, found: _Found) -> PartitionStore:
         """Return an empty database that is restored from all that the changelog has."""
@@ -207,7 +209,7 @@ class ChangelogGuard:
         if self._settings.changelog not in accepted and name not in accepted:
             raise PartitionStopped(f"{what}. {_WAY_ON.format(name=name)}")
         self._found[number].lost = True
-        log.error("%s; accepted by DELAY_ACCEPT_LOSS", what)
+        log.error("%s. DELAY_ACCEPT_LOSS accepts this", what)
 
     @property
     def _inputs(self) -> list[str]:

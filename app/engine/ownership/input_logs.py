@@ -102,7 +102,7 @@ class InputLogs:
             return msgspec.structs.replace(position, log=found.id or position.log)
         if await self._is_same(found, position):
             return await self._truncated(step, found, position, trouble)
-        why = "it was deleted and created again, and commands in it may be unread"
+        why = "it was deleted and created again, and may contain unread commands"
         return self._from_its_start(found, position, f"{trouble}: {why}", ", or restore the old one")
 
     async def _differs(self, found: _Found, position: Position) -> str:
@@ -110,13 +110,13 @@ class InputLogs:
         if position.timestamp_ms < 0:
             return ""
         if position.log and found.id and position.log != found.id:
-            return f"{found} has another topic id than when it was read"
+            return f"{found} has a different topic id than when it was last read"
         end = await self._reader(found.topic, found.number).end()
         if position.offset > end:
-            return f"{found} ends at offset {end}, it was read up to {position.offset}"
+            return f"{found} ends at offset {end}, but was read up to {position.offset}"
         last = position.offset - 1
         if found.begin <= last and not await self._has(found, position):
-            return f"{found} has another record at offset {last} than when it was read"
+            return f"{found} has a different record at offset {last} than when it was last read"
         return ""
 
     async def _has(self, found: _Found, position: Position) -> bool:
@@ -147,10 +147,10 @@ class InputLogs:
         """
         if found.topic in self._producers_time:
             why = (
-                "it has lost records that were read, and others may have come since. Producers' timestamps do not tell "
-                "which ones"
+                "it has lost records that were read, and new records may have arrived since. Producers' timestamps "
+                "cannot show which records are new"
             )
-            again = ": requests whose messages were delivered are carried out again"
+            again = ". Requests are then processed again, even if their messages were delivered"
             return self._from_its_start(found, position, f"{trouble}: {why}", again)
         # What has come since was appended later than the last record that was read.
         after = await self._reader(found.topic, found.number).after(position.timestamp_ms)
@@ -158,9 +158,9 @@ class InputLogs:
         base, lost = position.base, position.offset - at
         first, last = (f"{found}-{offset + base}" for offset in (at, position.offset - 1))
         log.error(
-            "%s: it has lost its last records, and goes on from offset %d. %s to %s had been read; requests that were "
-            "written after them are lost and must be sent again. See that min.insync.replicas is 2 or more, and why "
-            "the brokers lost them.",
+            "%s: it has lost its last records. The worker continues from offset %d. Records %s to %s had been read; "
+            "requests that were written after them are lost and must be sent again. Check that min.insync.replicas "
+            "is 2 or more, and why the brokers lost records.",
             trouble,
             at,
             first,
@@ -180,7 +180,8 @@ class InputLogs:
             raise PartitionStopped(f"{trouble}. {way_on}")
         base = position.base + position.offset - found.begin
         log.warning(
-            "%s. Accepted by DELAY_ACCEPT_RECREATED: read from offset %d on, which sources and automatic ids call %d",
+            "%s. Accepted by DELAY_ACCEPT_RECREATED: the worker reads it from offset %d, which is offset %d in "
+            "sources and automatic ids",
             trouble,
             found.begin,
             found.begin + base,

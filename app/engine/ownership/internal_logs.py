@@ -93,8 +93,8 @@ class InternalLogs:
                 raise LogChanged(f"{topic}: deleted and created again while this worker was using it")
             if topic in self._read and partitions != (wanted := self._settings.partitions):
                 raise LogChanged(
-                    f"{topic} has {partitions} partitions now, {wanted} when this worker started: no worker reads the "
-                    "new ones. Kafka cannot remove partitions"
+                    f"{topic} now has {partitions} partitions; it had {wanted} when this worker started. No worker "
+                    "reads the new partitions, and Kafka cannot remove them"
                 )
 
     async def look_at_heads(self, stores: Mapping[int, PartitionStore]) -> None:
@@ -106,8 +106,8 @@ class InternalLogs:
             begin = await self._begin(self._settings.changelog, number)
             if begin > whole_from(store.head):
                 log.error(
-                    "%s-%d begins at offset %d: its first records were deleted. The local database has them: restart "
-                    "this worker, and it writes them to the changelog again.",
+                    "%s-%d begins at offset %d: its first records were deleted. The local database has them. "
+                    "Restart this worker to write them to the changelog again.",
                     self._settings.changelog,
                     number,
                     begin,
@@ -117,9 +117,10 @@ class InternalLogs:
         begin = await self._begin(controls, 0)
         if begin and controls not in self._settings.accept_loss:
             log.error(
-                "topic %s begins at offset %d: its first records were deleted, and pauses and rates with them. Workers "
-                "that run know them; a worker that starts does not, and refuses to. Write the controls again "
-                "(docs/how-to/pause-and-rate.md), and set DELAY_ACCEPT_LOSS=%s before a restart.",
+                "topic %s begins at offset %d: its first records were deleted, and with them pauses and rates. "
+                "Running workers still know these pauses and rates, but a worker that is restarted refuses to "
+                "start. Write the controls again (docs/how-to/pause-and-rate.md), and set DELAY_ACCEPT_LOSS=%s "
+                "before a restart.",
                 controls,
                 begin,
                 controls,

@@ -109,7 +109,7 @@ def _assure_open(store: PartitionStore, name: str) -> None:
     """See that the changelog has not been left for another one. Raises PartitionStopped."""
     if store.sealed is not None:
         msg = (
-            f"{name} is sealed: the number of partitions is changed, or has been, and {store.sealed.decode()} goes on "
-            "from here. Start this worker again: it says which settings it needs."
+            f"{name} is sealed, because a repartition has begun or is complete. Its successor is "
+            f"{store.sealed.decode()}. Start this worker again: it then says which settings it needs."
         )
         raise PartitionStopped(msg)

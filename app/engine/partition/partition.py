@@ -148,7 +148,7 @@ class Partition:
         for row in self.in_flight.end_unknown():
             self.tell(Unsent(row))
         if settled:
-            sentence = "partition %d: %d messages that its last owner had sent are not sent again"
+            sentence = "partition %d: %d messages are not sent again, because the previous owner sent them"
             log.info(sentence, self.number, settled, extra={"partition": self.number})
 
     async def follow_zones(self, limit_s: float, *, overdue: bool) -> None:

@@ -83,8 +83,8 @@ def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
 def has_other(worker: str, names: Iterable[str]) -> str:
     """Return what is said of a worker that has other settings."""
     return (
-        f"the worker at {worker} has other settings: {', '.join(names)}. All workers of an installation need the same, "
-        "for what becomes of a message depends on them. Set them alike, and restart."
+        f"the worker at {worker} has different values of the settings {', '.join(names)}. These settings decide how "
+        "messages are processed and must be the same on all workers of an installation. Correct them, and restart."
     )
 
 

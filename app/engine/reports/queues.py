@@ -144,7 +144,8 @@ class Queues:
         if not self._full:
             self._full = True
             log.warning(
-                "%s: more consumers report than are shown, %d and %d of a topic. See who may write to this topic.",
+                "%s: more consumers report than can be shown (at most %d, and %d per topic). Check who may write to "
+                "this topic.",
                 self._topic,
                 _CONSUMERS,
                 _OF_TOPIC,

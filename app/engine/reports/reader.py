@@ -249,7 +249,7 @@ class ProgressReader:
                 await self._follow()
             except Exception as error:  # noqa: BLE001 a view must outlive whatever a cluster does to its client
                 if not self._failing:
-                    logger.warning("cannot read %s, trying on: %r", self._topic, error)
+                    logger.warning("cannot read %s, retrying: %r", self._topic, error)
                 self._failing = True
             await asyncio.sleep(RETRY_SECONDS)
 

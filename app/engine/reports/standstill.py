@@ -9,7 +9,7 @@ from app.engine.partition.partition import Partition
 #: Longer is no hiccup: a step takes milliseconds, and brokers elect another leader in a few seconds.
 TOO_LONG_S: Final = 10.0
 
-NO_ROOM: Final = "no requests are taken: less of the disk is free than DELAY_MIN_FREE_DISK"
+NO_ROOM: Final = "the worker accepts no requests, because less disk space is free than DELAY_MIN_FREE_DISK"
 
 
 class Intake(Protocol):
@@ -115,9 +115,9 @@ class Standstill:
     def _stuck(self) -> Iterator[str]:
         unconfirmed_s, now_s = self.unconfirmed_s(), self._now_s()
         if unconfirmed_s > TOO_LONG_S:
-            yield f"the brokers have confirmed nothing that was written {unconfirmed_s:.0f} s ago"
+            yield f"the brokers have not confirmed a write for {unconfirmed_s:.0f} s"
         for (number, topic), one in sorted(self._inputs.items()):
             if now_s - one.heard_s > TOO_LONG_S:
-                yield f"no broker has answered for {now_s - one.heard_s:.0f} s what partition {number} of {topic} holds"
+                yield f"no broker has answered fetches of partition {number} of {topic} for {now_s - one.heard_s:.0f} s"
             if now_s - one.got_on_s > TOO_LONG_S:
-                yield f"requests in partition {number} of {topic} wait unread for {now_s - one.got_on_s:.0f} s"
+                yield f"requests in partition {number} of {topic} have been unread for {now_s - one.got_on_s:.0f} s"

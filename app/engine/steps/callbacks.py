@@ -30,8 +30,8 @@ def check(url: str, allowed: AllowList, called: str) -> None:
     except NotListed as error:
         raise Refusal(
             Reason.NOT_ALLOWED,
-            f"DELAY_CALLBACKS does not allow {shown(url)[:200]!r} ({called}): it {error}. "
-            "Add a pattern, or drop the header.",
+            f"DELAY_CALLBACKS does not allow {shown(url)[:200]!r} ({called}): it {error}. Add a pattern, or leave "
+            "the header out.",
         ) from error
     except ValueError as error:
         raise Refusal(Reason.MALFORMED, f"{called} {error}.") from error
@@ -65,7 +65,7 @@ def queue(
     waiting = Entry(failed.id, "", None, body, [*headers], source, url=entry.on_failure)
     raw = encode(waiting, step.version)
     if len(raw) > limit - beside:
-        sentence += " (Key, value and headers are left out here: the callback would be too large.)"
+        sentence += " (Key, value and headers are left out, because the callback would be too large.)"
         body = _body(msgspec.structs.replace(failed, key=None, value=None, headers=[]), reason, sentence)
         waiting = msgspec.structs.replace(waiting, value=body, headers=[])
         raw = encode(waiting, step.version)

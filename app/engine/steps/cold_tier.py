@@ -148,7 +148,7 @@ class Cold:
         Raises Refusal.
         """
         if not self.there:
-            sentence = f"{names.PARKED} is for what the cold tier sends back, and there is none here. Leave it out."
+            sentence = f"{names.PARKED} is only for the cold tier, which this installation does not use. Leave it out."
             raise Refusal(Reason.MALFORMED, sentence)
 
     def confirm(self, step: Step, asked: Request) -> None:

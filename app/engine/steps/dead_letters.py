@@ -10,7 +10,7 @@ from tables import Entry, keys
 #: Beside value and headers a record has a few dozen bytes of its own.
 _SLACK = 1_024
 #: What the sentence of one says that was too large: it lacks its value, perhaps its key and headers too.
-LEFT_OUT = "left out here: the letter would be too large"
+LEFT_OUT = "left out, because the dead letter would be too large"
 
 
 def refused(dialect: Dialect, topic: str, limit: int, record: Record, reason: Reason, sentence: str) -> OutgoingRecord:

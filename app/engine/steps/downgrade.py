@@ -48,5 +48,5 @@ class Downgrade:
         self._found = False
         if not found:
             self._store.holds_version(self._version)
-            sentence = "partition %d: all rows are of version %d: older workers can read them"
+            sentence = "partition %d: all rows have version %d, so older workers can read them"
             log.info(sentence, self._number, self._version, extra={"partition": self._number})

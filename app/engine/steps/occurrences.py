@@ -37,7 +37,9 @@ def _rule(raw: bytes) -> Rule:
         parse_zone(rule.zone)
     except ValueError:  # the worker that accepted it had other zones
         zone = None if rule.offset_s is None else fixed_zone(rule.offset_s)
-        sentence = "a recurring message goes by the zone %s, which is unknown here, and by %s instead: update tzdata"
+        sentence = (
+            "the time zone %s of a recurring message is unknown on this machine, so %s is used instead. Update tzdata"
+        )
         log.error(sentence, rule.zone, zone or "UTC")  # noqa: TRY400 - the trace says nothing
         return msgspec.structs.replace(rule, zone=zone)
     return rule

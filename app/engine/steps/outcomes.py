@@ -204,7 +204,7 @@ class Outcomes:
         step.remove(outcome.row, entry)
         tries = entry.attempts + 1
         if tries >= _TRIES or outcome.never:
-            log.error("the failure callback of %s is given up after %d tries: %s", entry.source, tries, outcome.why)
+            log.error("the failure callback of %s is abandoned after %d attempts: %s", entry.source, tries, outcome.why)
             return
         again = msgspec.structs.replace(entry, attempts=tries)
         due_ms = step.broker_ms + wait_ms(tries, entry.source, outcome.after_ms)
@@ -274,15 +274,15 @@ class Outcomes:
 
 def _given_up(outcome: Attempted, failed: int, entry: Entry) -> str:
     """Return the sentence of the dead letter of a message that is not posted again."""
-    tries = f"{failed} {'try' if failed == 1 else 'tries'}"
+    tries = f"{failed} {'attempt' if failed == 1 else 'attempts'}"
     if outcome.never:
         return (
-            f"{told(entry.to)} says that it takes nothing more at this URL ({outcome.why}, after {tries}). Send it "
-            "again to another one, or when it is back."
+            f"{told(entry.to)} answered that it accepts no more messages at this URL ({outcome.why}, after {tries}). "
+            "Send the message again to another URL, or when the receiver is back."
         )
     return (
-        f"{told(entry.to)} has not taken it for longer than DELAY_HTTP_GIVE_UP, in {tries}: {outcome.why} the last "
-        "time. See why, then send it again."
+        f"{told(entry.to)} has not accepted the message for longer than DELAY_HTTP_GIVE_UP, in {tries}. The last "
+        f"failure: {outcome.why}. Fix the cause, then send the message again."
     )
 
 

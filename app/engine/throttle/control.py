@@ -48,7 +48,7 @@ def decode(key: bytes | None, value: bytes | None) -> tuple[Destination, Control
     Raises ValueError, or what msgspec raises, with what is wrong.
     """
     if key is None:
-        msg = "it has no key, which names the destination"
+        msg = "it has no key, which must be the destination"
         raise ValueError(msg)
     to = destination(key.decode())
     if value is None:

@@ -54,15 +54,18 @@ class Controls:
         begin = await PartitionReader(self._cluster, self._topic, 0).begin()
         if not begin:
             return
-        what = f"topic {self._topic} begins at offset {begin}: its first records were deleted, and pauses and rates"
+        what = (
+            f"topic {self._topic} begins at offset {begin}: its first records were deleted, and with them pauses and "
+            "rates"
+        )
         if self._topic not in self._accept_loss:
             msg = (
-                f"{what} with them, so that paused messages would be delivered. The topic must only be compacted. "
-                "Write the missing controls to it again (docs/how-to/pause-and-rate.md), set "
-                f"DELAY_ACCEPT_LOSS={self._topic} and restart: the controls that are there hold."
+                f"{what}. Messages of paused destinations would be delivered. Set cleanup.policy=compact on the "
+                "topic. Write the missing controls to it again (docs/how-to/pause-and-rate.md), set "
+                f"DELAY_ACCEPT_LOSS={self._topic} and restart. The remaining controls stay in force."
             )
             raise TopicMismatch(msg)
-        log.error("%s with them; accepted by DELAY_ACCEPT_LOSS", what, extra={"topic": self._topic})
+        log.error("%s. DELAY_ACCEPT_LOSS accepts this", what, extra={"topic": self._topic})
 
     async def run(self) -> None:
         """Follow the topic until cancelled."""
@@ -112,8 +115,8 @@ class Controls:
 
     def _warn(self) -> None:
         log.error(
-            "%s cannot be read: what was known last of pauses and rates holds, and partitions that come to this worker "
-            "wait for it before they fire. See that the topic is there and that its brokers answer",
+            "%s cannot be read. The last known pauses and rates stay in force, and new partitions of this worker do "
+            "not deliver until it can be read. Check that the topic exists and that its brokers answer",
             self._topic,
             extra={"topic": self._topic},
         )

@@ -41,11 +41,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     def forbids(self, settings: Settings) -> str | None:
         """Return why a worker with these settings may not start, None if it may."""
         if self.stage in ("copying", "switching"):
-            back = "" if self.stage == "switching" else ", or with --abandon to leave all as it was"
+            back = "" if self.stage == "switching" else ", or with --abandon to undo it"
             return (
-                f"this installation is changed from {self.before} to {self.after} partitions, which is not finished: "
-                f"until then no worker works. Run `faust -A app repartition --to {self.after}` with the settings that "
-                f"the workers had{back}."
+                f"the repartition of this installation from {self.before} to {self.after} partitions is not "
+                f"finished, and no worker can start before it is. Run `faust -A app repartition --to {self.after}` "
+                f"with the previous settings of the workers{back}."
             )
         partitions, changelog = (
             (self.after, self.changelog) if self.stage == "done" else (self.before, self.changelog_before)
@@ -54,7 +54,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
             return None
         rewritten = "off" if changelog == topic_names.changelog(settings.app_id, 0) else "on"
         return (
-            f"this installation has {partitions} partitions and the changelog {changelog}, by the settings it is "
+            f"this installation has {partitions} partitions and the changelog {changelog}, but the settings say "
             f"{settings.partitions} and {settings.changelog}. Set DELAY_PARTITIONS={partitions} and "
             f"DELAY_REPARTITIONED={rewritten}, and restart."
         )

@@ -21,8 +21,8 @@ def mismatches(
     if topic == settings.changelog and policy != "compact":
         yield (
             f"topic {topic} has cleanup.policy={policy}, which deletes pending messages. Set cleanup.policy=compact, "
-            "and keep all data directories: records may be deleted already, and workers write their databases to the "
-            "changelog again."
+            "and keep all data directories: records may already be deleted, and workers write their databases to "
+            "the changelog again."
         )
     if topic == settings.progress and policy != "compact":
         yield f"topic {topic} has cleanup.policy={policy}, which deletes reports. Set cleanup.policy=compact."
@@ -30,19 +30,20 @@ def mismatches(
         yield from compacted(topic, config, wanted)
     if topic == settings.controls and policy != "compact":
         yield (
-            f"topic {topic} has cleanup.policy={policy}, which deletes pauses and rates that are in force. Set "
-            "cleanup.policy=compact, and see that all of them are still there."
+            f"topic {topic} has cleanup.policy={policy}, which deletes active pauses and rates. Set "
+            "cleanup.policy=compact, and check that none is missing."
         )
     if topic in kept and config["message.timestamp.type"] != "LogAppendTime":
         yield (
-            f"topic {topic} has message.timestamp.type={config['message.timestamp.type']}. Without the brokers' time "
-            "no worker's clock is ever confirmed, and nothing is delivered. Set message.timestamp.type=LogAppendTime."
+            f"topic {topic} has message.timestamp.type={config['message.timestamp.type']}. Without the brokers' "
+            "time, workers cannot confirm their clocks and deliver no messages. Set "
+            "message.timestamp.type=LogAppendTime."
         )
     least = int(wanted.get("max.message.bytes", 0))
     if int(config["max.message.bytes"]) < least:
         yield (
-            f"topic {topic} has max.message.bytes={config['max.message.bytes']}, the inputs take messages that need "
-            f"{least} there. Set max.message.bytes={least}."
+            f"topic {topic} has max.message.bytes={config['max.message.bytes']}, but the inputs accept messages that "
+            f"need {least} in it. Set max.message.bytes={least}."
         )
 
 
@@ -60,45 +61,46 @@ def compacted(topic: str, config: Config, wanted: Config) -> Iterator[str]:
     policy = config["cleanup.policy"]
     if "compact" in policy.split(",") and "compact" not in wanted.get("cleanup.policy", ""):
         yield (
-            f"topic {topic} has cleanup.policy={policy}: of records with the same key all but the last may be lost "
-            "before they are read, and those without a key are refused. Set cleanup.policy=delete."
+            f"topic {topic} has cleanup.policy={policy}: Kafka may delete all but the last record of a key before "
+            "they are read, and refuses records without a key. Set cleanup.policy=delete."
         )
 
 
 def risks(topic: str, config: Config, wanted: Config) -> Iterator[str]:
     """Yield a sentence for each thing by which brokers may lose what a topic holds."""
     if config["unclean.leader.election.enable"] == "true":
-        yield f"topic {topic} has unclean.leader.election.enable=true: brokers may lose what it holds"
+        yield f"topic {topic} has unclean.leader.election.enable=true: brokers may lose its records"
     yield from compacted(topic, config, wanted)
     if int(config["min.insync.replicas"]) < int(wanted.get("min.insync.replicas", 0)):
         yield (
-            f"topic {topic} has min.insync.replicas={config['min.insync.replicas']}, DELAY_MIN_INSYNC_REPLICAS is "
-            f"{wanted['min.insync.replicas']}: brokers may lose what it holds"
+            f"topic {topic} has min.insync.replicas={config['min.insync.replicas']}, but DELAY_MIN_INSYNC_REPLICAS "
+            f"is {wanted['min.insync.replicas']}: brokers may lose its records"
         )
 
 
 def _other_number(settings: Settings, topic: str, there: int, partitions: int) -> str:
     """Return a sentence about a topic that has another number of partitions: none that loses what it holds."""
-    has = f"topic {topic} has {there} partitions, {partitions} are needed"
+    has = f"topic {topic} has {there} partitions, but needs {partitions}"
     if topic in (settings.progress, settings.controls):
         holds = "pauses and rates, which have to be set again" if topic == settings.controls else "reports"
         return (
-            f"{has}. It holds nothing but {holds}: stop all workers, delete it, and start them. They create it with "
-            "one partition."
+            f"{has}. It holds only {holds}. Stop all workers, delete the topic, and start the workers. They create "
+            "it with one partition."
         )
     msg = f"{has} (DELAY_PARTITIONS)."
-    keep = "Do not delete the topic: pending messages, or requests that are not read yet, are in it."
+    keep = "Do not delete the topic: it contains pending messages or unread requests."
     if topic in settings.inputs and there > partitions:
         return (
-            f"{msg} Kafka cannot take partitions away. Set DELAY_PARTITIONS={there} if that is what it was, or stop "
-            f"all workers and run `faust -A app repartition --to {there}`, which moves pending messages. {keep}"
+            f"{msg} Kafka cannot remove partitions. If the installation had {there} partitions before, set "
+            f"DELAY_PARTITIONS={there}. Otherwise, stop all workers and run `faust -A app repartition --to {there}`, "
+            f"which moves pending messages. {keep}"
         )
     if topic in settings.inputs and topic != settings.requests:
         return (
-            f"{msg} If it is another system's, copy it into an input of its own (docs/how-to/foreign-topics.md); "
-            f"a new installation can also have DELAY_PARTITIONS={there}."
+            f"{msg} If the topic belongs to another system, copy it into a separate input "
+            f"(docs/how-to/foreign-topics.md). In a new installation, you can set DELAY_PARTITIONS={there} instead."
         )
     return (
-        f"{msg} Set DELAY_PARTITIONS={there} if that is what it was: only `faust -A app repartition` changes it "
-        f"(docs/how-to/repartition.md). {keep}"
+        f"{msg} If the installation had {there} partitions before, set DELAY_PARTITIONS={there}. Only `faust -A app "
+        f"repartition` changes the number of partitions (docs/how-to/repartition.md). {keep}"
     )

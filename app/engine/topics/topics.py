@@ -215,11 +215,11 @@ def _tell_of_lost(settings: Settings, there: Collection[str]) -> None:
     """Log what an installation that has worked before has lost with a topic that is missing now."""
     if settings.changelog not in there:
         return
-    holds = {settings.controls: "Pauses and rates that were in force", settings.dead_letters: "Dead letters"}
+    holds = {settings.controls: "Active pauses and rates", settings.dead_letters: "Dead letters"}
     holds |= {settings.events_topic: "Events"} if settings.events == "on" else {}
     for topic, what in holds.items():
         if topic not in there:
-            log.warning("topic %s is missing, and is created again. %s are lost.", topic, what, extra={"topic": topic})
+            log.warning("topic %s is missing and is created again. %s are lost.", topic, what, extra={"topic": topic})
 
 
 def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
@@ -230,8 +230,9 @@ def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
     others = [name for name in there if re.fullmatch(any_number, name)]
     if settings.repartitioned == "on" or others:
         msg = (
-            f"topic {settings.changelog} is not there, and an empty one would have nothing of what is pending. See "
-            f"that DELAY_PARTITIONS and DELAY_REPARTITIONED are right: there is {', '.join(others) or 'no other'}."
+            f"topic {settings.changelog} does not exist, and an empty topic would lose all pending messages. Check "
+            "DELAY_PARTITIONS and DELAY_REPARTITIONED. Changelogs of this installation: "
+            f"{', '.join(others) or 'none'}."
         )
         raise TopicMismatch(msg)
 
@@ -242,10 +243,11 @@ async def _assure_unused(admin: AIOKafkaAdminClient, settings: Settings, there: 
         return
     if await _has_databases(admin, settings) or await _has_read(admin, settings, there):
         msg = (
-            f"topic {settings.changelog} is missing, and this installation has worked before: an empty one would have "
-            "none of its pending messages, and all requests would be read and delivered again. Restore the topic, or "
-            f"set DELAY_ACCEPT_RECREATED={settings.changelog} for all workers and restart them: each writes its "
-            "databases to a new changelog. Keep all data directories: they hold the only copy of the pending messages."
+            f"topic {settings.changelog} is missing, although this installation has processed messages before. An "
+            "empty topic would lose all pending messages, and all requests would be read and delivered again. "
+            f"Restore the topic, or set DELAY_ACCEPT_RECREATED={settings.changelog} for all workers and restart "
+            "them: each writes its databases to a new changelog. Keep all data directories: they hold the only copy "
+            "of the pending messages."
         )
         raise TopicMismatch(msg)
 
@@ -266,7 +268,10 @@ async def _has_read(admin: AIOKafkaAdminClient, settings: Settings, there: Colle
             read = await admin.list_consumer_group_offsets(settings.app_id)
             break
         except aiokafka.errors.GroupAuthorizationFailedError as error:
-            msg = f"this worker may not read the group {settings.app_id}. Grant READ on it to its principal."
+            msg = (
+                f"this worker has no permission to read the group {settings.app_id}. Grant READ on the group to its "
+                "principal."
+            )
             raise TopicMismatch(msg) from error
         except _COORDINATOR_ERRORS:  # a new cluster makes its coordinators when they are first asked for
             if look == _LOOKS - 1:
@@ -303,7 +308,7 @@ async def _configs(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, d
 def _forbidden(topic: str) -> TopicMismatch:
     return TopicMismatch(
         f"the brokers do not let this worker read the settings of topic {topic}. Grant DESCRIBE_CONFIGS on it to its "
-        "principal; `faust -A app doctor --acls kafka-acls` prints all that a worker needs."
+        "principal; `faust -A app doctor --acls kafka-acls` prints all permissions that a worker needs."
     )
 
 
@@ -332,15 +337,15 @@ async def _create(
         if kind is aiokafka.errors.InvalidReplicationFactorError:
             msg = (
                 f"topic {topic} cannot be created with replication factor {settings.replication_factor}: {message}. "
-                "Set DELAY_REPLICATION_FACTOR to at most the number of brokers (1 on a single one)."
+                "Set DELAY_REPLICATION_FACTOR to at most the number of brokers (1 for a single broker)."
             )
             raise TopicMismatch(msg)
         if kind not in (aiokafka.errors.NoError, aiokafka.errors.TopicAlreadyExistsError):
             partitions, config = wanted[topic]
             like = ", ".join(f"{name}={value}" for name, value in config.items())
             msg = (
-                f"topic {topic} cannot be created: {kind.__name__}: {message}. Let this worker do so, or create it "
-                f"with {partitions} partitions and {like}."
+                f"topic {topic} cannot be created: {kind.__name__}: {message}. Grant Create to this worker, or "
+                f"create the topic with {partitions} partitions and {like}."
             )
             raise TopicMismatch(msg)
         log.info("created topic %s", topic, extra={"topic": topic})

@@ -25,16 +25,17 @@ def doubts(settings: Settings, env: Mapping[str, str]) -> Iterable[str]:
             yield f"{name} is set, but there is no such setting: {meant} See docs/reference/settings.md."
     if settings.signs_in and not settings.web_secret:
         yield (
-            "people have to sign in, and DELAY_WEB_SECRET is not set: the workers of an installation tell each other "
-            "nothing without it, and sessions end with their worker. Give all workers the same 32 random characters."
+            "sign-in is on, but DELAY_WEB_SECRET is not set. Without it, the workers of an installation cannot "
+            "query each other, and sessions end when a worker restarts. Set the same 32 random characters on all "
+            "workers."
         )
     if settings.http_destinations and not settings.http_secrets_file:
         yield (
-            "DELAY_HTTP_DESTINATIONS is set, and DELAY_HTTP_SECRETS_FILE is not: what is posted is not signed, so no "
-            "receiver can know whose it is. docs/how-to/deliver-over-http.md says how."
+            "DELAY_HTTP_DESTINATIONS is set, but DELAY_HTTP_SECRETS_FILE is not. Without signatures, receivers "
+            "cannot verify the sender of HTTP deliveries. See docs/how-to/deliver-over-http.md."
         )
     if not (settings.destinations or settings.http_destinations):
         yield (
-            "DELAY_DESTINATIONS is not set: no message will be accepted, each request becomes a dead letter. Set it to "
-            "the topics that may be delivered to, such as 'orders.*,reminders', or to '*' for all but internal ones."
+            "DELAY_DESTINATIONS is not set, so every request becomes a dead letter. Set it to the allowed "
+            "destination topics, such as 'orders.*,reminders', or to '*' for all topics except internal ones."
         )

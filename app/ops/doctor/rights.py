@@ -70,7 +70,7 @@ def _lacking(
     if lacking:
         sentence = (
             f"{user} lacks {', '.join(lacking)} on {kind} {name}. Grant it: `faust -A app doctor --acls kafka-acls "
-            f"--principal User:{_principal(user)}` prints all that a worker needs."
+            f"--principal User:{_principal(user)}` prints all permissions that a worker needs."
         )
         if goes_without.issuperset(lacking):
             sentence += " Without it, messages that arrived just before a worker died may be delivered twice."

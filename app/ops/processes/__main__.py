@@ -32,7 +32,7 @@ async def _run(settings: Settings, count: int, command: Sequence[str]) -> int:
     except OSError as error:
         raise WebPortUnusable(settings.host, settings.port, error) from error
     ports = ", ".join(str(child.process.port) for child in supervisor.children)
-    say(f"{count} processes, on ports {ports}; all of them at {settings.url}")
+    say(f"{count} processes, on ports {ports}, all reachable at {settings.url}")
     try:
         return await supervisor.run()
     finally:

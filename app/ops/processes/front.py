@@ -92,7 +92,7 @@ class Front:
     def _note(self, silent: set[int]) -> None:
         """Say which processes are missing from the metrics, once each time."""
         for number in sorted(silent - self._silent):
-            say(f"process {number} is missing from the metrics: it does not answer (delay_process_up)")
+            say(f"process {number} does not answer, so its metrics are missing (delay_process_up)")
         self._silent = silent
 
     async def _exposition(self, child: Child, request: web.Request) -> str | web.Response:
@@ -125,7 +125,7 @@ class Front:
             answer = await self._asked(child, request)
             if answer is not None:
                 return answer
-        sentence = "no process of this worker answers: see its log"
+        sentence = "no process of this worker answers. See its log"
         return web.json_response({"error": sentence}, status=503, headers={"Retry-After": "2"})
 
     async def _asked(self, child: Child, request: web.Request) -> web.StreamResponse | None:
@@ -149,7 +149,9 @@ class Front:
         except aiohttp.ClientError:
             if body is not None and body.failed is not None:  # by its sender
                 raise body.failed from None
-            return web.json_response({"error": "the process that was asked has ended; ask again"}, status=502)
+            return web.json_response(
+                {"error": "the process that handled the request has exited. Try again"}, status=502
+            )
 
 
 class _Body:

@@ -15,7 +15,7 @@ from app.settings.values import processes as processes_of
 
 _OPTION: Final = "--processes"
 _HELP: Final = (
-    "So many worker processes, or 'auto' for one a core, behind one address. [env: DELAY_PROCESSES; default: 1]"
+    "Number of worker processes behind one address, or 'auto' for one per core. [env: DELAY_PROCESSES; default: 1]"
 )
 
 

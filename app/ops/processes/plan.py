@@ -36,10 +36,15 @@ def plan(count: int, settings: Settings, env: Mapping[str, str]) -> list[Process
     Raises SettingInvalid if there are more than partitions, or no ports for them.
     """
     if count > settings.partitions:
-        why = f"there are {settings.partitions} partitions (DELAY_PARTITIONS): further processes would have none"
+        why = (
+            f"there are only {settings.partitions} partitions (DELAY_PARTITIONS), so more processes would have no work"
+        )
         raise SettingInvalid(NAME, str(count), why)
     if settings.port + PORTS_FROM + count > _MOST_PORT:
-        why = f"with {count} processes it can be up to {_MOST_PORT - PORTS_FROM - count}: each listens on one above it"
+        why = (
+            f"with {count} processes, the maximum is {_MOST_PORT - PORTS_FROM - count}, because each process listens "
+            "on a port above it"
+        )
         raise SettingInvalid("PORT", str(settings.port), why)
     return [_process(number, settings, env) for number in range(1, count + 1)]
 

@@ -31,7 +31,7 @@ class Child:
         self.process = process
         self.running: asyncio.subprocess.Process | None = None
         #: Why it does not serve, as it or its absence says; None while it serves.
-        self.missing: str | None = "it has not been started"
+        self.missing: str | None = "it has not started yet"
         self.restarts = 0
 
     @property
@@ -91,8 +91,8 @@ class Supervisor:
             if loop.time() - began > STEADY_S:
                 wait_s = FIRST_S
             child.restarts += 1
-            child.missing = f"it has ended with code {code}, and is started again"
-            say(f"process {child.process.number} has ended with code {code}; it is started again in {wait_s:g} s.")
+            child.missing = f"it has exited with code {code} and is being restarted"
+            say(f"process {child.process.number} has exited with code {code}. It is restarted in {wait_s:g} s.")
             try:
                 await asyncio.wait_for(self._stopping.wait(), wait_s)
             except TimeoutError:

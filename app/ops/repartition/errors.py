@@ -25,8 +25,8 @@ class TooManyOrigins(RepartitionError):
     def __init__(self, needed: int, limit: int) -> None:
         """Say how many would be needed, and how many there are."""
         super().__init__(
-            f"rows come from {needed:,} places (topic and partition, of this and earlier repartitions), and fewer than "
-            f"{limit:,} can be told apart. Export what is pending and import it into a new installation instead "
+            f"rows come from {needed:,} partitions of topics (of this and earlier repartitions), but the maximum is "
+            f"{limit - 1:,}. Export the pending messages and import them into a new installation instead "
             "(docs/how-to/backup.md)."
         )
 
@@ -37,7 +37,7 @@ class CheckFailed(RepartitionError):
     def __init__(self, differences: Sequence[str], changelog: str) -> None:
         """Name the differences, and the `changelog` that was written."""
         super().__init__(
-            f"{changelog} does not hold what it should: {'; '.join(differences)}. The old changelog is as it was: run "
-            "the command again with --abandon, and start the workers with the settings that they had. If it happens "
-            "again, please report it."
+            f"{changelog} differs from the old changelog: {'; '.join(differences)}. The old changelog is unchanged. "
+            "Run the command again with --abandon, and start the workers with their previous settings. If it "
+            "happens again, please report it."
         )

@@ -90,8 +90,8 @@ async def waiting(ground: Ground, ends: dict[int, int], moves: Moves) -> list[Wa
                 found.append(left)
             if len(found) > MOST:
                 msg = (
-                    f"more than {MOST:,} records are on their way between partitions. Start the workers with the "
-                    "settings that they had, wait until their lag is gone, stop them and run the command again."
+                    f"more than {MOST:,} records are in transit between partitions. Start the workers with their "
+                    "previous settings, wait until they have no lag, stop them and run the command again."
                 )
                 raise NotReady(msg)
     return sorted(found, key=lambda one: (one.source, one.home))
@@ -131,8 +131,9 @@ def cut_off(side: Side, partitions: list[int]) -> str:
     """Return what to do about partitions that were cut off in the midst of a step."""
     named = ", ".join(map(str, partitions[:5])) + (" and more" if len(partitions) > 5 else "")  # noqa: PLR2004
     return (
-        f"the workers of partition(s) {named} of {side.settings.app_id} were killed in the midst of a step. Start them "
-        "with the settings that they had, wait until they are ready, stop them with SIGTERM, and run the command again."
+        f"the workers of partition(s) {named} of {side.settings.app_id} were killed while they processed a step. "
+        "Start them with their previous settings, wait until they are ready, stop them with SIGTERM, and run the "
+        "command again."
     )
 
 

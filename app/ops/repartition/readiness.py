@@ -15,12 +15,13 @@ def assure_number(settings: Settings, after: int) -> None:
     """See that there is something to do that can be done. Raises NotReady."""
     if after <= settings.partitions:
         msg = (
-            f"--to {after} is not more than DELAY_PARTITIONS={settings.partitions}: Kafka can only add partitions to a "
-            "topic. For fewer, export what is pending and import it into a new installation (docs/how-to/backup.md)."
+            f"--to {after} is not more than DELAY_PARTITIONS={settings.partitions}: Kafka can only add partitions to "
+            "a topic. For fewer partitions, export the pending messages and import them into a new installation "
+            "(docs/how-to/backup.md)."
         )
         raise NotReady(msg)
     if after > MAX_PARTITIONS:
-        raise NotReady(f"--to {after} is more than {MAX_PARTITIONS:,}, which is the most that there can be.")
+        raise NotReady(f"--to {after} is more than {MAX_PARTITIONS:,}, the maximum number of partitions.")
     _assure_names(dataclasses.replace(settings, partitions=after, repartitioned="on"))
 
 
@@ -31,8 +32,8 @@ def _assure_names(after: Settings) -> None:
     forwards = keys.topic_crc(after.forwards)
     if forwards < keys.MOVED or forwards in map(keys.topic_crc, after.inputs):
         msg = (
-            f"with --to {after.partitions} there would be the topic {after.forwards}, whose name has a CRC-32 that is "
-            "needed for rows that move, or an input's (one name in 4,096 has). Choose another number of partitions."
+            f"--to {after.partitions} needs the topic {after.forwards}, but the CRC-32 of this name is reserved, or "
+            "is that of an input (as for one name in 4,096). Choose another number of partitions."
         )
         raise NotReady(msg)
 
@@ -52,14 +53,14 @@ def assure_layout(settings: Settings, after: int, layout: Layout | None) -> None
     began = (layout.before, layout.changelog_before, layout.after)
     if began != (settings.partitions, settings.changelog, after):
         msg = (
-            f"a change from {layout.before} to {layout.after} partitions has begun. Finish that first: "
+            f"a repartition from {layout.before} to {layout.after} partitions has begun. Finish it first: "
             f"DELAY_PARTITIONS={layout.before}, the changelog {layout.changelog_before} and --to {layout.after}."
         )
         raise NotReady(msg)
     if set(layout.inputs) != set(settings.inputs):
         msg = (
-            f"this change has begun with the inputs {', '.join(sorted(layout.inputs))}; set DELAY_INPUTS as it was. "
-            "Where ids live depends on it."
+            f"this repartition has begun with the inputs {', '.join(sorted(layout.inputs))}. Set DELAY_INPUTS to its "
+            "previous value, because the home partition of ids depends on it."
         )
         raise NotReady(msg)
 
@@ -70,21 +71,21 @@ async def assure_topics(ground: Ground, layout: Layout | None) -> None:
     there = await ground.topics.partitions()
     if settings.cold in there or settings.horizon_ms:
         msg = (
-            f"the cold tier is in use ({settings.cold}), and what it holds cannot follow yet. Let it run empty, stop "
-            "it, see that it holds nothing any more, delete the topic and set no DELAY_HORIZON; or start a second "
-            "installation (docs/how-to/operate.md)."
+            f"the cold tier is in use ({settings.cold}), and its messages cannot be repartitioned yet. Wait until it "
+            "is empty, stop it, check that it holds no messages, delete the topic and remove DELAY_HORIZON. Or "
+            "start a second installation (docs/how-to/operate.md)."
         )
         raise NotReady(msg)
     for topic in (settings.changelog, settings.forwards, *grown(settings)):
         if topic not in there:
-            raise NotReady(f"topic {topic} is not there. See that DELAY_APP_ID and DELAY_PARTITIONS are right.")
+            raise NotReady(f"topic {topic} does not exist. Check DELAY_APP_ID and DELAY_PARTITIONS.")
         switching = layout is not None and layout.stage == "switching"
         may_be_more = topic in settings.inputs or (switching and topic in grown(settings))
         allowed = {settings.partitions, after.partitions} if may_be_more else {settings.partitions}
         if there[topic] not in allowed:
             raise NotReady(
-                f"topic {topic} has {there[topic]} partitions, and should have "
-                f"{' or '.join(map(str, sorted(allowed)))}. See that DELAY_PARTITIONS is right."
+                f"topic {topic} has {there[topic]} partitions, but should have "
+                f"{' or '.join(map(str, sorted(allowed)))}. Check DELAY_PARTITIONS."
             )
     if layout is None or layout.stage not in ("copying", "switching"):
         _assure_free(there, after)
@@ -94,7 +95,7 @@ def _assure_free(there: Mapping[str, int], after: Settings) -> None:
     """See that the new topics are not there from an attempt before: what is in them would come back."""
     for topic in (after.changelog, after.forwards):
         if topic in there:
-            msg = f"topic {topic} is there from an earlier attempt. Delete it, and run the command again."
+            msg = f"topic {topic} is left from an earlier attempt. Delete it, and run the command again."
             raise NotReady(msg)
 
 
@@ -103,8 +104,9 @@ async def assure_stopped(ground: Ground) -> None:
     members = await ground.topics.members()
     if members:
         msg = (
-            f"{members} worker(s) are in the group {ground.before.settings.app_id}. Stop all with SIGTERM; one that "
-            f"was killed leaves it after {ground.before.settings.session_timeout_ms // 1_000} s. Producers can go on."
+            f"{members} worker(s) are in the group {ground.before.settings.app_id}. Stop all workers with SIGTERM. A "
+            f"worker that was killed leaves the group after {ground.before.settings.session_timeout_ms // 1_000} s. "
+            "Producers can continue."
         )
         raise NotReady(msg)
 
@@ -122,7 +124,7 @@ def assure_numbers(stores: list[PartitionStore]) -> None:
 def _assure_name(topic: str) -> None:
     if keys.topic_crc(topic) < keys.MOVED:
         msg = (
-            f"the input {topic} has a name whose CRC-32 is needed for rows that move (one name in 4,096 has). "
-            "Export what is pending and import it into a new installation instead (docs/how-to/backup.md)."
+            f"the CRC-32 of the input name {topic} is reserved (as for one name in 4,096). Export the pending "
+            "messages and import them into a new installation instead (docs/how-to/backup.md)."
         )
         raise NotReady(msg)

@@ -28,9 +28,9 @@ def _counts(report: Report) -> list[str]:
     return [
         f"  {report.rows:,} messages, {report.moved:,} of them to another partition; {least:,} to {most:,} in each",
         *(f"  {number:,} for {name or '(callbacks)'}" for name, number in _largest(report)),
-        f"  {report.under_way:,} records on their way between partitions",
+        f"  {report.under_way:,} records in transit between partitions",
         *(f"  {stage}: {seconds:.1f} s" for stage, seconds in report.seconds.items()),
-        f"  {report.rows_per_s:,.0f} messages a second in all",
+        f"  {report.rows_per_s:,.0f} messages per second in total",
     ]
 
 

@@ -131,9 +131,9 @@ class Repartition:
         """
         layout = self._layout
         if layout is None or layout.stage in ("done", "abandoned"):
-            raise NotReady("no change of the number of partitions has begun: there is nothing to abandon.")
+            raise NotReady("no repartition has begun, so there is nothing to abandon.")
         if layout.stage == "switching":
-            msg = f"the new changelog has been checked and holds: run `faust -A app repartition --to {layout.after}`."
+            msg = f"the new changelog is complete and checked. Run `faust -A app repartition --to {layout.after}`."
             raise NotReady(msg)
         readiness.assure_layout(self._settings, layout.after, layout)
         layout = await self._note(layout)
@@ -141,7 +141,7 @@ class Repartition:
             await self._ground.before.unseal(number)
         for topic in (self._after.changelog, self._after.forwards):
             if not await self._delete(topic):
-                say(f"topic {topic} could not be deleted: delete it before you begin again")
+                say(f"topic {topic} could not be deleted. Delete it before you start again")
         await self._note(layout, stage="abandoned")
         self._ground.wipe()
         return self._short("abandoned", layout)

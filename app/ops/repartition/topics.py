@@ -42,7 +42,7 @@ class Topics:
         [answer] = await self._admin.describe_consumer_groups([self._settings.app_id])
         error, _, _, _, _, members, *_ = answer.groups[0]
         if error:
-            raise kafka.for_code(error)(f"the group {self._settings.app_id} cannot be looked at")
+            raise kafka.for_code(error)(f"the group {self._settings.app_id} cannot be described")
         return len(members)
 
     async def create_like(self, topic: str, partitions: int, like: str) -> None:
@@ -63,7 +63,7 @@ class Topics:
                 like = ", ".join(f"{name}={value}" for name, value in config.items())
                 msg = (
                     f"topic {topic} cannot be created: {kind.__name__}: {message}. Grant Create, or create it with "
-                    f"{partitions} partitions and {like}; then run the command again."
+                    f"{partitions} partitions and {like}. Then run the command again."
                 )
                 raise NotReady(msg)
         await self._settle({topic: partitions})
@@ -86,8 +86,8 @@ class Topics:
                 await self._admin.create_partitions({topic: NewPartitions(partitions)})
             except kafka.KafkaError as error:
                 msg = (
-                    f"topic {topic} cannot be given {partitions} partitions: {error}. Grant Alter, or run kafka-topics "
-                    f"--alter --topic {topic} --partitions {partitions}; then run the command again."
+                    f"topic {topic} cannot be extended to {partitions} partitions: {error}. Grant Alter, or run "
+                    f"kafka-topics --alter --topic {topic} --partitions {partitions}. Then run the command again."
                 )
                 raise NotReady(msg) from error
         await self._settle({topic: partitions for topic in topics if topic in there})
@@ -110,7 +110,10 @@ class Topics:
             if all(there.get(topic, 0) >= number for topic, number in wanted.items()):
                 return
             await asyncio.sleep(_LOOK_S)
-        msg = f"topics {', '.join(wanted)} are not seen with their partitions. See the brokers' log, and run it again."
+        msg = (
+            f"the brokers do not show all partitions of the topics {', '.join(wanted)}. See the brokers' log, and "
+            "run the command again."
+        )
         raise NotReady(msg)
 
     async def _config(self, topic: str) -> dict[str, str]:

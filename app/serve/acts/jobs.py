@@ -213,13 +213,13 @@ class Jobs:
             kind = ResendPart if job.act == RESEND else JobPart
             await kind(self._engine, self._search, self._log, job, number).run()
         except (ScanFailed, SendError, aiokafka.errors.KafkaError, TimeoutError) as error:
-            sentence = "partition %d: its part of job %s is postponed: %s"
+            sentence = "partition %d: this part of job %s is postponed: %s"
             log.warning(sentence, number, job.job_id, error, extra={"partition": number})
             await self._rest(job, number)
         except Exception:
             about = {"partition": number}
             log.exception(
-                "partition %d: its part of job %s failed and will be retried", number, job.job_id, extra=about
+                "partition %d: this part of job %s failed and will be retried", number, job.job_id, extra=about
             )
             await self._rest(job, number)
         finally:

@@ -67,9 +67,9 @@ class Peers:
         answers = await asyncio.gather(*asked, return_exceptions=True)
         found, missing = list[T](), list[Missing]()
         for number in of.pop(None, []):
-            missing.append(Missing([number], None, "no worker has reported it yet"))
+            missing.append(Missing([number], None, "no worker has reported this partition yet"))
         if self._own_url in of:
-            missing.append(Missing(of[self._own_url], self._own_url, "it is being taken over"))
+            missing.append(Missing(of[self._own_url], self._own_url, "the worker is taking the partition over"))
         for url, answer in zip(urls, answers, strict=True):
             if isinstance(answer, BaseException):
                 missing.append(Missing(of[url], url, str(answer)))
@@ -77,7 +77,7 @@ class Peers:
             found.append(answer)
             gone = sorted(set(of[url]) - set(answer.partitions))
             if gone:
-                missing.append(Missing(gone, url, "it is being handed over"))
+                missing.append(Missing(gone, url, "the worker is handing the partition over"))
         return found, missing
 
     async def _ask_for(self, kind: type[T], url: str, path: str, query: Mapping[str, str], seconds: float) -> T:
@@ -85,7 +85,7 @@ class Peers:
         try:
             return msgspec.convert(await self.ask(url, path, query, seconds), kind)
         except msgspec.ValidationError as error:
-            raise PeerSilent("it cannot answer this request") from error
+            raise PeerSilent("the worker does not support this request") from error
 
     async def tell_all(self, path: str, query: Mapping[str, str]) -> None:
         """Tell every other worker something; whether one has heard it nobody learns."""
@@ -107,7 +107,7 @@ class Peers:
                 if answer.status == HTTPStatus.NOT_FOUND:
                     return None
                 if answer.status != HTTPStatus.OK:
-                    raise PeerSilent(f"it answers {answer.status}{_said(body)}")
+                    raise PeerSilent(f"the worker answered {answer.status}{_said(body)}")
                 return msgspec.json.decode(body)
         except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, RecursionError) as error:
             raise PeerSilent(f"it does not answer ({type(error).__name__})") from error

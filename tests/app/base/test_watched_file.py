@@ -31,7 +31,7 @@ def test_a_file_that_could_not_be_read_is_read_as_soon_as_it_can_be(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "read_text", forbidden)
         assert file.content(2) == file.content(4) == ["revoked"]
-    assert "DELAY_FILE has changed, and is not used: it cannot be read: Permission denied" in caplog.text
+    assert "DELAY_FILE has changed, but is not valid: it cannot be read: Permission denied" in caplog.text
     assert file.content(6) == ["kept"]
     assert errors(caplog) == 1
 

@@ -70,17 +70,23 @@ PLACE = '[clusters.eu]\nbootstrap_servers = "h:1"\n'
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        (PLACE + f'sasl_password = "{CANARY}"', "[clusters.eu] has sasl_password: no secret may stand in this file"),
-        (PLACE + f'sasl_oauthbearer_client_secret = "{CANARY}"', "no secret may stand in this file"),
-        (PLACE + f'password = "{CANARY}"', "has 'password', which is no key of it. They are bootstrap_servers"),
-        (PLACE + f'ssl_keyfile = "-----BEGIN {CANARY}"\nsecurity_protocol = "SSL"', "the path of a file is needed"),
-        (PLACE + 'sasl_username = "u"', "needs security_protocol beside what it says of security"),
-        (PLACE + 'security_protocol = "TLS"', "security_protocol: one of PLAINTEXT, SSL"),
+        (
+            PLACE + f'sasl_password = "{CANARY}"',
+            "[clusters.eu] has sasl_password: secrets are not allowed in this file",
+        ),
+        (PLACE + f'sasl_oauthbearer_client_secret = "{CANARY}"', "secrets are not allowed in this file"),
+        (PLACE + f'password = "{CANARY}"', "has 'password', which is not a known key. The keys are bootstrap_servers"),
+        (
+            PLACE + f'ssl_keyfile = "-----BEGIN {CANARY}"\nsecurity_protocol = "SSL"',
+            "must be the path of a file, not the key itself",
+        ),
+        (PLACE + 'sasl_username = "u"', "has security keys, but no security_protocol. Add it"),
+        (PLACE + 'security_protocol = "TLS"', "security_protocol: it must be one of PLAINTEXT, SSL"),
         (PLACE + 'security_protocol = "SASL_SSL"', "sasl_username: SASL_SSL needs a user"),
-        (PLACE + "security_protocol = 1", "security_protocol: a text is needed"),
+        (PLACE + "security_protocol = 1", "security_protocol must be text"),
         (
             PLACE + 'security_protocol = "SASL_SSL"\nsasl_username = "u"\nsasl_password_env = "NOT_THERE"',
-            "[clusters.eu] sasl_password_env names a variable that is not set",
+            "[clusters.eu] sasl_password_env names an environment variable that is not set",
         ),
         (
             PLACE + 'security_protocol = "SASL_SSL"\nsasl_username = "u"\nsasl_password_file = "/not/there"',
@@ -88,10 +94,10 @@ PLACE = '[clusters.eu]\nbootstrap_servers = "h:1"\n'
         ),
         (PLACE + 'rate = "fast"', "[clusters.eu] rate: 'fast' is not a rate"),
         ("[clusters.eu]\n", "[clusters.eu] needs bootstrap_servers"),
-        ("[clusters]\neu = 'h:1'", "[clusters.eu] is needed"),
-        ("[eu]\n", "has tables [clusters.NAME] and nothing else, not 'eu'"),
-        ("clusters", "the file is no TOML"),
-        ("", "has tables [clusters.NAME] and nothing else, not 'none'"),
+        ("[clusters]\neu = 'h:1'", "[clusters.eu] must be a table"),
+        ("[eu]\n", "may only have tables [clusters.NAME], not 'eu'"),
+        ("clusters", "the file is not valid TOML"),
+        ("", "may only have tables [clusters.NAME], not 'none'"),
     ],
 )
 def test_what_is_wrong_in_a_file_is_told_with_its_place_and_never_with_a_secret(

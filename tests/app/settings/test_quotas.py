@@ -22,11 +22,11 @@ def test_a_quota_has_parts_that_may_be_left_out() -> None:
     [
         ("orders", "'orders' is not of the form name=value"),
         ("Orders=messages:1", "'Orders' is not the name of a namespace"),
-        ("orders=1000", "orders=1000: a quota is written as messages:1000000"),
-        ("orders=rows:1000", "a quota is written as"),
-        ("orders=messages:1|messages:2", "each once"),
-        ("orders=messages:-1", "orders=messages:-1: a whole number from 0"),
-        ("orders=messages:1,orders=rate:5/s", "orders is there twice"),
+        ("orders=1000", "orders=1000: a quota must look like messages:1000000"),
+        ("orders=rows:1000", "a quota must look like"),
+        ("orders=messages:1|messages:2", "at most once"),
+        ("orders=messages:-1", "orders=messages:-1: it must be a whole number from 0"),
+        ("orders=messages:1,orders=rate:5/s", "orders is given twice"),
         ("orders=rate:fast", "orders=rate:fast: 'fast' is not a rate"),
     ],
 )
@@ -48,8 +48,8 @@ def test_a_star_is_each_other_namespace() -> None:
 @pytest.mark.parametrize(
     ("named", "why"),
     [
-        ({"DELAY_NAMESPACES": "billing"}, "DELAY_QUOTAS=orders: it is none of the namespaces of DELAY_NAMESPACES: bil"),
-        ({}, "DELAY_QUOTAS=orders: it is none of the namespaces of DELAY_NAMESPACES: none"),
+        ({"DELAY_NAMESPACES": "billing"}, "DELAY_QUOTAS=orders: it is not a namespace of DELAY_NAMESPACES: bil"),
+        ({}, "DELAY_QUOTAS=orders: it is not a namespace of DELAY_NAMESPACES: none"),
     ],
 )
 def test_quotas_are_those_of_namespaces(named: dict[str, str], why: str) -> None:
@@ -58,7 +58,7 @@ def test_quotas_are_those_of_namespaces(named: dict[str, str], why: str) -> None
 
 
 def test_there_is_room_for_so_many_namespaces() -> None:
-    with pytest.raises(SettingInvalid, match="DELAY_NAMESPACES=301 namespaces: a partition's report has room for 300"):
+    with pytest.raises(SettingInvalid, match="DELAY_NAMESPACES=301 namespaces: the maximum is 300 namespaces"):
         Settings.from_env({"DELAY_NAMESPACES": ",".join(f"team-{number}" for number in range(301))})
-    with pytest.raises(SettingInvalid, match="quotas are those of namespaces, and DELAY_NAMESPACES has none"):
+    with pytest.raises(SettingInvalid, match="quotas apply to namespaces, but DELAY_NAMESPACES has none"):
         Settings.from_env({"DELAY_QUOTAS": "*=messages:1"})

@@ -110,53 +110,53 @@ GOOD = {
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
 BAD = {
-    "KAFKA_BOOTSTRAP_SERVERS": ("a:1;b:2", "'a:1;b:2' is no server: host:port is needed, several separated by commas"),
-    "KAFKA_SECURITY_PROTOCOL": ("TLS", "one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL is needed"),
-    "KAFKA_SASL_MECHANISM": ("GSSAPI", "one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER is needed"),
-    "DELAY_APP_ID": ("a b", "1 to 200 letters, digits, dots, underscores or hyphens are needed, as in topic names"),
+    "KAFKA_BOOTSTRAP_SERVERS": ("a:1;b:2", "'a:1;b:2' is not a server. Use host:port, several separated by commas"),
+    "KAFKA_SECURITY_PROTOCOL": ("TLS", "it must be one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+    "KAFKA_SASL_MECHANISM": ("GSSAPI", "it must be one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
+    "DELAY_APP_ID": ("a b", "it must have 1 to 200 letters, digits, dots, underscores or hyphens, as in topic names"),
     "DELAY_INPUTS": ("orders", "'orders' is not of the form name=value"),
     "DELAY_POLICIES": ("delay-requests=sooner PT1S", "delay-requests: 'sooner' is not a policy. Use no-later"),
     "DELAY_NAMESPACES": (
         "orders=Team",
         "'Team' is not the name of a namespace. Use 1 to 63 lower-case letters, digits",
     ),
-    "DELAY_QUOTAS": ("orders=5", "orders=5: a quota is written as messages:1000000|bytes:1073741824|rate:500/s"),
-    "DELAY_PARTITIONS": ("0", "a whole number from 1 to 10000 is needed"),
-    "DELAY_REPLICATION_FACTOR": ("three", "a whole number from 1 to 100 is needed"),
+    "DELAY_QUOTAS": ("orders=5", "orders=5: a quota must look like messages:1000000|bytes:1073741824|rate:500/s"),
+    "DELAY_PARTITIONS": ("0", "it must be a whole number from 1 to 10000"),
+    "DELAY_REPLICATION_FACTOR": ("three", "it must be a whole number from 1 to 100"),
     "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
-    "DELAY_CALLBACKS": ("*.example.com", "'*.example.com' names no scheme"),
-    "DELAY_HTTP_DESTINATIONS": ("hooks.example.com", "'hooks.example.com' names no scheme"),
+    "DELAY_CALLBACKS": ("*.example.com", "'*.example.com' has no scheme"),
+    "DELAY_HTTP_DESTINATIONS": ("hooks.example.com", "'hooks.example.com' has no scheme"),
     "DELAY_HTTP_GIVE_UP": ("3 days", "'3 days' is not a duration."),
     "DELAY_HTTP_SECRETS_FILE": ("/no/such/file", "it cannot be read: No such file or directory"),
     "DELAY_CLUSTERS": ("=h:1", "'=h:1' is not of the form name=value"),
-    "DELAY_LOG_FORMAT": ("xml", "one of text, json is needed"),
-    "PUNCTUAL_KERNEL": ("on", "one of auto, off, require is needed"),
+    "DELAY_LOG_FORMAT": ("xml", "it must be one of text, json"),
+    "PUNCTUAL_KERNEL": ("on", "it must be one of auto, off, require"),
     "DELAY_GUARANTEE": ("twice", "one of at_least_once"),
     "DELAY_MAX_DELAY": ("5y", "'5y' is not a duration."),
-    "DELAY_EVENTS": ("yes", "one of on, off is needed"),
+    "DELAY_EVENTS": ("yes", "it must be one of on, off"),
     "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is not a duration."),
     "DELAY_MAX_DEDUPE": ("-1", "'-1' is not a duration."),
     "DELAY_MAX_MISSED": ("0", "a whole number from 1 to"),
     "DELAY_COMMAND_MEMORY": ("P1M", "'P1M' is not a duration."),
-    "DELAY_ROW_VERSION": ("5", "a whole number from 0 to 4 is needed"),
-    "DELAY_HORIZON": ("59999", "at least PT1M is needed, or 0 for none"),
+    "DELAY_ROW_VERSION": ("5", "it must be a whole number from 0 to 4"),
+    "DELAY_HORIZON": ("59999", "the minimum is PT1M; 0 turns it off"),
     "DELAY_CATCH_UP": ("soon", "'soon' is not a duration."),
-    "DELAY_FIRE_BATCH": ("1.5", "a whole number from 1 to 100000 is needed"),
-    "DELAY_FIRE_DEPTH": ("²", "a whole number from 1 to 1000 is needed"),
+    "DELAY_FIRE_BATCH": ("1.5", "it must be a whole number from 1 to 100000"),
+    "DELAY_FIRE_DEPTH": ("²", "it must be a whole number from 1 to 1000"),
     "DELAY_GIVE_UP": ("never", "'never' is not a duration."),
     "DELAY_RATES": ("emails=500", "'500' is not a rate. Use messages per second, minute or hour: 500/s, 20/m"),
     "DELAY_CATCH_UP_RATE": ("fast", "'fast' is not a rate."),
     "DELAY_MIN_FREE_DISK": ("67108863", "a whole number from 67108864 to"),
-    "DELAY_SESSION_TIMEOUT": ("PT5S", "at least 6 seconds are needed"),
+    "DELAY_SESSION_TIMEOUT": ("PT5S", "the minimum is 6 seconds"),
     "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
-    "DELAY_WEB_READ_ONLY": ("yes", "one of auto, on, off is needed"),
-    "DELAY_WEB_PAYLOADS": ("some", "one of shown, masked-for-viewers, masked is needed"),
-    "DELAY_WEB_OIDC_ISSUER": ("id.example", "an address such as https://punctual.example.com is needed"),
-    "DELAY_WEB_URL": ("https://user@punctual.example", "an address such as https://punctual.example.com is needed"),
-    "DELAY_WEB_METRICS": ("closed", "one of signed-in, open is needed"),
-    "DELAY_WEB_INSECURE": ("yes", "one of on, off is needed"),
-    "PORT": ("70000", "a whole number from 1 to 65535 is needed"),
+    "DELAY_WEB_READ_ONLY": ("yes", "it must be one of auto, on, off"),
+    "DELAY_WEB_PAYLOADS": ("some", "it must be one of shown, masked-for-viewers, masked"),
+    "DELAY_WEB_OIDC_ISSUER": ("id.example", "it must be an address such as https://punctual.example.com"),
+    "DELAY_WEB_URL": ("https://user@punctual.example", "it must be an address such as https://punctual.example.com"),
+    "DELAY_WEB_METRICS": ("closed", "it must be one of signed-in, open"),
+    "DELAY_WEB_INSECURE": ("yes", "it must be one of on, off"),
+    "PORT": ("70000", "it must be a whole number from 1 to 65535"),
 }
 
 
@@ -176,7 +176,7 @@ def test_a_secret_that_can_be_guessed_is_refused_and_not_shown(secret: str, *, f
     if fits:
         assert Settings.from_env({"DELAY_WEB_SECRET": secret}).web_secret == secret
         return
-    with pytest.raises(SettingInvalid, match="it can be guessed") as refused:
+    with pytest.raises(SettingInvalid, match="it is too easy to guess") as refused:
         Settings.from_env({"DELAY_WEB_SECRET": secret})
     assert f"={secret}" not in str(refused.value)
 
@@ -200,7 +200,7 @@ def test_an_issuer_is_asked_by_https_or_on_this_machine(issuer: str, *, fits: bo
     if fits:
         assert Settings.from_env({"DELAY_WEB_OIDC_ISSUER": issuer}).web_oidc_issuer == issuer
         return
-    with pytest.raises(SettingInvalid, match="https is needed"):
+    with pytest.raises(SettingInvalid, match="it must use https"):
         Settings.from_env({"DELAY_WEB_OIDC_ISSUER": issuer})
 
 
@@ -269,7 +269,7 @@ def test_what_follows_a_dialects_name_is_bound_to_it() -> None:
     ("text", "why"),
     [
         ("a=spring", "spring needs a destination topic after its name"),
-        ("a=spring:a", "a is an internal topic; deliver to yours"),
+        ("a=spring:a", "a is an internal topic. Use a topic of your own"),
         ("a=spring:b,b=native", "b is an internal topic"),
         ("a=deliver-after:delay-events", "delay-events is an internal topic"),
         ("a=etf1:later", "'later' is not a duration"),
@@ -281,7 +281,9 @@ def test_what_no_input_can_be_stops_the_start(text: str, why: str) -> None:
 
 
 def test_policies_are_those_of_inputs() -> None:
-    with pytest.raises(SettingInvalid, match=r"DELAY_POLICIES=orders: it is no input; they are delay-requests, late"):
+    with pytest.raises(
+        SettingInvalid, match=r"DELAY_POLICIES=orders: it is not an input. The inputs are delay-requests, late"
+    ):
         Settings.from_env({"DELAY_INPUTS": "late=native", "DELAY_POLICIES": "orders=jitter PT1S"})
 
 
@@ -291,7 +293,7 @@ def test_namespaces_are_those_of_inputs_but_of_the_requests_topic() -> None:
 
     assert (settings.namespaces.of_topic("late"), settings.namespaces.of_topic(settings.requests)) == ("team-a", "")
     for text, why in (
-        ("orders=team-a", "orders is no input; they are delay-requests, late"),
+        ("orders=team-a", "orders is not an input. The inputs are delay-requests, late"),
         ("delay-requests=team-a", "this topic has no namespace: operators, the console and the command line write to"),
     ):
         with pytest.raises(SettingInvalid, match=f"DELAY_NAMESPACES={text}: {why}"):
@@ -306,7 +308,7 @@ def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
 
 
 def test_a_rate_for_a_cluster_that_nobody_knows_stops_the_start() -> None:
-    with pytest.raises(SettingInvalid, match="DELAY_RATES=emea/emails: emea is none of DELAY_CLUSTERS"):
+    with pytest.raises(SettingInvalid, match="DELAY_RATES=emea/emails: emea is not a cluster of DELAY_CLUSTERS"):
         Settings.from_env({"DELAY_RATES": "emea/emails=5/s"})
     assert Settings.from_env({"DELAY_RATES": "emea/emails=5/s", "DELAY_CLUSTERS": "emea=h:1"}).rates
 
@@ -314,8 +316,8 @@ def test_a_rate_for_a_cluster_that_nobody_knows_stops_the_start() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "why"),
     [
-        ("DELAY_EVENTS", "off", "with DELAY_HORIZON events are needed: nothing else tells what was parked"),
-        ("DELAY_DEDUPE_WINDOW", "599999", "with DELAY_HORIZON at least PT10M is needed"),
+        ("DELAY_EVENTS", "off", "DELAY_HORIZON needs events, because only they record which messages were parked"),
+        ("DELAY_DEDUPE_WINDOW", "599999", "with DELAY_HORIZON, the minimum is PT10M"),
     ],
 )
 def test_a_horizon_needs_what_keeps_parked_messages_safe(name: str, text: str, why: str) -> None:
@@ -451,7 +453,7 @@ def test_a_pattern_of_addresses_that_none_can_match_stops_the_start(name: str) -
     with pytest.raises(SettingInvalid) as raised:
         Settings.from_env({name: "https://a.example,ftp://b.example"})
 
-    assert "'ftp://b.example' is no pattern of https:// or http:// addresses" in str(raised.value)
+    assert "'ftp://b.example' is not a pattern of https:// or http:// addresses" in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -56,11 +56,13 @@ def little_room(run: Run, worker: Worker, volume: Volume) -> None:
     """Leave less than DELAY_MIN_FREE_DISK for a while: nothing is accepted, what waits is delivered on time."""
     volume.fill(_MIN_FREE // 2)
     begin = now_ms()
-    eventually(lambda: "no requests are taken until there is room" in worker.log, what="a word about the disk")
+    eventually(
+        lambda: "The worker accepts no requests until more space is free" in worker.log, what="a word about the disk"
+    )
     time.sleep(run.sizes(5, 7))  # longer, and cancels would not be read before what they are for is due
     end = now_ms()
     volume.make_room()
-    eventually(lambda: "there is room on the disk again" in worker.log, what="a word about room")
+    eventually(lambda: "enough disk space is free again" in worker.log, what="a word about room")
     accepted, late = what_came(run, begin + _NOTICED_MS, end)
     run.expect(not accepted, f"{accepted} requests were accepted without room on the disk")
     run.expect(late, "nothing was delivered while there was little room on the disk")

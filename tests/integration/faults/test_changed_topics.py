@@ -17,11 +17,11 @@ def test_a_topic_that_gets_partitions_ends_the_worker_at_once(name: str, case: C
         admin = AdminClient({"bootstrap.servers": case.bootstrap, "log_level": 0})
         admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
         assert worker.wait_dead(10) == 1
-        assert f"{topic} has 3 partitions now, 2 when this worker started" in worker.log
+        assert f"{topic} now has 3 partitions; it had 2 when this worker started" in worker.log
 
         worker.start()
         assert worker.wait_dead() == 1
-        assert f"topic {topic} has 3 partitions, 2 are needed" in worker.log
+        assert f"topic {topic} has 3 partitions, but needs 2" in worker.log
         assert "Do not delete the topic" in worker.log
         assert ("repartition --to 3" in worker.log) == (name == "requests")
 
@@ -29,10 +29,10 @@ def test_a_topic_that_gets_partitions_ends_the_worker_at_once(name: str, case: C
 def test_a_topic_that_is_deleted_ends_the_worker_which_says_at_its_start_what_is_lost(case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
-        for name, lost in (("controls", "Pauses and rates"), ("events", "Events")):
+        for name, lost in (("controls", "Active pauses and rates"), ("events", "Events")):
             topic = f"{case.app_id}-{name}"
             delete_topic(case.bootstrap, topic)
             assert worker.wait_dead(10) == 1
             assert f"{topic}: deleted while this worker was using it" in worker.log
             worker.start().wait_ready()
-            assert f"topic {topic} is missing, and is created again. {lost}" in worker.log
+            assert f"topic {topic} is missing and is created again. {lost}" in worker.log

@@ -125,7 +125,7 @@ def test_a_forged_epoch_ends_a_worker_once_and_the_last_one_stops_its_partition_
         end = len(Changelog(case, 0).records())
         forge(case, 0, (keys.WRITER, keys.long_bytes(EPOCHS - 1)))
         worker.start()
-        said(worker, r"(is taken, after which there is none)")
+        said(worker, r"(the last possible one)")
         assert worker.alive
         worker.stop()
         worker.wipe()

@@ -86,7 +86,7 @@ def test_a_changelog_that_has_lost_its_head_is_written_again_or_stops_its_partit
 
         worker.env["DELAY_ACCEPT_LOSS"] = changelog(case)
         worker.start().wait_ready()
-        assert "accepted by DELAY_ACCEPT_LOSS" in worker.log
+        assert "DELAY_ACCEPT_LOSS accepts this" in worker.log
         for id_ in sorted(ids("new")):
             case.schedule(id_, now_ms() + FAR_MS)
         release(case, "new")
@@ -112,7 +112,7 @@ def test_a_changelog_that_was_deleted_stops_the_start_until_databases_may_write_
         said = said_when_stopped(worker)
         assert f"DELAY_ACCEPT_RECREATED={changelog(case)}" in said
         worker.kill()
-        assert "says nothing of inputs that were read before" in said_when_stopped(other)
+        assert "has no positions for inputs that were read before" in said_when_stopped(other)
         other.kill()
 
         worker.env["DELAY_ACCEPT_RECREATED"] = changelog(case)

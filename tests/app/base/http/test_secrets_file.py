@@ -39,7 +39,7 @@ def test_a_change_is_seen_within_a_second_and_a_bad_one_changes_nothing(
     assert secrets.of(target_of("https://a/"), 11) == (secret(B), secret(A))
     assert secrets.of(target_of("https://a/"), 12) == (secret(B), secret(A))
     [said] = caplog.messages
-    assert "DELAY_HTTP_SECRETS_FILE has changed, and is not used: line 1: what follows whsec_" in said
+    assert "DELAY_HTTP_SECRETS_FILE has changed, but is not valid: line 1: what follows whsec_" in said
     path.unlink()
     assert secrets.of(target_of("https://a/"), 13) == (secret(B), secret(A))
     assert all(text not in " ".join(caplog.messages) for text in (A, B, "whsec_short"))

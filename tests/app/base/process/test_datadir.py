@@ -20,7 +20,7 @@ def test_a_directory_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:
 
 def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(DataDirectoryUnusable, match=r"cannot be used: .*Not a directory.*nothing is lost"):
+    with pytest.raises(DataDirectoryUnusable, match=r"cannot be used: .*Not a directory.*No data is lost"):
         claim(tmp_path / "file" / "data")
 
 
@@ -31,7 +31,7 @@ def test_a_directory_that_is_removed_or_replaced_is_missed(tmp_path: Path) -> No
         data.rename(tmp_path / "away")
         with pytest.raises(DataDirectoryUnusable, match="No such file"):
             check(data, lock)
-        with claim(data), pytest.raises(DataDirectoryUnusable, match="another has taken its place"):
+        with claim(data), pytest.raises(DataDirectoryUnusable, match="another directory has replaced it"):
             check(data, lock)
 
 
@@ -68,9 +68,9 @@ def test_a_directory_belongs_to_the_installation_that_used_it_first(tmp_path: Pa
         with pytest.raises(DataDirectoryForeign) as raised:
             belongs(tmp_path, app_id, cluster_id, FIRST)
         assert str(raised.value) == (
-            f"the data directory {tmp_path} belongs to delay on cluster cluster-1, this worker serves {app_id} on "
-            f"cluster {cluster_id}. Give it a data directory of its own (DATADIR or PORT). If the other one does not "
-            "exist any more, move this directory away."
+            f"the data directory {tmp_path} belongs to delay on cluster cluster-1, but this worker serves {app_id} "
+            f"on cluster {cluster_id}. Give this worker its own data directory (DATADIR or PORT). If the other "
+            "installation no longer exists, move this directory away."
         )
 
 

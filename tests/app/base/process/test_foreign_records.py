@@ -37,7 +37,7 @@ RECEIPT = b'{"kind":"receipt","request":"","gateway":"g","asked_ms":1}'
 )
 def test_a_value_has_a_largest_size(read: Callable[[bytes], Any], value: bytes) -> None:
     assert read(value.ljust(MAX_BYTES))
-    with pytest.raises(ValueError, match="1,048,577 bytes; Punctual's own records have max 1,048,576"):
+    with pytest.raises(ValueError, match="1,048,577 bytes, but Punctual's own records have at most 1,048,576"):
         read(value.ljust(MAX_BYTES + 1))
 
 

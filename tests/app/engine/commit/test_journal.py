@@ -170,7 +170,7 @@ async def test_an_epoch_after_which_there_is_none_stops_the_partition(tmp_path: 
     journal = Written(tmp_path)
     journal.store.writer = EPOCHS - 1
 
-    with pytest.raises(PartitionStopped, match="a record is forged"):
+    with pytest.raises(PartitionStopped, match="the record is forged"):
         await journal.claim(0, NOW)
 
 

@@ -242,7 +242,7 @@ async def test_what_is_too_late_is_delivered_dropped_or_a_dead_letter_as_its_sen
         await stage.settle()
         assert stage.told() == ["dropped drop", "rejected dead-letter"]
         assert dict(stage.dead_letters[0].headers)["delay-error"] == (
-            b"the message is 6 ms late; delay-max-late allows 5 ms. Send it again if it still matters."
+            b"the message is 6 ms late, but delay-max-late is 5 ms. Send it again if it is still needed."
         )
 
 
@@ -298,8 +298,8 @@ async def test_a_partition_that_was_asked_for_and_is_gone_is_looked_for_before_i
         await stage.settle()
         assert stage.told() == ["rejected a"]
         assert dict(stage.dead_letters[0].headers)["delay-error"] == (
-            b"topic orders has partitions 0 to 1, delay-to-partition is 3. Send the message again with one of these, "
-            b"or without that header."
+            b"topic orders has partitions 0 to 1, but delay-to-partition is 3. Send the message again with one of "
+            b"these, or without this header."
         )
 
 

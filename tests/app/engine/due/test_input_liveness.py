@@ -237,7 +237,7 @@ def test_messages_wait_for_no_input_of_another_namespace(teams: Looking, caplog:
     [said] = [one.getMessage() for one in caplog.records]
     behind, waits = said.split(": ")
     assert behind == "partition 0 is 3.2 s behind in orders-delays"
-    assert waits == "due messages of the namespace orders wait for it, max 10 s"
+    assert waits == "due messages of the namespace orders wait until it has caught up, for at most 10 s"
 
 
 def test_messages_of_all_namespaces_wait_for_inputs_that_name_ids_of_all(teams: Looking) -> None:

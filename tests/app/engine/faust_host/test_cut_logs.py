@@ -106,7 +106,7 @@ async def test_a_log_that_has_other_records_before_the_position_ends_the_process
     epochs.risen[TP] = 9, 5
     consumer: Any = SimpleNamespace(app=SimpleNamespace(engine=SimpleNamespace(cluster=None)))
     if ends:
-        with pytest.raises(InputGone, match="cut short while this worker was reading it"):
+        with pytest.raises(InputGone, match="truncated while this worker was reading it"):
             await Consumer._see_uncut(consumer)
     else:
         await Consumer._see_uncut(consumer)

@@ -246,7 +246,9 @@ async def test_who_has_a_share_is_in_the_sentence() -> None:
     site = Site(limit=2, **_TEAMS)
     site.own.topics |= dict.fromkeys("abc", 1)
     assert await site.judged(of("billing", "a")) == [""]
-    with pytest.raises(Refusal, match="messages of the namespace billing wait for 1 destinations, 'b' would be one"):
+    with pytest.raises(
+        Refusal, match="the namespace billing has pending messages for 1 destinations, which is its share of the "
+    ):
         site.policy._admit(of("billing", "b"))
 
 
@@ -282,4 +284,4 @@ async def test_what_would_be_one_too_many_is_named_by_its_origin() -> None:
     [(_, refused)] = await site.policy.admitted([(RECORD, request)], forwarded=False)
 
     assert isinstance(refused, Refusal)
-    assert "'https://c.example' would be one more" in refused.sentence
+    assert "'https://c.example' cannot be added" in refused.sentence

@@ -249,8 +249,8 @@ def test_a_destination_that_does_not_exist_is_refused(bench: Workbench, said: di
 
     assert bench.events[-1]["reason"] == "unknown-topic"
     sentence = (
-        "topic 'orders' does not exist, or this worker has no right to it. Create it, or grant WRITE on it to the "
-        "worker's principal, then send the request again."
+        "topic 'orders' does not exist, or this worker has no permission for it. Create it, or grant WRITE on it to "
+        "the worker's principal. Then send the request again."
     )
     assert ("delay-error", sentence.encode()) in bench.sends[-1].headers
 
@@ -261,7 +261,7 @@ def test_a_destination_partition_that_does_not_exist_is_refused(bench: Workbench
 
     assert bench.events[0]["reason"] == "unknown-topic"
     assert dict(bench.sends[0].headers)["delay-error"] == (
-        b"topic orders has partitions 0 to 7, delay-to-partition is 8."
+        b"topic orders has partitions 0 to 7, but delay-to-partition is 8."
     )
     assert set(bench.pending()) == {"b"}
 

@@ -84,7 +84,7 @@ def test_internal_topics_are_never_allowed_on_our_own_cluster(to: str) -> None:
     refusal = refused(rules, asked(to))
 
     assert refusal.reason == "not-allowed"
-    assert refusal.sentence == f"{to!r} is an internal topic. Deliver to a topic of yours."
+    assert refusal.sentence == f"{to!r} is an internal topic. Use a topic of your own."
     rules.check(asked(to, cluster="emea"), NOW)
 
 
@@ -94,7 +94,7 @@ def test_kafkas_own_topics_match_no_pattern_but_a_setting_may_name_one() -> None
         rules.check(asked("__anything", cluster=cluster), NOW)
         refusal = refused(rules, asked("__consumer_offsets", cluster=cluster))
         assert refusal.reason == "not-allowed"
-        assert refusal.sentence == "'__consumer_offsets' is an internal topic. Deliver to a topic of yours."
+        assert refusal.sentence == "'__consumer_offsets' is an internal topic. Use a topic of your own."
 
 
 @pytest.mark.parametrize("to", ["a/b", "x" * 250, "ü", "a b", "a,b", "\0", "x" * 40_000, "orders\n"])
@@ -121,7 +121,7 @@ def test_a_message_may_be_due_as_late_as_the_settings_allow() -> None:
 
     assert refusal.reason == "too-far"
     assert refusal.sentence == (
-        "it is due in 86400001 ms, DELAY_MAX_DELAY allows 86400000. Send it later, or raise DELAY_MAX_DELAY."
+        "it is due in 86400001 ms, but DELAY_MAX_DELAY is 86400000 ms. Send it later, or raise DELAY_MAX_DELAY."
     )
 
 

@@ -62,7 +62,7 @@ def test_no_more_messages_wait_than_the_quota_says(limited: Limited) -> None:
     assert limited.pending() == {f"orders/m{number}": DUE for number in range(3)}
     letter = dict(limited.sends[0].headers)
     assert (letter[names.REASON], letter[names.SOURCE]) == (b"quota", source(asked[3]).encode())
-    assert b"3 messages of the namespace orders may wait, by DELAY_QUOTAS, and they do" in (letter[names.ERROR] or b"")
+    assert b"the quota of 3 pending messages of the namespace orders is used up" in (letter[names.ERROR] or b"")
 
 
 def test_step_by_step_it_is_the_same(limited: Limited) -> None:
@@ -93,7 +93,9 @@ def test_what_replaces_or_commands_is_not_refused_for_number(limited: Limited) -
 def test_no_more_bytes_wait_than_the_quota_says(limited: Limited) -> None:
     assert limited.outcomes_of(limited.asked("a", b"123456789"), limited.asked("b", b"")) == ["accepted", "quota"]
     letter = dict(limited.sends[-1].headers)
-    assert b"messages of 10 bytes of the namespace orders may wait" in (letter[names.ERROR] or b"")
+    assert b"the quota of 10 bytes of pending messages of the namespace orders is used up" in (
+        letter[names.ERROR] or b""
+    )
     limited.now_ms += 1
 
     assert limited.outcomes_of(limited.asked("a", b"1234567890")) == ["quota"]

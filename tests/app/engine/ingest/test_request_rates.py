@@ -21,7 +21,7 @@ def limited(tmp_path: Path) -> Limited:
 def test_no_more_records_are_taken_in_a_span_than_the_rate_says(limited: Limited) -> None:
     assert limited.outcomes_of(*(limited.asked() for _ in range(12))) == ["accepted"] * 10 + ["quota"] * 2
     letter = dict(limited.sends[-1].headers)
-    assert b"may ask for 10 messages and commands in 10 s" in (letter["delay-error"] or b"")
+    assert b"has sent the maximum of 10 messages and commands in 10 s" in (letter["delay-error"] or b"")
 
     limited.now_ms += 9_999
     assert limited.outcomes_of(limited.asked()) == ["quota"]

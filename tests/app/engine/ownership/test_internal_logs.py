@@ -63,7 +63,7 @@ async def test_another_topic_of_the_same_name_is_not_taken_for_the_old_one(there
 @pytest.mark.parametrize("topic", ["requests", "forwards", "changelog"])
 async def test_a_topic_with_more_partitions_is_noticed(topic: str, there: Topics, logs: InternalLogs) -> None:
     there[getattr(SETTINGS, topic)] = TopicId("1", 5)
-    with pytest.raises(LogChanged, match="has 5 partitions now, 4 when this worker started"):
+    with pytest.raises(LogChanged, match="now has 5 partitions; it had 4 when this worker started"):
         await logs.look()
 
 

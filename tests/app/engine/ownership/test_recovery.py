@@ -79,7 +79,7 @@ async def _nothing_read(*_: object) -> dict[str, int]:
 
 async def test_a_sealed_changelog_stops_its_partition(tmp_path: Path) -> None:
     made = recovery(tmp_path, [(keys.WRITER, keys.long_bytes(1)), SEAL])
-    with pytest.raises(PartitionStopped, match=r"changelog-0 is sealed.*delay-p24-delays-changelog goes on"):
+    with pytest.raises(PartitionStopped, match=r"changelog-0 is sealed.*successor is delay-p24-delays-changelog"):
         await made.restore(0)
     assert (await made.read(0)).sealed == SEAL[1]
     assert not cast("FakeJournal", made._journal).claimed

@@ -16,7 +16,7 @@ async def test_records_that_go_back_are_not_taken(tmp_path: Path, *, ingested: b
         offered = stage.partition.offer(records)
         if ingested:
             await offered
-        with pytest.raises(InputGone, match="delay-requests: deleted, deleted and created again, or cut short"):
+        with pytest.raises(InputGone, match="delay-requests: deleted, created again, or truncated"):
             stage.partition.offer(records[3:])
         await offered
 

@@ -43,7 +43,7 @@ def test_what_differs_is_named_once_with_the_other_workers_address(caplog: pytes
     [sentence] = warnings(caplog, report(other), report(other))
 
     assert "http://127.0.0.1:6067" in sentence
-    assert "other settings: DELAY_DESTINATIONS, DELAY_GUARANTEE." in sentence
+    assert "different values of the settings DELAY_DESTINATIONS, DELAY_GUARANTEE." in sentence
 
 
 def test_it_is_named_again_when_something_else_differs(caplog: pytest.LogCaptureFixture) -> None:

@@ -76,7 +76,7 @@ def test_one_that_does_not_get_on_says_so(worker: Worker) -> None:
     worker.goes_on(5, asked=1)
     assert worker.standstill.reason() is None
     worker.goes_on(10, asked=1)
-    assert worker.standstill.reason() == "requests in partition 3 of requests wait unread for 14 s"
+    assert worker.standstill.reason() == "requests in partition 3 of requests have been unread for 14 s"
     worker.intake.fetched, worker.intake.read = False, worker.intake.ends
     worker.goes_on(1)
     assert (worker.standstill.reason(), worker.standstill.unread_s(3)) == (None, 0)
@@ -85,7 +85,7 @@ def test_one_that_does_not_get_on_says_so(worker: Worker) -> None:
 def test_an_input_of_which_no_broker_speaks_is_said(worker: Worker) -> None:
     worker.goes_on(3)
     worker.goes_on(11, answered=False)
-    assert worker.standstill.reason() == "no broker has answered for 11 s what partition 3 of requests holds"
+    assert worker.standstill.reason() == "no broker has answered fetches of partition 3 of requests for 11 s"
     worker.goes_on(1)
     assert worker.standstill.reason() is None
 
@@ -105,7 +105,7 @@ def test_a_write_that_nobody_confirms_is_said(worker: Worker, what: str) -> None
     worker.goes_on(10)
     assert worker.standstill.reason() is None
     worker.goes_on(2)
-    assert worker.standstill.reason() == "the brokers have confirmed nothing that was written 12 s ago"
+    assert worker.standstill.reason() == "the brokers have not confirmed a write for 12 s"
 
 
 def test_a_partition_that_has_gone_elsewhere_is_forgotten(worker: Worker) -> None:

@@ -170,7 +170,7 @@ def test_a_callback_that_is_not_taken_is_tried_again_ever_later_for_half_a_day(
     assert 0.75 * 3600 <= max(waits) <= 1.25 * 3600
     assert 10 * 3600 < sum(waits) < 14 * 3600
     assert caplog.messages == [
-        f"the failure callback of delay-requests-0-0 is given up after {len(waits) + 1} tries: HTTP 500"
+        f"the failure callback of delay-requests-0-0 is abandoned after {len(waits) + 1} attempts: HTTP 500"
     ]
 
 
@@ -183,7 +183,7 @@ def test_a_callback_that_would_be_too_large_as_json_leaves_the_message_out(bench
     ((_, callback),) = waiting(bench)
     said = msgspec.json.decode(callback.value or b"")
     assert (said["key"], said["value"], said["headers"]) == (None, None, [])
-    assert "Key, value and headers are left out here" in said["error"]
+    assert "Key, value and headers are left out, because the callback" in said["error"]
 
 
 @pytest.mark.parametrize("url", ["http://[:]@", "http://[v%]@", "http://[1%]@", "http://" + "é." * 330_000])

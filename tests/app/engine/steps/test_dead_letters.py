@@ -91,7 +91,7 @@ def test_a_letter_that_would_be_too_large_drops_its_value_and_says_so() -> None:
     assert (dead_letter.key, dead_letter.value) == (b"k", None)
     assert dead_letter.headers[0] == ("a", b"1")
     assert dict(dead_letter.headers)["delay-error"] == (
-        b"What? (The value of 10,000 bytes is left out here: the letter would be too large.)"
+        b"What? (The value of 10,000 bytes is left out, because the dead letter would be too large.)"
     )
 
 

@@ -330,7 +330,7 @@ def test_older_workers_in_the_installation_are_no_place_for_it(bench: Workbench)
     bench._take(step, [record])
 
     assert [event["event"] for event in bench.apply(step)] == ["refused"]
-    assert "upgrade the others" in (dict(bench.sends[-1].headers)["delay-error"] or b"").decode()
+    assert "Upgrade these workers" in (dict(bench.sends[-1].headers)["delay-error"] or b"").decode()
 
 
 def test_what_a_newer_worker_forwards_is_refused_where_older_rows_are_written(bench: Workbench) -> None:
@@ -357,7 +357,7 @@ def test_a_zone_that_this_worker_does_not_know_ends_nothing(caplog: pytest.LogCa
     series = begun(Recurrence(None, "0 0 * * *", zone="Moon/Tranquility"), NOW)
 
     assert rule_of(series).after(NOW) == NOW + 24 * 60 * MINUTE
-    assert "update tzdata" in caplog.text
+    assert "Update tzdata" in caplog.text
 
 
 def test_one_that_is_to_be_run_now_and_is_held_and_resumed_first_is_still_one_more(bench: Workbench) -> None:

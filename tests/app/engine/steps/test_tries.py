@@ -122,8 +122,8 @@ def test_it_is_given_up_at_the_first_failure_past_its_time_and_tried_once_at_the
     said = {name: (value or b"").decode() for name, value in letter.headers}
     assert (said["delay-to"], said["delay-reason"]) == (URL, "undeliverable")
     assert said["delay-error"] == (
-        "https://hooks.example.com has not taken it for longer than DELAY_HTTP_GIVE_UP, in 2 tries: timeout the last "
-        "time. See why, then send it again."
+        "https://hooks.example.com has not accepted the message for longer than DELAY_HTTP_GIVE_UP, in 2 attempts. "
+        "The last failure: timeout. Fix the cause, then send the message again."
     )
     [(_, callback)] = bench.store.rows()
     assert callback.url == "https://back.example.com/"
@@ -141,7 +141,7 @@ def test_410_gives_it_up_at_once(bench: Workbench) -> None:
     fail(bench, "HTTP 410", never=True)
 
     assert [event["event"] for event in bench.events] == ["accepted", "attempted", "rejected"]
-    assert "takes nothing more at this URL (HTTP 410, after 1 try)" in str(bench.sends[0].headers)
+    assert "accepts no more messages at this URL (HTTP 410, after 1 attempt)" in str(bench.sends[0].headers)
 
 
 def test_without_a_limit_it_is_tried_for_ever(tmp_path: Path) -> None:
@@ -240,12 +240,12 @@ def test_a_url_is_kept_as_it_will_be_asked_for(bench: Workbench, asked: str, kep
         (
             {"delay_to": URL, "delay_to_partition": "0"},
             "malformed",
-            "delay-to is a URL, and delay-to-partition is for topics",
+            "delay-to is a URL, but delay-to-partition works only with topics",
         ),
         (
             {"delay_to": URL, "delay_to_cluster": "emea"},
             "malformed",
-            "delay-to is a URL, and delay-to-cluster is for topics",
+            "delay-to is a URL, but delay-to-cluster works only with topics",
         ),
     ],
 )

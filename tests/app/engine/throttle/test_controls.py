@@ -95,7 +95,7 @@ async def test_a_topic_whose_first_records_were_deleted_stops_the_start_until_th
 
     accepting = Controls(Settings.from_env({"DELAY_ACCEPT_LOSS": "delay-controls"}), cast("Any", None))
     await accepting.assure_whole()
-    assert "accepted by DELAY_ACCEPT_LOSS" in caplog.text
+    assert "DELAY_ACCEPT_LOSS accepts this" in caplog.text
     await accepting.read()
     assert set(accepting.known) == {(None, "sms")}
 
@@ -111,7 +111,7 @@ async def test_whoever_is_to_fire_waits_as_long_as_it_takes_and_the_log_says_so(
         while len(caplog.messages) < 2:  # noqa: ASYNC110 - it comes about by itself
             await asyncio.sleep(0.005)
     assert not reading.done()
-    assert "delay-controls cannot be read: what was known last of pauses and rates holds" in caplog.messages[0]
+    assert "delay-controls cannot be read. The last known pauses and rates stay in force" in caplog.messages[0]
     log.away.set()
     await reading
 

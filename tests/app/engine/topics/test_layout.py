@@ -52,9 +52,9 @@ def test_afterwards_only_those_start_that_have_the_settings_that_hold(stage: Sta
 @pytest.mark.parametrize(
     ("settings", "there", "what"),
     [
-        (BEFORE, ["delay-p24-delays-changelog"], "there is delay-p24-delays-changelog"),
-        (AFTER, ["delay-delays-changelog"], "there is no other"),
-        (OTHERS[2], ["delay-p24-delays-changelog"], "there is delay-p24-delays-changelog"),
+        (BEFORE, ["delay-p24-delays-changelog"], "Changelogs of this installation: delay-p24-delays-changelog"),
+        (AFTER, ["delay-delays-changelog"], "Changelogs of this installation: none"),
+        (OTHERS[2], ["delay-p24-delays-changelog"], "Changelogs of this installation: delay-p24-delays-changelog"),
     ],
 )
 def test_no_empty_changelog_is_made_beside_another(settings: Settings, there: list[str], what: str) -> None:

@@ -85,7 +85,7 @@ def test_a_change_is_seen_within_a_second_and_one_that_is_wrong_is_not_used(
     with caplog.at_level(logging.ERROR):
         written(path, f"[shop]\ntokens = ['{TWO}'")
         assert tokens.caller(TWO, 4, NOW_MS) is not None
-    assert "is not used" in caplog.text
+    assert "is not valid" in caplog.text
     assert TWO not in caplog.text
 
 

@@ -169,7 +169,7 @@ def test_brokers_that_are_silent_old_or_without_a_controller_are_named() -> None
             "error",
             "Set cleanup.policy=compact, and keep all data directories",
         ),
-        (topic(REQUESTS, 3), "error", "has 3 partitions, 2 are needed"),
+        (topic(REQUESTS, 3), "error", "has 3 partitions, but needs 2"),
         (topic(REQUESTS, cleanup_policy="compact"), "error", "Set cleanup.policy=delete."),
         (topic(REQUESTS, replicas=1), "warning", "DELAY_REPLICATION_FACTOR is 3"),
         (topic(REQUESTS, min_insync_replicas="1"), "warning", "DELAY_MIN_INSYNC_REPLICAS is 2"),

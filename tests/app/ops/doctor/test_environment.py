@@ -58,7 +58,7 @@ def test_what_is_posted_and_not_signed_is_told() -> None:
     urls = {"DELAY_HTTP_DESTINATIONS": "https://hooks.example.com/*"}
     [sentence] = said(urls)
 
-    assert "is not signed" in sentence
+    assert "Without signatures" in sentence
     assert said(urls | {"DELAY_HTTP_SECRETS_FILE": "/dev/null"}) == []
 
 

@@ -184,7 +184,7 @@ async def test_metrics_say_which_process_is_missing(
                 shown = await answer.text()
     up = [line for line in shown.splitlines() if line.startswith("delay_process_up{")]
     assert up == [f'delay_process_up{{process="{number}"}} {value}' for number, value in ((1, 0), (2, 1), (3, 0))]
-    assert capsys.readouterr().err.count("is missing from the metrics") == 2
+    assert capsys.readouterr().err.count("so its metrics are missing") == 2
 
 
 async def test_many_open_pages_leave_room_for_others(serve: Serve, front: Any) -> None:

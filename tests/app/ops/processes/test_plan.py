@@ -50,18 +50,18 @@ def test_a_process_is_asked_where_it_listens(host: str, asked: str) -> None:
 
 
 def test_more_processes_than_partitions_are_refused() -> None:
-    with pytest.raises(SettingInvalid, match="DELAY_PROCESSES=3: there are 2 partitions"):
+    with pytest.raises(SettingInvalid, match="DELAY_PROCESSES=3: there are only 2 partitions"):
         planned(3, DELAY_PARTITIONS="2")
 
 
 def test_a_port_without_room_above_it_is_refused() -> None:
-    with pytest.raises(SettingInvalid, match="PORT=65530: with 2 processes it can be up to 65523"):
+    with pytest.raises(SettingInvalid, match="PORT=65530: with 2 processes, the maximum is 65523"):
         planned(2, PORT="65530")
 
 
 @pytest.mark.parametrize("text", ["0", "101", "-1", "two", "1.5", "\u0661"])
 def test_what_is_no_number_of_processes_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="a whole number from 1 to 100 is needed"):
+    with pytest.raises(ValueError, match="it must be a whole number from 1 to 100"):
         processes(text)
 
 

@@ -80,8 +80,8 @@ def test_a_change_after_which_no_worker_would_start_is_refused() -> None:
 @pytest.mark.parametrize(
     ("layout", "after", "says"),
     [
-        (BEGUN, 4, "a change from 2 to 3 partitions has begun"),
-        (msgspec.structs.replace(BEGUN, inputs=["orders"]), 3, "set DELAY_INPUTS as it was"),
+        (BEGUN, 4, "a repartition from 2 to 3 partitions has begun"),
+        (msgspec.structs.replace(BEGUN, inputs=["orders"]), 3, "Set DELAY_INPUTS to its previous value"),
         (msgspec.structs.replace(BEGUN, stage="done"), 3, "Set DELAY_PARTITIONS=3"),
         (msgspec.structs.replace(BEGUN, before=1), 3, "DELAY_PARTITIONS=1"),
     ],
@@ -105,7 +105,7 @@ def test_a_change_can_begin_and_go_on(layout: Layout | None) -> None:
         (THERE | {OLD.events_topic: 3}, BEGUN, "should have 2"),
         (THERE | {NEW.changelog: 3}, None, "Delete it"),
         (THERE | {NEW.forwards: 3}, msgspec.structs.replace(BEGUN, stage="abandoned"), "Delete it"),
-        ({name: 2 for name in THERE if name != OLD.changelog}, None, "is not there"),
+        ({name: 2 for name in THERE if name != OLD.changelog}, None, "does not exist"),
     ],
 )
 async def test_topics_are_as_they_should_be(there: dict[str, int], layout: Layout | None, says: str) -> None:
@@ -152,7 +152,7 @@ def test_what_was_not_applied_goes_where_its_id_lives(side: "Side") -> None:
     left = forwards._waiting(side, store, forwarded("a", f"{OLD.requests}-1-6"), moves, 0)
     assert left is not None
     assert (left.home, left.source) == (home_partition("a", (), 3), (OLD.requests, 1, 6))
-    with pytest.raises(NotReady, match="killed in the midst of a step"):
+    with pytest.raises(NotReady, match="killed while they processed a step"):
         forwards._waiting(side, store, forwarded("a", f"{OLD.requests}-1-10"), moves, 0)
 
 

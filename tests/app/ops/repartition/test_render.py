@@ -24,7 +24,7 @@ def test_people_see_what_was_done_and_what_to_set() -> None:
     assert "1,000 messages, 600 of them to another partition; 40 to 42 in each" in said
     assert "990 for orders" in said
     assert "10 for (callbacks)" in said
-    assert "2,000 messages a second in all" in said
+    assert "2,000 messages per second in total" in said
     assert said.endswith("Start all workers with DELAY_PARTITIONS=24 and DELAY_REPARTITIONED=on.")
 
 

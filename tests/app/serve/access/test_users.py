@@ -54,7 +54,7 @@ def test_a_change_holds_within_a_second_and_nonsense_does_not(tmp_path: Path, ca
     assert users.of("bob", 1.1) is not None
     _replaced(path, "nonsense\n")
     assert users.of("bob", 2.2) is not None
-    assert "is not used: line 1" in caplog.text
+    assert "is not valid: line 1" in caplog.text
     path.unlink()
     assert users.of("bob", 3.3) is not None
 

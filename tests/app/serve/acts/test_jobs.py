@@ -52,7 +52,7 @@ async def test_a_part_that_fails_in_a_way_that_nobody_expects_is_tried_again_lat
     await asyncio.gather(running, return_exceptions=True)
 
     assert len(begun) == 1
-    assert "partition 0: its part of job j failed and will be retried" in caplog.text
+    assert "partition 0: this part of job j failed and will be retried" in caplog.text
 
 
 async def test_jobs_of_one_user_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ async def test_a_worker_without_an_answer_is_missing_from_what_is_found(
     for found in (page, count, timeline):
         (missing,) = found.missing
         assert isinstance(missing, Missing)
-        assert (missing.partitions, missing.why) == ([1], "it cannot answer this request")
+        assert (missing.partitions, missing.why) == ([1], "the worker does not support this request")
         assert not found.complete
 
 

@@ -163,7 +163,7 @@ async def test_without_kafka_starting_and_stopping_work_all_the_same(caplog: pyt
     with caplog.at_level(logging.WARNING, "app.engine.reports.reader"):
         async with reading("127.0.0.1:1", "progress") as reader:
             await reader.start()
-            await eventually(lambda: "cannot read progress, trying on" in caplog.text)
+            await eventually(lambda: "cannot read progress, retrying" in caplog.text)
             assert not reader.caught_up.is_set()
             await reader.stop()
     await reader.stop()

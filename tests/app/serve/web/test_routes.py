@@ -161,7 +161,7 @@ async def test_a_ready_worker_says_so(client: Client) -> None:
 async def test_one_that_can_do_no_work_is_not_ready_and_shows_its_numbers(
     client: Client, state: "FakeState", record: Record
 ) -> None:
-    state.ill, state.unconfirmed = "the brokers have confirmed nothing", NOW_MS - 35_000
+    state.ill, state.unconfirmed = "the brokers have not confirmed a write", NOW_MS - 35_000
     state.report(record(0))
     state.report(record(1, unread=NOW_MS - 12_000, held_back="disk"))
     answer = await client.get("/health/ready")
