@@ -1,4 +1,4 @@
-# `make install` creates .venv with what running needs; the other targets bring what they need themselves.
+# Plain `make` lists the targets. Each installs into .venv what it needs.
 
 BIN := .venv/bin
 RUN_STAMP := .venv/.run-installed
@@ -16,58 +16,55 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate --no-emit-package punctual-kafka --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-pipeline kernel run example demo-pipeline test clients lint check docs newcomer simulate rates format kafka topic bench bench-full chaos \
-	chaos-queue chaos-gateway chaos-pipeline chaos-cold chaos-repartition debounce neighbours screenshots console-million wheels lock clean
+.PHONY: help install run kafka topic test check lint format docs bench chaos build clean
+
+define HELP
+make install     Create .venv with everything that a worker and the development broker need.
+                 NAME=pipeline: install Spark too, for `python -m pipeline` (430 MB)
+make run         See it work: start a broker, a worker, and a demo shop that sends delayed messages (KAFKA_PORT).
+                 NAME=payment_reminder: run a program of docs/examples
+                 NAME=pipeline: send a million messages through Spark, Kafka and a worker, and check the account
+make kafka       Run a development broker in the foreground until Ctrl-C (KAFKA_PORT, KAFKA_DATA).
+make topic       Create a topic to deliver to: make topic NAME=orders
+make test        Run the whole test suite on a real broker, which the suite starts itself.
+                 NAME=simulation, clients, console, debounce, neighbours, newcomer, rates: run one test at length
+make check       Run `make lint` and the fast tests. Do this before you commit.
+make lint        Check format, lint rules, types and import layers.
+make format      Format the code, and fix what ruff can fix.
+make docs        Build the documentation as a site into build/site.
+                 NAME=screenshots: take the console's pictures again, from a demo with traffic (MINUTES, CHROMIUM)
+make bench       Measure a worker on this machine in three minutes (docs/how-to/measure.md).
+                 NAME=full: measure every figure of the documentation, also of other systems (two and a half hours)
+make chaos       Kill, stop and cut off everything, and account for every message (an hour or more).
+                 NAME=queue, gateway, pipeline, cold, repartition: the same for one part (4 to 30 minutes)
+make build       Build the wheels of a release into dist/ (TARGETS).
+                 NAME=kernel: build the native extension into .venv, and show why if that fails
+                 NAME=lock: choose new versions of all dependencies, and write requirements/
+make clean       Remove .venv, caches and build output. Data stays.
+endef
+
+# Only `make … NAME=…` sets it: some systems have a variable of that name in the environment.
+ifneq ($(origin NAME),command line)
+override NAME :=
+endif
+
+# For targets with variants: the error message if NAME is none of them.
+unknown = $(error NAME=$(NAME) is not known to `make $@`. `make` lists the names)
 
 help:
-	@echo 'make install  create .venv with what running needs'
-	@echo 'make install-pipeline  the same, and Spark for `python -m pipeline`'
-	@echo 'make kernel   build the kernel in Rust, which `make install` goes without where there is no cargo'
-	@echo 'make run      see it work: a broker, a worker and messages that fall due (KAFKA_PORT)'
-	@echo 'make example  run one of docs/examples, with all that it needs (NAME)'
-	@echo 'make kafka    a development broker in the foreground (KAFKA_PORT, KAFKA_DATA)'
-	@echo 'make topic    create the topic NAME, to deliver to'
-	@echo 'make demo-pipeline  a million messages through Spark and back: bulk, cold tier, delivery, account, report'
-	@echo 'make test     the whole test suite, on a real broker'
-	@echo 'make clients  have other systems'"'"' own clients ask for messages, with Go and a JDK (fetches them; RECORD=1 records them)'
-	@echo 'make lint     format, lint, types and layers'
-	@echo 'make check    the same, and the fast tests'
-	@echo 'make docs     build the documentation as a site, into build/site'
-	@echo 'make newcomer README as a newcomer follows it, from a clone to the first message, with the seconds of each step'
-	@echo 'make simulate run many seeds of the simulation (SEEDS, FIRST)'
-	@echo 'make rates    three destinations with caps and a backlog of 100,000, for two minutes with each guarantee'
-	@echo 'make format   format the code'
-	@echo 'make bench    measure (see docs/how-to/measure.md)'
-	@echo 'make bench-full  measure all figures of docs/explanation/benchmarks.md, also of other systems, and write them (two and a half hours)'
-	@echo 'make chaos    kill, stop and cut off everything, and count what comes out (an hour and more)'
-	@echo 'make chaos-gateway  500 messages a second through a gateway, with Kafka stopped, and both killed (four minutes)'
-	@echo 'make chaos-queue  an acknowledged queue whose consumers and workers are killed (ten minutes)'
-	@echo 'make neighbours  ten minutes of 100 topics and URLs, some dead, slow or poisoned, beside the lateness of the rest (NEIGHBOURS_S)'
-	@echo 'make chaos-pipeline  ten cuts at each point of what Spark writes, and ten kills of each command (half an hour)'
-	@echo 'make chaos-cold  20,000 ids cancelled and asked for anew while park and promote are killed (COLD_IDS; half an hour)'
-	@echo 'make chaos-repartition  a million messages from 16 to 24 partitions, the command killed six times (REPARTITION_MESSAGES, REPARTITION_KILLS)'
-	@echo 'make debounce a thousand ids pushed back for a minute, through a crash and a rebalance'
-	@echo 'make screenshots  run a demonstration with traffic, and save what the documentation shows of its console (MINUTES, CHROMIUM)'
-	@echo 'make console-million  drive the console in a browser above a million pending messages, each page saved to build/console (CONSOLE_PENDING, SCREENSHOTS)'
-	@echo 'make wheels   build what a release publishes into dist/: both distributions, and the kernel for Linux and macOS (TARGETS)'
-	@echo 'make lock     choose new versions of all dependencies'
-	@echo 'make clean    remove .venv and caches; data stays'
+	@: $(info $(HELP))
 
-install: $(RUN_STAMP) $(KERNEL_STAMP)
+install: $(if $(filter pipeline,$(NAME)),$(PIPELINE_STAMP)) $(RUN_STAMP) $(KERNEL_STAMP)
+	@: $(if $(filter-out pipeline,$(NAME)),$(unknown))
 
-install-pipeline: $(PIPELINE_STAMP)
-
-kernel: $(RUN_STAMP)
-	cd kernel && cargo build --quiet --release --locked
-	@cd kernel && install "$${CARGO_TARGET_DIR:-target}/release/libpunctual_kernel.so" \
-		"$$(../$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/punctual_kernel.abi3.so"
-	@$(BIN)/python -c 'import punctual_kernel'
-
-run: $(RUN_STAMP)
+run: $(if $(filter pipeline,$(NAME)),$(PIPELINE_STAMP),$(RUN_STAMP))
+ifeq ($(NAME),)
 	@$(BIN)/python -m app.dev.demo --kafka-port $(or $(KAFKA_PORT),9092)
-
-example: $(RUN_STAMP)
+else ifeq ($(NAME),pipeline)
+	@$(BIN)/python -m pipeline.demo
+else
 	@$(BIN)/python -m app.dev.demo.example $(NAME)
+endif
 
 kafka: $(RUN_STAMP)
 	@$(BIN)/python -m app.dev.broker
@@ -75,15 +72,16 @@ kafka: $(RUN_STAMP)
 topic: $(RUN_STAMP)
 	@$(BIN)/python -m app.dev.broker.topic $(NAME)
 
-demo-pipeline: $(PIPELINE_STAMP)
-	@$(BIN)/python -m pipeline.demo
-
 test: $(TEST_STAMP) $(KERNEL_STAMP)
+ifeq ($(NAME),)
 	@$(BIN)/python -m tests.harness.class_archives kafka 2>/dev/null || true # without one, JVMs take longer
 	@$(BIN)/python -m tests.harness.class_archives spark 2>/dev/null & $(BIN)/python -m pytest -n 4
+else
+	@$(BIN)/python -m tests.long_runs test $(NAME)
+endif
 
-clients: $(TEST_STAMP)
-	@CLIENTS=1 $(BIN)/python -m pytest tests/integration/clients
+check: lint $(KERNEL_STAMP)
+	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not kafka'
 
 lint: $(TEST_STAMP)
 	$(BIN)/ruff format --check .
@@ -91,72 +89,47 @@ lint: $(TEST_STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-check: lint $(KERNEL_STAMP)
-	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not kafka'
-
-docs: $(TEST_STAMP)
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --config-file docs/site/mkdocs.yml
-	@echo 'build/site/index.html is its first page'
-
-newcomer: $(TEST_STAMP)
-	@$(BIN)/python -m tests.docs.newcomer
-
-simulate: $(TEST_STAMP)
-	@$(BIN)/python -m tests.simulation --seeds $(or $(SEEDS),100000) --first $(or $(FIRST),0)
-
-rates: $(TEST_STAMP)
-	@RATES_BACKLOG=100000 RATES_SECONDS=60 RATES_CAPS=500,200,300 RATES_LATER_MS=40 \
-		$(BIN)/python -m pytest -q tests/integration/test_rates.py -o log_cli=true -o log_cli_level=INFO
-
 format: $(TEST_STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-debounce: $(TEST_STAMP)
-	@PUNCTUAL_LONG=1 $(BIN)/python -m pytest -n 0 --log-cli-level=INFO tests/integration/test_debounce.py
+docs: $(TEST_STAMP)
+ifeq ($(NAME),)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --config-file docs/site/mkdocs.yml
+	@echo 'build/site/index.html is its first page'
+else ifeq ($(NAME),screenshots)
+	@$(BIN)/python -m tests.docs.screenshots --minutes $(or $(MINUTES),12)
+else
+	$(unknown)
+endif
 
-bench: $(TEST_STAMP) $(KERNEL_STAMP)
+bench: $(if $(filter full,$(NAME)),$(BENCH_STAMP),$(TEST_STAMP)) $(KERNEL_STAMP)
+ifeq ($(NAME),)
 	@$(BIN)/python -m benchmarks
-
-bench-full: $(BENCH_STAMP) $(KERNEL_STAMP)
+else ifeq ($(NAME),full)
 	@set -e; for part in 'beside --runs 3' 'ingest,drain --runs 3 --kernel both' look restore,footprint,mixed,lateness \
 		values,kill recovery matrix soak pipeline; do $(BIN)/python -m benchmarks --full --save --only $$part; done
 	@$(BIN)/python -m benchmarks.page
+else
+	$(unknown)
+endif
 
 chaos: $(TEST_STAMP)
+ifeq ($(NAME),)
 	@$(BIN)/python -m tests.chaos --save
+else
+	@$(BIN)/python -m tests.long_runs chaos $(NAME)
+endif
 
-chaos-gateway: $(TEST_STAMP)
-	@GATEWAY_CHAOS=1 $(BIN)/python -m pytest -q -s tests/integration/test_gateway_faults.py
-
-chaos-queue: $(TEST_STAMP)
-	@$(BIN)/python -m tests.chaos.queue
-
-chaos-pipeline: $(TEST_STAMP)
-	@KILLS=10 $(BIN)/python -m pytest -q tests/pipeline/test_kills.py tests/pipeline/test_attacks.py
-
-chaos-cold: $(TEST_STAMP)
-	@COLD_IDS=$(or $(COLD_IDS),20000) $(BIN)/python -m pytest -q -n 0 --log-cli-level=INFO tests/pipeline/test_cold_of_worker.py
-
-chaos-repartition: $(TEST_STAMP)
-	@REPARTITION_MESSAGES=$(or $(REPARTITION_MESSAGES),1000000) REPARTITION_KILLS=$(or $(REPARTITION_KILLS),6) \
-		$(BIN)/python -m pytest -q -n 0 --log-cli-level=INFO tests/chaos/test_repartition.py
-
-neighbours: $(TEST_STAMP)
-	@NEIGHBOURS_S=$(or $(NEIGHBOURS_S),600) $(BIN)/python -m pytest -q -s tests/integration/test_http_destinations.py \
-		-k delay_no_other
-
-screenshots: $(TEST_STAMP)
-	@$(BIN)/python -m tests.docs.screenshots --minutes $(or $(MINUTES),12)
-
-console-million: $(TEST_STAMP)
-	@CONSOLE_PENDING=$(or $(CONSOLE_PENDING),1000000) SCREENSHOTS=$(or $(SCREENSHOTS),build/console) \
-		$(BIN)/python -m pytest -q -n 0 tests/integration/test_console.py
-
-wheels: $(WHEELS_STAMP)
+build: $(if $(NAME),$(RUN_STAMP),$(WHEELS_STAMP)) $(if $(filter lock,$(NAME)),$(LOCK_STAMP))
+ifeq ($(NAME),)
 	@$(BIN)/python deploy/wheels.py $(TARGETS:%=--target %)
-
-lock: $(LOCK_STAMP)
+else ifeq ($(NAME),kernel)
+	cd kernel && cargo build --quiet --release --locked
+	@cd kernel && install "$${CARGO_TARGET_DIR:-target}/release/libpunctual_kernel.so" \
+		"$$(../$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))')/punctual_kernel.abi3.so"
+	@$(BIN)/python -c 'import punctual_kernel'
+else ifeq ($(NAME),lock)
 	$(COMPILE) --upgrade pyproject.toml --extra oidc --group build --output-file requirements/run.txt
 	$(COMPILE) --upgrade pyproject.toml --extra pipeline --group build --constraint requirements/run.txt \
 		--output-file requirements/pipeline.txt
@@ -166,6 +139,9 @@ lock: $(LOCK_STAMP)
 		--constraint requirements/test.txt --output-file requirements/bench.txt
 	$(COMPILE) --upgrade --group wheels --output-file requirements/wheels.txt
 	$(COMPILE) --upgrade --group lock --output-file requirements/lock.txt
+else
+	$(unknown)
+endif
 
 clean:
 	rm -rf .venv kernel/target .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build dist
@@ -192,7 +168,7 @@ $(RUN_STAMP): requirements/run.txt pyproject.toml punctual/pyproject.toml | .ven
 $(KERNEL_STAMP): $(KERNEL_SOURCES) | $(RUN_STAMP)
 	@mkdir -p build
 	@rm -f .venv/lib/python*/site-packages/punctual_kernel.*.so
-	@timeout 300 $(MAKE) --no-print-directory kernel >build/kernel.log 2>&1 || \
+	@timeout 300 $(MAKE) --no-print-directory build NAME=kernel >build/kernel.log 2>&1 || \
 		echo 'The kernel is not built (build/kernel.log says why): Python does what it would do'
 	@touch $@
 

@@ -19,11 +19,11 @@ from benchmarks.result import DIRECTORY, Result
 PAGE = Path(__file__).parents[1] / "docs/explanation/benchmarks.md"
 #: The short page: one table.
 SHORT_PAGE = PAGE.with_name("performance.md")
-_SUMMARY = "<!-- summary: written by `make bench-full` -->\n", "<!-- end of summary -->\n"
+_SUMMARY = "<!-- summary: written by `make bench NAME=full` -->\n", "<!-- end of summary -->\n"
 _SUMMARY_SYSTEMS = ("exactly-once", "streams", "streams-exactly-once", "sorted-set", "etf1")
 _SUMMARY_FIGURES = ("p50_ms", "p99_ms", "ingest_per_s", "drain_per_s", "cpu_s_per_30k", "peak_mib")
-_BESIDE = "<!-- beside: written by `make bench-full` -->\n", "<!-- end of beside -->\n"
-_RESULTS = "<!-- results: written by `make bench-full` -->\n", "<!-- end of results -->\n"
+_BESIDE = "<!-- beside: written by `make bench NAME=full` -->\n", "<!-- end of beside -->\n"
+_RESULTS = "<!-- results: written by `make bench NAME=full` -->\n", "<!-- end of results -->\n"
 #: The installation that is calculated: how full a worker's core may be, and what a message writes to Kafka.
 _PENDING, _RATE = 1_000_000_000, 100_000
 _BUSY, _RECORDS = 0.6, 6

@@ -1,4 +1,4 @@
-"""Builds what a release publishes, into dist/: `make wheels`, or python deploy/wheels.py --target x86_64-apple-darwin.
+"""Builds what a release publishes, into dist/: `make build`, or python deploy/wheels.py --target x86_64-apple-darwin.
 
 The library and the worker are one wheel each, for all systems. The kernel has one for each system that it is compiled
 for, and its source. All are built here: zig links them, for an old C library of Linux, and for macOS.

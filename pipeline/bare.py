@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 _JOBS = Path(__file__).with_name("jobs")
-_HOW = "The pipeline's commands need Spark, which is not installed here. `make install-pipeline` installs it."
+_HOW = "The pipeline's commands need Spark, which is not installed here. `make install NAME=pipeline` installs it."
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -1,4 +1,4 @@
-"""`make demo-pipeline`: a million messages, due over two years, through Spark, Kafka and a worker and back to Spark.
+"""`make run NAME=pipeline`: a million messages, due over two years, go through Spark, Kafka and a worker, and back.
 
 Bulk, worker, cold tier, promotion, delivery, ledger, proof of account, report. Two years pass in some minutes: due
 times are squeezed, and the horizon is three minutes.
@@ -45,7 +45,7 @@ _READY_PER_S = 4_000
 
 def main() -> int:
     """Run it; return the exit code: that of the proof of account."""
-    options = argparse.ArgumentParser(prog="make demo-pipeline", description=__doc__)
+    options = argparse.ArgumentParser(prog="make run NAME=pipeline", description=__doc__)
     options.add_argument("--rows", type=int, default=1_000_000, help="number of messages (default: %(default)s)")
     options.add_argument(
         "--minutes", type=float, default=10, help="minutes into which two years are compressed (default: %(default)s)"

@@ -29,7 +29,8 @@ def check(settings: "Settings") -> None:
     """See that settings make sense beside each other. Raises SettingInvalid, which names one and says why."""
     _check_inputs(settings)
     if settings.kernel == "require" and compiled.kernel is None:
-        brings = f"Build it in a checkout: `make kernel`. Or {install_command('punctual-kafka-worker[kernel]')}"
+        install = install_command("punctual-kafka-worker[kernel]")
+        brings = f"Build it in a checkout: `make build NAME=kernel`. Or {install}"
         why = (
             f"the native extension cannot be used: {compiled.missing}. {brings}. To run without it, leave this "
             "setting out"

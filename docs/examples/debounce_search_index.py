@@ -2,7 +2,7 @@
 
 Each edit replaces the pending update of its product, because both have the same ID. `no_later` is the maximum delay.
 
-make example NAME=debounce_search_index
+make run NAME=debounce_search_index
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """Make a report every night at two, in Berlin's time zone, and once more at once.
 
-make example NAME=nightly_report
+make run NAME=nightly_report
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 A confirmation can arrive while its timeout is being delivered, so the reader of timeouts checks the order's status.
 
-make example NAME=order_timeout
+make run NAME=order_timeout
 """
 
 import asyncio

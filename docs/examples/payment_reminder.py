@@ -1,6 +1,6 @@
 """Remind customers of every order that is not paid in time; a payment cancels the reminder.
 
-make example NAME=payment_reminder
+make run NAME=payment_reminder
 """
 
 import asyncio

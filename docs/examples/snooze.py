@@ -1,6 +1,6 @@
 """Snooze a reminder before and after its delivery, and then deliver it at once.
 
-make example NAME=snooze
+make run NAME=snooze
 """
 
 import asyncio

@@ -2,7 +2,7 @@
 
 The worker posts and signs. Its settings must allow the URL: DELAY_HTTP_DESTINATIONS='http://127.0.0.1*' here.
 
-make example NAME=webhook_backoff
+make run NAME=webhook_backoff
 """
 
 import asyncio

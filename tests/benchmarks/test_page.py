@@ -16,8 +16,8 @@ MACHINE = Machine(
     date="2026-01-01", cores=2, system="Linux", python="CPython 3.11", kafka="4.3.0", commit="abc", load_before=0.0
 )
 PAGE = (
-    "<!-- beside: written by `make bench-full` -->\n<!-- end of beside -->\n"
-    "<!-- results: written by `make bench-full` -->\n<!-- end of results -->\n"
+    "<!-- beside: written by `make bench NAME=full` -->\n<!-- end of beside -->\n"
+    "<!-- results: written by `make bench NAME=full` -->\n<!-- end of results -->\n"
 )
 
 

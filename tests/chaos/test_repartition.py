@@ -1,4 +1,4 @@
-"""A million messages from 16 to 24 partitions, with kills: `make chaos-repartition`.
+"""A million messages from 16 to 24 partitions, with kills: `make chaos NAME=repartition`.
 
 REPARTITION_MESSAGES says how many, REPARTITION_KILLS how often the command is killed, at any moment,
 REPARTITION_DUE_S after how many seconds the first ones are due. What the command has reported is in the log.
@@ -37,7 +37,7 @@ _AT_ONCE = 50_000
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.slow,
-    pytest.mark.skipif(not MESSAGES, reason="REPARTITION_MESSAGES is not set: make chaos-repartition"),
+    pytest.mark.skipif(not MESSAGES, reason="REPARTITION_MESSAGES is not set: make chaos NAME=repartition"),
 ]
 
 

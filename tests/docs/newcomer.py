@@ -1,4 +1,4 @@
-"""`make newcomer`: from a clone to the first message of one's own, as README says it, with the seconds of each step.
+"""`make test NAME=newcomer`: README from a clone to the first message of your own, with the seconds of each step.
 
 Exit code 0: it arrived in time; 1: a step failed, a port is taken, or it took longer. Nothing is left behind.
 """

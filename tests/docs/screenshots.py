@@ -1,4 +1,4 @@
-"""`make screenshots`: the pictures of the console in the documentation, of a demonstration with traffic.
+"""`make docs NAME=screenshots`: the pictures of the console in the documentation, of a demonstration with traffic.
 
 Exit code 0: they are in docs/images; 1: there is no Chromium, or something failed. Nothing is left running.
 """

@@ -63,13 +63,13 @@ def test_all_are_known_and_told_of() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     assert re.findall(r"\(docs/examples/(\w+)\.py\)", readme) == sorted(names, key=readme.index)
     for name in names:
-        assert f"make example NAME={name}\n" in (example.EXAMPLES / f"{name}.py").read_text("utf-8")
+        assert f"make run NAME={name}\n" in (example.EXAMPLES / f"{name}.py").read_text("utf-8")
 
 
 @pytest.mark.parametrize("arguments", [[], ["nothing"], ["topics"], ["snooze", "snooze"]])
 def test_who_names_none_is_told_their_names(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert example.main(arguments) == 2
-    assert "make example NAME=debounce_search_index or nightly_report or " in capsys.readouterr().err
+    assert "make run NAME=debounce_search_index or nightly_report or " in capsys.readouterr().err
 
 
 @pytest.mark.kafka

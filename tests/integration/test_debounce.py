@@ -1,6 +1,6 @@
 """Ids that are pushed back again and again: each is due within its bound, with what was the last payload by then.
 
-The long form is a thousand ids for a minute, by `make debounce`.
+The long form is a thousand ids for a minute, by `make test NAME=debounce`.
 """
 
 import logging

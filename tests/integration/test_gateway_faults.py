@@ -110,4 +110,4 @@ def test_what_was_acknowledged_is_delivered_once_and_in_order(tmp_path: Path) ->
             time.sleep(1)
             assert delivered(bootstrap, out) == load.taken
             said = f"{load.count} acknowledged, {load.lost} requests without an answer, {load.longest_s:.1f} s at most"
-            print(said, dict(load.answers))  # noqa: T201 - `make chaos-gateway` shows it
+            print(said, dict(load.answers))  # noqa: T201 - `make chaos NAME=gateway` shows it

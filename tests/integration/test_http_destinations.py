@@ -366,7 +366,7 @@ def test_what_is_given_up_becomes_a_dead_letter(run: Run, receiver: Receiver) ->
         assert len(events) >= 4
 
 
-#: `make neighbours` has all four for minutes; the suite has each guarantee and each culprit once.
+#: `make test NAME=neighbours` has all four for minutes; the suite has each guarantee and each culprit once.
 _BOTH = [("at_least_once", "topic"), ("exactly_once", "urls")]
 if "NEIGHBOURS_S" in os.environ:
     _BOTH += [("at_least_once", "urls"), ("exactly_once", "topic")]

@@ -2,7 +2,7 @@
 
 RATES_BACKLOG (6000) says how many messages are due at once, RATES_SECONDS (14) for how long it is looked at, and
 RATES_CAPS (60,25,120) the caps, RATES_LATER_MS (250) by how much later a neighbour's p99 may be than beside as many
-messages without caps: beside other tests it moves by 100 ms. `make rates` runs the full form.
+messages without caps: beside other tests it moves by 100 ms. `make test NAME=rates` runs the full form.
 """
 
 import logging

@@ -16,6 +16,6 @@ with contextlib.nullcontext() if os.environ.get("PUNCTUAL_KERNEL") == "require" 
     kernel = importlib.import_module("punctual_kernel")
 
 #: Marks what cannot be tested without it.
-needed = pytest.mark.skipif(kernel is None, reason="the kernel is not built: `make kernel` says why")
+needed = pytest.mark.skipif(kernel is None, reason="the kernel is not built: `make build NAME=kernel` says why")
 #: Whether it is the kernel that is tested, or what does the same in Python.
 WAYS = [pytest.param(True, marks=needed, id="kernel"), pytest.param(False, id="python")]

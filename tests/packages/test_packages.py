@@ -23,7 +23,7 @@ def test_it(delayed):
 """
 
 needs_rust = pytest.mark.skipif(
-    not shutil.which("cargo") or compiled.kernel is None, reason="the kernel is not built here (make kernel)"
+    not shutil.which("cargo") or compiled.kernel is None, reason="the kernel is not built here (make build NAME=kernel)"
 )
 
 _KERNEL = """

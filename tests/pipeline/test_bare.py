@@ -28,7 +28,7 @@ def test_help_lists_the_commands_and_says_how_to_install_spark() -> None:
 
     assert said.returncode == 0
     assert all(f"  {name} " in said.stdout for name in JOBS)
-    assert "make install-pipeline" in said.stdout
+    assert "make install NAME=pipeline" in said.stdout
 
 
 def test_a_command_is_refused_in_a_sentence() -> None:

@@ -1,7 +1,8 @@
 """The cold tier beside a real worker: of what was cancelled and asked for anew, the last order is what comes.
 
 Meanwhile `park`, its compaction and `promote` are ended at each point of their writes, and run again. COLD_IDS=20000 is
-the long form: that many ids, and commands that are processes, which are killed with SIGKILL. `make chaos-cold` runs it.
+the long form: that many ids, and commands that are processes, which are killed with SIGKILL.
+`make chaos NAME=cold` runs it.
 """
 
 import itertools

@@ -60,5 +60,5 @@ def test_a_worker_says_why_it_has_none_or_does_not_start(monkeypatch: pytest.Mon
     monkeypatch.setattr(compiled, "missing", "the one that is installed is of 0.1.9, not of 0.2.0")
     shown = banner(Settings.from_env({}))
     assert "off (Python is used instead): the one that is installed is of 0.1.9, not of 0.2.0\n" in shown
-    with pytest.raises(SettingInvalid, match=r"is of 0\.1\.9, not of 0\.2\.0\. Build it in a checkout: `make kernel`"):
+    with pytest.raises(SettingInvalid, match=r"is of 0\.1\.9, not of 0\.2\.0\. Build it in a checkout: `make build "):
         Settings.from_env({"PUNCTUAL_KERNEL": "require"})

@@ -26,7 +26,7 @@ def names() -> list[str]:
 def main(arguments: list[str]) -> int:
     """Run an example; return its exit code, 1 if what it needs does not start, 2 if there is none of that name."""
     if len(arguments) != 1 or arguments[0] not in names():
-        _say(f"Choose an example: make example NAME={' or '.join(names())}")
+        _say(f"Choose an example: make run NAME={' or '.join(names())}")
         return 2
     _say("Starting Kafka and a worker (the first time, 45 MB of jars are fetched) ...")
     try:

@@ -1,7 +1,7 @@
 """Clients of other systems get from Punctual what their own system would deliver.
 
-What each has sent is recorded, and sent again from these bytes. `make clients` has the clients themselves run, which
-fetches them; `RECORD=1 make clients` records them anew.
+What each has sent is recorded, and sent again from these bytes. `make test NAME=clients`
+fetches and runs the clients themselves; `RECORD=1 make test NAME=clients` records them again.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from tests.integration.installation import PARTITIONS, Installation, users
 
 RECORDINGS = sorted(path.stem for path in RECORDED.glob("*.jsonl"))
 DUE_S = 4
-_FETCHES = pytest.mark.skipif("CLIENTS" not in os.environ, reason="it is fetched first: `make clients` runs it")
+_FETCHES = pytest.mark.skipif("CLIENTS" not in os.environ, reason="it is fetched first: make test NAME=clients")
 LIVE = [*(pytest.param(name, marks=_FETCHES) for name in CLIENTS), *KCAT]
 
 

@@ -20,7 +20,7 @@ def block(language: str) -> str:
     return str(found)
 
 
-@pytest.mark.skipif("CLIENTS" not in os.environ, reason="its library is fetched first: `make clients` runs it")
+@pytest.mark.skipif("CLIENTS" not in os.environ, reason="its library is fetched first: make test NAME=clients")
 @pytest.mark.skipif(shutil.which("go") is None, reason="go is not installed")
 def test_send_later_delivers_at_its_time_and_takes_a_cancel(installation: Installation, tmp_path: Path) -> None:
     to = installation.topic()

@@ -47,7 +47,7 @@ def test_the_program_for_http_tries_again_until_a_gateway_answers(installation: 
     assert len(installation.wait_for(to, 1)) == 1
 
 
-@pytest.mark.skipif("CLIENTS" not in os.environ, reason="KafkaJS is fetched first: `make clients` runs it")
+@pytest.mark.skipif("CLIENTS" not in os.environ, reason="KafkaJS is fetched first: make test NAME=clients")
 def test_the_program_with_kafkajs_schedules_and_cancels(installation: Installation, tmp_path: Path) -> None:
     to = installation.topic()
     npm = shutil.which("npm") or "npm"
@@ -61,7 +61,7 @@ def test_the_program_with_kafkajs_schedules_and_cancels(installation: Installati
     assert (delivery.key, delivery.value) == (b"customer-7", b"hello")
 
 
-@pytest.mark.skipif("CLIENTS" not in os.environ, reason="KafkaJS is fetched first: `make clients` runs it")
+@pytest.mark.skipif("CLIENTS" not in os.environ, reason="KafkaJS is fetched first: make test NAME=clients")
 def test_a_record_that_failed_in_node_comes_back_as_its_next_attempt(
     installation: Installation, tmp_path: Path
 ) -> None:
