@@ -12,6 +12,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from app.dev.broker import broker_or_given
 from tests.harness import class_archives, pace
+from tests.harness.waiting import LIMIT_S
 
 if TYPE_CHECKING:
     from tests.harness.guarded import Guarded
@@ -92,7 +93,7 @@ def new_topic(admin: AdminClient) -> Callable[..., str]:
     def create(partitions: int = 1, prefix: str = "test", **config: str) -> str:
         name = f"{prefix}-{uuid.uuid4().hex[:12]}"
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=config)
-        admin.create_topics([topic])[name].result(timeout=30)
+        admin.create_topics([topic])[name].result(timeout=LIMIT_S)
         return name
 
     return create

@@ -26,6 +26,7 @@ from punctual.contract.native import Record
 from tables import PartitionStore
 from tests.app.base.test_clock import SimulatedClock
 from tests.app.workbench import BROAD, Event, Sizes
+from tests.harness.waiting import LIMIT_S
 from tests.punctual.contract.records import Log
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
 
     async def take(self, number: int, records: Sequence[Record]) -> None:
         """Take records in."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_S):
             await self.due.partitions[number].offer(records)
 
     async def schedule(self, id_: str, late: int = 0, number: int = 0, /, **said: str | bytes | None) -> None:
@@ -264,7 +265,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
     @staticmethod
     async def until(condition: Callable[[], object]) -> None:
         """Wait for something that comes about by itself."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_S):
             while not condition():  # noqa: ASYNC110 - it comes about in code that knows no events of tests
                 await asyncio.sleep(0.001)
 

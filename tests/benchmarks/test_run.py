@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.experiments import USUAL
 from benchmarks.figures import KINDS
 from benchmarks.result import Result
+from tests.harness.waiting import LIMIT_S
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "benchmarks", "--smoke"]
@@ -36,7 +37,7 @@ def smoke(bootstrap: str, tmp_path: Path, *more: str) -> "subprocess.CompletedPr
 
 
 def left_behind(admin: AdminClient, tmp_path: Path) -> list[str]:
-    topics = [name for name in admin.list_topics(timeout=10).topics if name.startswith("bench-")]
+    topics = [name for name in admin.list_topics(timeout=LIMIT_S).topics if name.startswith("bench-")]
     return [*topics, *(path.name for path in tmp_path.glob("punctual-bench-*"))]
 
 

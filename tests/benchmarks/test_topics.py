@@ -6,13 +6,14 @@ from collections.abc import Callable
 from confluent_kafka import Producer
 
 from benchmarks import topics
+from tests.harness.waiting import LIMIT_S
 
 
 def fill(bootstrap: str, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=number % 2)
-    producer.flush(30)
+    producer.flush(LIMIT_S)
 
 
 def test_a_topic_is_read_whole(bootstrap: str, new_topic: Callable[..., str]) -> None:
@@ -53,6 +54,6 @@ def test_an_installation_s_topics_go_and_others_stay(bootstrap: str, new_topic: 
 
     topics.delete_all(bootstrap, "bench-gone")
 
-    there = set(topics.consumer(bootstrap).list_topics(timeout=10).topics)
+    there = set(topics.consumer(bootstrap).list_topics(timeout=LIMIT_S).topics)
     assert mine not in there
     assert other in there

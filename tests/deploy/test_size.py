@@ -4,12 +4,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.harness.waiting import LIMIT_S
+
 ROOT = Path(__file__).parents[2]
 
 
 def _said(*arguments: str) -> dict[str, str]:
     command = [sys.executable, str(ROOT / "deploy" / "size.py"), *arguments]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout.splitlines()
+    lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout.splitlines()
     return {line[:26].strip(): line[26:].strip() for line in lines}
 
 

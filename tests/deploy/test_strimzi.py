@@ -11,6 +11,7 @@ import yaml  # type: ignore[import-untyped] # it ships no types
 
 from app.engine.topics.topics import plan, when_needed
 from app.settings.settings import Settings
+from tests.harness.waiting import LIMIT_S
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CHART_SETTINGS: dict[str, str] = yaml.safe_load((DEPLOY / "helm" / "punctual" / "values.yaml").read_text())["settings"]
@@ -20,7 +21,7 @@ def printed(*options: str, **env: str) -> str:
     """Return what the program prints."""
     command = [sys.executable, str(DEPLOY / "strimzi.py"), *options]
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("DELAY_", "KAFKA_"))}
-    return subprocess.run(command, env=mine | env, capture_output=True, text=True, check=True, timeout=20).stdout
+    return subprocess.run(command, env=mine | env, capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout
 
 
 def topics(text: str) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.deliveries import Deliveries, Expected
 from tests.harness.kafka import Requests, create_topic
-from tests.harness.waiting import ask_until
+from tests.harness.waiting import LIMIT_S, ask_until
 from tests.harness.worker import Worker
 
 #: So many ids are named where a test fails.
@@ -105,6 +105,6 @@ class Case:
     def remove(self) -> None:
         """Delete the installation's topics."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
-        topics = [name for name in admin.list_topics(timeout=10).topics if name.startswith(self.app_id)]
+        topics = [name for name in admin.list_topics(timeout=LIMIT_S).topics if name.startswith(self.app_id)]
         for deleted in admin.delete_topics(topics).values():
-            deleted.result(30)
+            deleted.result(LIMIT_S)

@@ -25,6 +25,7 @@ from app.ops.doctor.acl import Acl
 from tests.harness.certificates import Authority
 from tests.harness.ports import free_port
 from tests.harness.token_endpoint import TokenEndpoint
+from tests.harness.waiting import LIMIT_S
 
 TYPES = {"topic": ResourceType.TOPIC, "group": ResourceType.GROUP, "transactional id": ResourceType.TRANSACTIONAL_ID}
 PATTERNS = {"literal": ResourcePatternType.LITERAL, "prefixed": ResourcePatternType.PREFIXED}
@@ -82,7 +83,7 @@ class Guarded:
         ]
         admin = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
         for granted in admin.create_acls(bindings).values():
-            granted.result(30)
+            granted.result(LIMIT_S)
 
     def outside(self, listener: str) -> str:
         """Return the listener on which a user comes in."""
@@ -197,4 +198,4 @@ def _let_in(bootstrap: str, password: str) -> None:
         known = ScramCredentialInfo(kind, 4_096)
         wanted = [UserScramCredentialUpsertion(user, known, password.encode()) for user in USERS]
         for done in admin.alter_user_scram_credentials(wanted).values():
-            done.result(30)
+            done.result(LIMIT_S)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import msgspec
 
 from tests.harness.ports import free_port
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 
 
 @contextmanager
@@ -34,7 +34,7 @@ def provider(*people: dict[str, object], registers: bool = False) -> Iterator[st
 
 def _answers(url: str) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - our own provider
+        with urllib.request.urlopen(url, timeout=LIMIT_S):  # noqa: S310 - our own provider
             return True
     except OSError:
         return False

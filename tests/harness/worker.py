@@ -163,7 +163,7 @@ class Worker:
         """Return what it says of a metric, 0 if it says nothing."""
         shown = ",".join(f'{label}="{value}"' for label, value in labels.items())
         wanted = f"{name}{{{shown}}}" if shown else name
-        with urllib.request.urlopen(f"{self.url}/metrics", timeout=5) as answer:  # noqa: S310 - our own port
+        with urllib.request.urlopen(f"{self.url}/metrics", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
             lines = answer.read().decode().splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.rpartition(" ")[0] == wanted)
 

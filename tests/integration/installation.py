@@ -22,7 +22,7 @@ from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.kafka import Record, Requests, asked_for_ends, create_topic, read
 from tests.harness.pace import usual_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 
 PARTITIONS = 4
@@ -45,7 +45,7 @@ def alter_topic(bootstrap: str, topic: str, **config: str) -> None:
     ]
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    admin.incremental_alter_configs([resource])[resource].result(30)
+    admin.incremental_alter_configs([resource])[resource].result(LIMIT_S)
 
 
 def wait_for(bootstrap: str, topic: str, count: int, seconds: float = 20.0) -> list[Record]:
@@ -140,7 +140,7 @@ class Installation:
     def grow(self, topic: str, partitions: int) -> None:
         """Give a topic more partitions."""
         admin = self.admin()
-        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(LIMIT_S)
 
     def alter(self, topic: str, **config: str) -> None:
         """Change settings of a topic; `config` has underscores for dots."""
@@ -154,9 +154,9 @@ def topics_removed(bootstrap: str, app_id: str) -> Iterator[None]:
         yield
     finally:
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        topics = [name for name in admin.list_topics(timeout=10).topics if name.startswith(app_id)]
+        topics = [name for name in admin.list_topics(timeout=LIMIT_S).topics if name.startswith(app_id)]
         for deleted in admin.delete_topics(topics).values() if topics else ():
-            deleted.result(30)
+            deleted.result(LIMIT_S)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.harness.chromium import CHROMIUM
 from tests.harness.provider import provider
+from tests.harness.waiting import LIMIT_S
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
@@ -54,7 +55,7 @@ def asked(installation: Installation, role: str, path: str, body: object = None)
     raw = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(installation.worker.url + path, raw, headers)  # noqa: S310 - our own worker
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

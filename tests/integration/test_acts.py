@@ -10,7 +10,7 @@ import pytest
 
 from punctual.contract.home import home_partition
 from tests.harness.kafka import delete_topic, now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import PARTITIONS, Installation
 
 HOUR_MS = 3_600_000
@@ -21,7 +21,7 @@ def post(installation: Installation, path: str, body: object = None, **headers: 
     url, raw = f"{installation.worker.url}/api/v1{path}", json.dumps(body or {}).encode()
     request = urllib.request.Request(url, raw, {"Content-Type": "application/json", **headers})  # noqa: S310
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310 - our own worker
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310 - our own worker
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
@@ -30,7 +30,7 @@ def post(installation: Installation, path: str, body: object = None, **headers: 
 def get(installation: Installation, path: str) -> tuple[int, Any]:
     """Ask; return the status and the answer."""
     try:
-        with urllib.request.urlopen(f"{installation.worker.url}/api/v1{path}", timeout=30) as answer:  # noqa: S310
+        with urllib.request.urlopen(f"{installation.worker.url}/api/v1{path}", timeout=LIMIT_S) as answer:  # noqa: S310
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)

@@ -21,7 +21,7 @@ from punctual.contract.request import Headers
 from tables import Entry, PartitionStore, keys
 from tests.chaos.verdict import hanging
 from tests.harness.kafka import create_topic, now_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.tables.rows import CRC, filled
 
 PARTITIONS, OTHERS = 4, 1_500
@@ -68,7 +68,7 @@ class Destination:
         producer = producer or self._producer
         for one in headers:
             producer.produce(self.topic, value, key, partition=1, headers=one)
-        assert not producer.flush(30)
+        assert not producer.flush(LIMIT_S)
 
     def abort(self, *rows: tuple[bytes, Entry]) -> None:
         """Write copies in a transaction that is aborted."""

@@ -13,6 +13,7 @@ from app.engine.ownership.catch_up import CatchUp
 from app.kafka import Cluster
 from app.settings.settings import Settings
 from tests.harness.kafka import create_topic
+from tests.harness.waiting import LIMIT_S
 from tests.integration.installation import new_app_id, topics_removed
 
 GARBAGE = [
@@ -72,7 +73,7 @@ async def test_nonsense_among_the_reports_is_counted_and_passed_over(
     for number in range(2):
         tell(bootstrap, settings, number, 1)
     look = looking(settings, cluster)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         await look.cleared()
 
     assert not look.without
@@ -85,7 +86,7 @@ async def test_a_partition_that_nobody_tells_of_is_not_waited_for(
     monkeypatch.setattr(catch_up, "SILENT_S", 1.0)
     tell(bootstrap, settings, 0, 1)
     look = looking(settings, cluster)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         await look.cleared()
 
     assert look.without == {1}
@@ -104,7 +105,7 @@ async def test_a_partition_that_is_stopped_is_not_waited_for_but_one_that_is_res
     assert not clearing.done()
     assert look.without == {1}
     tell(bootstrap, settings, 0, 1)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         await clearing
 
 

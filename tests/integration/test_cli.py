@@ -19,7 +19,7 @@ from punctual.spans import moment
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
 from tests.harness.terminal import shown_at
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import Installation
 from tests.integration.test_acts import get
 
@@ -123,7 +123,7 @@ def test_a_message_is_shown_with_its_life(cli: Cli, to: str) -> None:
 @pytest.mark.usefixtures("to")
 def test_a_value_is_written_byte_for_byte(installation: Installation) -> None:
     command = [PUNCTUAL, "show", "stays-1", "--raw", "--url", installation.worker.url]
-    assert subprocess.run(command, capture_output=True, timeout=20, check=True).stdout == BYTES
+    assert subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=True).stdout == BYTES
 
 
 def test_pending_counts_by_destination(cli: Cli, to: str) -> None:
@@ -259,7 +259,7 @@ def test_at_a_terminal_the_number_is_typed_and_progress_is_shown(
     with subprocess.Popen(command, stdin=its, stderr=its, stdout=subprocess.PIPE) as asked:
         os.close(its)
         os.write(ours, typed.encode())
-        said, _ = asked.communicate(timeout=20)
+        said, _ = asked.communicate(timeout=LIMIT_S)
     shown = shown_at(ours)
     assert asked.returncode == code, shown
     assert "2 messages match. Type 2 to cancel them all: " in shown

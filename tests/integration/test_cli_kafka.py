@@ -18,7 +18,7 @@ from punctual.cli.exits import Exit
 from tests.docs.how_to import blocks
 from tests.harness.kafka import ends, now_ms
 from tests.harness.ports import free_port
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, users
@@ -60,7 +60,7 @@ def test_what_is_sent_is_delivered_as_it_was_given(cli: Cli, installation: Insta
     assert cli("send", "--to", to, "--at", "now", "--null", "--key", "null").code == Exit.DONE
     command = [PUNCTUAL, "send", "--to", to, "--at", "now", "--id", "piped"]
     env = {"KAFKA_BOOTSTRAP_SERVERS": installation.bootstrap, "DELAY_APP_ID": installation.app_id}
-    subprocess.run(command, env=env, input=b"from\nstdin", check=True, timeout=20, capture_output=True)
+    subprocess.run(command, env=env, input=b"from\nstdin", check=True, timeout=LIMIT_S, capture_output=True)
 
     records = {record.header("delay-id"): record for record in installation.wait_for(to, 4)}
     mine = records.pop("mine")

@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 
 from tests.harness.kafka import Requests, now_ms
 from tests.harness.raw import PackedBatch, record_of, send_batches
+from tests.harness.waiting import LIMIT_S
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
@@ -63,7 +64,7 @@ def test_requests_of_an_aborted_transaction_are_never_delivered(installation: In
         producer.begin_transaction()
         headers = [("delay-to", to), ("delay-after", "100")]
         producer.produce(installation.requests.topic, value, partition=0, headers=headers)
-        assert producer.flush(30) == 0
+        assert producer.flush(LIMIT_S) == 0
         producer.commit_transaction(30) if commits else producer.abort_transaction(30)
 
     assert [record.value for record in installation.wait_for(to, 1)] == [b"committed"]

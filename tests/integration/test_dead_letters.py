@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from tests.harness.kafka import Record, create_topic, now_ms
+from tests.harness.waiting import LIMIT_S
 from tests.integration.conftest import Run
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms
 
@@ -142,7 +143,7 @@ def test_neighbours_of_what_cannot_be_accepted_are_delivered_on_time(poisoned: P
 
 def test_no_topic_is_made_up(poisoned: Poisoned, installation: Installation) -> None:
     assert poisoned.dead_letters
-    there = AdminClient({"bootstrap.servers": installation.bootstrap}).list_topics(timeout=10).topics
+    there = AdminClient({"bootstrap.servers": installation.bootstrap}).list_topics(timeout=LIMIT_S).topics
     assert f"{installation.app_id}-missing" not in there
     assert "elsewhere" not in there
 

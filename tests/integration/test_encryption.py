@@ -14,7 +14,7 @@ from punctual import DelayClient, SyncDelayClient
 from punctual.encryption import Keyring, TamperedError, new_key
 from tests.docs.how_to import blocks
 from tests.harness.kafka import read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation
 
@@ -56,7 +56,7 @@ def _page(url: str, part: bytes) -> bytes:
 
     def has_it() -> bool:
         try:
-            with urllib.request.urlopen(url, timeout=10) as page:  # noqa: S310 - ours
+            with urllib.request.urlopen(url, timeout=LIMIT_S) as page:  # noqa: S310 - ours
                 found[0] = page.read()
         except urllib.error.HTTPError as error:
             error.close()

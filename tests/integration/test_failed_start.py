@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.harness.foreign_settings import HOSTILE
+from tests.harness.pace import Stopwatch
 from tests.harness.ports import free_port
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import ROOT, Worker
 from tests.integration.installation import new_app_id, topics_removed
 
@@ -87,19 +88,21 @@ def test_the_sentence_is_on_stderr_also_when_the_log_goes_to_a_file(tmp_path: Pa
 
 def test_a_start_that_is_interrupted_ends_in_good_order(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as deaf:
-        deaf.settimeout(30)
+        deaf.settimeout(LIMIT_S)
         env = environment(f"127.0.0.1:{deaf.getsockname()[1]}", tmp_path)
         worker = subprocess.Popen([*COMMAND, "worker", "-l", "info"], env=env, stderr=subprocess.PIPE, text=True)
         try:
             asking, _ = deaf.accept()  # it waits for an answer from now on
             worker.send_signal(signal.SIGTERM)
-            _, said = worker.communicate(timeout=15)
+            with Stopwatch() as watch:
+                _, said = worker.communicate(timeout=LIMIT_S)
             asking.close()
         finally:
             worker.kill()
 
     assert worker.returncode == 0, said
     assert "Traceback" not in said
+    assert watch.seconds < 15
 
 
 def test_a_start_is_a_banner_and_a_line_at_readiness(bootstrap: str, tmp_path: Path) -> None:

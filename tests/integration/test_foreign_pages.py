@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 from tests.integration.test_acts import get, post
@@ -59,7 +59,7 @@ def forge(installation: Installation, topic: str, key: bytes, genuine: dict[str,
 
 def status(installation: Installation, path: str) -> int:
     try:
-        with urllib.request.urlopen(f"{installation.worker.url}{path}", timeout=30) as answer:  # noqa: S310
+        with urllib.request.urlopen(f"{installation.worker.url}{path}", timeout=LIMIT_S) as answer:  # noqa: S310
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:

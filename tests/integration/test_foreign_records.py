@@ -11,7 +11,7 @@ from app.engine.reports.queues import _OF_TOPIC
 from punctual.contract.queue_report import QueueReport
 from tests.harness.fuzz import Pair, mangled, seeds
 from tests.harness.kafka import create_topic, now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_acts import get, post
@@ -115,7 +115,7 @@ def test_made_up_consumers_of_queues_are_bounded_in_memory_and_metrics(installat
     def shown() -> list[str]:
         report()
         address = f"{installation.worker.url}/metrics"
-        with urllib.request.urlopen(address, timeout=20) as answer:  # noqa: S310 - our own worker's
+        with urllib.request.urlopen(address, timeout=LIMIT_S) as answer:  # noqa: S310 - our own worker's
             lines: list[str] = answer.read().decode().split("\n")
         return [line for line in lines if line.startswith("delay_queue_unacked_messages{")]
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
+from tests.harness.waiting import LIMIT_S
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation, running
 
@@ -35,7 +36,7 @@ class Asker:
         }
         request = urllib.request.Request(f"{self.gateway.url}{path}", body, sent, method=method)  # noqa: S310 - our own
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+            with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310
                 return answer.status, dict(answer.headers), answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -13,7 +13,7 @@ import pytest
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import Installation, new_app_id, running
 
 #: Kafka is away at once, for tests that have nothing to wait for.
@@ -41,7 +41,7 @@ def post(gateway: GatewayProcess, body: object) -> int:
         f"{gateway.url}/v1/messages", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310
             return int(answer.status)
     except urllib.error.HTTPError as error:
         with error:
@@ -64,7 +64,7 @@ def test_a_gateway_that_comes_before_the_first_worker_spools_and_creates_no_topi
         eventually(lambda: "start a worker" in gateway.log, what="what to do")
         assert gateway.ready()["spool_records"] == 1
         gateway.stop()
-    assert f"{app_id}-requests" not in installation.admin().list_topics(timeout=10).topics
+    assert f"{app_id}-requests" not in installation.admin().list_topics(timeout=LIMIT_S).topics
 
 
 def test_an_order_that_waited_in_the_spool_beats_none_that_came_later(

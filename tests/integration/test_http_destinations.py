@@ -18,7 +18,7 @@ from standardwebhooks import Webhook
 from tests.harness.kafka import now_ms, read
 from tests.harness.pace import usual_ms
 from tests.harness.receiver import OK, Answer, Receiver
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
@@ -319,7 +319,7 @@ def test_the_page_says_which_host_takes_nothing_and_why(installation: Installati
 
     def said() -> dict[str, Any]:
         try:
-            with urllib.request.urlopen(f"{installation.worker.url}/api/v1/destinations", timeout=5) as answer:  # noqa: S310 - our own port
+            with urllib.request.urlopen(f"{installation.worker.url}/api/v1/destinations", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
                 listed = json.load(answer)["destinations"]
         except OSError:  # it has just started
             return {}

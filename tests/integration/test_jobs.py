@@ -14,7 +14,7 @@ from app.serve.acts.job_part import BATCH
 from punctual.cli.exits import Exit
 from tests.harness.account import Account
 from tests.harness.kafka import now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
@@ -180,7 +180,7 @@ def test_ctrl_c_leaves_a_job_to_the_workers_and_says_how_to_follow_it(installati
     assert standing["state"] == "running", "it was over before anybody could lose patience"
     time.sleep(0.2)  # it has the answer, and asks again and again
     following.send_signal(signal.SIGINT)
-    out, err = following.communicate(timeout=20)
+    out, err = following.communicate(timeout=LIMIT_S)
     assert (following.returncode, out) == (Exit.INTERRUPTED, "")
     assert err.startswith(f"the workers continue job {job_id}: `punctual jobs {job_id}` follows it, --stop stops it\n")
     assert "Traceback" not in err

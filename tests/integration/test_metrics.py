@@ -10,7 +10,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.harness.kafka import now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
@@ -26,7 +26,7 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 
 
 def ask(installation: Installation, path: str) -> bytes:
-    with urllib.request.urlopen(f"{installation.worker.url}{path}", timeout=10) as answer:  # noqa: S310 - our own port
+    with urllib.request.urlopen(f"{installation.worker.url}{path}", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
         body: bytes = answer.read()
     return body
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs.how_to import blocks
 from tests.harness.kafka import now_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 from tests.integration.test_cli import HOUR_MS, PUNCTUAL
@@ -60,7 +60,7 @@ def new(run: Run) -> Iterator[Installation]:
 
 def ids(installation: Installation) -> set[str]:
     """Return the ids that are pending."""
-    with urllib.request.urlopen(f"{installation.worker.url}/api/v1/messages?limit=100", timeout=20) as answer:  # noqa: S310 - the worker of this test
+    with urllib.request.urlopen(f"{installation.worker.url}/api/v1/messages?limit=100", timeout=LIMIT_S) as answer:  # noqa: S310 - the worker of this test
         return {row["id"] for row in json.load(answer)["rows"]}
 
 

@@ -19,7 +19,7 @@ from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.docs.how_to import blocks, run_program
 from tests.harness.kafka import now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
@@ -53,7 +53,7 @@ def said(op: str, id_: str, **more: object) -> dict[str, str]:
 
 def fetched(url: str) -> str:
     """Return what a worker answers."""
-    with urllib.request.urlopen(url, timeout=5) as answer:  # noqa: S310 - our own worker
+    with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:  # noqa: S310 - our own worker
         return str(answer.read().decode())
 
 

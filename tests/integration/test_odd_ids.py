@@ -14,7 +14,7 @@ from punctual.cli import main
 from tests.app.serve.web.test_ids import ODD
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import Installation
 
 HOUR_MS = 3_600_000
@@ -49,7 +49,7 @@ def ask(url: str, method: str = "GET", body: object = None, kind: str = "applica
     raw = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(url, raw, {"Content-Type": kind}, method=method)  # noqa: S310 - our own
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

@@ -14,7 +14,7 @@ import pytest
 
 from app.dev.broker import Broker, properties
 from tests.harness.kafka import create_topic, delete_topic, ends, now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms, new_app_id, wait_for
 
@@ -101,7 +101,7 @@ def test_a_cluster_that_makes_up_topics_is_not_made_to(installation: Installatio
     assert {dead_letter.header("delay-to-cluster") for dead_letter in dead_letters} == {"other"}
     assert list(read(broker.bootstrap, there))
     missing = {dead_letter.header("delay-to") for dead_letter in dead_letters}
-    assert not missing & set(installation.admin(broker.bootstrap).list_topics(timeout=10).topics)
+    assert not missing & set(installation.admin(broker.bootstrap).list_topics(timeout=LIMIT_S).topics)
 
 
 def refused(installation: Installation, *wanted: tuple[str, str]) -> list[tuple[str, str]]:

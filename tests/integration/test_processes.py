@@ -10,7 +10,7 @@ import pytest
 from tests.harness.account import Account
 from tests.harness.deliveries import Deliveries, Expected
 from tests.harness.kafka import Requests, create_topic, now_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.installation import new_app_id, topics_removed, wait_for
 
@@ -70,7 +70,7 @@ def test_processes_are_killed_and_their_parent_too_and_nothing_is_lost(bootstrap
 def shares(worker: Worker) -> dict[str, int]:
     """Return how many partitions each process has, as the metrics of all of them say."""
     found = {"1": 0, "2": 0}
-    with urllib.request.urlopen(f"{worker.url}/metrics", timeout=5) as answer:  # noqa: S310 - our own port
+    with urllib.request.urlopen(f"{worker.url}/metrics", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
         for line in answer.read().decode().splitlines():
             if line.startswith("delay_partition_owner_info{"):
                 found[line.partition('process="')[2][0]] += 1

@@ -18,7 +18,7 @@ from deploy.monitoring.dashboard import ROWS
 from deploy.monitoring.generate import files
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 from tests.integration.test_acts import post
@@ -89,7 +89,7 @@ def prometheus(installation: Installation, tmp_path_factory: pytest.TempPathFact
 def ask(url: str, path: str, **query: str) -> Any:
     """Return the data of an answer; fails with what Prometheus says of a question that makes no sense."""
     try:
-        with urllib.request.urlopen(f"{url}/{path}?{urllib.parse.urlencode(query)}", timeout=10) as answer:  # noqa: S310
+        with urllib.request.urlopen(f"{url}/{path}?{urllib.parse.urlencode(query)}", timeout=LIMIT_S) as answer:  # noqa: S310
             return json.load(answer)["data"]
     except urllib.error.HTTPError as error:
         raise AssertionError(f"{query}: {error.read().decode()}") from error
@@ -127,7 +127,7 @@ def test_alerts_are_understood_and_none_fires_while_all_is_well(prometheus: str)
 
 
 def test_what_prometheus_has_read_is_what_the_worker_says(prometheus: str, installation: Installation) -> None:
-    with urllib.request.urlopen(f"{installation.worker.url}/metrics", timeout=10) as answer:  # noqa: S310 - our own
+    with urllib.request.urlopen(f"{installation.worker.url}/metrics", timeout=LIMIT_S) as answer:  # noqa: S310 - our own
         told = set(re.findall(r"^(delay_\w+?)(?:\{| )", answer.read().decode(), re.MULTILINE))
     read = set(ask(prometheus, "label/__name__/values"))
     assert told <= read

@@ -24,7 +24,7 @@ from tests.harness.account import pending_of
 from tests.harness.kafka import create_topic, ends, read
 from tests.harness.pace import usual_s
 from tests.harness.queue_run import QueueRun, percentile
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms, users
 
@@ -58,12 +58,12 @@ def put(installation: Installation, topic: str, *values: bytes, key: bytes | Non
     installation.requests.flush()
 
 
-async def take(queue: DelayQueue, count: int, seconds: float = 30) -> list[Message]:
+async def take(queue: DelayQueue, count: int, seconds: float = LIMIT_S) -> list[Message]:
     async with asyncio.timeout(seconds):
         return [await anext(queue) for _ in range(count)]
 
 
-async def until(condition: Callable[[], object], seconds: float = 30, what: str = "it") -> None:
+async def until(condition: Callable[[], object], seconds: float = LIMIT_S, what: str = "it") -> None:
     """Wait until something holds, while the queue's own tasks go on."""
     await asyncio.to_thread(eventually, condition, seconds, what)
 
@@ -271,7 +271,7 @@ async def test_batches_are_what_is_there(installation: Installation, topic: str)
     got: list[Message] = []
     async with queue_of(installation, topic) as queue:
         batches: AsyncIterator[list[Message]] = queue.batches(30)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_S):
             async for batch in batches:
                 assert 1 <= len(batch) <= 30
                 got += batch
@@ -338,7 +338,7 @@ async def test_the_page_of_the_workers_shows_a_queue_whose_breaker_is_open(run: 
         breaker = Breaker(over=10, probe_after_s=1, longest_s=1)
 
         def answer(path: str) -> str:
-            with urllib.request.urlopen(f"{installation.worker.url}{path}", timeout=5) as said:  # noqa: S310 - our own
+            with urllib.request.urlopen(f"{installation.worker.url}{path}", timeout=LIMIT_S) as said:  # noqa: S310 - our own
                 return str(said.read().decode())
 
         def shown() -> list[dict[str, Any]]:
@@ -386,7 +386,7 @@ async def test_no_offset_is_committed_whose_marker_kafka_has_not(
             await asyncio.Event().wait()
 
         monkeypatch.setattr(queue._connection, "send_all", never)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LIMIT_S):
             await asked.wait()
 
     async with queue_of(installation, topic, timedelta(minutes=5)) as queue:

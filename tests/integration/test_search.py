@@ -15,7 +15,7 @@ import pytest
 from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.harness.kafka import now_ms
-from tests.harness.waiting import ask_until, eventually
+from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
@@ -30,7 +30,7 @@ def ask(worker: Worker, path: str, **query: object) -> tuple[int, Any]:
     """Ask a worker; return the status and the answer."""
     url = f"{worker.url}/api/v1{path}?{urllib.parse.urlencode(query)}"
     try:
-        with urllib.request.urlopen(url, timeout=30) as answer:  # noqa: S310 - our own worker
+        with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:  # noqa: S310 - our own worker
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)

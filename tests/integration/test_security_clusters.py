@@ -8,7 +8,7 @@ from pathlib import Path
 from app.ops.doctor.acl import Acl
 from tests.harness.guarded import Guarded
 from tests.harness.kafka import Requests, create_topic, now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.installation import PARTITIONS, Installation, late_ms, new_app_id, topics_removed, wait_for
 from tests.integration.test_doctor import doctor, found
@@ -55,7 +55,7 @@ def _answers(url: str, paths: Iterable[str] = PATHS) -> str:
     said = ""
     for path in paths:
         try:
-            with urllib.request.urlopen(f"{url}{path}", timeout=20) as answer:  # noqa: S310 - our own worker
+            with urllib.request.urlopen(f"{url}{path}", timeout=LIMIT_S) as answer:  # noqa: S310 - our own worker
                 said += answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -20,6 +20,7 @@ from punctual.security import confluent_options, kafka_options
 from tests.harness.certificates import Authority
 from tests.harness.guarded import Guarded
 from tests.harness.kafka import create_topic, read
+from tests.harness.waiting import LIMIT_S
 from tests.harness.worker import ROOT
 from tests.integration.installation import new_app_id
 
@@ -55,7 +56,7 @@ async def test_clients_of_all_kinds_come_in(guarded: Guarded, app_id: str, liste
     await asyncio.to_thread(by_the_sync_client)
     producer = Producer({"bootstrap.servers": servers, **confluent_options(env)})
     producer.produce(topic, b"by librdkafka")
-    assert producer.flush(20) == 0
+    assert producer.flush(LIMIT_S) == 0
     consumer = AIOKafkaConsumer(bootstrap_servers=servers, **options)
     await consumer.start()
     ends = await consumer.end_offsets([TopicPartition(topic, 0), TopicPartition(topic, 1)])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.pace import Stopwatch
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.installation import new_app_id, topics_removed
 
@@ -41,6 +41,6 @@ def test_a_start_that_waits_is_alive_and_says_what_for(hanging: str, tmp_path: P
         worker.start()
         eventually(lambda: worker.ready() != (False, "") and "waiting for Kafka" in worker.ready()[1], what="an answer")
         assert "waiting for Kafka" in json.loads(worker.ready()[1])["error"]
-        with urllib.request.urlopen(f"{worker.url}/health/live", timeout=5) as answer:  # noqa: S310 - our own port
+        with urllib.request.urlopen(f"{worker.url}/health/live", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
             assert answer.status == 200
         eventually(lambda: f"waiting for Kafka at {hanging}" in worker.log, what="a word in the log")

@@ -12,6 +12,7 @@ from app.dev.broker.broker import Broker
 from tests.harness.attacker import Attacker, status
 from tests.harness.kafka import create_topic
 from tests.harness.ports import free_port
+from tests.harness.waiting import LIMIT_S
 from tests.harness.worker import Worker
 from tests.integration.installation import alter_topic, new_app_id, topics_removed
 
@@ -144,10 +145,10 @@ def test_controls_whose_first_records_were_deleted_stop_the_start_until_that_is_
         producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
         for destination in ("orders", "letters"):
             producer.produce(topic, b'{"paused": true}', destination)
-        assert producer.flush(30) == 0
+        assert producer.flush(LIMIT_S) == 0
         place = TopicPartition(topic, 0, 1)
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        admin.delete_records([place])[place].result(30)
+        admin.delete_records([place])[place].result(LIMIT_S)
         alter_topic(bootstrap, topic, cleanup_policy="compact")
         words = refusal(bootstrap, tmp_path, app_id)
         assert f"topic {topic} begins at offset 1: its first records were deleted" in words
@@ -181,11 +182,13 @@ def made(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     with topics_removed(bootstrap, app_id), worker:
         worker.start().wait_ready()
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        topics = [topic for topic in admin.list_topics(timeout=10).topics.values() if topic.topic.startswith(app_id)]
+        topics = [
+            topic for topic in admin.list_topics(timeout=LIMIT_S).topics.values() if topic.topic.startswith(app_id)
+        ]
         resources = [ConfigResource(ConfigResource.Type.TOPIC, topic.topic) for topic in topics]
         found = {}
         for resource, future in admin.describe_configs(resources).items():
-            found[resource.name.removeprefix(f"{app_id}-")] = {n: e.value for n, e in future.result(30).items()}
+            found[resource.name.removeprefix(f"{app_id}-")] = {n: e.value for n, e in future.result(LIMIT_S).items()}
         for topic in topics:
             found[topic.topic.removeprefix(f"{app_id}-")]["partitions"] = str(len(topic.partitions))
         yield found

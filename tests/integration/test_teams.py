@@ -16,7 +16,7 @@ from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.harness.chromium import CHROMIUM
 from tests.harness.kafka import create_topic, now_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
@@ -64,7 +64,7 @@ def asked(installation: Installation, user: str, path: str, body: Any = None, ur
     where = f"{url or installation.worker.url}/api/v1{path}"
     request = urllib.request.Request(where, raw, headers)  # noqa: S310 - our own worker
     try:
-        with urllib.request.urlopen(request, timeout=30) as answer:  # noqa: S310
+        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:

@@ -3,7 +3,7 @@
 from confluent_kafka.admin import AdminClient
 
 from tests.harness.kafka import Record, create_topic, delete_topic, now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms, users
 
 
@@ -83,7 +83,7 @@ def test_a_topic_that_is_deleted_before_the_due_time_is_unknown(installation: In
     dead_letters = letters_for(installation, to, 10)
     for dead_letter in dead_letters:
         assert_right(dead_letter, "unknown-topic", request_of(installation, dead_letter))
-    assert to not in AdminClient({"bootstrap.servers": installation.bootstrap}).list_topics(timeout=10).topics
+    assert to not in AdminClient({"bootstrap.servers": installation.bootstrap}).list_topics(timeout=LIMIT_S).topics
 
     create_topic(installation.bootstrap, to, 2)
     for dead_letter in dead_letters:

@@ -11,7 +11,7 @@ import pytest
 
 from app.dev.broker import Broker
 from tests.harness.kafka import now_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, running
@@ -22,7 +22,7 @@ LITTLE = {"DELAY_MIN_FREE_DISK": str(1 << 40)}
 
 def live(worker: Worker) -> dict[str, Any]:
     """Return the first event of the live stream."""
-    with urllib.request.urlopen(f"{worker.url}/api/v1/events", timeout=10) as stream:  # noqa: S310 - our own port
+    with urllib.request.urlopen(f"{worker.url}/api/v1/events", timeout=LIMIT_S) as stream:  # noqa: S310 - our own port
         for line in stream:
             if line.startswith(b"data: "):
                 found: dict[str, Any] = json.loads(line.removeprefix(b"data: "))
@@ -62,7 +62,7 @@ def test_a_pause_for_which_messages_are_late_is_not_on_time(run: Run, tmp_path: 
 
 
 def metrics(worker: Worker) -> str:
-    with urllib.request.urlopen(f"{worker.url}/metrics", timeout=10) as answer:  # noqa: S310 - our own port
+    with urllib.request.urlopen(f"{worker.url}/metrics", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
         text: str = answer.read().decode()
         return text
 

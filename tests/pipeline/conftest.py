@@ -17,7 +17,7 @@ from pipeline.context import Context
 from pipeline.kafka import Kafka
 from pipeline.session import session
 from tests.harness import class_archives
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 
 #: Plans of a few rows are interpreted sooner than they are compiled.
 _QUICK = {
@@ -60,7 +60,7 @@ def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> Context:
     stamped = {"message.timestamp.type": "LogAppendTime"}
     new = [NewTopic(f"{app_id}-{name}", 1 if name == "progress" else PARTITIONS, 1, config=stamped) for name in TOPICS]
     for future in admin.create_topics(new).values():
-        future.result(timeout=30)
+        future.result(timeout=LIMIT_S)
     names = {topic.topic for topic in new}
     eventually(lambda: names <= admin.list_topics(timeout=30).topics.keys(), 30, "the broker's knowing its new topics")
     return Context(spark, Kafka(bootstrap), app_id)
@@ -74,11 +74,11 @@ def produce(bootstrap: str) -> Iterator[Produce]:
     def send(topic: str, value: bytes | None = None, **record: Any) -> None:
         errors: list[Any] = []
         producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error), **record)
-        producer.flush(30)
+        producer.flush(LIMIT_S)
         assert errors == [None]
 
     yield send
-    producer.flush(30)
+    producer.flush(LIMIT_S)
 
 
 @pytest.fixture(scope="session")

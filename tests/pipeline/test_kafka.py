@@ -5,7 +5,7 @@ import os
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from pipeline.context import Context
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.pipeline.conftest import Consume
 
 MIB = 1 << 20
@@ -17,7 +17,7 @@ def test_records_may_be_as_large_as_their_topic_takes(context: Context, consume:
     for future in admin.incremental_alter_configs(
         [ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[larger])]
     ).values():
-        future.result(timeout=30)
+        future.result(timeout=LIMIT_S)
     kafka, spark = context.kafka, context.spark
     eventually(lambda: kafka.largest_record(spark, topic) == 4 * MIB)  # the broker that answers learns of it later
     columns = "key binary, value binary, headers array<struct<key:string,value:binary>>, partition int"

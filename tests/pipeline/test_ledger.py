@@ -18,6 +18,7 @@ from pipeline.ledger.compaction import compact
 from pipeline.ledger.intake import take_in
 from pipeline.ledger.tables import EVENT_TABLES, FORECAST, LATENESS, REQUESTS
 from pipeline.reconcile.lost import Judge
+from tests.harness.waiting import LIMIT_S
 from tests.pipeline.conftest import Produce
 from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
 
@@ -104,7 +105,7 @@ def _abort(bootstrap: str, topic: str, event: str, source: str) -> None:
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(topic, json.dumps({"event": event, "id": source, "source": source, "at": NOW_MS, "to": "orders"}))
-    producer.flush(30)
+    producer.flush(LIMIT_S)
     producer.abort_transaction(30)
 
 

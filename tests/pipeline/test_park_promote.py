@@ -15,6 +15,7 @@ from pipeline.context import Context
 from pipeline.errors import DataLost, LakeBusy
 from pipeline.jobs.park import KIND, compact, park, run
 from pipeline.jobs.promote import promote
+from tests.harness.waiting import LIMIT_S
 from tests.pipeline.conftest import Consume, Produce
 
 HOUR_MS = 3_600_000
@@ -210,7 +211,7 @@ def test_two_that_write_at_once_do_not_spoil_each_other(context: Context, worker
 def delete_before(offset: int, context: Context, admin: Any) -> None:
     """Have Kafka delete what stands before an offset of the cold topic."""
     place = TopicPartition(context.topic("cold"), 1, offset)
-    admin.delete_records([place])[place].result(30)
+    admin.delete_records([place])[place].result(LIMIT_S)
 
 
 def test_records_that_kafka_has_deleted_unread_are_no_silent_loss(

@@ -17,6 +17,7 @@ from pipeline.ledger.intake import take_in
 from pipeline.reconcile.lost import Judge
 from pipeline.rescue import again, contents
 from punctual.contract.native import decode
+from tests.harness.waiting import LIMIT_S
 from tests.pipeline.book import Book
 from tests.pipeline.conftest import PARTITIONS, Consume, Produce
 from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
@@ -164,7 +165,7 @@ def test_another_dialects_messages_are_judged_and_rescued_as_native_requests(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     schedules, due = context.topic("schedules"), (NOW_MS - HOUR_MS) // 1_000 * 1_000
-    admin.create_topics([NewTopic(schedules, PARTITIONS, 1)])[schedules].result(30)
+    admin.create_topics([NewTopic(schedules, PARTITIONS, 1)])[schedules].result(LIMIT_S)
     said = {"scheduler-epoch": str(due // 1_000), "scheduler-target-topic": "orders", "scheduler-target-key": "k"}
     sent = [("ended", b"v"), ("silent", b"v"), ("refused", b"v"), ("gone", b"v"), ("gone", None), ("unknown", None)]
     for key, value in sent:

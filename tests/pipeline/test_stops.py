@@ -19,6 +19,7 @@ from pipeline.errors import PipelineError
 from pipeline.jobs.park import KIND, park
 from pipeline.spark_errors import java_ended
 from tests.harness.ports import free_port
+from tests.harness.waiting import LIMIT_S
 from tests.pipeline.conftest import Consume, Produce
 
 ROOT = Path(__file__).parents[2]
@@ -147,7 +148,7 @@ def test_a_gap_and_a_lock_have_exit_codes_of_their_own(
     touched()
     touched()
     place = TopicPartition(topic, 0, 2)
-    admin.delete_records([place])[place].result(30)
+    admin.delete_records([place])[place].result(LIMIT_S)
     code, line = stops("park", cold)
     assert (code, line.split(":")[0]) == (4, f"{topic} has lost records that were never read")
 

@@ -27,6 +27,7 @@ from punctual.cli.registry import COMMANDS
 from punctual.cli.table import Column, Table
 from punctual.cli.tail import EVENTS
 from tests.harness.terminal import shown_at
+from tests.harness.waiting import LIMIT_S
 
 HEAVY = {"aiohttp", "aiokafka", "app", "faust", "asyncio"}
 BUDGET_MS = 300
@@ -167,7 +168,7 @@ def test_an_export_is_utf_8_in_every_locale_as_an_import_reads_it(encoding: str)
     with answering(_Worker) as url:
         command = [str(punctual), "export", "--url", url]
         env = {**os.environ, "PYTHONIOENCODING": encoding}
-        said = subprocess.run(command, capture_output=True, env=env, timeout=20, check=True)
+        said = subprocess.run(command, capture_output=True, env=env, timeout=LIMIT_S, check=True)
 
     assert Exported.read(said.stdout).id == "ü-€"
 
@@ -293,7 +294,7 @@ def test_a_shell_completes_what_is_typed(typed: tuple[str, ...], offered: list[s
         'eval "$(complete -p punctual | sed "s/.*-F \\([^ ]*\\) .*/\\1/")"; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     command = ["bash", "-c", script, "bash", *typed]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    said = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
 
     assert (said.stderr, said.stdout.split()) == ("", offered)
 
@@ -333,7 +334,7 @@ def test_what_kafka_s_client_cannot_take_is_told_before_anything_is_sent(
 def _punctual(*arguments: str | bytes, **how: Any) -> subprocess.CompletedProcess[bytes]:
     """Run the command as a process."""
     line = [str(Path(sys.executable).with_name("punctual")), *arguments]
-    return subprocess.run(line, timeout=20, check=False, stderr=subprocess.PIPE, **how)
+    return subprocess.run(line, timeout=LIMIT_S, check=False, stderr=subprocess.PIPE, **how)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +361,7 @@ def test_output_that_is_closed_goes_nowhere(closed: int) -> None:
     with answering(_Worker) as url:
         script = f'"$0" list --url {url} {closed}>&-'
         line = ["/bin/sh", "-c", script, str(Path(sys.executable).with_name("punctual"))]
-        done = subprocess.run(line, timeout=20, check=False, capture_output=True)
+        done = subprocess.run(line, timeout=LIMIT_S, check=False, capture_output=True)
     assert done.returncode == Exit.DONE
     assert b"Traceback" not in done.stdout + done.stderr
 

@@ -9,6 +9,7 @@ from aiokafka.errors import KafkaConnectionError
 
 from app.kafka.metadata import cluster as module
 from app.kafka.metadata.cluster import Cluster
+from tests.harness.waiting import LIMIT_S
 
 
 class Led(Cluster):
@@ -114,7 +115,7 @@ async def test_a_broker_that_does_not_answer_holds_up_no_connection_to_another(m
     )
     waiting = [asyncio.create_task(client.ready(0, group=group)) for group in ("a", "b", "b")]
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         assert await client.ready(1)
     assert asked == ["dead", "dead", "alive"], "one at a time of a kind"
     for task in waiting:

@@ -21,6 +21,7 @@ from app.kafka.transactions.next_epoch import NextEpoch
 from app.kafka.transactions.transaction import Transactions, Untaken
 from tests.app.fake_kafka import batch
 from tests.app.kafka.test_transaction import AGAIN, Coordinated
+from tests.harness.waiting import LIMIT_S
 
 if TYPE_CHECKING:
     from app.kafka import Cluster
@@ -166,7 +167,7 @@ async def deliver(transactions: Transactions) -> None:
 
 
 async def deliver_until(id_pool: TransactionalIdPool, over: Callable[[], bool]) -> None:
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(LIMIT_S):
         while not over():
             await id_pool.run(deliver)
             await asyncio.sleep(0.01)
@@ -179,7 +180,7 @@ async def test_a_partition_that_has_taken_the_end_is_not_held_for_one_that_has_n
     first = await go_on_without_the_first(id_pool, cluster)
 
     cluster.unfinished[first] = ("another", 0)
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(LIMIT_S):
         while listener.held != [("another", 0)]:  # noqa: ASYNC110 - a plain list
             await asyncio.sleep(0.01)
     id_pool.close()
@@ -196,7 +197,7 @@ async def test_the_next_transaction_is_made_under_another_id(cluster: Ending, li
     assert listener.held == [("refusing", 1)]
 
     cluster.unfinished.clear()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(LIMIT_S):
         while listener.held:  # noqa: ASYNC110 - a plain list
             await asyncio.sleep(0.01)
     id_pool.close()
@@ -210,7 +211,7 @@ async def test_all_ids_are_taken_over_and_one_that_cannot_end_holds_nothing_up(
     assert set(cluster.asked) == {"delay-0-1", "delay-0-2", "delay-0-3"}
     await id_pool.run(deliver)
     del cluster.unfinished["delay-0"]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         while "delay-0" not in cluster.asked:
             await id_pool.run(deliver)
     id_pool.close()
@@ -286,7 +287,7 @@ async def test_no_id_is_left_to_its_last_owner_because_its_coordinator_is_slow(
     assert not done  # its last owner might still commit under it
 
     cluster.loading.clear()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(LIMIT_S):
         await fencing
     id_pool.close()
 
@@ -359,7 +360,7 @@ async def test_ids_that_have_rested_for_long_get_another_epoch_so_that_brokers_d
     await id_pool.tend()
     await id_pool.tend()
     monkeypatch.undo()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(LIMIT_S):
         while any(cluster.epochs[id_] == epoch for id_, epoch in before.items()):  # noqa: ASYNC110 - a plain dict
             await asyncio.sleep(0.01)
     await id_pool.run(deliver)

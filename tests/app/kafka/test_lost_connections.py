@@ -11,6 +11,7 @@ from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.metadata import MetadataRequest
 
 from app.kafka.patches import lost_connections
+from tests.harness.waiting import LIMIT_S
 
 
 async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -29,7 +30,7 @@ async def write_until_it_fails() -> None:
         connection._read_task = asyncio.get_running_loop().create_task(asyncio.sleep(0))
         connection._versions = {3: (0, 1)}
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(LIMIT_S):
                 while True:
                     connection.send(MetadataRequest([]), expect_response=False).close()
                     await asyncio.sleep(0)

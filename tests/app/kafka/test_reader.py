@@ -14,6 +14,7 @@ from app.kafka.metadata.offsets import Answer, Asked
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import Headers
 from tests.harness.raw import HOLE, RawBatch
+from tests.harness.waiting import LIMIT_S
 
 if TYPE_CHECKING:
     from app.kafka import Cluster
@@ -85,7 +86,7 @@ class MovedLeader:
 async def test_after_a_leader_that_does_not_answer_the_leader_is_looked_for() -> None:
     cluster = MovedLeader()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         assert await PartitionReader(cast("Cluster", cluster), "delay-controls", 0).end() == 42
 
     assert cluster.asked == [1, 1, 2]

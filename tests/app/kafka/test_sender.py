@@ -22,6 +22,7 @@ from app.kafka.errors import (
     TopicUnknown,
 )
 from tests.app.fake_kafka import LEADER_MOVED, TOO_LARGE, ScriptedCluster, batch
+from tests.harness.waiting import LIMIT_S
 
 Started = Callable[..., Awaitable[Sender]]
 
@@ -46,7 +47,7 @@ async def started(cluster: ScriptedCluster, *, recalls: bool = False) -> Sender:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         while not condition():  # noqa: ASYNC110 - it comes about in code that knows no events of tests
             await asyncio.sleep(0.001)
 
@@ -235,7 +236,7 @@ async def test_no_connection_is_used_on_which_a_slow_request_waits(monkeypatch: 
         sender.submit("slow", number, batch(b"x"))
         await asyncio.sleep(0.02)
 
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(LIMIT_S):
         await sender.submit("fine", 0, batch(b"y"))
     await sender.stop()
 
@@ -417,7 +418,7 @@ async def test_a_partition_whose_answer_is_slow_does_not_hold_up_those_of_its_re
     cluster.script["orders", 1].extend([answers, answers])
     slow, fast = sender.submit("orders", 1, batch(b"slow")), sender.submit("orders", 0, batch(b"fast"))
     more = sender.submit("orders", 0, batch(b"more"))
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(LIMIT_S):
         await asyncio.wait([fast])
     assert not slow.done()
     answers.set()
@@ -439,7 +440,7 @@ async def test_of_two_slow_requests_the_second_is_parted_later(
         sender.submit("orders", number + 1, batch(b"slow"))
         await asyncio.sleep(0.01)
 
-    async with asyncio.timeout(3):
+    async with asyncio.timeout(LIMIT_S):
         await asyncio.gather(*fast)
     answers.set()
 
@@ -451,7 +452,7 @@ async def test_a_partition_that_the_first_answer_has_served_is_not_blocked_by_a_
     first, second = asyncio.Event(), asyncio.Event()
     cluster.script["orders", 0].extend([first, second])
     sent = [sender.submit("orders", number, batch(b"one")) for number in (0, 1)]
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         while len(cluster.attempts) < 3:  # each was sent again on its own  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         first.set()

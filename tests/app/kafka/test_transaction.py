@@ -22,6 +22,7 @@ from app.kafka.transactions.describe import Describe
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 from app.kafka.transactions.transaction import Transactions, Untaken
 from tests.app.fake_kafka import TOO_LARGE, batch
+from tests.harness.waiting import LIMIT_S
 
 if TYPE_CHECKING:
     from app.kafka import Cluster
@@ -204,7 +205,7 @@ async def test_a_batch_whose_leader_is_silent_is_sent_again_by_another_connectio
         return asyncio.get_running_loop().create_future() if len(groups) == 1 else begin(node, request, group=group)
 
     monkeypatch.setattr(cluster, "begin", silent_once)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         await transactions.send([("orders", 0, batch(b"b"))])
 
     assert groups[0] != groups[1]

@@ -22,6 +22,7 @@ from app.kafka.wire.connection import QuickConnection
 from app.kafka.wire.fetch import FETCH
 from app.kafka.wire.produce import PRODUCE
 from app.kafka.wire.transactions import ADD, END
+from tests.harness.waiting import LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -142,7 +143,7 @@ def produce() -> ProduceRequest:
 def run(request: pytest.FixtureRequest) -> Callable[[Any], None]:
     def run(work: Any) -> None:
         with asyncio.Runner(loop_factory=request.param) as runner:
-            runner.run(asyncio.wait_for(work, 10))
+            runner.run(asyncio.wait_for(work, LIMIT_S))
 
     return run
 

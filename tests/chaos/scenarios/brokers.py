@@ -13,7 +13,7 @@ from tests.chaos.run import Run
 from tests.chaos.scenario import scenario
 from tests.chaos.supervisor import Supervisor
 from tests.harness.kafka import now_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 
 _HEALED_S = 60.0
 #: The longest pause that a broker may cost that is killed and stays down: the broker's session, after which the cluster
@@ -165,6 +165,6 @@ def check_replication(run: Run) -> None:
     assert own <= set(topics), f"{own} are not all there"
     asked = admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic) for topic in wanted])
     for resource, answer in asked.items():
-        least = answer.result(30)["min.insync.replicas"].value
+        least = answer.result(LIMIT_S)["min.insync.replicas"].value
         copies = {len(partition.replicas) for partition in topics[resource.name].partitions.values()}
         assert (copies, least) == ({3}, "2"), f"{resource.name} has {copies} replicas, {least} must confirm"

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.harness.kafka import Record, create_topic, delete_topic, read
 from tests.harness.systems import SYSTEMS, Delivery
+from tests.harness.waiting import LIMIT_S
 from tests.integration.clients.programs import CLIENTS, KCAT, Client, Order
 from tests.integration.clients.recording import RECORDED, Recording, load, save, shapes
 from tests.integration.conftest import Run
@@ -50,7 +51,7 @@ def setting(client: Client | Recording, name: str) -> str:
 def installation(bootstrap: str, admin: AdminClient, run: Run) -> Iterator[Installation]:
     names = [*CLIENTS, *KCAT]
     topics = [topic for name in names for topic in (destination(name), f"{destination(name)}-fixed")]
-    left_over = [topic for topic in admin.list_topics(timeout=10).topics if topic.startswith("recorded-")]
+    left_over = [topic for topic in admin.list_topics(timeout=LIMIT_S).topics if topic.startswith("recorded-")]
     for topic in left_over:
         delete_topic(bootstrap, topic)
 

@@ -5,6 +5,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from tests.harness.case import Case
 from tests.harness.kafka import delete_topic
+from tests.harness.waiting import LIMIT_S
 
 pytestmark = pytest.mark.slow
 
@@ -15,7 +16,7 @@ def test_a_topic_that_gets_partitions_ends_the_worker_at_once(name: str, case: C
     with case.worker() as worker:
         worker.start().wait_ready()
         admin = AdminClient({"bootstrap.servers": case.bootstrap, "log_level": 0})
-        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(LIMIT_S)
         assert worker.wait_dead(10) == 1
         assert f"{topic} now has 3 partitions; it had 2 when this worker started" in worker.log
 

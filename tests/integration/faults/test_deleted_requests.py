@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.harness.case import Case
 from tests.harness.kafka import create_topic, ends, now_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 
 pytestmark = pytest.mark.slow
@@ -31,7 +31,7 @@ def delete(case: Case) -> int:
     end = ends(case.bootstrap, case.requests.topic)[0]
     place = TopicPartition(case.requests.topic, 0, end)
     admin = AdminClient({"bootstrap.servers": case.bootstrap, "log_level": 0})
-    admin.delete_records([place])[place].result(30)
+    admin.delete_records([place])[place].result(LIMIT_S)
     return end
 
 

@@ -16,6 +16,7 @@ from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.id_pool import TransactionalIdPool
 from app.kafka.transactions.transaction import Transactions
 from tests.harness.kafka import create_topic, now_ms, read
+from tests.harness.waiting import LIMIT_S
 
 TOPIC = "orders"
 HOME, OTHER, THIRD = ((TOPIC, number) for number in range(3))
@@ -54,7 +55,7 @@ def broker() -> Iterator[Broker]:
         [answer] = admin.incremental_alter_configs(
             [ConfigResource(ResourceType.BROKER, "1", incremental_configs=[entry])]
         ).values()
-        answer.result(10)
+        answer.result(LIMIT_S)
         create_topic(started.bootstrap, TOPIC, 3)
         create_topic(started.bootstrap, AGAIN[0], 1)
         yield started
@@ -79,7 +80,7 @@ def batches(value: bytes, *places: TopicPartition) -> list[tuple[str, int, Batch
 
 async def assert_open(cluster: Cluster, *wanted: TopicPartition) -> None:
     """See that transactions are open just there, as soon as the markers that are on their way are written."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         while True:
             found = await HangingTransactions(cluster, TOPIC.__eq__).look()
             if {place for places in found.by_producer.values() for place in places} == set(wanted):

@@ -6,7 +6,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.harness.case import Case
 from tests.harness.kafka import create_topic, delete_topic, ends, now_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.installation import alter_topic
 
@@ -29,7 +29,7 @@ def delete_records(case: Case) -> None:
     admin = AdminClient({"bootstrap.servers": case.bootstrap, "log_level": 0})
     places = [TopicPartition(changelog(case), number, OFFSET_END) for number in range(case.partitions)]
     for deleted in admin.delete_records(places).values():
-        deleted.result(30)
+        deleted.result(LIMIT_S)
     alter_topic(case.bootstrap, changelog(case), cleanup_policy="compact")
 
 

@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 
 from tests.harness.case import Case
 from tests.harness.kafka import Record, create_topic, now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ def largest(case: Case, headers: dict[str, str]) -> bytes:
         middle = (low + high) // 2
         errors: list[object] = []
         scales.produce(topic, NOISE[:middle], headers=headers, on_delivery=lambda error, _, to=errors: to.append(error))
-        assert not scales.flush(30), "Kafka doesn't answer"
+        assert not scales.flush(LIMIT_S), "Kafka doesn't answer"
         low, high = (middle, high) if errors[0] is None else (low, middle)
     return NOISE[:low]
 

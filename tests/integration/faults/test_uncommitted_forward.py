@@ -9,6 +9,7 @@ from punctual.contract import request
 from punctual.contract.request import Request
 from tests.harness.case import Case
 from tests.harness.kafka import now_ms
+from tests.harness.waiting import LIMIT_S
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +31,7 @@ def test_a_start_waits_for_a_cancel_among_the_forwards_that_cannot_be_read_yet(c
         producer.init_transactions()
         producer.begin_transaction()
         producer.produce(f"{case.app_id}-forwards", request.encode(cancel), b"cancelled", partition=home)
-        assert not producer.flush(10)
+        assert not producer.flush(LIMIT_S)
         worker.start()
         time.sleep(max(0, due - now_ms()) / 1000 + 2)
         assert not case.deliveries().ids & {"cancelled"}

@@ -7,6 +7,8 @@ import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.harness.waiting import LIMIT_S
+
 PARTITIONS = 8
 
 
@@ -27,7 +29,7 @@ class Installation:
             self.topic, PARTITIONS, replication_factor=1, config={"message.timestamp.type": "LogAppendTime", **config}
         )
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        admin.create_topics([topic])[self.topic].result(timeout=30)
+        admin.create_topics([topic])[self.topic].result(timeout=LIMIT_S)
 
     def requests(self, count: int) -> list[Message]:
         """Return the next `count` records of the topic, whatever their partition."""

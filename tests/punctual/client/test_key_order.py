@@ -12,6 +12,7 @@ import pytest
 from punctual import exponential
 from punctual.client.faust_retries import _OrderedAgent
 from punctual.client.key_order import Attempts, KeyOrder
+from tests.harness.waiting import LIMIT_S
 
 BACKOFF = exponential("20ms", 1, "20ms", jitter=False)
 
@@ -55,7 +56,7 @@ class Agent:
             await self.order.take(one)
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(LIMIT_S):
             while len(self.acked) < count:  # noqa: ASYNC110 - looked at from outside
                 await asyncio.sleep(0.005)
 

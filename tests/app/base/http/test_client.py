@@ -22,6 +22,7 @@ from app.base.http.answers import Answer, Meaning
 from app.base.http.client import HttpClient
 from app.base.http.resolver import SystemResolver
 from tests.app.base.http.test_ssrf import Said
+from tests.harness.waiting import LIMIT_S
 
 Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -184,9 +185,8 @@ async def test_connections_are_used_again() -> None:
 
 async def test_of_an_endless_answer_little_is_read() -> None:
     async with listening(Flood()) as peer:
-        began = time.monotonic()
-        assert (await post(peer)).meaning is Meaning.TAKEN
-        assert time.monotonic() - began < 5
+        async with asyncio.timeout(module.TIMEOUT_S / 2):
+            assert (await post(peer)).meaning is Meaning.TAKEN
     assert peer.sent < 32 << 20  # what was under way
 
 
@@ -264,7 +264,7 @@ async def test_a_2xx_counts_however_its_body_is_framed(said: bytes, monkeypatch:
 )
 async def test_what_never_ends_is_cut_off_early(first: bytes, rest: bytes) -> None:
     async with listening(Endless(first, rest)) as peer:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(module.TIMEOUT_S / 2):
             await post(peer)
             await peer.closed.wait()
     assert peer.sent < 32 << 20  # what was under way
@@ -341,11 +341,10 @@ async def test_a_connection_with_a_whole_answer_is_used_again(said: bytes, piece
 
 
 async def test_an_answer_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    usual_s = module.TIMEOUT_S
     monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
-    async with listening(Drip()) as peer:
-        began = time.monotonic()
+    async with listening(Drip()) as peer, asyncio.timeout(usual_s / 2):
         assert await post(peer) == Answer(Meaning.AGAIN, "timeout", of_host=True)
-        assert time.monotonic() - began < 2
 
 
 async def test_a_handshake_that_stalls_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -357,7 +356,7 @@ async def test_a_handshake_that_stalls_is_not_waited_for(monkeypatch: pytest.Mon
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
     posts = HttpClient(lambda: 0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         answer = await posts.post(AllowList(["https://127.0.0.1:*"]).allowed(url), b"", [])
     await posts.stop()
     server.close()
@@ -440,7 +439,7 @@ async def test_names_that_take_long_hold_up_no_other_and_are_asked_for_once(monk
     def getaddrinfo(host: str, *_: Any, **__: Any) -> list[Any]:
         asked.append(host)
         if host.startswith("slow"):
-            slow.wait(10)
+            slow.wait(2 * LIMIT_S)
             raise socket.gaierror(-2, "unknown")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", 0))]
 
@@ -448,7 +447,7 @@ async def test_names_that_take_long_hold_up_no_other_and_are_asked_for_once(monk
     resolver = SystemResolver()
     waiting = [asyncio.create_task(resolver.resolve(f"slow-{number % 20}.test", 443)) for number in range(40)]
     await asyncio.sleep(0)
-    found = await asyncio.wait_for(resolver.resolve("fast.test", 443), 5)
+    found = await asyncio.wait_for(resolver.resolve("fast.test", 443), LIMIT_S)
     assert [one["host"] for one in found] == ["93.184.216.34"]
     slow.set()
     results = await asyncio.gather(*waiting, return_exceptions=True)
@@ -460,7 +459,7 @@ async def test_whoever_stops_waiting_for_a_name_leaves_it_to_others(monkeypatch:
     go = threading.Event()
 
     def getaddrinfo(*_: Any, **__: Any) -> list[Any]:
-        go.wait(10)
+        go.wait(2 * LIMIT_S)
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", 0))]
 
     monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
@@ -470,7 +469,7 @@ async def test_whoever_stops_waiting_for_a_name_leaves_it_to_others(monkeypatch:
     first.cancel()
     await asyncio.sleep(0)
     go.set()
-    assert len(await asyncio.wait_for(second, 5)) == 1
+    assert len(await asyncio.wait_for(second, LIMIT_S)) == 1
 
 
 async def test_names_that_were_found_quickly_have_room_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -478,7 +477,7 @@ async def test_names_that_were_found_quickly_have_room_of_their_own(monkeypatch:
 
     def getaddrinfo(host: str, *_: Any, **__: Any) -> list[Any]:
         if host.startswith("slow"):
-            go.wait(10)
+            go.wait(2 * LIMIT_S)
             raise socket.gaierror(-2, "unknown")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", 0))]
 
@@ -487,6 +486,6 @@ async def test_names_that_were_found_quickly_have_room_of_their_own(monkeypatch:
     await resolver.resolve("known.test", 443)
     waiting = [asyncio.create_task(resolver.resolve(f"slow-{number}.test", 443)) for number in range(200)]
     await asyncio.sleep(0)
-    assert await asyncio.wait_for(resolver.resolve("known.test", 443), 5)
+    assert await asyncio.wait_for(resolver.resolve("known.test", 443), LIMIT_S)
     go.set()
     assert all(isinstance(result, OSError) for result in await asyncio.gather(*waiting, return_exceptions=True))

@@ -25,6 +25,7 @@ from app.serve.web.refusals import BOUNDS, WebRefusals, bound_bodies
 from app.settings.settings import Settings
 from app.settings.values import LEAST_FREE_DISK
 from tests.harness.ports import free_port
+from tests.harness.waiting import LIMIT_S
 
 GATEWAY = {
     "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
@@ -108,7 +109,7 @@ async def answer_to(port: int, data: bytes, *more: bytes, leaves: bool = True) -
             await asyncio.sleep(0.01)
         if leaves:
             writer.write_eof()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(LIMIT_S):
             return await reader.read()
     finally:
         writer.close()

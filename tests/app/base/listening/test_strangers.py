@@ -11,6 +11,7 @@ from aiohttp import compression_utils
 
 from app.base.listening import limits
 from tests.app.base.listening.conftest import answer_to
+from tests.harness.waiting import LIMIT_S
 
 CANARY = "c4n4ry"
 SECRET = f"Authorization: Bearer {CANARY}\r\nCookie: session={CANARY}\r\n".encode()
@@ -142,7 +143,7 @@ async def test_slow_bodies_are_refused(port: int, monkeypatch: pytest.MonkeyPatc
     for path in ("/api/v1/echo", "/v1/messages"):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(head(path, JSON, b"Content-Length: 1000\r\n\r\n") + b"{")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(LIMIT_S):
             answer = await reader.readuntil(b"\r\n\r\n")
         assert status(answer) in (404, 408)
         writer.close()

@@ -22,7 +22,7 @@ from app.dev.broker.storage import format_logs
 from tests.app.dev.broker.processes import gone
 from tests.harness.kafka import create_topic
 from tests.harness.ports import free_port
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 
 ROOT = Path(__file__).parents[4]
 
@@ -63,7 +63,7 @@ def test_a_message_comes_back_from_the_broker_of_the_session(bootstrap: str, new
     topic = new_topic()
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic, b"value", b"key")
-    assert producer.flush(30) == 0
+    assert producer.flush(LIMIT_S) == 0
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     message = consumer.poll(30)
@@ -97,7 +97,7 @@ def test_it_listens_on_the_loopback_address_only_and_leaves_nothing_behind() -> 
         create_topic(broker.bootstrap, "compressed")
         producer = Producer({"bootstrap.servers": broker.bootstrap, "compression.type": "lz4"})
         producer.produce("compressed", b"-" * 1000)
-        assert producer.flush(30) == 0
+        assert producer.flush(LIMIT_S) == 0
         assert list(directory.glob("tmp/liblz4*")), "what Java unpacks would stay if it were killed"
         broker.check()
     assert gone(pid)

@@ -16,6 +16,7 @@ from app.base.http.target import Target
 from app.engine.reports.progress import ProgressReporter
 from tables import Entry
 from tests.app.stage import Stage
+from tests.harness.waiting import LIMIT_S
 
 if TYPE_CHECKING:
     from app.engine.traces.traces import Traces
@@ -82,7 +83,7 @@ async def stage(tmp_path: Path, script: Script) -> AsyncIterator[Stage]:
 
 async def until(stage: Stage, condition: Callable[[], object]) -> None:
     """Fire until something has come about."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while not condition():
             stage.fire()
             await asyncio.sleep(0.001)
@@ -334,7 +335,7 @@ async def test_an_origin_has_a_cap_and_tries_count(tmp_path: Path, script: Scrip
 
 async def drained(stage: Stage) -> bool:
     """Let time pass until nothing is pending."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while stage.partition.store.counts.total:
             stage.clock.pass_by(20)
             stage.fire()

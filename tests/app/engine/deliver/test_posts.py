@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from tests.app.stage import Stage
+from tests.harness.waiting import LIMIT_S
 from tests.punctual.contract.records import FakeRecord
 
 
@@ -61,7 +62,7 @@ async def staged(path: Path, **env: str) -> AsyncIterator[Stage]:
 
 async def until(stage: Stage, condition: Callable[[], object]) -> None:
     """Fire until something has come about."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while not condition():
             stage.fire()
             await asyncio.sleep(0.002)

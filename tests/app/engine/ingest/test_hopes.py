@@ -9,6 +9,7 @@ from aiokafka.errors import KafkaConnectionError
 from app.engine.ingest import hopes as module
 from app.engine.ingest.hopes import Hopes
 from tests.app.fake_kafka import ScriptedCluster
+from tests.harness.waiting import LIMIT_S
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +24,7 @@ def hopes_of(cluster: ScriptedCluster) -> Hopes:
 
 async def until_over(hopes: Hopes) -> None:
     assert hopes._looking is not None
-    await asyncio.wait_for(hopes._looking, 10)
+    await asyncio.wait_for(hopes._looking, LIMIT_S)
 
 
 async def test_a_topic_that_comes_in_time_takes_all_that_hoped_for_it() -> None:

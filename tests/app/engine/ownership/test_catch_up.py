@@ -12,6 +12,7 @@ from app.engine.ownership.catch_up import CatchUp
 from app.engine.partition.state import State
 from app.kafka.metadata.reader import Stored
 from app.settings.settings import Settings
+from tests.harness.waiting import LIMIT_S
 
 SETTINGS = Settings.from_env({"DELAY_PARTITIONS": "2"})
 
@@ -69,7 +70,7 @@ def look(topics: Topics, monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> Catc
 
 @pytest.mark.parametrize("ours", [True, False])
 async def test_what_has_been_read_to_the_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> None:
-    await asyncio.wait_for(look(Topics(50, [20, 50]), monkeypatch, ours=ours).cleared(), 1)
+    await asyncio.wait_for(look(Topics(50, [20, 50]), monkeypatch, ours=ours).cleared(), LIMIT_S)
 
 
 @pytest.mark.parametrize("ours", [True, False])
@@ -87,7 +88,7 @@ async def test_a_position_of_a_topic_that_was_created_anew_is_not_believed(
         looking.close()
         return
     topics.tell(50)
-    await asyncio.wait_for(cleared, 1)
+    await asyncio.wait_for(cleared, LIMIT_S)
 
 
 async def test_a_position_of_what_has_come_since_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,4 +102,4 @@ async def test_a_position_of_what_has_come_since_is_believed(monkeypatch: pytest
         return reader(*args)
 
     monkeypatch.setattr("app.engine.ownership.catch_up.PartitionReader", growing)
-    await asyncio.wait_for(looking.cleared(), 1)
+    await asyncio.wait_for(looking.cleared(), LIMIT_S)

@@ -20,6 +20,7 @@ from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
 from app.settings.settings import Settings
 from punctual.contract.home import key_partition
+from tests.harness.waiting import LIMIT_S
 from tests.integration.installation import new_app_id, topics_removed
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Gateway:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while not condition():  # noqa: ASYNC110 - it is another gateway's
             await asyncio.sleep(0.02)
 
@@ -86,7 +87,7 @@ class Gateways:
             return self._sender
 
         self._tasks.append(asyncio.create_task(gateway.service.run(sender())))
-        await asyncio.wait_for(gateway.service.follower.caught_up.wait(), 20)
+        await asyncio.wait_for(gateway.service.follower.caught_up.wait(), LIMIT_S)
         return gateway
 
     async def start(self, name: str) -> Gateway:

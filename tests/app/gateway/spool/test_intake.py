@@ -16,6 +16,7 @@ from app.kafka.errors import BatchRejected, NotAuthorised, SendError, TooLarge, 
 from app.settings.settings import Settings
 from app.settings.values import LEAST_FREE_DISK
 from tests.app.gateway.scripted_kafka import ScriptedKafka
+from tests.harness.waiting import LIMIT_S
 
 REQUESTS = ("delay-requests", 0)
 PATIENCE_S = 0.1
@@ -61,7 +62,7 @@ async def hand_in(intake: Intake, *ids: str, partition: int = 0) -> list[Outcome
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         while not condition():  # noqa: ASYNC110 - a test's condition tells nobody
             await asyncio.sleep(0.005)
 

@@ -13,6 +13,7 @@ from yarl import URL
 from app.ops.processes.front import Front
 from app.serve.web import whence
 from tests.harness.ports import free_port
+from tests.harness.waiting import LIMIT_S
 
 Serve = Callable[..., Awaitable[int]]
 
@@ -200,7 +201,7 @@ async def test_many_open_pages_leave_room_for_others(serve: Serve, front: Any) -
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         pages = [asyncio.create_task(session.get(f"{url}/api/v1/events")) for _ in range(120)]
         await asyncio.sleep(0.5)
-        async with asyncio.timeout(20), session.get(f"{url}/") as answer:
+        async with asyncio.timeout(LIMIT_S), session.get(f"{url}/") as answer:
             assert await answer.text() == "here"
         waiting.set()
         for one in pages:

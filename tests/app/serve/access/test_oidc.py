@@ -549,7 +549,7 @@ async def test_those_who_wait_for_a_provider_that_says_nothing_wait_together(mon
         took = asyncio.get_running_loop().time() - began
         await asked.close()
     assert all(isinstance(one, ProviderFailed) and "did not respond as expected" in str(one) for one in told)
-    assert took < 2.0
+    assert took < 5.0, "each has waited for half a second of its own"
 
 
 async def test_json_in_too_many_layers_is_no_answer_of_a_provider() -> None:

@@ -21,6 +21,7 @@ from app.serve.search.scan import END, Place, Scan, scan
 from app.serve.search.scanner import Answer, Question, Secondaries, Secondary, answer
 from app.serve.search.scans import ScanFailed, Scans
 from tables import Changes, PartitionStore
+from tests.harness.waiting import LIMIT_S
 from tests.tables.rows import NOW, apply, entry, filled, key, put
 
 
@@ -286,7 +287,7 @@ async def test_the_scanner_ends_with_its_worker(scans: Scans) -> None:
     assert process is not None
     assert process.stdin is not None
     process.stdin.close()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(LIMIT_S):
         assert await process.wait() == 0
 
 

@@ -17,6 +17,7 @@ from app.serve.web import server as web_server
 from app.serve.web.refusals import BOUNDS
 from app.serve.web.server import attach
 from tests.harness.ports import free_port
+from tests.harness.waiting import LIMIT_S
 
 if TYPE_CHECKING:
     from tests.app.serve.web.conftest import FakeState
@@ -139,7 +140,7 @@ async def test_a_head_that_does_not_come_in_time_ends_its_connection(
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n")
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(LIMIT_S):
             while not reader.at_eof():
                 writer.write(b"x: y\r\n")  # ever more of the head
                 with suppress(TimeoutError):
@@ -170,7 +171,7 @@ def _unblocked(sock: socket.socket) -> socket.socket:
 
 
 async def _read_to_the_end(sock: socket.socket) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(LIMIT_S):
         while await asyncio.get_running_loop().sock_recv(sock, 1 << 20):
             pass
 
