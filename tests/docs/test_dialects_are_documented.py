@@ -39,4 +39,4 @@ def test_each_section_names_the_codes_by_which_its_dialect_refuses() -> None:
 
 
 def test_each_section_says_what_differs() -> None:
-    assert [name for name, text in _SECTIONS.items() if "What differs:" not in text] == ["native"]
+    assert [name for name, text in _SECTIONS.items() if "Differences:" not in text] == ["native"]
