@@ -13,7 +13,7 @@ from app.gateway.callers.refusals import GatewayRefusals, counted
 from app.gateway.callers.tokens_file import SETTING, TokensFile
 from app.gateway.parts import Parts
 from app.gateway.spool.errors import TokensMissing
-from app.serve.access.needs import place_of
+from app.serve.web.guard import route_of
 from app.settings.settings import Settings
 
 #: Bodies of all requests at once, as far as they are held in memory.
@@ -40,7 +40,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
 
 def _size_of(request: web.Request) -> int | None:
     """Return what a body of unknown length takes; None if all of it is read first."""
-    return _STREAM_BYTES if (place_of(request) or "").endswith("/records") else None
+    return _STREAM_BYTES if (route_of(request) or "").endswith("/records") else None
 
 
 def tokens_of(settings: Settings) -> TokensFile:

@@ -13,7 +13,7 @@ from app.gateway.callers.needs import NEEDS, Need
 from app.gateway.callers.rate_limit import RateLimit
 from app.gateway.callers.tokens_file import TokensFile
 from app.gateway.http.problem import Problem
-from app.serve.access.needs import place_of
+from app.serve.web.guard import route_of
 
 _CHALLENGE: Final = 'Bearer realm="Punctual"'
 #: A token has 47 characters; what is far longer is not even hashed.
@@ -30,10 +30,10 @@ class Gate:
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, or raise the Problem that says why not."""
-        place = place_of(request)
-        need: Need | None = "caller" if place is None else NEEDS.get(place)
+        route = route_of(request)
+        need: Need | None = "caller" if route is None else NEEDS.get(route)
         if need is None:
-            raise Problem("forbidden", f"No permission is configured for {place}, so it is refused.")
+            raise Problem("forbidden", f"No permission is configured for {route}, so it is refused.")
         if need == "open" or (need == "metrics" and self._metrics_open):
             return await handler(request)
         caller = self._caller(request)

@@ -8,7 +8,8 @@ from aiohttp.typedefs import Handler, Middleware
 
 from app.gateway.http.problem import Problem
 from app.gateway.parts import Parts
-from app.serve.web.guard import SAFE, from_elsewhere, is_under
+from app.serve.web.guard import SAFE, is_under
+from app.serve.web.origin import from_another_site
 from app.settings.settings import Settings
 
 
@@ -21,7 +22,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
 
 @web.middleware
 async def _no_strangers(request: web.Request, handler: Handler) -> web.StreamResponse:
-    if request.method not in SAFE and from_elsewhere(request):
+    if request.method not in SAFE and from_another_site(request):
         raise Problem("forbidden", "The request comes from a web page of another site, which is not allowed.")
     return await handler(request)
 

@@ -19,8 +19,7 @@ from app.gateway.keys.keys import Keys
 from app.gateway.keys.receipt import Answer
 from app.gateway.keys.service import KeyService
 from app.gateway.parts import Parts
-from app.serve.access.needs import place_of
-from app.serve.web.guard import SAFE
+from app.serve.web.guard import SAFE, route_of
 from app.settings.settings import Settings
 
 #: Where a handler says that something of the request was not done that may be when it comes again.
@@ -53,7 +52,7 @@ class Once:
         """Answer a request, once for its key. Raises the Problem that says why not."""
         if HEADER not in request.headers or request.method in SAFE:
             return await handler(request)
-        if place_of(request) not in _PLACES:
+        if route_of(request) not in _PLACES:
             raise Problem(
                 "idempotency-key",
                 f"{request.path} does not support {HEADER}. Give each record a delay-id header instead.",

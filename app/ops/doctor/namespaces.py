@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from app.ops.doctor.facts import Facts
 from app.ops.doctor.finding import Finding
-from app.serve.web.overview import Namespace, namespace_rows
+from app.serve.web.overview_rows import NamespaceRow, namespace_rows
 from app.settings.quotas import of_all
 from app.settings.settings import Settings
 
@@ -33,7 +33,7 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
         yield _used(row)
 
 
-def _used(row: Namespace) -> Finding:
+def _used(row: NamespaceRow) -> Finding:
     for number, limit, what in (
         (row.messages, row.messages_limit, "messages"),
         (row.bytes, row.bytes_limit, "bytes of messages"),

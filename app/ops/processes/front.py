@@ -12,7 +12,7 @@ from yarl import URL
 from app.base.listening.connections import Runner
 from app.ops.processes.metrics import merged, own
 from app.ops.processes.supervisor import Child, Supervisor, say
-from app.serve.web import guard, whence
+from app.serve.web import guard, origin
 from app.serve.web.refusals import BODY_BYTES, BOUNDS, WebRefusals, bound_bodies
 
 #: What concerns one connection (RFC 9110, section 7.6.1), and what aiohttp says itself.
@@ -116,8 +116,8 @@ class Front:
         headers.popall("Content-Encoding", None)  # nothing is packed; aiohttp would refuse to send a stream with it
         if body is not None and request.content_length is not None:
             headers["Content-Length"] = str(request.content_length)
-        headers[whence.PROOF_HEADER] = self._supervisor.proof
-        headers[whence.ADDRESS_HEADER] = request.remote or ""
+        headers[origin.PROOF_HEADER] = self._supervisor.proof
+        headers[origin.ADDRESS_HEADER] = request.remote or ""
         return headers
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:

@@ -12,7 +12,7 @@ import aiohttp
 
 from app.base.process import parent
 from app.ops.processes.plan import Process
-from app.serve.web import whence
+from app.serve.web import origin
 
 #: A process that ends is started again after the first of these, twice as long each time, at most the second. That is
 #: longer than a session of the group: the partitions of one that crashes again and again go to others meanwhile.
@@ -99,7 +99,7 @@ class Supervisor:
                 wait_s = min(2 * wait_s, LONGEST_S)
 
     async def _run_once(self, child: Child) -> int:
-        env = {**child.process.env, parent.NAME: str(self._lifeline), whence.PROOF: self.proof}
+        env = {**child.process.env, parent.NAME: str(self._lifeline), origin.PROOF: self.proof}
         child.running = await asyncio.create_subprocess_exec(*self._command, env=env, pass_fds=(self._lifeline,))
         child.missing = "it is starting"
         if self._stopping.is_set():  # it was not there to be told

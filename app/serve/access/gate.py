@@ -10,12 +10,12 @@ from aiohttp.typedefs import Middleware
 
 from app.base.clock import Clock
 from app.serve.access.basic import CHALLENGE, Basic, TooManyFailures
-from app.serve.access.needs import NEEDS, WITHIN, Need, place_of
+from app.serve.access.needs import NEEDS, WITHIN, Need
 from app.serve.access.oidc import Oidc
 from app.serve.access.refusals import SIGN_IN, refused, see_sign_in
 from app.serve.access.roles import ANYBODY, ASKER, HOLDS, Asker, Role, enough, masks, put
-from app.serve.web import whence
-from app.serve.web.guard import SAFE, told_whence
+from app.serve.web.guard import SAFE, route_of
+from app.serve.web.origin import client_address, says_origin
 from app.settings.settings import Settings
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"
@@ -38,29 +38,29 @@ class Gate:
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, or say why not."""
-        place = place_of(request)
-        need: Need | None = "viewer" if place is None else self._needs.get(place)
+        route = route_of(request)
+        need: Need | None = "viewer" if route is None else self._needs.get(route)
         match need:
             case None:
-                return refused(request, 403, f"no role is configured for {place}, so it is refused")
+                return refused(request, 403, f"no role is configured for {route}, so it is refused")
             case "open" | "workers":
                 return await self._unnamed(request, handler, need)
             case role:
-                return await self._named(request, handler, place, role)
+                return await self._named(request, handler, route, role)
 
-    async def _named(self, request: web.Request, handler: Handler, place: str | None, need: Role) -> web.StreamResponse:
+    async def _named(self, request: web.Request, handler: Handler, route: str | None, need: Role) -> web.StreamResponse:
         """Answer somebody, if it is known who asks, and their role is enough."""
         try:
             asker = request.get(ASKER) or await self._asker(request)  # a page asks the API as whoever asks for the page
         except TooManyFailures as error:
             return refused(request, 429, str(error), {"Retry-After": str(math.ceil(error.wait_s))})
         if asker is None:
-            return self._challenge(request, place)
-        if asker.session and request.method not in SAFE and not told_whence(request):
+            return self._challenge(request, route)
+        if asker.session and request.method not in SAFE and not says_origin(request):
             return refused(request, 403, "a session works only in a browser; programs need a token or a password")
         if not enough(asker.role, need):
             return refused(request, 403, f"this needs the role {need}; {asker.name} has the role {asker.role}")
-        if asker.bound and place is not None and place not in WITHIN:
+        if asker.bound and route is not None and route not in WITHIN:
             sentence = (
                 f"this concerns the whole installation, but {asker.name} is restricted to namespaces. "
                 "See /api/v1/namespaces for what is available"
@@ -87,7 +87,7 @@ class Gate:
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
         if scheme:
             if self._basic and scheme.lower() == "basic":
-                return await self._basic.asker(shown.strip(), whence.address(request))
+                return await self._basic.asker(shown.strip(), client_address(request))
             if self._oidc and scheme.lower() == "bearer":
                 return await self._oidc.bearer(shown.strip())
             return None
@@ -106,14 +106,14 @@ class Gate:
             return lambda: basic.user(asker.name) == user
         return lambda: True
 
-    def _challenge(self, request: web.Request, place: str | None) -> web.StreamResponse:
+    def _challenge(self, request: web.Request, route: str | None) -> web.StreamResponse:
         """Ask for a name: a browser by the provider's page if there is one, else by its own window."""
-        api = request.path.startswith("/api/") or place == _METRICS
-        if self._oidc is not None and not api and place != _PASSWORD and "Authorization" not in request.headers:
+        api = request.path.startswith("/api/") or route == _METRICS
+        if self._oidc is not None and not api and route != _PASSWORD and "Authorization" not in request.headers:
             return see_sign_in(request)
         ways = ["a user's name and password"] if self._basic else []
         ways += ["a bearer token of the provider", f"a session ({SIGN_IN})"] if self._oidc else []
-        challenge = CHALLENGE if self._basic and (self._oidc is None or place == _PASSWORD or not api) else "Bearer"
+        challenge = CHALLENGE if self._basic and (self._oidc is None or route == _PASSWORD or not api) else "Bearer"
         sentence = f"this needs {' or '.join(ways)}. The login is missing, expired or wrong"
         return refused(request, 401, sentence, {"WWW-Authenticate": challenge})
 

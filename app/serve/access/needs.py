@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from aiohttp import web
-
 from app.serve.access.roles import ROLES, Asker, Role, enough
 
 #: Open to everybody, or to the installation's workers alone.
@@ -113,21 +111,9 @@ NEEDS: Final[Mapping[str, Need]] = {
 WITHIN: Final = frozenset({*_VIEWER, *_OPERATOR, *_ADMIN})
 
 
-def may(asker: Asker, place: str) -> bool:
-    """Whether somebody is let in there, as the table writes it."""
-    need = NEEDS.get(place)
+def may(asker: Asker, route: str) -> bool:
+    """Whether somebody may use a route, written as in the table."""
+    need = NEEDS.get(route)
     if need in ROLES and not enough(asker.role, need):
         return False
-    return need is not None and (not asker.bound or place in WITHIN)
-
-
-def place_of(request: web.Request) -> str | None:
-    """Return where a request has arrived, as the table writes it; None if there is no such address or method.
-
-    It is asked of the route that was found, so that no spelling of a path gets around the table.
-    """
-    resource = request.match_info.route.resource
-    if resource is None:
-        return None
-    method = "GET" if request.method == "HEAD" else request.method
-    return f"{method} {resource.canonical}"
+    return need is not None and (not asker.bound or route in WITHIN)

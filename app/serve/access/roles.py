@@ -8,7 +8,7 @@ from aiohttp import web
 
 from app.base.listening.network import network
 from app.base.places import WHO
-from app.serve.web import whence
+from app.serve.web.origin import client_address
 
 Role = Literal["viewer", "operator", "admin"]
 #: Each may do what those before it may.
@@ -73,4 +73,4 @@ def masks(payloads: str, role: Role) -> bool:
 def put(request: web.Request, asker: Asker) -> None:
     """Write into a request who asks; acts and pages read it there."""
     request[ASKER] = asker
-    WHO.set(network(whence.address(request)) if asker.name == ANYBODY.name else asker.name)
+    WHO.set(network(client_address(request)) if asker.name == ANYBODY.name else asker.name)

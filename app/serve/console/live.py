@@ -13,8 +13,8 @@ from app.base.places import Places
 from app.engine.reports.state import WorkerState
 from app.serve.access.roles import ANYBODY, ASKER, HOLDS
 from app.serve.console.verdict import verdict
-from app.serve.web import whence
 from app.serve.web.answers import as_json
+from app.serve.web.origin import client_address
 from app.serve.web.routes import overview_of
 
 EVERY_S: Final = 1.0
@@ -55,7 +55,7 @@ class Live:
         Whoever is bound to namespaces is told no numbers. It ends when who asks may not look any more.
         """
         asker = request.get(ASKER, ANYBODY)
-        who = network(whence.address(request)) if asker.name == ANYBODY.name else asker.name
+        who = network(client_address(request)) if asker.name == ANYBODY.name else asker.name
         if not self._places.take(who):
             error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(who))
             return as_json({"error": error}, 503, {"Retry-After": "30"})

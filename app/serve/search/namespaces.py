@@ -8,12 +8,12 @@ from aiohttp import web
 from app.engine.reports.state import WorkerState
 from app.serve.access.roles import ASKER
 from app.serve.web.answers import as_json
-from app.serve.web.overview import Namespace, namespace_rows
+from app.serve.web.overview_rows import NamespaceRow, namespace_rows
 from app.serve.web.routes import missing_of, unready
 from app.settings.settings import Settings
 
 
-class Described(Namespace, frozen=True, kw_only=True):
+class Described(NamespaceRow, frozen=True, kw_only=True):
     """A namespace as the overview has it, its inputs, and the patterns of topics that these may deliver to."""
 
     inputs: list[str]
@@ -42,7 +42,7 @@ def inputs_of(settings: Settings, namespace: str) -> list[str]:
     return sorted(topic for topic, name in settings.namespaces.inputs.items() if name == namespace)
 
 
-def _described(settings: Settings, row: Namespace) -> Described:
+def _described(settings: Settings, row: NamespaceRow) -> Described:
     inputs = inputs_of(settings, row.namespace)
     destinations = _patterns(settings, (*inputs, "*"))
     return Described(**msgspec.structs.asdict(row), inputs=inputs, destinations=destinations)

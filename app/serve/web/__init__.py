@@ -1,1 +1,1 @@
-"""Tells what is pending, on every worker's own web port: as JSON, as metrics, and health checks."""
+"""The web port of every worker: its server, what guards it, health checks, metrics, and the overview as JSON."""

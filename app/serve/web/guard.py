@@ -12,8 +12,6 @@ from aiohttp import web
 
 #: Methods that change nothing.
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: Changes nothing but who is signed in.
-_OUT: Final = "/sign-out"
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -26,6 +24,18 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+
+def route_of(request: web.Request) -> str | None:
+    """Return the method and path of the route that a request has arrived at; None if there is no such route.
+
+    The path is as its route is registered, so that no spelling of a path gets around a table of routes.
+    """
+    resource = request.match_info.route.resource
+    if resource is None:
+        return None
+    method = "GET" if request.method == "HEAD" else request.method
+    return f"{method} {resource.canonical}"
 
 
 async def secure(_request: web.Request, response: web.StreamResponse) -> None:
@@ -67,49 +77,6 @@ def is_under(request: web.Request, names: Iterable[str]) -> bool:
     """Return whether a request names an address, nothing, or one of these names, which may be patterns."""
     name = _name(request.headers.get("Host", ""))
     return not name or _is_address(name) or any(fnmatch.fnmatchcase(name, one.lower().rstrip(".")) for one in names)
-
-
-def no_strangers(*, read_only: bool) -> Any:
-    """Return a middleware that lets no other site's page have its reader's browser change anything here.
-
-    What is no browser says neither where it comes from nor what fetches it. With `read_only` nobody changes anything.
-    """
-
-    @web.middleware
-    async def check(
-        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        if request.method in SAFE:
-            return await handler(request)
-        sentence = ""
-        if read_only and request.path != _OUT:
-            sentence = "this worker is read-only (DELAY_WEB_READ_ONLY)"
-        elif from_elsewhere(request):
-            sentence = "the request comes from another site. Open the console and try again there"
-        elif request.path.startswith("/api/") and request.content_type != "application/json":
-            sentence = f"the body must be application/json, not {request.content_type:.64}"
-        if not sentence:
-            return await handler(request)
-        status = web.HTTPForbidden.status_code
-        if request.path.startswith("/api/"):
-            return web.json_response({"error": sentence}, status=status)
-        return web.Response(text=sentence, status=status)
-
-    return check
-
-
-def told_whence(request: web.Request) -> bool:
-    """Return whether a request says where it comes from, as every browser does that changes anything."""
-    return "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
-
-
-def from_elsewhere(request: web.Request) -> bool:
-    """Return whether a browser sends this for another site's page (W3C Fetch Metadata; RFC 6454 before it)."""
-    fetched = request.headers.get("Sec-Fetch-Site")
-    if fetched is not None:
-        return fetched not in ("same-origin", "none")
-    origin = request.headers.get("Origin")
-    return origin is not None and origin.partition("://")[2] != request.headers.get("Host", "")
 
 
 def _name(host: str) -> str:

@@ -31,7 +31,7 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True, rename={"in_per_s": "in"
     p99_ms: float | None
 
 
-class History:
+class LastHour:
     """The minutes since this worker's start, an hour of them at most."""
 
     def __init__(self, state: WorkerState) -> None:
@@ -74,21 +74,21 @@ class History:
 
 def register(web_app: web.Application, state: WorkerState) -> None:
     """Add GET /api/v1/history to an application that has not started yet; it is kept as long as that runs."""
-    history = History(state)
+    last_hour = LastHour(state)
 
     async def run(_: web.Application) -> AsyncIterator[None]:
-        task = asyncio.create_task(_follow(history))
+        task = asyncio.create_task(_follow(last_hour))
         yield
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
     web_app.cleanup_ctx.append(run)
-    web_app.add_routes([web.get("/api/v1/history", history.show)])
+    web_app.add_routes([web.get("/api/v1/history", last_hour.show)])
 
 
-async def _follow(history: History) -> None:
+async def _follow(last_hour: LastHour) -> None:
     while True:
-        history.look()
+        last_hour.look()
         await asyncio.sleep(_EVERY_S)
 
 

@@ -9,7 +9,8 @@ from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from app.engine.reports.state import Wanted, WorkerState
-from app.serve.web.overview import Namespace, Overview, Queue, namespace_rows, overview, queue_rows
+from app.serve.web.overview import InstallationOverview, overview
+from app.serve.web.overview_rows import NamespaceRow, QueueRow, namespace_rows, queue_rows
 from punctual.cli.terminal import legible
 from tables import compiled
 
@@ -105,7 +106,7 @@ def _wanted(wanted: Wanted) -> Iterator[Metric]:
     yield rate
 
 
-def _queues(rows: Iterable[Queue]) -> Iterator[Metric]:
+def _queues(rows: Iterable[QueueRow]) -> Iterator[Metric]:
     """Yield how acknowledged queues are, which every worker tells."""
     labels = ["topic", "group"]
     help_text = "Consumers of an acknowledged queue whose circuit breaker lets only probes pass."
@@ -124,7 +125,7 @@ def _queues(rows: Iterable[Queue]) -> Iterator[Metric]:
     yield unacked
 
 
-def _namespaces(rows: Iterable[Namespace]) -> Iterator[Metric]:
+def _namespaces(rows: Iterable[NamespaceRow]) -> Iterator[Metric]:
     """Yield what waits per namespace, and their quotas, which every worker tells."""
     help_text = "Pending messages of a namespace, failure callbacks included."
     messages = GaugeMetricFamily("delay_namespace_pending_messages", help_text, labels=["namespace"])
@@ -150,7 +151,7 @@ def _namespaces(rows: Iterable[Namespace]) -> Iterator[Metric]:
     yield from (messages, size, remembered, messages_limit, size_limit, ids_limit)
 
 
-def _waiting_on_purpose(mine: Overview) -> Iterator[Metric]:
+def _waiting_on_purpose(mine: InstallationOverview) -> Iterator[Metric]:
     help_text = "Due time of the oldest message that waits because of a rate limit."
     paced = GaugeMetricFamily("delay_destination_paced_due_timestamp_seconds", help_text, labels=["destination"])
     help_text = "Due time of the oldest message that waits because of a pause."
@@ -163,7 +164,7 @@ def _waiting_on_purpose(mine: Overview) -> Iterator[Metric]:
     yield from (paced, paused)
 
 
-def _gauges(mine: Overview) -> Iterator[Metric]:
+def _gauges(mine: InstallationOverview) -> Iterator[Metric]:
     pending = GaugeMetricFamily("delay_pending_messages", "Pending messages.", labels=["destination"])
     for row in mine.destinations:
         pending.add_metric([row.destination], row.pending)
@@ -194,7 +195,7 @@ def _gauges(mine: Overview) -> Iterator[Metric]:
         yield GaugeMetricFamily("delay_next_due_timestamp_seconds", help_text, mine.next_due_ms / 1000)
 
 
-def _oldest_s(mine: Overview) -> float:
+def _oldest_s(mine: InstallationOverview) -> float:
     """Return for how long the oldest message has been due, 0 if nothing is overdue or held."""
     held = [row.held_since_ms for row in mine.destinations if row.held_since_ms is not None]
     waits = any(row.paused is not None or row.paced_since_ms is not None for row in mine.destinations)

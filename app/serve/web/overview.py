@@ -2,128 +2,31 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal
 
 import msgspec
 
-from app.engine.reports.queues import SILENT_MS, Said
+from app.engine.reports.queues import Said
 from app.engine.reports.reader import STALE_AFTER_MS, Report
 from app.engine.reports.state import Wanted
 from app.engine.throttle.control import Control
+from app.serve.web.overview_rows import (
+    DestinationPause,
+    DestinationRow,
+    NamespaceRow,
+    PartitionRow,
+    QueueRow,
+    WorkerRow,
+    namespace_rows,
+    queue_rows,
+)
 from app.serve.web.percentiles import Percentiles, percentiles
 from app.settings.quotas import Quota
-from punctual.contract.queue_report import QueueReport  # noqa: TC001 - needed for annotations
-
-_SUMS = ("probes", "unacked", "acked", "nacked", "expired", "exhausted")
-
-
-class Pause(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a destination is paused, by whom and until when (epoch ms).
-
-    `since_ms` is the oldest due time that waits for its end.
-    """
-
-    reason: str = ""
-    by: str = ""
-    until_ms: int | None = None
-    since_ms: int | None = None
-
-
-class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits for one destination; `held_since_ms` is the oldest due time that it could not be given (epoch ms).
-
-    `held_because` says why, if the worker that answers knows.
-    `pending` leaves out partitions whose report does not name it. `paced_since_ms` is the oldest due time that waits
-    for its turn, by the cap of `rate_per_s` and `burst`: they are as the worker that answers knows them, like `paused`.
-    """
-
-    destination: str
-    pending: int
-    held_since_ms: int | None
-    held_because: str | None = None
-    paused: Pause | None = None
-    paced_since_ms: int | None = None
-    rate_per_s: float | None = None
-    burst: int | None = None
-
 
 _NOTHING = Wanted()
 _NO_QUOTAS: Mapping[str, Quota | None] = {}
 
 
-class Partition(msgspec.Struct, frozen=True, kw_only=True):
-    """The last that is known of one partition.
-
-    `state` is "reporting", "stale" (the last report is older than 10 s) or "missing" (none at all, the rest is None).
-    `age_ms` is the age of the report, `positions` the next offset to read per input topic. `pending_unnamed` are those
-    of `pending` whose destinations the report does not name. `unread_since_ms` is since when requests wait unread.
-    """
-
-    partition: int
-    state: Literal["reporting", "stale", "missing"]
-    worker: str | None = None
-    age_ms: int | None = None
-    pending: int | None = None
-    pending_unnamed: int | None = None
-    overdue: int | None = None
-    next_due_ms: int | None = None
-    fired_to_ms: int | None = None
-    positions: dict[str, int] | None = None
-    unread_since_ms: int | None = None
-
-
-class Worker(msgspec.Struct, frozen=True, kw_only=True):
-    """One worker and the partitions that it was the last to report; `age_ms` is the age of its newest report.
-
-    `held_back` is why it takes no requests: `disk` if too little of that is free.
-    """
-
-    worker: str
-    version: str
-    age_ms: int
-    stale: bool
-    pending: int
-    partitions: list[int]
-    held_back: str | None = None
-
-
-class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """An acknowledged queue, of which consumers have reported lately: a topic, and the group that works on it.
-
-    `breakers_open` of its `consumers` let only probes pass, `unacked` messages are handed out. The other counts are
-    sums since each of these consumers began. `lag_ms` is how far the worker is behind with the queue's markers.
-    """
-
-    topic: str
-    group: str
-    consumers: int
-    breakers_open: int
-    probes: int
-    unacked: int
-    acked: int
-    nacked: int
-    expired: int
-    exhausted: int
-    lag_ms: int
-
-
-class Namespace(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits of one namespace, as far as partitions have reported it, and its quota; None is no limit.
-
-    `remembered` ids are those of messages that have ended, and of commands that wait for theirs.
-    """
-
-    namespace: str
-    messages: int
-    bytes: int
-    remembered: int = 0
-    messages_limit: int | None = None
-    bytes_limit: int | None = None
-    remembered_limit: int | None = None
-    rate_per_s: float | None = None
-
-
-class Overview(msgspec.Struct, frozen=True, kw_only=True):
+class InstallationOverview(msgspec.Struct, frozen=True, kw_only=True):
     """All workers together at `at_ms`. Counts are exact; times are epoch milliseconds.
 
     A stale partition still counts with what it last reported, except for the lateness. `pending_unnamed` of what is
@@ -142,11 +45,11 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     partitions_expected: int
     partitions_stale: list[int]
     partitions_missing: list[int]
-    destinations: list[Destination]
-    workers: list[Worker]
-    partitions: list[Partition]
-    queues: list[Queue] = []
-    namespaces: list[Namespace] = []
+    destinations: list[DestinationRow]
+    workers: list[WorkerRow]
+    partitions: list[PartitionRow]
+    queues: list[QueueRow] = []
+    namespaces: list[NamespaceRow] = []
     unconfirmed_since_ms: int | None = None
 
 
@@ -158,7 +61,7 @@ def overview(
     wanted: Wanted = _NOTHING,
     queues: Iterable[Said] = (),
     quotas: Mapping[str, Quota | None] = _NO_QUOTAS,
-) -> Overview:
+) -> InstallationOverview:
     """Return the sum of the reports of an installation that has that many partitions.
 
     Destinations come with the most pending first, workers by their URL, partitions by their number. `trouble` says why
@@ -168,7 +71,7 @@ def overview(
     rows = [_row(number, reports.get(number), now_ms) for number in sorted({*range(partitions), *reports})]
     fresh = [reports[row.partition] for row in rows if row.state == "reporting"]
     due = [row.next_due_ms for row in rows if row.next_due_ms is not None]
-    return Overview(
+    return InstallationOverview(
         at_ms=now_ms,
         pending=sum(row.pending or 0 for row in rows),
         pending_unnamed=sum(row.pending_unnamed or 0 for row in rows),
@@ -187,60 +90,14 @@ def overview(
     )
 
 
-def namespace_rows(reports: Iterable[Report], quotas: Mapping[str, Quota | None]) -> list[Namespace]:
-    """Return what waits of each namespace, by name; of one that is none any more too, as long as anything does."""
-    messages, size, remembered = Counter[str](dict.fromkeys(quotas, 0)), Counter[str](), Counter[str]()
-    for report in reports:
-        for name, waiting in report.progress.namespaces.items():
-            messages[name] += waiting.messages
-            size[name] += waiting.bytes
-            remembered[name] += waiting.remembered
-    found = []
-    for name in sorted(messages):
-        quota = quotas.get(name) or Quota()
-        found.append(
-            Namespace(
-                namespace=name,
-                messages=messages[name],
-                bytes=size[name],
-                remembered=remembered[name],
-                messages_limit=quota.messages,
-                bytes_limit=quota.bytes,
-                remembered_limit=quota.remembered_limit,
-                rate_per_s=None if quota.rate is None else quota.rate.per_s,
-            )
-        )
-    return found
-
-
-def queue_rows(said: Iterable[Said], now_ms: int) -> list[Queue]:
-    """Return the queues whose consumers have reported lately, those with an open breaker first."""
-    of: dict[tuple[str, str], list[QueueReport]] = {}
-    for report, at_ms in said:
-        if now_ms - at_ms <= SILENT_MS:
-            of.setdefault((report.topic, report.group), []).append(report)
-    queues = [
-        Queue(
-            topic=topic,
-            group=group,
-            consumers=len(reports),
-            breakers_open=sum(report.open for report in reports),
-            lag_ms=max(report.lag_ms for report in reports),
-            **{name: sum(getattr(report, name) for report in reports) for name in _SUMS},
-        )
-        for (topic, group), reports in of.items()
-    ]
-    return sorted(queues, key=lambda queue: (not queue.breakers_open, queue.topic, queue.group))
-
-
-def _row(number: int, report: Report | None, now_ms: int) -> Partition:
+def _row(number: int, report: Report | None, now_ms: int) -> PartitionRow:
     if report is None:
-        return Partition(partition=number, state="missing")
+        return PartitionRow(partition=number, state="missing")
     progress = report.progress
     # The broker's clock may be a little ahead of ours; an age is never negative.
     # A report that is repeated is as old as what it says.
     age_ms = max(0, now_ms - (report.appended_ms if progress.state is None else progress.at_ms))
-    return Partition(
+    return PartitionRow(
         partition=number,
         state="stale" if age_ms > STALE_AFTER_MS else "reporting",
         worker=progress.worker,
@@ -255,7 +112,7 @@ def _row(number: int, report: Report | None, now_ms: int) -> Partition:
     )
 
 
-def _destinations(reports: Iterable[Report], trouble: Callable[[str], str], wanted: Wanted) -> list[Destination]:
+def _destinations(reports: Iterable[Report], trouble: Callable[[str], str], wanted: Wanted) -> list[DestinationRow]:
     pending: Counter[str] = Counter()
     held_ms, paused_ms, paced_ms = dict[str, int](), dict[str, int](), dict[str, int]()
     for report in reports:
@@ -267,7 +124,7 @@ def _destinations(reports: Iterable[Report], trouble: Callable[[str], str], want
     names = [name for name in {**pending, **told} if pending[name] or name in told]
     names.sort(key=lambda name: (-pending[name], name))
     return [
-        Destination(
+        DestinationRow(
             destination=name,
             pending=pending[name],
             held_since_ms=held_ms.get(name),
@@ -286,25 +143,25 @@ def _oldest(found: dict[str, int], told: Mapping[str, int]) -> None:
         found[name] = min(due_ms, found.get(name, due_ms))
 
 
-def _pause(control: Control | None, since_ms: int | None) -> Pause | None:
+def _pause(control: Control | None, since_ms: int | None) -> DestinationPause | None:
     """Return what is known of a pause: the control that this worker has read, or only that reports tell of one."""
     if control is None:
-        return None if since_ms is None else Pause(since_ms=since_ms)
-    return Pause(reason=control.reason, by=control.by, until_ms=control.until_ms, since_ms=since_ms)
+        return None if since_ms is None else DestinationPause(since_ms=since_ms)
+    return DestinationPause(reason=control.reason, by=control.by, until_ms=control.until_ms, since_ms=since_ms)
 
 
-def _workers(rows: Iterable[Partition], reports: Mapping[int, Report]) -> list[Worker]:
-    owned: dict[str, list[Partition]] = {}
+def _workers(rows: Iterable[PartitionRow], reports: Mapping[int, Report]) -> list[WorkerRow]:
+    owned: dict[str, list[PartitionRow]] = {}
     for row in rows:
         if row.worker is not None:
             owned.setdefault(row.worker, []).append(row)
     return [_worker(worker, owned[worker], reports) for worker in sorted(owned)]
 
 
-def _worker(worker: str, rows: list[Partition], reports: Mapping[int, Report]) -> Worker:
+def _worker(worker: str, rows: list[PartitionRow], reports: Mapping[int, Report]) -> WorkerRow:
     newest = min(rows, key=lambda row: row.age_ms or 0)
     fresh = (reports[row.partition].progress for row in rows if row.state == "reporting")
-    return Worker(
+    return WorkerRow(
         worker=worker,
         version=reports[newest.partition].progress.version,
         age_ms=newest.age_ms or 0,

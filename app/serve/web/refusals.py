@@ -18,7 +18,7 @@ BOUNDS: Final = Bounds(most=256, most_of_one=256, header_bytes=8_190, newest_in=
 BODY_BYTES, BODIES_BYTES = 8 << 20, 32 << 20
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is refused before its handler sees it."""
 
     def __init__(self, refusal: Refusal) -> None:
@@ -32,7 +32,7 @@ class WebRefusals:
 
     def error(self, refusal: Refusal) -> Exception:
         """Return what `answered` turns into an answer."""
-        return Refused(refusal)
+        return RequestRefused(refusal)
 
     def answer(self, refusal: Refusal) -> web.Response:
         """Return the answer to bytes that are not an HTTP request."""
@@ -47,7 +47,7 @@ async def answered(request: web.Request, handler: Handler) -> web.StreamResponse
     """Answer, and turn a refusal into JSON under /api/, into a plain sentence elsewhere."""
     try:
         return await handler(request)
-    except Refused as error:
+    except RequestRefused as error:
         refusal = error.refusal
     if request.path.startswith("/api/"):
         return WebRefusals().answer(refusal)

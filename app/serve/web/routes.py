@@ -1,4 +1,4 @@
-"""The addresses of the console, and what each of them answers."""
+"""The routes of the overview, the health checks and the metrics."""
 
 from typing import Final
 
@@ -8,7 +8,8 @@ from aiohttp import web
 from app.engine.reports.state import WorkerState
 from app.serve.web import guard, metrics
 from app.serve.web.answers import as_json
-from app.serve.web.overview import Destination, Overview, overview
+from app.serve.web.overview import InstallationOverview, overview
+from app.serve.web.overview_rows import DestinationRow
 
 NOT_CAUGHT_UP: Final = "reading the reports of the other workers"
 RETRY_AFTER: Final = {"Retry-After": "2"}
@@ -17,23 +18,23 @@ DIGITS: Final = 9
 
 def register(web_app: web.Application, state: WorkerState) -> None:
     """Add the API and the health checks to an application that has not started yet."""
-    view = View(state)
+    routes = StatusRoutes(state)
     web_app.middlewares.append(guard.json_errors)
     web_app.on_response_prepare.append(guard.secure)
     web_app.add_routes(
         [
-            web.get("/api/v1/overview", view.show_overview),
-            web.get("/api/v1/partitions", view.show_partitions),
-            web.get("/api/v1/partitions/{partition}/destinations", view.show_all_destinations),
-            web.get("/api/v1/destinations", view.show_destinations),
-            web.get("/health/live", view.show_live),
-            web.get("/health/ready", view.show_ready),
-            web.get("/metrics", view.show_metrics),
+            web.get("/api/v1/overview", routes.show_overview),
+            web.get("/api/v1/partitions", routes.show_partitions),
+            web.get("/api/v1/partitions/{partition}/destinations", routes.show_all_destinations),
+            web.get("/api/v1/destinations", routes.show_destinations),
+            web.get("/health/live", routes.show_live),
+            web.get("/health/ready", routes.show_ready),
+            web.get("/metrics", routes.show_metrics),
         ]
     )
 
 
-class View:
+class StatusRoutes:
     """Answers requests from a worker's state; it reads only, and never waits for anything."""
 
     def __init__(self, state: WorkerState) -> None:
@@ -67,7 +68,7 @@ class View:
             other = f"; last reported by {report.progress.worker}" if report is not None else ""
             return as_json({"error": f"this worker does not serve partition {wanted[:DIGITS]}{other}"}, status=404)
         rows = [
-            Destination(destination=name, pending=pending, held_since_ms=held_ms)
+            DestinationRow(destination=name, pending=pending, held_since_ms=held_ms)
             for name, (pending, held_ms) in sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
         ]
         return as_json({"at_ms": state.now_ms(), "partition": number, "destinations": rows})
@@ -92,11 +93,11 @@ class View:
         whole = self._overview()
         return as_json({"at_ms": whole.at_ms, name: getattr(whole, name)})
 
-    def _overview(self) -> Overview:
+    def _overview(self) -> InstallationOverview:
         return overview_of(self._state)
 
 
-def overview_of(state: WorkerState) -> Overview:
+def overview_of(state: WorkerState) -> InstallationOverview:
     """Return what a worker knows of all workers."""
     told = state.trouble, state.wanted(), state.queues(), state.quotas
     found = overview(state.reports(), state.partitions, state.now_ms(), *told)

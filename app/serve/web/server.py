@@ -1,4 +1,4 @@
-"""Puts the console on the web port of a Faust worker, in place of Faust's own pages."""
+"""Serves the API and the console on the web port of a Faust worker, in place of Faust's own pages."""
 
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, ClassVar, Final
@@ -11,16 +11,50 @@ from app.base.errors import WebPortUnusable
 from app.base.listening.connections import Runner
 from app.base.process.fatal import end_process
 from app.engine.reports.state import WorkerState
-from app.serve.web import guard, history
-from app.serve.web.early import EarlyServer
+from app.serve.web import guard, history, origin
+from app.serve.web.answers import as_json
 from app.serve.web.refusals import BOUNDS, WebRefusals
-from app.serve.web.routes import register
+from app.serve.web.routes import RETRY_AFTER, register
 
 #: How long requests that are under way may go on until they are cancelled, and then to end. aiohttp allows a minute.
 _FINISH_S: Final = 2.0
 
 
-class Web(driver.Web):
+class EarlyServer:
+    """Answers `/health/live` with 200, and all else with 503 and what the start waits for.
+
+    Health checks work from the first second: until a worker has reached its brokers, there is nothing else to serve.
+    """
+
+    def __init__(self, host: str, port: int, reason: Callable[[], str | None]) -> None:
+        """Serve at an address; `reason` says what is waited for."""
+        self._host, self._port, self._reason = host, port, reason
+        app = web.Application()
+        app.router.add_get("/health/live", self._live)
+        app.router.add_route("*", "/{path:.*}", self._starting)
+        self._runner = Runner(app, WebRefusals(), BOUNDS)
+
+    async def start(self) -> None:
+        """Start to serve. Raises WebPortUnusable if the address cannot be listened on."""
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, self._host, self._port).start()
+        except OSError as error:
+            raise WebPortUnusable(self._host, self._port, error) from error
+
+    async def stop(self) -> None:
+        """Leave the address to the worker's own server."""
+        await self._runner.cleanup()
+
+    async def _live(self, _: web.Request) -> web.Response:
+        return as_json({"live": True})
+
+    async def _starting(self, _: web.Request) -> web.Response:
+        body = {"ready": False, "error": self._reason() or "starting", "recovery": []}
+        return as_json(body, status=503, headers=RETRY_AFTER)
+
+
+class WebServer(driver.Web):
     """Faust's web server without Faust's own pages: /table, /router, /graph and the statistics show internals.
 
     Faust reads these four lists in `Web._enabled_blueprints` (faust/web/base.py).
@@ -56,7 +90,9 @@ class Web(driver.Web):
             end_process(WebPortUnusable(self.app.conf.web_bind, self.app.conf.web_port, error))
 
 
-def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = (), *, read_only: bool = False) -> Web:
+def attach(
+    faust_app: faust.App, state: WorkerState, hosts: Collection[str] = (), *, read_only: bool = False
+) -> WebServer:
     """Return a Faust app the console as its web server, before its worker starts.
 
     The server starts before recovery and answers 503 until `state.ready_reason()` is None; `state.reader` starts
@@ -67,12 +103,12 @@ def attach(faust_app: faust.App, state: WorkerState, hosts: Collection[str] = ()
     """
     if "web" in vars(faust_app):
         raise RuntimeError("attach the console before anything asks the Faust app for its web server (app.web)")
-    server = Web(faust_app)
+    server = WebServer(faust_app)
     register(server.web_app, state)
     history.register(server.web_app, state)
     names = guard.names_of(faust_app.conf.web_bind, state.worker_url, hosts)
     server.web_app.middlewares.append(guard.only_under(names))
-    server.web_app.middlewares.append(guard.no_strangers(read_only=read_only))
+    server.web_app.middlewares.append(origin.no_other_sites(read_only=read_only))
     server.web_app.on_startup.append(_starter(state))
     server.web_app.on_cleanup.append(_stopper(state))
     faust_app.web = server

@@ -20,7 +20,7 @@ from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import Tally
 from app.ops.processes.front import Front
-from app.serve.web import guard
+from app.serve.web import guard, origin
 from app.serve.web.refusals import BOUNDS, WebRefusals, bound_bodies
 from app.settings.settings import Settings
 from app.settings.values import LEAST_FREE_DISK
@@ -44,7 +44,7 @@ def worker() -> web.Application:
     """Return an application with what surrounds a worker's."""
     web_app = web.Application()
     web_app.middlewares.append(guard.json_errors)
-    web_app.middlewares.append(guard.no_strangers(read_only=False))
+    web_app.middlewares.append(origin.no_other_sites(read_only=False))
     bound_bodies(web_app)
     web_app.add_routes([web.post("/api/v1/echo", echo), web.get("/api/v1/echo", echo)])
     return web_app

@@ -17,7 +17,7 @@ from app.serve.search.filter import Filter
 from app.serve.search.page import Part
 from app.serve.search.scan import END
 from app.serve.search.search import Search
-from app.serve.web.overview import Namespace
+from app.serve.web.overview_rows import NamespaceRow
 from app.settings.settings import Settings
 from app.worker import create_app
 from tests.app.serve.access.conftest import SECRET, Client, hashed, served
@@ -307,8 +307,8 @@ async def test_the_audit_of_a_namespace_has_what_was_about_it_alone(
 async def test_namespaces_tell_what_waits_in_ones_own(
     client: Client, monkeypatch: pytest.MonkeyPatch, user: str
 ) -> None:
-    def rows(*_: Any) -> list[Namespace]:
-        return [Namespace(namespace=f"team-{name}", messages=3, bytes=9) for name in "ab"]
+    def rows(*_: Any) -> list[NamespaceRow]:
+        return [NamespaceRow(namespace=f"team-{name}", messages=3, bytes=9) for name in "ab"]
 
     monkeypatch.setattr("app.serve.search.namespaces.missing_of", lambda _: None)
     monkeypatch.setattr("app.serve.search.namespaces.namespace_rows", rows)

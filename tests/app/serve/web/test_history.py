@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from app.serve.web.history import History
+from app.serve.web.history import LastHour
 
 if TYPE_CHECKING:
     from tests.app.serve.web.conftest import FakeState
@@ -14,7 +14,7 @@ MINUTE_MS = 60_000
 Record = Callable[..., dict[str, Any]]
 
 
-async def minutes(history: History) -> list[dict[str, Any]]:
+async def minutes(history: LastHour) -> list[dict[str, Any]]:
     answer = await history.show(None)  # type: ignore[arg-type] # it asks nothing of the request
     assert isinstance(answer.body, bytes)
     found: list[dict[str, Any]] = msgspec.json.decode(answer.body)["minutes"]
@@ -29,7 +29,7 @@ def told(state: "FakeState", record: Record, at_ms: int, **positions: int) -> No
 
 
 async def test_a_minute_has_what_came_in_and_went_out_a_second(state: "FakeState", record: Record) -> None:
-    history, begin = History(state), state.now
+    history, begin = LastHour(state), state.now
     state.reader.caught_up.set()
     told(state, record, begin, requests=1_000, forwards=7)
     history.look()
@@ -41,7 +41,7 @@ async def test_a_minute_has_what_came_in_and_went_out_a_second(state: "FakeState
 
 
 async def test_nothing_is_told_before_the_reports_are_read(state: "FakeState", record: Record) -> None:
-    history = History(state)
+    history = LastHour(state)
     told(state, record, state.now, requests=1)
     state.reader.caught_up.clear()
     history.look()
@@ -51,7 +51,7 @@ async def test_nothing_is_told_before_the_reports_are_read(state: "FakeState", r
 
 
 async def test_an_hour_is_kept_and_no_rate_is_negative(state: "FakeState", record: Record) -> None:
-    history, begin = History(state), state.now
+    history, begin = LastHour(state), state.now
     state.reader.caught_up.set()
     for minute in range(100):
         told(state, record, begin + minute * MINUTE_MS, requests=10_000 - minute)

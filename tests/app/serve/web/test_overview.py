@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from app.engine.reports.reader import Report
-from app.serve.web.overview import Destination, Partition, overview
+from app.serve.web.overview import overview
+from app.serve.web.overview_rows import DestinationRow, PartitionRow
 
 NOW_MS = 1_800_000_000_000
 
@@ -24,8 +25,8 @@ def test_counts_of_all_partitions_add_up(record: Record, reports: Reports) -> No
     assert found.pending == 2**53 + 11
     assert found.overdue == 5
     assert found.destinations == [
-        Destination(destination="orders", pending=2**53 + 10, held_since_ms=None),
-        Destination(destination="emails", pending=1, held_since_ms=None),
+        DestinationRow(destination="orders", pending=2**53 + 10, held_since_ms=None),
+        DestinationRow(destination="emails", pending=1, held_since_ms=None),
     ]
 
 
@@ -42,14 +43,14 @@ def test_a_destination_is_held_since_its_oldest_message_of_any_partition(record:
 
 def test_a_held_destination_appears_even_without_a_count(record: Record, reports: Reports) -> None:
     found = overview(reports(record(0, pending={"orders": 0}, held={"emails": 5})), 1, NOW_MS)
-    assert found.destinations == [Destination(destination="emails", pending=0, held_since_ms=5)]
+    assert found.destinations == [DestinationRow(destination="emails", pending=0, held_since_ms=5)]
 
 
 def test_a_partition_without_a_report_is_missing(record: Record, reports: Reports) -> None:
     found = overview(reports(record(1)), 3, NOW_MS)
     assert found.partitions_missing == [0, 2]
     assert found.partitions_expected == 3
-    assert found.partitions[0] == Partition(partition=0, state="missing")
+    assert found.partitions[0] == PartitionRow(partition=0, state="missing")
 
 
 def test_a_partition_is_stale_when_its_report_is_older_than_ten_seconds(record: Record, reports: Reports) -> None:

@@ -15,7 +15,8 @@ import app.engine.ownership.catching_up  # noqa: F401 - it has a metric
 from app.engine.reports.state import Recovery
 from app.ops.processes.metrics import own
 from app.serve.web.metrics import exposition
-from app.serve.web.overview import Destination, Namespace, Overview, Partition, Queue, Worker
+from app.serve.web.overview import InstallationOverview
+from app.serve.web.overview_rows import DestinationRow, NamespaceRow, PartitionRow, QueueRow, WorkerRow
 from app.serve.web.percentiles import Percentiles
 from app.serve.web.routes import register
 
@@ -33,7 +34,9 @@ DOCUMENTED = {
 }
 
 
-@pytest.mark.parametrize("struct", [Overview, Percentiles, Destination, Namespace, Queue, Worker, Partition])
+@pytest.mark.parametrize(
+    "struct", [InstallationOverview, Percentiles, DestinationRow, NamespaceRow, QueueRow, WorkerRow, PartitionRow]
+)
 def test_every_field_is_in_the_reference(struct: type[msgspec.Struct]) -> None:
     assert [name for name in struct.__struct_fields__ if f"`{name}`" not in REFERENCE] == []
 

@@ -1,0 +1,69 @@
+"""Where a request comes from: the client's address, also through the front process, and the site whose page sent it."""
+
+import hmac
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from aiohttp import web
+
+from app.serve.web.guard import SAFE
+
+#: Changes nothing but who is signed in.
+_OUT: Final = "/sign-out"
+#: A secret that the front of several processes (app/ops/processes/front.py) shares with those behind it: only the front
+#: is believed about addresses.
+PROOF: Final = "PUNCTUAL_FRONT_PROOF"
+PROOF_HEADER: Final = "X-Punctual-Front"
+ADDRESS_HEADER: Final = "X-Punctual-Address"
+
+
+def client_address(request: web.Request) -> str | None:
+    """Return the address that a request comes from, as the process in front says, or as the connection has it."""
+    proof, shown = os.environ.get(PROOF, ""), request.headers.get(PROOF_HEADER, "")
+    if proof and hmac.compare_digest(proof.encode(), shown.encode()):
+        return request.headers.get(ADDRESS_HEADER)
+    return request.remote
+
+
+def no_other_sites(*, read_only: bool) -> Any:
+    """Return a middleware that lets no other site's page have its reader's browser change anything here.
+
+    What is no browser says neither where it comes from nor what fetches it. With `read_only` nobody changes anything.
+    """
+
+    @web.middleware
+    async def check(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        if request.method in SAFE:
+            return await handler(request)
+        sentence = ""
+        if read_only and request.path != _OUT:
+            sentence = "this worker is read-only (DELAY_WEB_READ_ONLY)"
+        elif from_another_site(request):
+            sentence = "the request comes from another site. Open the console and try again there"
+        elif request.path.startswith("/api/") and request.content_type != "application/json":
+            sentence = f"the body must be application/json, not {request.content_type:.64}"
+        if not sentence:
+            return await handler(request)
+        status = web.HTTPForbidden.status_code
+        if request.path.startswith("/api/"):
+            return web.json_response({"error": sentence}, status=status)
+        return web.Response(text=sentence, status=status)
+
+    return check
+
+
+def says_origin(request: web.Request) -> bool:
+    """Return whether a request says where it comes from, as every browser does that changes anything."""
+    return "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
+
+
+def from_another_site(request: web.Request) -> bool:
+    """Return whether a browser sends this for another site's page (W3C Fetch Metadata; RFC 6454 before it)."""
+    fetched = request.headers.get("Sec-Fetch-Site")
+    if fetched is not None:
+        return fetched not in ("same-origin", "none")
+    origin = request.headers.get("Origin")
+    return origin is not None and origin.partition("://")[2] != request.headers.get("Host", "")

@@ -1,0 +1,162 @@
+"""The rows of the overview: one for each destination, partition, worker, acknowledged queue and namespace."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from app.engine.reports.queues import SILENT_MS, Said
+from app.engine.reports.reader import Report
+from app.settings.quotas import Quota
+from punctual.contract.queue_report import QueueReport  # noqa: TC001 - needed for annotations
+
+_SUMS = ("probes", "unacked", "acked", "nacked", "expired", "exhausted")
+
+
+class DestinationPause(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a destination is paused, by whom and until when (epoch ms).
+
+    `since_ms` is the oldest due time that waits for its end.
+    """
+
+    reason: str = ""
+    by: str = ""
+    until_ms: int | None = None
+    since_ms: int | None = None
+
+
+class DestinationRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits for one destination; `held_since_ms` is the oldest due time that it could not be given (epoch ms).
+
+    `held_because` says why, if the worker that answers knows.
+    `pending` leaves out partitions whose report does not name it. `paced_since_ms` is the oldest due time that waits
+    for its turn, by the cap of `rate_per_s` and `burst`: they are as the worker that answers knows them, like `paused`.
+    """
+
+    destination: str
+    pending: int
+    held_since_ms: int | None
+    held_because: str | None = None
+    paused: DestinationPause | None = None
+    paced_since_ms: int | None = None
+    rate_per_s: float | None = None
+    burst: int | None = None
+
+
+class PartitionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """The last that is known of one partition.
+
+    `state` is "reporting", "stale" (the last report is older than 10 s) or "missing" (none at all, the rest is None).
+    `age_ms` is the age of the report, `positions` the next offset to read per input topic. `pending_unnamed` are those
+    of `pending` whose destinations the report does not name. `unread_since_ms` is since when requests wait unread.
+    """
+
+    partition: int
+    state: Literal["reporting", "stale", "missing"]
+    worker: str | None = None
+    age_ms: int | None = None
+    pending: int | None = None
+    pending_unnamed: int | None = None
+    overdue: int | None = None
+    next_due_ms: int | None = None
+    fired_to_ms: int | None = None
+    positions: dict[str, int] | None = None
+    unread_since_ms: int | None = None
+
+
+class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One worker and the partitions that it was the last to report; `age_ms` is the age of its newest report.
+
+    `held_back` is why it takes no requests: `disk` if too little of that is free.
+    """
+
+    worker: str
+    version: str
+    age_ms: int
+    stale: bool
+    pending: int
+    partitions: list[int]
+    held_back: str | None = None
+
+
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An acknowledged queue, of which consumers have reported lately: a topic, and the group that works on it.
+
+    `breakers_open` of its `consumers` let only probes pass, `unacked` messages are handed out. The other counts are
+    sums since each of these consumers began. `lag_ms` is how far the worker is behind with the queue's markers.
+    """
+
+    topic: str
+    group: str
+    consumers: int
+    breakers_open: int
+    probes: int
+    unacked: int
+    acked: int
+    nacked: int
+    expired: int
+    exhausted: int
+    lag_ms: int
+
+
+class NamespaceRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What waits of one namespace, as far as partitions have reported it, and its quota; None is no limit.
+
+    `remembered` ids are those of messages that have ended, and of commands that wait for theirs.
+    """
+
+    namespace: str
+    messages: int
+    bytes: int
+    remembered: int = 0
+    messages_limit: int | None = None
+    bytes_limit: int | None = None
+    remembered_limit: int | None = None
+    rate_per_s: float | None = None
+
+
+def namespace_rows(reports: Iterable[Report], quotas: Mapping[str, Quota | None]) -> list[NamespaceRow]:
+    """Return what waits of each namespace, by name; of one that is none any more too, as long as anything does."""
+    messages, size, remembered = Counter[str](dict.fromkeys(quotas, 0)), Counter[str](), Counter[str]()
+    for report in reports:
+        for name, waiting in report.progress.namespaces.items():
+            messages[name] += waiting.messages
+            size[name] += waiting.bytes
+            remembered[name] += waiting.remembered
+    found = []
+    for name in sorted(messages):
+        quota = quotas.get(name) or Quota()
+        found.append(
+            NamespaceRow(
+                namespace=name,
+                messages=messages[name],
+                bytes=size[name],
+                remembered=remembered[name],
+                messages_limit=quota.messages,
+                bytes_limit=quota.bytes,
+                remembered_limit=quota.remembered_limit,
+                rate_per_s=None if quota.rate is None else quota.rate.per_s,
+            )
+        )
+    return found
+
+
+def queue_rows(said: Iterable[Said], now_ms: int) -> list[QueueRow]:
+    """Return the queues whose consumers have reported lately, those with an open breaker first."""
+    of: dict[tuple[str, str], list[QueueReport]] = {}
+    for report, at_ms in said:
+        if now_ms - at_ms <= SILENT_MS:
+            of.setdefault((report.topic, report.group), []).append(report)
+    queues = [
+        QueueRow(
+            topic=topic,
+            group=group,
+            consumers=len(reports),
+            breakers_open=sum(report.open for report in reports),
+            lag_ms=max(report.lag_ms for report in reports),
+            **{name: sum(getattr(report, name) for report in reports) for name in _SUMS},
+        )
+        for (topic, group), reports in of.items()
+    ]
+    return sorted(queues, key=lambda queue: (not queue.breakers_open, queue.topic, queue.group))
