@@ -11,8 +11,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 from punctual.contract.dialects.dialects import dialect_of
 from punctual.contract.namespaced import with_namespace
 from punctual.contract.namespaces import parse_namespaces
-from punctual.contract.native import PlainRecord
 from punctual.contract.policies import parse_policies, with_policies
+from punctual.contract.record import PlainRecord
 from punctual.contract.request import Refusal, Request
 
 #: Between a dialect, the namespaces of all inputs, and the policies of this one.

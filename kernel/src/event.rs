@@ -1,4 +1,4 @@
-//! Events as JSON (app/engine/steps/events.py).
+//! Events as JSON (punctual/contract/events.py).
 
 /// What all events say.
 pub struct Event<'a> {

@@ -1,4 +1,4 @@
-//! The usual request (punctual/contract/usual.py): it says where, when in digits, perhaps its id, and nothing else.
+//! The usual request (punctual/contract/plain_requests.py): it says where, when in digits, perhaps its id, and nothing else.
 
 use crate::home::digits;
 use crate::row;

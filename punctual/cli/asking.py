@@ -9,6 +9,7 @@ from punctual.client.requests import Request
 from punctual.contract import headers as names
 from punctual.contract import native
 from punctual.contract.policies import without_policies
+from punctual.contract.record import PlainRecord
 from punctual.contract.request import ID_BYTES
 from punctual.contract.times import write_time
 
@@ -32,7 +33,7 @@ def orders(line: Exported, id_: str, now_ms: int | None = None) -> list[Request]
     headers += tuple(without_policies(dict(headers), recurs=line.series is not None))
     request = Request(octets(line.key), octets(line.value), headers, raw_id)
     topic = f"{line.app_id}-requests"
-    asked = native.decode(native.PlainRecord(topic, 0, 0, line.exported_ms, request.key, request.value, headers))
+    asked = native.decode(PlainRecord(topic, 0, 0, line.exported_ms, request.key, request.value, headers))
     following = () if line.series is None else _following(line, asked.due_ms, asked_ms)
     commands = (((names.OP, op), (names.ID, raw_id), *more) for op, more in following)
     return [request, *(Request(raw_id, None, command, raw_id) for command in commands)]

@@ -10,7 +10,7 @@ from typing import TypeVar
 from punctual.contract import headers as names
 from punctual.contract import native, recurring
 from punctual.contract.destination import shown
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import ID_BYTES, Headers, Op, Reason, Refusal, Request
 from punctual.contract.words import Words
 

@@ -3,7 +3,7 @@
 import msgspec
 
 from punctual.contract import recurring, request
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import ID_BYTES, TOPIC_NAME, Reason, Refusal, Request
 
 #: As long as a URL can be (records.md#http-deliveries).

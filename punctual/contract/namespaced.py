@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from punctual.contract import headers as names
 from punctual.contract.dialects.dialects import Dialect
 from punctual.contract.namespaces import Namespaces
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request
 
 

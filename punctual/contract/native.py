@@ -1,16 +1,16 @@
 """The native dialect: headers say what to do, key and value pass through (records.md#requests)."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from punctual.contract import headers as names
 from punctual.contract import recurring, retry
 from punctual.contract.jitter import spread
 from punctual.contract.message import Message
+from punctual.contract.plain_requests import decode_plain
+from punctual.contract.record import Record
 from punctual.contract.request import ID_BYTES, Headers, Op, Parked, Reason, Refusal, Request
 from punctual.contract.times import MAX_DIGITS, parse_duration, parse_time, write_time
-from punctual.contract.usual import usual
 
 _OPS: dict[str, Op] = {
     "schedule": "schedule",
@@ -28,33 +28,8 @@ _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER,
 _DUE, _SOURCE, _RETRY, _RECURRENCE = names.DUE, names.SOURCE, names.RETRY, names.RECURRENCE
 #: What a dead letter says itself, and when its order was given: sent again, it is a new one.
 _LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
-#: What a request says at least: where and when.
-_USUAL = 2
-
-
-class Record(Protocol):
-    """What a decoder reads of a Kafka record."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
-
-
-@dataclass(slots=True)
-class PlainRecord:
-    """A record that comes from no consumer, for the decoders."""
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Sequence[tuple[str, bytes | None]]
+#: A plain request has two headers in addition to its ID: where and when.
+_PLAIN = 2
 
 
 class Copy(NamedTuple):
@@ -74,13 +49,13 @@ def decode(record: Record) -> Request:
 
     Raises Refusal with one of the reason codes of records.md#dead-letters.
     """
-    return usual(record) or _decode(record)
+    return decode_plain(record) or _decode(record)
 
 
 def _decode(record: Record) -> Request:
     said, users = read(record)
     op = op_of(said) if _OP in said else "schedule"
-    rare = op != "schedule" or len(said) - (_ID in said) > _USUAL or (_AT not in said and _AFTER not in said)
+    rare = op != "schedule" or len(said) - (_ID in said) > _PLAIN or (_AT not in said and _AFTER not in said)
     source, stamp_ms = f"{record.topic}-{record.partition}-{record.offset}", record.timestamp
     id_ = _id(said, op, source)
     if op == "schedule":

@@ -12,7 +12,8 @@ import msgspec
 
 from punctual.contract import headers as names
 from punctual.contract.dialects.dialects import Dialect
-from punctual.contract.native import LATE_POLICIES, NOTHING, Record, spread_of
+from punctual.contract.native import LATE_POLICIES, NOTHING, spread_of
+from punctual.contract.record import Record
 from punctual.contract.request import Request
 from punctual.contract.times import LONGEST_MS, parse_duration
 

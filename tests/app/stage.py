@@ -22,7 +22,7 @@ from app.kafka import Ack, Batch
 from app.kafka.errors import SendError
 from app.settings.settings import Settings
 from punctual.contract.destination import Destination, destination
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from tables import PartitionStore
 from tests.app.base.test_clock import SimulatedClock
 from tests.app.workbench import BROAD, Event, Sizes

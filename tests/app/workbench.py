@@ -18,7 +18,7 @@ from app.engine.steps.outcomes import Delivered, Outcome, Outcomes
 from app.engine.steps.step import OutgoingRecord, Step
 from app.settings.settings import Settings
 from punctual.contract import native, request
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from tables import PartitionStore, compiled
 from tests.harness.account import life_of
 from tests.punctual.contract.records import NOW, FakeRecord, Log

@@ -7,8 +7,8 @@ from typing import get_args
 import msgspec
 
 from app.engine.reports.reader import ProgressRecord
-from app.engine.steps.events import Event, Kind
 from punctual.contract import headers as names
+from punctual.contract.events import Event, Kind
 from punctual.contract.request import Reason
 
 _PAGE = (Path(__file__).parents[2] / "docs/reference/records.md").read_text()

@@ -10,7 +10,7 @@ from aiokafka.record.util import decode_varint_py
 from hypothesis import strategies as st
 
 from app.kafka.patches import lenient_records
-from punctual.contract.native import PlainRecord
+from punctual.contract.record import PlainRecord
 from tests.kernel.built import kernel
 
 NOW = 1_767_225_600_000

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from app.engine.ingest import usual_rows
 from app.engine.ingest.rows import row_of
-from app.engine.steps.events import Event
-from app.engine.steps.events import encode as encode_event
+from punctual.contract.events import Event
+from punctual.contract.events import encode as encode_event
 from punctual.contract.home import home_partition
-from punctual.contract.native import PlainRecord, decode
+from punctual.contract.native import decode
+from punctual.contract.plain_requests import decode_plain
+from punctual.contract.record import PlainRecord
 from punctual.contract.request import Request
-from punctual.contract.usual import usual
 from tables import keys
 from tables.entry import encode
 from tests.kernel.batches import CONTENT, NOW, Asked, Headers, moved, plain, plain_records, unpacked
@@ -62,7 +63,7 @@ def _asked(draw: st.DrawFn) -> Asked:
 
 def _wanted(record: PlainRecord, stamp_ms: int, largest_row: int) -> Request | None:
     """Return the request of a record if the kernel is to take it."""
-    asked = usual(record)
+    asked = decode_plain(record)
     if asked is None or asked.to not in _ALLOWED or "/" in asked.to or asked.due_ms > _FURTHEST:
         return None
     if not 0 <= record.timestamp <= _LATEST:

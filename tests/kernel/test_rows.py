@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from app.engine.deliver import usual_routes
 from app.engine.steps import usual_removals
-from app.engine.steps.events import Event
-from app.engine.steps.events import encode as encode_event
 from app.kafka import Batch
 from punctual.contract import native
+from punctual.contract.events import Event
+from punctual.contract.events import encode as encode_event
 from punctual.contract.home import key_partition
 from tables import Entry, compiled, keys, places
 from tables.counts import Counts

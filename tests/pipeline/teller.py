@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.engine.reports import progress
-from app.engine.steps.events import Event, Kind, encode
 from pipeline.context import Context
+from punctual.contract.events import Event, Kind, encode
 from punctual.contract.home import home_partition
 from tests.pipeline.conftest import PARTITIONS, Produce
 

@@ -5,8 +5,8 @@ import pytest
 from pipeline.dialects import bound
 from pipeline.rescue import DEDUPE_MS, _sent
 from punctual.contract.dialects.dialects import NATIVE
-from punctual.contract.native import PlainRecord
 from punctual.contract.policies import parse_policies, with_policies
+from punctual.contract.record import PlainRecord
 from punctual.contract.request import Request
 from punctual.contract.times import LONGEST_MS, parse_time
 

@@ -9,8 +9,8 @@ from punctual.cli.asking import id_elsewhere, is_automatic, orders
 from punctual.cli.exported import Base64, Exported, Policies, Series
 from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.jitter import spread
-from punctual.contract.native import PlainRecord
 from punctual.contract.policies import parse_policies, with_policies
+from punctual.contract.record import PlainRecord
 from punctual.contract.request import ID_BYTES, Refusal
 from punctual.contract.times import LONGEST_MS
 

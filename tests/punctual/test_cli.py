@@ -16,7 +16,6 @@ from typing import Any, ClassVar, get_args
 import msgspec
 import pytest
 
-from app.engine.steps.events import Kind
 from punctual.cli import main, times
 from punctual.cli.errors import CommandError, Incomplete, Unreachable
 from punctual.cli.exits import Exit
@@ -26,6 +25,7 @@ from punctual.cli.progress import Progress
 from punctual.cli.registry import COMMANDS
 from punctual.cli.table import Column, Table
 from punctual.cli.tail import EVENTS
+from punctual.contract.events import Kind
 from tests.harness.terminal import shown_at
 from tests.harness.waiting import LIMIT_S
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from app.engine.ingest.quotas import Quotas
 from app.engine.ingest.refusals import Refusals
-from app.engine.steps.events import Event
 from app.engine.steps.step import Step
 from app.settings.quotas import Quota
+from punctual.contract.events import Event
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Refusal, Request
 from tables import Changes

@@ -30,7 +30,7 @@ from tables import PartitionStore, keys
 
 if TYPE_CHECKING:
     from punctual.contract.destination import Destination
-    from punctual.contract.native import Record as NativeRecord
+    from punctual.contract.record import Record as NativeRecord
 
 #: What a topic takes by default, less what is kept beside the largest message.
 _ROW_BYTES, _RECORD_BYTES = 1 << 20, 1_048_588

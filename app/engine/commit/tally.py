@@ -3,8 +3,8 @@
 from typing import Final, get_args
 
 from app.base.histogram import Histogram
-from app.engine.steps.events import Kind
 from app.engine.steps.step import Step
+from punctual.contract.events import Kind
 from punctual.contract.request import Reason
 
 #: Seconds: from a broker on this machine to one that is about to be given up.

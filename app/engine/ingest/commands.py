@@ -6,12 +6,12 @@ from app.engine.ingest.pending_rows import PendingRows
 from app.engine.ingest.quotas import Quotas
 from app.engine.steps import moves, occurrences
 from app.engine.steps.context import Context
-from app.engine.steps.events import Event, Kind
 from app.engine.steps.order_memory import order_of
 from app.engine.steps.plan import PAUSED_MS
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import cancelled, ended, move
-from punctual.contract.native import Record
+from punctual.contract.events import Event, Kind
+from punctual.contract.record import Record
 from punctual.contract.request import Request
 from tables import Command, Entry, Orders, keys
 from tables.orders import OF_SERIES

@@ -20,7 +20,7 @@ from app.engine.steps.step import OutgoingRecord, Step
 from app.kafka.patches.lenient_records import Unread
 from punctual.contract import forward, request
 from punctual.contract.home import home_partition
-from punctual.contract.native import PlainRecord, Record
+from punctual.contract.record import PlainRecord, Record
 from punctual.contract.request import Reason, Refusal, Request
 from tables import Position, keys
 from tables.entry import RECURRING

@@ -3,8 +3,8 @@
 import msgspec
 
 from app.engine.steps.context import Context
-from app.engine.steps.events import Event
 from app.engine.steps.step import Step
+from punctual.contract.events import Event
 from punctual.contract.request import Reason, Refusal
 from tables import Command, Entry
 from tables.entry import emptied, encode

@@ -12,7 +12,7 @@ from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
 from punctual.contract.headers import REASON
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import TOPIC_NAME, Parked, Reason, Refusal, Request
 from tables.keys import MAX_DUE_MS
 

@@ -3,11 +3,11 @@
 from app.engine.ingest.quotas import Quotas
 from app.engine.steps import callbacks, dead_letters
 from app.engine.steps.context import Context
-from app.engine.steps.events import Event
 from app.engine.steps.step import OutgoingRecord, Step
 from punctual.contract import native, recurring
 from punctual.contract.dialects.dialects import Dialect
-from punctual.contract.native import Record
+from punctual.contract.events import Event
+from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal, Request
 from tables import Entry, keys
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Container, Mapping
 from typing import Protocol
 
 from punctual.contract.namespaces import Namespaces
-from punctual.contract.native import Record
 from punctual.contract.rate import Rate
+from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal, Request
 
 #: Rates hold for spans of so long at least: in less, other workers' reports are not here.

@@ -14,13 +14,13 @@ from app.engine.ingest.rows import content, reminded, row_of
 from app.engine.steps import moves, occurrences
 from app.engine.steps.bounds import Bounds
 from app.engine.steps.context import Context
-from app.engine.steps.events import Event, Kind
 from app.engine.steps.order_memory import order_of
 from app.engine.steps.resent import Request as Asked
 from app.engine.steps.resent import goes_on, goes_on_after
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended, skipped, why
-from punctual.contract.native import Record
+from punctual.contract.events import Event, Kind
+from punctual.contract.record import Record
 from punctual.contract.request import Parked, Refusal, Request
 from tables import Command, Entry, Order, Orders, keys
 from tables.entry import encode

@@ -1,4 +1,4 @@
-"""Usual requests become rows, many in one call, and are decoded no further (punctual/contract/usual.py)."""
+"""Usual requests become rows, many in one call, and are decoded no further (punctual/contract/plain_requests.py)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ from app.engine.ingest.policy import AHEAD_MS, Policy
 from app.engine.steps.context import Context
 from app.engine.steps.step import Step
 from punctual.contract import native
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from tables import Position, compiled
 from tables.entry import VERSION
 

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from app.engine.steps.events import Event, encode
+from punctual.contract.events import Event, encode
 from punctual.contract.home import home_partition
-from punctual.contract.native import Record
-from punctual.contract.usual import said
+from punctual.contract.plain_requests import read_plain
+from punctual.contract.record import Record
 from tables import keys
 from tables.entry import usual
 from tables.keys import row_key
@@ -58,7 +58,7 @@ def requests(  # noqa: PLR0913, PLR0917 - as the kernel's
         own_ms, offset = record.timestamp, record.offset + base
         if not 0 <= own_ms <= latest_ms or record.partition != partition or record.topic != topic:
             break
-        asked = said(record.headers)
+        asked = read_plain(record.headers)
         if asked is None:
             break
         id_, to, due_ms, users = asked

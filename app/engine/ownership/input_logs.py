@@ -13,13 +13,13 @@ from app.base.errors import PartitionStopped
 from app.base.process.deleted_records import note_deleted
 from app.engine.commit.journal import Journal
 from app.engine.ingest.ingest import crc_of
-from app.engine.steps.events import Event
 from app.engine.steps.step import Step
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.request_coalescer import RequestCoalescer
 from app.kafka.metadata.topic_ids import topic_ids
 from app.settings.settings import Settings
+from punctual.contract.events import Event
 from tables import PartitionStore, Position
 from tables.orders import UNKNOWN_MS
 

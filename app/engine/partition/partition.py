@@ -30,7 +30,7 @@ from app.engine.steps.outcomes import Delivered, Outcome, Rejected, Unsent
 from app.engine.steps.route import Route
 from app.engine.steps.step import Step
 from app.kafka.transactions.transaction import Untaken
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Reason
 from tables import Entry, PartitionStore, keys
 

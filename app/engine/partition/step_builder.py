@@ -13,7 +13,7 @@ from app.engine.steps.context import Context
 from app.engine.steps.downgrade import Downgrade
 from app.engine.steps.outcomes import Outcome, Outcomes
 from app.engine.steps.step import Step
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Refusal
 from tables import Changes, compiled
 

@@ -6,13 +6,13 @@ is due, it comes back as a request. It is taken in only if the tier knew the lat
 remembered for longer than what it sends may be on its way.
 """
 
-from app.engine.steps.events import Event
 from app.engine.steps.limits import Limits
 from app.engine.steps.step import OutgoingRecord, Step
 from app.engine.steps.transitions import ended
 from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract import native
+from punctual.contract.events import Event
 from punctual.contract.request import Headers, Parked, Reason, Refusal, Request
 from tables import Entry, PartitionStore, Told, keys
 

@@ -3,7 +3,7 @@
 from app.engine.steps.step import OutgoingRecord
 from punctual.contract import headers as names
 from punctual.contract.dialects.dialects import OF_ROWS, Dialect
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, keys
 

@@ -9,13 +9,13 @@ import msgspec
 from app.engine.steps import callbacks, dead_letters, occurrences
 from app.engine.steps.bounds import Bounds
 from app.engine.steps.context import Context
-from app.engine.steps.events import Event, Kind
 from app.engine.steps.resent import give_back
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended, move, skipped
 from app.engine.steps.tries import wait_ms
 from app.engine.steps.usual_deliveries import UsualDeliveries
 from app.kafka.errors import InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
+from punctual.contract.events import Event, Kind
 from punctual.contract.request import Reason
 from tables import Command, Entry, keys
 from tables.changes import RememberedDelivery

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from app.engine.steps import events
+from punctual.contract import events
 from punctual.contract.request import Reason
 from tables import Changes, Entry
 from tables.changes import Pairs

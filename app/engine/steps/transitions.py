@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 
 from app.engine.steps import occurrences
-from app.engine.steps.events import NO_LATER, Event, Kind
 from app.engine.steps.moves import is_before_hold, moved
 from app.engine.steps.plan import Passed
 from app.engine.steps.step import Step
+from punctual.contract.events import NO_LATER, Event, Kind
 from tables import Command, Entry, keys
 from tables.entry import encode
 

@@ -2,7 +2,7 @@
 
 import itertools
 
-from app.engine.steps.events import Event, encode
+from punctual.contract.events import Event, encode
 from tables import Entry, keys
 
 Found = tuple[int, list[str], list[Entry], list[tuple[bytes, bytes]]]

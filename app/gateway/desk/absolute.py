@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from punctual.contract import headers as names
-from punctual.contract.native import PlainRecord
+from punctual.contract.record import PlainRecord
 from punctual.contract.request import Headers, Request
 from punctual.contract.times import write_time
 

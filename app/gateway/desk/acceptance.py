@@ -18,7 +18,7 @@ from punctual.contract import headers as names
 from punctual.contract.destination import shown
 from punctual.contract.dialects.dialects import Dialect, dialect_of
 from punctual.contract.home import home_partition, key_partition
-from punctual.contract.native import PlainRecord
+from punctual.contract.record import PlainRecord
 from punctual.contract.request import Headers, Reason, Refusal, Request
 
 #: What a sentence does not name although it is about it.

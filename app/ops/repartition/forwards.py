@@ -17,7 +17,7 @@ from app.ops.repartition.errors import NotReady
 from app.ops.repartition.ground import Ground, Side
 from app.ops.repartition.moves import Moves
 from punctual.contract import forward
-from punctual.contract.native import PlainRecord
+from punctual.contract.record import PlainRecord
 from punctual.contract.request import Refusal
 from tables import PartitionStore, keys
 

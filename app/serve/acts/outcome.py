@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import msgspec
 
-from app.engine.steps.events import decode
+from app.base.process.foreign_records import bounded
+from punctual.contract.events import decode
 from punctual.spans import duration, when
 
 #: What an order can come to beside what events are called.
@@ -33,7 +34,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 def event_of(value: bytes | None) -> dict[str, Any] | None:
     """Return the event that a record's value is; None if it cannot be one of ours, on whichever topic it is."""
     try:
-        return decode(value)
+        return decode(bounded(value))
     except ValueError:
         return None
 

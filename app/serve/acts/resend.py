@@ -10,7 +10,7 @@ from punctual.client.requests import Request
 from punctual.contract import headers as names
 from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.home import home_partition
-from punctual.contract.native import PlainRecord
+from punctual.contract.record import PlainRecord
 from punctual.contract.request import Reason, Refusal
 from punctual.contract.request import Request as Asked
 

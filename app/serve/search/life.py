@@ -6,11 +6,11 @@ from typing import Any
 import aiokafka.errors
 import msgspec
 
-from app.base.process.foreign_records import passed_over
+from app.base.process.foreign_records import bounded, passed_over
 from app.engine.engine import Engine
-from app.engine.steps.events import decode
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.search.peers import PeerSilent
+from punctual.contract.events import decode
 
 #: So many events are looked through, in parts, and so long. Fetches are small: unpacking holds up deliveries.
 _PART, _PARTS, _LONGEST_S = 10_000, 10, 3.0
@@ -65,7 +65,7 @@ class Lives:
             if record.offset >= end or not _is_of(key, record.key or b""):
                 continue
             try:
-                found.append({**decode(record.value), "offset": f"{self._topic}-{home}-{record.offset}"})
+                found.append({**decode(bounded(record.value)), "offset": f"{self._topic}-{home}-{record.offset}"})
             except ValueError as error:
                 passed_over(self._topic, home, record.offset, error)
         return found, first_ms

@@ -16,7 +16,7 @@ from punctual.contract import headers as names
 from punctual.contract.beside import Own
 from punctual.contract.dialects.json_body import Reader, content, number
 from punctual.contract.message import Message
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request
 from punctual.contract.words import Words
 

@@ -9,7 +9,7 @@ import msgspec
 from punctual.contract import beside
 from punctual.contract.beside import Own
 from punctual.contract.dialects.json_body import Reader, content, number
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.words import Words
 

@@ -9,7 +9,7 @@ from punctual.contract import headers as names
 from punctual.contract import native
 from punctual.contract.dialects import airtel, countdown, deliver_after, etf1, karafka, nats, publish_after, spring
 from punctual.contract.message import Message
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import TOPIC_NAME, Headers, Reason, Request
 from punctual.contract.times import parse_duration
 from punctual.contract.words import Words

@@ -8,7 +8,7 @@ from typing import Final
 from punctual.contract import beside
 from punctual.contract.beside import Own
 from punctual.contract.dialects.fields import parsed, text_of
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request
 from punctual.contract.times import parse_seconds
 from punctual.contract.words import Words

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 import msgspec
 
 from punctual.contract.json_fields import SHORT, TooManyFieldsError, fields
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal
 
 T = TypeVar("T", bound=msgspec.Struct)

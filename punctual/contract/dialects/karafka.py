@@ -9,7 +9,7 @@ from typing import Final
 from punctual.contract import beside
 from punctual.contract.beside import Own
 from punctual.contract.dialects.fields import fields, parsed
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.times import parse_seconds
 from punctual.contract.words import Words

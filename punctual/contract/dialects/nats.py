@@ -11,7 +11,7 @@ from punctual.contract import beside, nats_cron
 from punctual.contract import headers as names
 from punctual.contract.beside import Own
 from punctual.contract.dialects.fields import fields, parsed
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request
 from punctual.contract.times import bounded, parse_time
 from punctual.contract.words import Words

@@ -7,7 +7,7 @@ from typing import Final
 
 from punctual.contract import beside
 from punctual.contract.dialects.fields import last, parsed, text_of
-from punctual.contract.native import Record
+from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.times import parse_time
 from punctual.contract.words import Words

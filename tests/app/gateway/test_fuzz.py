@@ -25,7 +25,7 @@ from app.gateway.desk.acceptance import Acceptance
 from app.gateway.desk.draft import Draft
 from app.gateway.http.problem import Problem
 from app.settings.settings import Settings
-from punctual.contract.native import PlainRecord
+from punctual.contract.record import PlainRecord
 from tests.app.gateway.api.test_openapi import operations
 from tests.app.gateway.conftest import ENV
 from tests.harness.gateway import GatewayProcess

@@ -7,10 +7,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from punctual.contract import native
+from punctual.contract.plain_requests import decode_plain
 from punctual.contract.request import Parked, Refusal, Request
 from punctual.contract.request import decode as decode_request
 from punctual.contract.request import encode as encode_request
-from punctual.contract.usual import usual
 from tables import Entry
 from tables.entry import decode as decode_entry
 from tables.entry import encode
@@ -186,7 +186,7 @@ def test_whatever_the_headers_say_the_record_is_refused_or_can_be_held(
     assert decode_request(encode_request(asked)) == asked
 
 
-_USUAL = [("delay-to", b"orders"), ("delay-at", b"1767225660000"), ("delay-id", b"order-17")]
+_PLAIN = [("delay-to", b"orders"), ("delay-at", b"1767225660000"), ("delay-id", b"order-17")]
 _ODD_NAMES = [
     "delay-to",
     "delay-at",
@@ -202,25 +202,25 @@ _ODD_TIMES = [b"1767225660000", b"17672256600", b"17672256600001234", b" 1767225
 _ODD_VALUES = [None, b"", b"orders", *_ODD_TIMES, b"\xff", b"x" * 257]
 
 
-@example([*_USUAL[:2], ("delay-id", None)])
-@example([("delay-to", None), *_USUAL])
-@example([*_USUAL, ("delay-at", None)])
+@example([*_PLAIN[:2], ("delay-id", None)])
+@example([("delay-to", None), *_PLAIN])
+@example([*_PLAIN, ("delay-at", None)])
 @settings(max_examples=500)
 @given(
-    st.lists(st.sampled_from(_USUAL) | st.tuples(st.sampled_from(_ODD_NAMES), st.sampled_from(_ODD_VALUES)), max_size=6)
+    st.lists(st.sampled_from(_PLAIN) | st.tuples(st.sampled_from(_ODD_NAMES), st.sampled_from(_ODD_VALUES)), max_size=6)
 )
 def test_what_is_read_in_one_pass_is_what_reading_in_general_gives(headers: list[tuple[str, bytes | None]]) -> None:
     record = FakeRecord(headers)
 
-    found = usual(record)
+    found = decode_plain(record)
 
     if found is not None:
         assert found == native._decode(record)
 
 
 def test_most_requests_are_read_in_one_pass() -> None:
-    assert usual(FakeRecord([*_USUAL, ("mine", None)])) is not None
-    assert usual(FakeRecord(_USUAL[:2])) is not None
+    assert decode_plain(FakeRecord([*_PLAIN, ("mine", None)])) is not None
+    assert decode_plain(FakeRecord(_PLAIN[:2])) is not None
 
 
 @pytest.mark.parametrize("policy", ["drop", "dead-letter"])

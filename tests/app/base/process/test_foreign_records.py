@@ -12,10 +12,10 @@ from app.engine.ownership import catch_up
 from app.engine.reports.latest import Reports
 from app.engine.reports.queues import Queues
 from app.engine.reports.reader import decode_progress
-from app.engine.steps import events
 from app.engine.throttle.controls import Controls
 from app.gateway.keys import receipt
 from app.serve.acts.job_log import JobLog
+from app.serve.acts.outcome import event_of
 
 EVENT = b'{"event":"accepted","id":"a","at":1,"source":"delay-requests-0-1"}'
 REPORT = (
@@ -28,17 +28,21 @@ RECEIPT = b'{"kind":"receipt","request":"","gateway":"g","asked_ms":1}'
     ("read", "value"),
     [
         (bounded, b"{}"),
-        (events.decode, EVENT),
         (lambda value: decode_progress(b"0", value), REPORT),
         (lambda value: catch_up._report_of(b"0", value), REPORT),
         (receipt.decode, RECEIPT),
     ],
-    ids=["any", "events", "progress", "positions", "receipts"],
+    ids=["any", "progress", "positions", "receipts"],
 )
 def test_a_value_has_a_largest_size(read: Callable[[bytes], Any], value: bytes) -> None:
     assert read(value.ljust(MAX_BYTES))
     with pytest.raises(ValueError, match="1,048,577 bytes, but Punctual's own records have at most 1,048,576"):
         read(value.ljust(MAX_BYTES + 1))
+
+
+def test_a_value_that_is_too_large_is_no_event() -> None:
+    assert event_of(EVENT.ljust(MAX_BYTES))
+    assert event_of(EVENT.ljust(MAX_BYTES + 1)) is None
 
 
 def test_who_knows_of_controls_queues_and_jobs_goes_on_without_it() -> None:

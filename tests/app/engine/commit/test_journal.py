@@ -11,11 +11,11 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from app.base.errors import NotOwner, PartitionStopped
 from app.engine.commit.journal import Journal
-from app.engine.steps.events import Event
 from app.engine.steps.step import OutgoingRecord, Step
 from app.kafka import Ack, Batch
 from app.kafka.errors import TooLarge
 from app.settings.settings import Settings
+from punctual.contract.events import Event
 from punctual.contract.request import Reason
 from tables import PartitionStore, keys
 from tables.restore import EPOCHS

@@ -18,7 +18,7 @@ from tests.app.fake_kafka import ScriptedCluster
 from tests.punctual.contract.records import NOW
 
 if TYPE_CHECKING:
-    from punctual.contract.native import Record
+    from punctual.contract.record import Record
 
 RECORD = cast("Record", None)
 _ids = itertools.count()

@@ -10,6 +10,7 @@ from app.gateway.api.pending import pending
 from app.gateway.api.short_form import FIELDS, draft
 from app.serve.search.row import row_of
 from punctual.contract import native
+from punctual.contract.record import PlainRecord
 from punctual.contract.recurrence import Recurrence
 from tests.tables.rows import NOW, entry, key
 
@@ -32,7 +33,7 @@ def test_a_series_that_is_sent_again_is_the_same_one(rule: Recurrence) -> None:
     told: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(pending(row_of(0, key(due_ms), waits))))
     assert told["due-ms"] == due_ms
     again = draft(msgspec.json.encode({name: told[name] for name in FIELDS if name in told}), "delay-requests")
-    record = native.PlainRecord(again.topic, 0, 0, NOW - 5 * HOUR_MS, again.key, again.value, again.headers)
+    record = PlainRecord(again.topic, 0, 0, NOW - 5 * HOUR_MS, again.key, again.value, again.headers)
     asked = native.decode(record)
     assert (asked.recurrence, asked.planned_ms) == (rule, NOW)
 

@@ -13,7 +13,7 @@ from app.gateway.desk.acceptance import Acceptance, Accepted
 from app.gateway.http.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition, key_partition
-from punctual.contract.native import PlainRecord
+from punctual.contract.record import PlainRecord
 from punctual.contract.request import Request
 from tests.app.gateway.conftest import ENV
 

@@ -4,8 +4,6 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from app.base.process.foreign_records import bounded
-
 #: The reason of an event whose due time is earlier than was asked for.
 NO_LATER = "no-later"
 #: The reason of an event whose due time follows new rules of a zone.
@@ -78,11 +76,10 @@ _check: Final = msgspec.json.Decoder(_Read).decode
 _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
-def decode(value: bytes | None) -> dict[str, Any]:
+def decode(value: bytes) -> dict[str, Any]:
     """Return the fields of an event. Raises ValueError for a record that is none: others may write to the topic."""
-    raw = bounded(value)
     try:
-        _check(raw)
-        return _decode(raw)
+        _check(value)
+        return _decode(value)
     except RecursionError as error:
         raise ValueError("it has too many layers") from error

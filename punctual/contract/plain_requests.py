@@ -1,14 +1,11 @@
-"""The usual request: it says where, when in digits, perhaps its id, and nothing else. Most are so."""
+"""Plain requests: a destination, a due time in digits, perhaps an ID, and no other header of ours. Most are plain."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from punctual.contract import headers as names
+from punctual.contract.record import Record
 from punctual.contract.request import ID_BYTES, Headers, Request
 from punctual.contract.times import DIGITS_OF_SECONDS, MAX_DIGITS
-
-if TYPE_CHECKING:
-    from punctual.contract.native import Record
 
 #: What is compared with each header's name.
 _TO, _AT, _ID, _PREFIX = names.TO, names.AT, names.ID, names.PREFIX
@@ -16,8 +13,11 @@ _TO, _AT, _ID, _PREFIX = names.TO, names.AT, names.ID, names.PREFIX
 _LEAST, _MOST = DIGITS_OF_SECONDS.stop, MAX_DIGITS
 
 
-def said(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None, str, int, Headers] | None:
-    """Return the id, the topic and the due time in the headers of a usual request, and its user's own, or None."""
+def read_plain(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None, str, int, Headers] | None:
+    """Return a plain request's ID (None: its source), destination, due time (epoch ms) and the user's own headers.
+
+    Return None if these are not the headers of a plain request.
+    """
     to = at = id_ = None
     users: Headers = []
     for header in headers:
@@ -42,15 +42,15 @@ def said(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None, str, 
         return None
 
 
-def usual(record: "Record") -> Request | None:
-    """Return the request of a record if it is a usual one, as reading it in general would give it, or None.
+def decode_plain(record: Record) -> Request | None:
+    """Return the request in a record if it is plain, else None.
 
-    It takes half of what that takes.
+    The result equals that of the general decoder (punctual/contract/native.py), for half of the CPU time.
     """
-    found = said(record.headers)
-    if found is None:
+    fields = read_plain(record.headers)
+    if fields is None:
         return None
-    id_, to, due_ms, users = found
+    id_, to, due_ms, users = fields
     topic, key, value = record.topic, record.key, record.value
     source = f"{topic}-{record.partition}-{record.offset}"
     return Request("schedule", id_ or source, source, record.timestamp, topic, due_ms, to, key, value, users)
