@@ -13,7 +13,7 @@ pytestmark = needed
 
 _TREE = Path(__file__).parents[2]
 #: Rooms whose tests come to where the kernel is asked; how requests come in is compared request by request.
-_CORE = [f"tests/app/{room}" for room in ("due", "partition", "deliver", "steps")]
+_CORE = [f"tests/app/engine/{room}" for room in ("due", "partition", "deliver", "steps")]
 _SEEDS = 100
 
 
