@@ -1,9 +1,12 @@
-"""Puts the gate before the console, by the settings."""
+"""Puts the gate before the API and the console, by the settings, and serves the page where people sign in."""
 
 import os
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
+from typing import Final
+from urllib.parse import urlencode
 
+import jinja2
 from aiohttp import web
 
 from app.base.errors import SettingInvalid, SignInMissing
@@ -11,12 +14,20 @@ from app.serve.access.basic import Basic
 from app.serve.access.claims import RoleRules
 from app.serve.access.gate import Gate, middleware
 from app.serve.access.oidc import Oidc
-from app.serve.access.pages import Pages
+from app.serve.access.sign_in import local_address, redirect
 from app.serve.access.users import UsersFile
 from app.settings.settings import Settings
 from punctual.installing import install_command
 
 Tell = Callable[[str], Awaitable[None]]
+#: The sentences of the page, by the value of `said` in its address. No text of an address is ever shown.
+_SENTENCES: Final = {
+    "out": "You have signed out.",
+    "again": "That login was started elsewhere, is already complete, or took too long. Sign in again.",
+    "refused": "The provider refused the login.",
+    "provider": "The provider did not respond as expected. See the worker's log.",
+    "no-role": "You are signed in, but have no role here. Ask your administrator for one (DELAY_WEB_OIDC_ROLES).",
+}
 
 
 def register(web_app: web.Application, settings: Settings, tell_others: Tell) -> None:
@@ -26,10 +37,10 @@ def register(web_app: web.Application, settings: Settings, tell_others: Tell) ->
     """
     basic, oidc = _basic(settings), _oidc(settings)
     web_app.middlewares.append(middleware(Gate(settings, basic, oidc)))
-    pages = Pages(passwords=basic is not None, provider=oidc is not None)
+    pages = SignInPages(passwords=basic is not None, provider=oidc is not None)
     web_app.add_routes([web.get("/sign-in", pages.show)])
     if basic is not None:
-        web_app.add_routes([web.get("/sign-in/password", pages.come_in)])
+        web_app.add_routes([web.get("/sign-in/password", pages.enter)])
     if oidc is not None:
         oidc.tell_others = tell_others
         web_app.on_cleanup.append(oidc.close)
@@ -47,6 +58,35 @@ def check(settings: Settings) -> None:
     """See that nobody gets in without a name where others reach the port. Raises SignInMissing."""
     if settings.public and not settings.signs_in and settings.web_insecure != "on":
         raise SignInMissing(settings.host)
+
+
+class SignInPages:
+    """Answers GET /sign-in and GET /sign-in/password: the ways to sign in, and what has come of the last one."""
+
+    def __init__(self, *, passwords: bool, provider: bool) -> None:
+        """Offer these ways."""
+        templates = jinja2.Environment(
+            loader=jinja2.PackageLoader("app.serve.access"), autoescape=True, trim_blocks=True
+        )
+        self._page = templates.get_template("sign-in.html")
+        self._passwords, self._provider = passwords, provider
+
+    async def show(self, request: web.Request) -> web.Response:
+        """Answer GET /sign-in: `next` is where to go on, `said` what has happened."""
+        back = urlencode({"next": local_address(request.query.get("next", "/"))})
+        sentence = _SENTENCES.get(request.query.get("said", ""), "")
+        text = self._page.render(
+            said=sentence,
+            query=back,
+            passwords=self._passwords,
+            provider=self._provider,
+            good=sentence == _SENTENCES["out"],
+        )
+        return web.Response(text=text, content_type="text/html")
+
+    async def enter(self, request: web.Request) -> web.StreamResponse:
+        """Answer GET /sign-in/password: the gate has asked for a name and a password already."""
+        return redirect(local_address(request.query.get("next", "/")))
 
 
 def _basic(settings: Settings) -> Basic | None:

@@ -1,4 +1,4 @@
-"""Names and passwords with each request (RFC 7617), checked against the users file."""
+"""Names and passwords with each request (RFC 7617), checked against the users file; guessing is slowed down."""
 
 import asyncio
 import hmac
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from app.base.listening.network import network
 from app.base.places import NoPlace, Places
-from app.serve.access.failures import Failures
 from app.serve.access.roles import Asker
 from app.serve.access.users import User, UsersFile
 
@@ -25,6 +24,12 @@ _MOST_KNOWN: Final = 1_000
 _MOST_WAITING: Final = 50
 _LONGEST: Final = 1_024
 _PRINTABLE_FROM: Final = 32
+#: The first failures of an address cost nothing; each later one doubles the wait.
+_FREE_FAILURES: Final = 5
+_LONGEST_WAIT_S: Final = 60.0
+#: An address is forgotten after this time without a failure, and at most so many addresses are remembered.
+_FAILURES_KEPT_S: Final = 900.0
+_MOST_ADDRESSES: Final = 10_000
 CHALLENGE: Final = 'Basic realm="Punctual", charset="UTF-8"'
 
 
@@ -42,7 +47,7 @@ class Basic:
 
     def __init__(self, users: UsersFile) -> None:
         """Know the users of a file."""
-        self._users, self._failures = users, Failures()
+        self._users, self._failures = users, LoginFailures()
         self._key = os.urandom(32)
         self._known: OrderedDict[bytes, tuple[Hash, float]] = OrderedDict()
         self._turn, self._waiting = asyncio.Lock(), Places(_MOST_WAITING)
@@ -95,6 +100,32 @@ class Basic:
     def _refuse(wait_s: float) -> None:
         if wait_s > 0:
             raise TooManyFailures(max(1.0, wait_s))
+
+
+class LoginFailures:
+    """Counts failed logins by address, in bounded memory, and returns how long an address has to wait.
+
+    A success changes nothing: else whoever has one password could go on to guess another.
+    """
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._known: OrderedDict[str, tuple[int, float]] = OrderedDict()
+
+    def wait_s(self, address: str | None, now_s: float) -> float:
+        """Return for how long an address is not listened to."""
+        count, last_s = self._known.get(network(address), (0, now_s))
+        if count < _FREE_FAILURES or now_s - last_s > _FAILURES_KEPT_S:
+            return 0.0
+        return max(0.0, last_s + min(_LONGEST_WAIT_S, float(1 << min(count - _FREE_FAILURES, 6))) - now_s)
+
+    def failed(self, address: str | None, now_s: float) -> None:
+        """Count a failure."""
+        key = network(address)
+        count, last_s = self._known.pop(key, (0, now_s))
+        self._known[key] = (1 if now_s - last_s > _FAILURES_KEPT_S else count + 1, now_s)
+        while len(self._known) > _MOST_ADDRESSES:
+            self._known.popitem(last=False)
 
 
 def _read(credentials: str) -> tuple[str, str]:

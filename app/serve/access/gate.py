@@ -1,7 +1,7 @@
 """The one gate of the web port: finds out who asks, and lets through who may."""
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -12,8 +12,9 @@ from app.base.clock import Clock
 from app.serve.access.basic import CHALLENGE, Basic, TooManyFailures
 from app.serve.access.needs import NEEDS, WITHIN, Need
 from app.serve.access.oidc import Oidc
-from app.serve.access.refusals import SIGN_IN, refused, see_sign_in
 from app.serve.access.roles import ANYBODY, ASKER, HOLDS, Asker, Role, enough, masks, put
+from app.serve.access.sign_in import SIGN_IN, redirect_to_sign_in
+from app.serve.web.answers import as_json
 from app.serve.web.guard import SAFE, route_of
 from app.serve.web.origin import client_address, says_origin
 from app.settings.settings import Settings
@@ -74,7 +75,7 @@ class Gate:
         return answer
 
     async def _unnamed(self, request: web.Request, handler: Handler, need: Need) -> web.StreamResponse:
-        """Answer everybody, or a worker, whose secret is looked at in app/serve/search/between.py."""
+        """Answer everybody, or a worker, whose secret is looked at in app/serve/search/routes.py."""
         if need == "workers" and (self._basic or self._oidc) and not self._between:
             sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
             return refused(request, 401, sentence)
@@ -110,7 +111,7 @@ class Gate:
         """Ask for a name: a browser by the provider's page if there is one, else by its own window."""
         api = request.path.startswith("/api/") or route == _METRICS
         if self._oidc is not None and not api and route != _PASSWORD and "Authorization" not in request.headers:
-            return see_sign_in(request)
+            return redirect_to_sign_in(request)
         ways = ["a user's name and password"] if self._basic else []
         ways += ["a bearer token of the provider", f"a session ({SIGN_IN})"] if self._oidc else []
         challenge = CHALLENGE if self._basic and (self._oidc is None or route == _PASSWORD or not api) else "Bearer"
@@ -126,3 +127,12 @@ def middleware(gate: Gate) -> Middleware:
         return await gate.check(request, handler)
 
     return check
+
+
+def refused(
+    request: web.Request, status: int, sentence: str, headers: Mapping[str, str] | None = None
+) -> web.StreamResponse:
+    """Return an answer that says why nothing is done: a sentence, as JSON below /api/, else as text."""
+    if request.path.startswith("/api/"):
+        return as_json({"error": sentence}, status, headers)
+    return web.Response(text=f"{sentence[:1].upper()}{sentence[1:]}.\n", status=status, headers=headers)

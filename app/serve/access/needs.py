@@ -18,7 +18,7 @@ _OPEN: Final = (
     "GET /sign-in/done",
     "POST /sign-out",
 )
-#: What workers ask each other; DELAY_WEB_SECRET is checked in app/serve/search/between.py.
+#: What workers ask each other; DELAY_WEB_SECRET is checked in app/serve/search/routes.py.
 _WORKERS: Final = (
     "GET /api/v1/local/messages",
     "GET /api/v1/local/count",

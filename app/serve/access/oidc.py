@@ -9,13 +9,11 @@ from aiohttp import web
 
 from app.base.clock import Clock
 from app.serve.access.claims import RoleRules, name_of
+from app.serve.access.cookies import CookieSigner, RevokedIds, put_cookie, signing_key
 from app.serve.access.errors import ProviderFailed, TokenRefused
-from app.serve.access.flow import PATIENCE_S, Flow, local
-from app.serve.access.refusals import SIGN_IN, see
 from app.serve.access.roles import Asker
-from app.serve.access.seal import Seal, key_of
-from app.serve.access.sessions import Sessions, put_cookie
-from app.serve.access.spent import Spent
+from app.serve.access.sessions import Sessions
+from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, SignIn, local_address, redirect
 from app.serve.web.answers import as_json
 from app.settings.settings import Settings
 
@@ -39,9 +37,9 @@ class Oidc:
         if settings.web_secret:
             # Other rules end the sessions that were given by these.
             parts = (settings.app_id, settings.web_oidc_issuer, settings.web_oidc_client_id, settings.web_oidc_roles)
-            key = key_of(settings.web_secret, "\0".join(parts))
+            key = signing_key(settings.web_secret, "\0".join(parts))
         self.sessions = Sessions(key, secure=self._secure)
-        self._flows, self._done = Seal(key, "sign-in"), Spent(PATIENCE_S)
+        self._signer, self._done = CookieSigner(key, "sign-in"), RevokedIds(PATIENCE_S)
         self._cookie = "__Host-punctual-sign-in" if self._secure else "punctual-sign-in"
         self.tell_others: Callable[[str], Awaitable[None]] | None = None
 
@@ -65,42 +63,42 @@ class Oidc:
 
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /sign-in/begin: send the browser to the provider."""
-        flow = Flow.begin(request.query.get("next", "/"), Clock.wall_ms() // 1_000)
+        sign_in = SignIn.begin(request.query.get("next", "/"), Clock.wall_ms() // 1_000)
         try:
-            answer = see(await self._provider.address(flow, self._redirect_uri))
+            answer = redirect(await self._provider.address(sign_in, self._redirect_uri))
         except ProviderFailed as error:
             return _failed("provider", error)
-        put_cookie(answer, self._cookie, self._flows.close(flow), PATIENCE_S, secure=self._secure)
+        put_cookie(answer, self._cookie, self._signer.sign(sign_in), PATIENCE_S, secure=self._secure)
         return answer
 
     async def done(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /sign-in/done: the provider has sent the browser back."""
-        flow, query = self._flows.open(request.cookies.get(self._cookie, ""), Flow), request.query
-        if flow is None or not self._belongs(flow, query):
+        sign_in, query = self._signer.read(request.cookies.get(self._cookie, ""), SignIn), request.query
+        if sign_in is None or not self._belongs(sign_in, query):
             return self._forgotten(_failed("again", "it does not belong to a login that this browser started"))
         if "error" in query:
             return self._forgotten(_failed("refused", f"the provider says {query['error']!r:.100}"))
         try:
-            claims = await self._provider.claims(query.get("code", ""), flow, self._redirect_uri)
+            claims = await self._provider.claims(query.get("code", ""), sign_in, self._redirect_uri)
         except (ProviderFailed, TokenRefused) as error:
             return self._forgotten(_failed("provider", error))
         grant, name = self._rules.grant(claims), name_of(claims)
         if grant is None:
             return self._forgotten(_failed("no-role", f"{name} has none of DELAY_WEB_OIDC_ROLES"))
         log.info("%s has signed in as %s", name, grant.role)
-        answer = see(local(flow.back))
+        answer = redirect(local_address(sign_in.back))
         self.sessions.begin(answer, name, grant)
         return self._forgotten(answer)
 
-    def _belongs(self, flow: Flow, query: Mapping[str, str]) -> bool:
+    def _belongs(self, sign_in: SignIn, query: Mapping[str, str]) -> bool:
         """Whether an answer is that of a sign-in which this browser has begun, and the first one to it."""
         now_s = Clock.wall_ms() // 1_000
-        known = secrets.compare_digest(flow.state.encode(), query.get("state", "").encode(errors="replace"))
-        return known and 0 <= now_s - flow.began_s + 60 <= PATIENCE_S + 60 and self._done.add(flow.state, now_s)
+        known = secrets.compare_digest(sign_in.state.encode(), query.get("state", "").encode(errors="replace"))
+        return known and 0 <= now_s - sign_in.began_s + 60 <= PATIENCE_S + 60 and self._done.add(sign_in.state, now_s)
 
     async def out(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /sign-out: end the session, with all workers."""
-        answer = see(f"{SIGN_IN}?said=out")
+        answer = redirect(f"{SIGN_IN}?said=out")
         ended = self.sessions.end(request, answer)
         if ended and self.tell_others is not None:
             await self.tell_others(ended)
@@ -118,4 +116,4 @@ class Oidc:
 
 def _failed(said: str, why: object) -> web.StreamResponse:
     log.warning("a sign-in has failed: %s", why)
-    return see(f"{SIGN_IN}?said={said}")
+    return redirect(f"{SIGN_IN}?said={said}")

@@ -18,8 +18,8 @@ from joserfc.jwk import KeySet
 from app.base.clock import Clock
 from app.base.http.whole import whole
 from app.serve.access.errors import ProviderFailed, TokenRefused
-from app.serve.access.flow import Flow
-from app.serve.access.kept import Kept
+from app.serve.access.provider_cache import Cached
+from app.serve.access.sign_in import SignIn
 from app.settings.values import is_private
 
 #: Only what is made with the provider's own key: neither `none` nor what a shared secret makes.
@@ -39,39 +39,39 @@ class Provider:
         self._issuer, self._client_id, self._scopes = issuer, client_id, scopes
         self._secret_file = Path(secret_file) if secret_file else None
         self._session: aiohttp.ClientSession | None = None
-        self._metadata = Kept[dict[str, Any]](self._ask_metadata, {})
-        self._keys = Kept(self._ask_keys, KeySet([]))
+        self._metadata = Cached[dict[str, Any]](self._ask_metadata, {})
+        self._keys = Cached(self._ask_keys, KeySet([]))
 
     async def close(self) -> None:
         """Close the connections."""
         if self._session is not None:
             await self._session.close()
 
-    async def address(self, flow: Flow, redirect_uri: str) -> str:
+    async def address(self, sign_in: SignIn, redirect_uri: str) -> str:
         """Return where a browser is sent to sign in. Raises ProviderFailed."""
         metadata = await self._metadata.get()
-        challenge = create_s256_code_challenge(flow.verifier)
+        challenge = create_s256_code_challenge(sign_in.verifier)
         found: str = prepare_grant_uri(
             metadata["authorization_endpoint"],
             self._client_id,
             "code",
             redirect_uri=redirect_uri,
             scope=self._scopes,
-            state=flow.state,
-            nonce=flow.nonce,
+            state=sign_in.state,
+            nonce=sign_in.nonce,
             code_challenge=challenge,
             code_challenge_method="S256",
         )
         return found
 
-    async def claims(self, code: str, flow: Flow, redirect_uri: str) -> Mapping[str, Any]:
+    async def claims(self, code: str, sign_in: SignIn, redirect_uri: str) -> Mapping[str, Any]:
         """Return what the provider says of whoever has signed in. Raises ProviderFailed or TokenRefused."""
         metadata = await self._metadata.get()
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": redirect_uri,
-            "code_verifier": flow.verifier,
+            "code_verifier": sign_in.verifier,
         }
         headers = self._prove(form, metadata.get("token_endpoint_auth_methods_supported"))
         answer = await self._ask("POST", metadata["token_endpoint"], data=form, headers=headers)
@@ -79,7 +79,7 @@ class Provider:
         if not isinstance(token, str):
             raise ProviderFailed("the provider returned no ID token. Add `openid` to the scopes of its client")
         access = answer.get("access_token")
-        return await self.verified(token, nonce=flow.nonce, access_token=access if isinstance(access, str) else "")
+        return await self.verified(token, nonce=sign_in.nonce, access_token=access if isinstance(access, str) else "")
 
     async def verified(self, token: str, nonce: str = "", access_token: str = "") -> Mapping[str, Any]:
         """Return a token's claims: it is the provider's, for us, and not over.

@@ -1,4 +1,4 @@
-"""Sessions of people who have signed in by a provider: a sealed cookie, which any worker accepts."""
+"""Sessions of people who have signed in by a provider: a signed cookie, which any worker accepts."""
 
 import secrets
 from typing import Final
@@ -7,9 +7,8 @@ import msgspec
 from aiohttp import web
 
 from app.base.clock import Clock
+from app.serve.access.cookies import CookieSigner, RevokedIds, put_cookie
 from app.serve.access.roles import Asker, Grant, Role
-from app.serve.access.seal import Seal
-from app.serve.access.spent import Spent
 
 #: A session ends so long after its sign-in, and so long after it was last used.
 LONGEST_S: Final = 8 * 3_600
@@ -38,9 +37,9 @@ class Sessions:
     """Begins, knows and ends sessions; `secure` says that people come by https."""
 
     def __init__(self, key: bytes, *, secure: bool) -> None:
-        """Seal them by a key."""
-        self._seal, self._secure = Seal(key, "session"), secure
-        self._over = Spent(LONGEST_S + _OFF_S)
+        """Sign them by a key."""
+        self._signer, self._secure = CookieSigner(key, "session"), secure
+        self._ended = RevokedIds(LONGEST_S + _OFF_S)
         #: With this prefix no other host below the same domain can set it (RFC 6265bis, 4.1.3.2).
         self.cookie: Final = "__Host-punctual" if secure else "punctual-session"
 
@@ -59,8 +58,8 @@ class Sessions:
 
     def asker(self, request: web.Request) -> Asker | None:
         """Return whose session a request is part of; None if it has none that counts."""
-        session = self._seal.open(request.cookies.get(self.cookie, ""), Session)
-        if session is None or session.id in self._over:
+        session = self._signer.read(request.cookies.get(self.cookie, ""), Session)
+        if session is None or session.id in self._ended:
             return None
         now_s = _now_s()
         if not (-_OFF_S <= now_s - session.began_s < LONGEST_S and -_OFF_S <= now_s - session.used_s < IDLE_S):
@@ -71,7 +70,7 @@ class Sessions:
     def renew(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Write down that a session is used, if an answer has not gone out yet."""
         session, now_s = request.get(_SESSION), _now_s()
-        if session is None or answer.prepared or now_s - session.used_s < _NOTED_S or session.id in self._over:
+        if session is None or answer.prepared or now_s - session.used_s < _NOTED_S or session.id in self._ended:
             return
         self._write(answer, msgspec.structs.replace(session, used_s=now_s))
 
@@ -86,16 +85,11 @@ class Sessions:
 
     def forget(self, id_: str) -> None:
         """Take note that a session has ended, here or with another worker."""
-        self._over.add(id_, _now_s())
+        self._ended.add(id_, _now_s())
 
     def _write(self, answer: web.StreamResponse, session: Session) -> None:
         left_s = max(1, session.began_s + LONGEST_S - _now_s())
-        put_cookie(answer, self.cookie, self._seal.close(session), left_s, secure=self._secure)
-
-
-def put_cookie(answer: web.StreamResponse, name: str, text: str, kept_s: int, *, secure: bool) -> None:
-    """Give a browser a cookie that no script and no other site's form gets hold of."""
-    answer.set_cookie(name, text, max_age=kept_s, path="/", httponly=True, samesite="Lax", secure=secure)
+        put_cookie(answer, self.cookie, self._signer.sign(session), left_s, secure=self._secure)
 
 
 def _now_s() -> int:

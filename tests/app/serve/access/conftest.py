@@ -8,9 +8,9 @@ import pytest
 from aiohttp import encode_basic_auth, web
 from aiohttp.test_utils import TestClient, TestServer
 
+from app.serve.access.cookies import signing_key
 from app.serve.access.password import Hash
 from app.serve.access.roles import ASKER, ROLES
-from app.serve.access.seal import key_of
 from app.settings.settings import Settings
 from app.worker import create_app
 
@@ -29,9 +29,9 @@ def shown(name: str) -> dict[str, str]:
 
 
 def session_key(env: Mapping[str, str]) -> bytes:
-    """Return the key with which workers of these settings seal sessions."""
+    """Return the key with which workers of these settings sign sessions."""
     parts = ("delay", *(env[f"DELAY_WEB_OIDC_{name}"] for name in ("ISSUER", "CLIENT_ID", "ROLES")))
-    return key_of(SECRET, "\0".join(parts))
+    return signing_key(SECRET, "\0".join(parts))
 
 
 @pytest.fixture

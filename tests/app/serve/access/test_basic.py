@@ -10,8 +10,7 @@ import pytest
 from aiohttp import encode_basic_auth
 
 from app.base.listening.network import network
-from app.serve.access.basic import Basic
-from app.serve.access.failures import Failures
+from app.serve.access.basic import Basic, LoginFailures
 from app.serve.access.password import Hash
 from app.serve.access.users import UsersFile
 from tests.app.serve.access.conftest import SECRET, Client, hashed, served, shown
@@ -114,7 +113,7 @@ async def test_guesses_from_one_address_leave_turns_for_others(users: Path, monk
 
 
 def test_each_failure_doubles_the_wait_up_to_a_minute_and_is_forgotten() -> None:
-    failures = Failures()
+    failures = LoginFailures()
     waits = []
     for _ in range(14):
         failures.failed("192.0.2.1", 0.0)
@@ -129,8 +128,8 @@ def test_addresses_are_few_in_memory_and_networks_of_ipv6_are_one(monkeypatch: p
     assert network("2001:db8::1") == network("2001:db8::ffff:1") != network("2001:db8:0:1::1")
     assert network("::ffff:192.0.2.1") != network("::ffff:192.0.2.2")
     assert network("fe80::1%eth0") == network("fe80::2")
-    monkeypatch.setattr("app.serve.access.failures._MOST", 10)
-    failures = Failures()
+    monkeypatch.setattr("app.serve.access.basic._MOST_ADDRESSES", 10)
+    failures = LoginFailures()
     for number in range(1_000):
         failures.failed(f"192.0.2.{number}", 0.0)
     assert len(failures._known) == 10

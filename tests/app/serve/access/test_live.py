@@ -9,7 +9,7 @@ import pytest
 from aiohttp import ClientResponse
 
 from app.base.clock import Clock
-from app.serve.access.seal import Seal
+from app.serve.access.cookies import CookieSigner
 from app.serve.access.sessions import IDLE_S, Session
 from app.serve.console.live import MOST
 from tests.app.serve.access.conftest import SECRET, Client, hashed, served, session_key, shown
@@ -118,7 +118,7 @@ async def by_session(client: Client) -> dict[str, str]:
     """Return the cookie of a session that the worker has given."""
     now_s = Clock.wall_ms() // 1_000
     session = Session(id="s", name="cat", role="viewer", began_s=now_s, used_s=now_s, namespaces=("team-a",))
-    headers = {"Cookie": f"punctual-session={Seal(session_key(OIDC), 'session').close(session)}"}
+    headers = {"Cookie": f"punctual-session={CookieSigner(session_key(OIDC), 'session').sign(session)}"}
     assert await (await client.get("/jobs", headers=headers)).text() == "cat:viewer"
     return headers
 

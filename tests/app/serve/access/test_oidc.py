@@ -20,12 +20,12 @@ from joserfc.jwk import RSAKey
 from yarl import URL
 
 from app.base.clock import Clock
-from app.serve.access import kept, sessions
+from app.serve.access import provider_cache, sessions
+from app.serve.access.cookies import CookieSigner
 from app.serve.access.errors import ProviderFailed
-from app.serve.access.flow import Flow, local
 from app.serve.access.provider import Provider
-from app.serve.access.seal import Seal
 from app.serve.access.sessions import Session
+from app.serve.access.sign_in import SignIn, local_address
 from tests.app.serve.access.conftest import SECRET, Client, served, session_key, shown
 from tests.harness.provider import provider
 
@@ -143,7 +143,7 @@ async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, 
     headers = {"Cookie": f"punctual-session={cookie(client)}"}
     async with served(**env) as other:
         assert await who(other, **headers) == "bob (2):operator"
-        session = Seal(session_key(env), "session").open(cookie(client), Session)
+        session = CookieSigner(session_key(env), "session").read(cookie(client), Session)
         assert session is not None
         told = await other.get(
             "/api/v1/local/signed-out", params={"id": session.id}, headers={"Authorization": f"Bearer {SECRET}"}
@@ -175,10 +175,10 @@ async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
 ) -> None:
     now_s = Clock.wall_ms() // 1_000
     fresh = Session(id="x", name="ann", role="admin", began_s=now_s, used_s=now_s)
-    seal, change = Seal(session_key(env), "session"), msgspec.structs.replace
-    good = seal.close(fresh)
+    signer, change = CookieSigner(session_key(env), "session"), msgspec.structs.replace
+    good = signer.sign(fresh)
     content, _, mark = good.partition(".")
-    viewer = seal.close(change(fresh, role="viewer"))
+    viewer = signer.sign(change(fresh, role="viewer"))
     assert await who(client, Cookie=f"punctual-session={good}") == "ann:admin"
     bad = [
         "",
@@ -191,23 +191,23 @@ async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
         good.replace(content, content[::-1]),
         "a" * 5_000,
         "\u00e9.\u00e9",
-        Seal(b"another key" * 3, "session").close(fresh),
-        Seal(session_key(env), "sign-in").close(fresh),
-        seal.close(change(fresh, began_s=now_s - sessions.LONGEST_S)),
-        seal.close(change(fresh, used_s=now_s - sessions.IDLE_S)),
-        seal.close(change(fresh, began_s=now_s + 3_600)),
-        seal.close(Flow.begin("/", now_s)),
+        CookieSigner(b"another key" * 3, "session").sign(fresh),
+        CookieSigner(session_key(env), "sign-in").sign(fresh),
+        signer.sign(change(fresh, began_s=now_s - sessions.LONGEST_S)),
+        signer.sign(change(fresh, used_s=now_s - sessions.IDLE_S)),
+        signer.sign(change(fresh, began_s=now_s + 3_600)),
+        signer.sign(SignIn.begin("/", now_s)),
     ]
     for one in bad:
         assert await who(client, Cookie=f"punctual-session={one}") == "401", one
 
 
 async def test_a_session_that_is_used_goes_on_and_ends_all_the_same(client: Client, env: dict[str, str]) -> None:
-    now_s, seal = Clock.wall_ms() // 1_000, Seal(session_key(env), "session")
+    now_s, signer = Clock.wall_ms() // 1_000, CookieSigner(session_key(env), "session")
     used = Session(id="x", name="ann", role="viewer", began_s=now_s - 5_000, used_s=now_s - 3_000)
-    answer = await client.get("/", headers={"Cookie": f"punctual-session={seal.close(used)}"})
+    answer = await client.get("/", headers={"Cookie": f"punctual-session={signer.sign(used)}"})
     given = answer.cookies["punctual-session"]
-    renewed = seal.open(given.value, Session)
+    renewed = signer.read(given.value, Session)
     assert renewed is not None
     assert (renewed.began_s, renewed.used_s >= now_s) == (used.began_s, True)
     assert int(given["max-age"]) <= sessions.LONGEST_S - 5_000
@@ -229,7 +229,7 @@ async def test_a_session_changes_nothing_unless_a_browser_says_whence(client: Cl
 
 async def test_an_answer_counts_once_for_the_browser_that_had_asked(client: Client, env: dict[str, str]) -> None:
     path = await agreed(await begun(client), "1")
-    flow = cookie(client, "punctual-sign-in")
+    sign_in = cookie(client, "punctual-sign-in")
     async with served(**env) as stranger:  # somebody is made to follow a link to the end of another's sign-in
         answer = await stranger.get(URL(path, encoded=True), allow_redirects=False)
         assert answer.headers["Location"] == "/sign-in?said=again"
@@ -237,7 +237,7 @@ async def test_an_answer_counts_once_for_the_browser_that_had_asked(client: Clie
     assert (await client.get(URL(path, encoded=True), allow_redirects=False)).headers["Location"] == "/"
     client.session.cookie_jar.clear()
     replayed = await client.get(
-        URL(path, encoded=True), headers={"Cookie": f"punctual-sign-in={flow}"}, allow_redirects=False
+        URL(path, encoded=True), headers={"Cookie": f"punctual-sign-in={sign_in}"}, allow_redirects=False
     )
     assert replayed.headers["Location"] == "/sign-in?said=again"
     assert cookie(client) == ""
@@ -263,10 +263,10 @@ async def test_an_answer_that_is_not_the_providers_lets_nobody_in(client: Client
 
 async def test_a_sign_in_that_took_too_long_is_begun_anew(client: Client, env: dict[str, str]) -> None:
     path = await agreed(await begun(client), "1")
-    seal = Seal(session_key(env), "sign-in")
-    flow = seal.open(cookie(client, "punctual-sign-in"), Flow)
-    assert flow is not None
-    old = seal.close(msgspec.structs.replace(flow, began_s=flow.began_s - 601))
+    signer = CookieSigner(session_key(env), "sign-in")
+    sign_in = signer.read(cookie(client, "punctual-sign-in"), SignIn)
+    assert sign_in is not None
+    old = signer.sign(msgspec.structs.replace(sign_in, began_s=sign_in.began_s - 601))
     client.session.cookie_jar.clear()
     answer = await client.get(
         URL(path, encoded=True), headers={"Cookie": f"punctual-sign-in={old}"}, allow_redirects=False
@@ -282,7 +282,7 @@ async def test_a_sign_in_that_took_too_long_is_begun_anew(client: Client, env: d
     ],
 )
 async def test_after_signing_in_nobody_is_sent_anywhere_else(client: Client, back: str) -> None:
-    assert local(back) == "/"
+    assert local_address(back) == "/"
     answer = await signed_in(client, "1", back)
     assert (answer.status, answer.headers["Location"]) == (303, "/")
     assert "a" not in answer.cookies
@@ -303,7 +303,7 @@ async def test_behind_https_cookies_are_sent_by_https_alone_and_cannot_be_set_by
 async def token(issuer: str, env: dict[str, str]) -> str:
     """An ID token of the provider for our client."""
     asked = {
-        "response_type": "code", "client_id": env["DELAY_WEB_OIDC_CLIENT_ID"], "nonce": Flow.begin("/", 0).nonce,
+        "response_type": "code", "client_id": env["DELAY_WEB_OIDC_CLIENT_ID"], "nonce": SignIn.begin("/", 0).nonce,
         "redirect_uri": f"{ME}/sign-in/done", "scope": "openid profile",
     }  # fmt: skip
     path = await agreed(str(URL(f"{issuer}/oauth2/authorize").with_query(asked)), "2")
@@ -480,7 +480,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """Set the clock by which what the provider tells grows old, so many seconds after now."""
 
     def set_clock(seconds: float) -> None:
-        monkeypatch.setattr(kept, "_now_s", lambda: asyncio.get_running_loop().time() + seconds)
+        monkeypatch.setattr(provider_cache, "_now_s", lambda: asyncio.get_running_loop().time() + seconds)
 
     return set_clock
 
@@ -544,7 +544,7 @@ async def test_those_who_wait_for_a_provider_that_says_nothing_wait_together(mon
         issuer = f"http://127.0.0.1:{silent.getsockname()[1]}"
         asked = Provider(issuer, "me", "", "openid")
         began = asyncio.get_running_loop().time()
-        flows = [asked.address(Flow.begin("/", 0), ME) for _ in range(20)]
+        flows = [asked.address(SignIn.begin("/", 0), ME) for _ in range(20)]
         told = await asyncio.gather(*flows, return_exceptions=True)
         took = asyncio.get_running_loop().time() - began
         await asked.close()
@@ -561,7 +561,7 @@ async def test_json_in_too_many_layers_is_no_answer_of_a_provider() -> None:
     async with TestServer(web_app) as server:
         asked = Provider(str(server.make_url("")).rstrip("/"), "me", "", "openid")
         with pytest.raises(ProviderFailed, match="did not respond as expected"):
-            await asked.address(Flow.begin("/", 0), ME)
+            await asked.address(SignIn.begin("/", 0), ME)
         await asked.close()
 
 
