@@ -120,7 +120,7 @@ class Punctual(DelayMethods, faust.App):
         try:
             access.check(self.settings)
             self.engine.claim()
-            await self.web.answer_early(self.engine.ready_reason)
+            await self.web.answer_early(self.engine.view.ready_reason)
             await super().on_first_start()
             for doubt in doubts(self.settings, os.environ):
                 log.warning("%s", doubt)
@@ -185,19 +185,19 @@ def create_app(settings: Settings) -> Punctual:
         )
     )
     app.engine = Engine(settings, table, app)
-    web_app = attach(app, app.engine, settings.web_hosts, read_only=settings.read_only).web_app
+    web_app = attach(app, app.engine.view, settings.web_hosts, read_only=settings.read_only).web_app
     job_log, search = JobLog(app.engine), Search(app.engine)
     acts, dead_letters = Acts(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
     access.register(web_app, settings, search.tell_signed_out)
     bound_bodies(web_app)
     search_routes.register(web_app, search)
-    namespaces_routes.register(web_app, app.engine, settings)
+    namespaces_routes.register(web_app, app.engine.view, settings)
     dead_letters_routes.register(web_app, dead_letters, job_log.read)
     findings.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, acts.audit, job_log, dead_letters)
     app.engine.before_stop = jobs.end
     acts_routes.register(web_app, acts, jobs, dead_letters)
-    console.register(web_app, app.engine, read_only=settings.read_only)
+    console.register(web_app, app.engine.view, read_only=settings.read_only)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 
     @app.agent(inputs, name="ingest")

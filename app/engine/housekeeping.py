@@ -3,18 +3,17 @@
 import asyncio
 import logging
 import shutil
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import aiokafka.errors
 
 from app.base.process.datadir import check
+from app.engine.assembly import Parts
 from app.engine.banner import Readiness
+from app.engine.connections import Connections
 from app.engine.faust_host import group
-from app.engine.reports.agreement import Agreement
 from app.engine.steps.route import HTTP
-
-if TYPE_CHECKING:
-    from app.engine.engine import Engine
+from app.engine.view import EngineView
 
 log = logging.getLogger(__name__)
 
@@ -24,47 +23,47 @@ _IDLE_S = 3_600.0
 
 
 class Housekeeping:
-    """Serves one engine."""
+    """Looks after one worker."""
 
-    def __init__(self, engine: "Engine", app: Any, lock: IO[bytes], agreement: Agreement) -> None:
-        """Look after `engine`, the consumer of the Faust `app`, and the data directory that is held by `lock`.
+    def __init__(self, view: EngineView, connections: Connections, parts: Parts, app: Any, lock: IO[bytes]) -> None:
+        """Look after the `parts` and `connections` of a worker, and the consumer of its Faust `app`.
 
-        `agreement` hears of what workers report.
+        `lock` holds its data directory.
         """
-        self._engine, self._app, self._lock, self._agreement = engine, app, lock, agreement
+        self._view, self._connections, self._parts, self._app, self._lock = view, connections, parts, app, lock
 
     async def run(self) -> None:
         """Go on until cancelled."""
-        engine, now = self._engine, asyncio.get_running_loop().time
+        view, parts, now = self._view, self._parts, asyncio.get_running_loop().time
         learned = swept = now()
-        readiness = Readiness(engine.settings)
+        readiness = Readiness(view.settings)
         while True:
             await asyncio.sleep(_EVERY_S)
             self._give_up()
             self._mind_the_disk()
             self._mind_the_group()
-            engine.standstill.look()
-            readiness.look(engine.owned, engine.ready_reason())
-            self._agreement.look(engine.reader.reports.values(), engine.clock.wall_ms())
+            parts.standstill.look()
+            readiness.look(view.owned, view.ready_reason())
+            parts.agreement.look(view.reader.reports.values(), view.clock.wall_ms())
             if now() - learned > _METADATA_S:
                 learned = now()
                 await self._refresh_destinations()
             if now() - swept > _IDLE_S:
                 swept = now()
-                for sender in (engine.sender, *(target.sender for target in engine.targets.values())):
+                for sender in self._connections.senders:
                     sender.forget_idle()
 
     def _give_up(self) -> None:
-        """Give up on destinations that have taken nothing for longer than DELAY_GIVE_UP, and what nobody waits for."""
-        self._engine.dispatcher.let_go()
-        partitions = self._engine.due.partitions.values()
-        routes = {route for partition in partitions for route in partition.in_flight.routes}
-        given_up = [route for route in routes if route[2] != HTTP and self._engine.dispatcher.give_up(route)]
+        """Give up on destinations that have taken nothing for longer than DELAY_GIVE_UP, and forget unused ones."""
+        dispatcher, due = self._parts.dispatcher, self._parts.due
+        dispatcher.let_go()
+        routes = {route for partition in due.partitions.values() for route in partition.in_flight.routes}
+        given_up = [route for route in routes if route[2] != HTTP and dispatcher.give_up(route)]
         if given_up:
-            self._engine.due.notify()
+            due.notify()
 
     async def _refresh_destinations(self) -> None:
-        for target in self._engine.targets.values():
+        for target in self._connections.targets.values():
             try:
                 await target.cluster.refresh(target.cluster.known())
             except aiokafka.errors.KafkaError as error:
@@ -72,7 +71,7 @@ class Housekeeping:
 
     def _mind_the_disk(self) -> None:
         """Take no more requests while the disk is nearly full; firing goes on and makes room."""
-        settings = self._engine.settings
+        settings = self._view.settings
         check(settings.data_path, self._lock)
         free = shutil.disk_usage(settings.data_path).free
         low = free < settings.min_free_disk

@@ -11,12 +11,12 @@ import aiokafka.errors as kafka
 
 from app.base.errors import NotOwner
 from app.base.process.tasks import telling
+from app.engine.assembly import dispatcher_and_journal
 from app.engine.deliver.posts import Posts
 from app.engine.deliver.target import Target
 from app.engine.due.due_loop import DueLoop
 from app.engine.due.input_lag import margins_of
 from app.engine.due.input_liveness import InputLiveness
-from app.engine.guarantee import dispatcher_and_journal
 from app.engine.ingest.destinations import Destinations
 from app.engine.ingest.quotas import whose
 from app.engine.ownership.arrivals import Arrivals

@@ -65,7 +65,7 @@ class Acts:
         Raises Incomplete, Outside, NotAudited or NotGiven with a sentence if nothing was done.
         """
         engine, actor = self._engine, Actor(asker.name, asker.role)
-        again = resend(engine.settings, one, engine.now_ms(), correction)
+        again = resend(engine.settings, one, engine.clock.wall_ms(), correction)
         self.bounds.check_resend(asker, again)
         asked = {"headers": sorted(correction.headers), "value": correction.replaces}
         within = self._within(namespace_of(engine.settings.namespaces, one))
@@ -73,7 +73,7 @@ class Acts:
         async def do() -> Outcome:
             outcome = await self.orders.resend(again)
             with contextlib.suppress(SendError, KafkaError, TimeoutError, PunctualError):  # it is in the audit anyway
-                await self._log.resent(one, SentAgain(engine.now_ms(), actor.name))
+                await self._log.resent(one, SentAgain(engine.clock.wall_ms(), actor.name))
             return outcome
 
         return await self._done(actor, "resend", f"dead letter {one.place}", asked, do, within)
@@ -85,7 +85,7 @@ class Acts:
         nothing was done, NotThere if the destination does not exist, ValueError if it makes no sense.
         """
         until = changes.get("until")
-        if until is not None and epoch_ms(until) <= self._engine.now_ms():
+        if until is not None and epoch_ms(until) <= self._engine.clock.wall_ms():
             raise ValueError(f"until is {moment(epoch_ms(until))}, which is in the past. Choose a later time")
         known = await self._known(to)
         holds: dict[str, Any] = {"paused": False, "rate": None}
@@ -109,7 +109,7 @@ class Acts:
                 return "Rate limit from the workers' settings."
             return "No rate limit." if rate == UNCAPPED else f"Rate limit {rate}."
         until = changes.get("until")
-        until_text = "" if until is None else f" until {when(epoch_ms(until), self._engine.now_ms())}"
+        until_text = "" if until is None else f" until {when(epoch_ms(until), self._engine.clock.wall_ms())}"
         return f"Paused{until_text}." if changes["paused"] else "Resumed."
 
     async def _known(self, to: str) -> Control | None:

@@ -83,7 +83,7 @@ class Audit:
 
         Raises NotAudited if that cannot be written: then it must not be done.
         """
-        now_ms = self._engine.now_ms()
+        now_ms = self._engine.clock.wall_ms()
         act_id = f"{now_ms}-{self._engine.settings.port}-{next(self._numbers)}"
         names = tuple(sorted(within))
         begun = Act(

@@ -122,7 +122,7 @@ class JobPart:
         taken = 0
         for row in rows:
             request = order(self._job, row)
-            if not batch.append(self._engine.now_ms(), request.key, request.value, list(request.headers)):
+            if not batch.append(self._engine.clock.wall_ms(), request.key, request.value, list(request.headers)):
                 break
             taken += 1
         up_to = found.up_to
@@ -155,8 +155,8 @@ class JobPart:
             outcomes=dict(outcomes),
             untold=untold,
             over=over,
-            worker=self._engine.worker_url,
-            at_ms=self._engine.now_ms(),
+            worker=self._engine.settings.url,
+            at_ms=self._engine.clock.wall_ms(),
             epoch=self._epoch,
         )
         await self._log.note(self._part)

@@ -106,7 +106,7 @@ class Jobs:
     async def _ends(self) -> list[dict[str, int]]:
         """Return, by partition, where the logs end that requests and commands come from. Raises NotGiven."""
         topics = [*self._engine.settings.inputs, self._engine.settings.forwards]
-        cluster, partitions = self._engine.cluster, range(self._engine.partitions)
+        cluster, partitions = self._engine.cluster, range(self._engine.settings.partitions)
         readers = [PartitionReader(cluster, topic, number) for number in partitions for topic in topics]
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -162,7 +162,7 @@ class Jobs:
         try:
             while True:
                 self._wake.clear()
-                ready = self._engine.ready_reason() is None
+                ready = self._engine.view.ready_reason() is None
                 there = ready and await self._log.read()
                 if there:
                     self._begin()

@@ -116,8 +116,8 @@ class ResendPart(JobPart):
             self._part = msgspec.structs.replace(self._part, limited=True)
         watch = await self._watch(found.requests.values())
         settled = Settled()
-        await self._submit(batches_of(found.requests.items(), self._engine.now_ms()), found, settled)
-        for alone in batches_of(self._again(found, settled), self._engine.now_ms(), most=1):
+        await self._submit(batches_of(found.requests.items(), self._engine.clock.wall_ms()), found, settled)
+        for alone in batches_of(self._again(found, settled), self._engine.clock.wall_ms(), most=1):
             await self._submit([alone], found, settled)
         for offset in found.outside:
             self._pass_over(offset, settled)
@@ -139,7 +139,7 @@ class ResendPart(JobPart):
             if not wanted.fits(self._log.marked(one, besides=self._job.job_id)):
                 continue
             try:
-                again = resend(self._engine.settings, one, self._engine.now_ms())
+                again = resend(self._engine.settings, one, self._engine.clock.wall_ms())
                 self._bounds.check_resend(self._giver, again)
                 found.requests[record.offset] = again
             except Incomplete:

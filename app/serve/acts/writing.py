@@ -18,5 +18,5 @@ async def write(
     Raises a SendError if the broker will never take it.
     """
     batch = Batch()
-    batch.append(engine.now_ms(), key, value, headers)
+    batch.append(engine.clock.wall_ms(), key, value, headers)
     return await engine.sender.submit(topic, partition, batch)

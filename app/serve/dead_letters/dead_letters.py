@@ -41,7 +41,7 @@ class DeadLetters:
         Raises FilterError if there is no such cursor, Unreadable if the brokers do not answer.
         """
         until = asyncio.get_running_loop().time() + _LONGEST_S
-        rows, looked_at, weighed, oldest_ms = list[DeadLetter](), 0, 0, self._engine.now_ms()
+        rows, looked_at, weighed, oldest_ms = list[DeadLetter](), 0, 0, self._engine.clock.wall_ms()
         partitions = await self._partitions(wanted, cursor)
         async for one in self._newest_first(partitions, wanted.written_from_ms):
             looked_at, oldest_ms = looked_at + 1, one.at_ms
@@ -69,7 +69,7 @@ class DeadLetters:
 
     async def one(self, partition: int, offset: int) -> DeadLetter | None:
         """Return the one at a place, whole, or None. Raises Unreadable."""
-        if not 0 <= partition < self._engine.partitions:
+        if not 0 <= partition < self._engine.settings.partitions:
             return None
         reader = self._reader(partition, offset)
         try:
@@ -88,14 +88,14 @@ class DeadLetters:
         """Return, by partition, the offset after the last one. Raises Unreadable."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                readers = (self._reader(number) for number in range(self._engine.partitions))
+                readers = (self._reader(number) for number in range(self._engine.settings.partitions))
                 return list(await asyncio.gather(*(reader.end() for reader in readers)))
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise _unreadable(error) from error
 
     async def _partitions(self, wanted: DeadLetterFilter, cursor: str) -> list[Backwards]:
         """Return the partitions, each from where a cursor says, or the filter, or from its end."""
-        count = self._engine.partitions
+        count = self._engine.settings.partitions
         below = _cursor(cursor, count) if cursor else None
         cluster, topic = self._engine.cluster, self._topic
 

@@ -39,7 +39,7 @@ class Lives:
         if self._engine.settings.events == "off":
             return Life([], None)
         found: list[dict[str, Any]] = []
-        looked_back_ms: int | None = self._engine.now_ms()
+        looked_back_ms: int | None = self._engine.clock.wall_ms()
         try:
             async with asyncio.timeout(_LONGEST_S):
                 reader = self._reader(home, 0)

@@ -73,7 +73,7 @@ class Search:
 
     def now_ms(self) -> int:
         """Return the worker's wall clock in epoch milliseconds."""
-        return self._engine.now_ms()
+        return self._engine.clock.wall_ms()
 
     # pages -----------------------------------------------------------------------------------------------------------
     async def page(self, wanted: Filter, cursor: Cursor, limit: int, *, whole: bool = False) -> Page:

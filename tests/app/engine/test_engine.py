@@ -9,6 +9,7 @@ import pytest
 from app.engine.engine import Engine
 from app.engine.faust_host.chunk import Chunk
 from app.engine.partition.state import State
+from app.engine.view import EngineView
 
 
 class Offered:
@@ -29,9 +30,15 @@ def engine(partitions: dict[int, Offered], generation: int = 3) -> tuple[Any, li
     made, done = Engine.__new__(Engine), list[Chunk]()
     made._app = SimpleNamespace(consumer=SimpleNamespace(done=done.append))
     made.ownership = SimpleNamespace(partitions=partitions, generation=generation)  # type: ignore[assignment]
-    made.table = SimpleNamespace(progress={1: "restoring partition 1: 7 of 9"})  # type: ignore[assignment]
-    made._started = True
     return made, done
+
+
+def view(partitions: dict[int, Offered], generation: int) -> Any:
+    """Return the view of an engine that has started."""
+    made: Any = EngineView.__new__(EngineView)
+    made.table = SimpleNamespace(progress={1: "restoring partition 1: 7 of 9"})
+    made.parts = SimpleNamespace(ownership=SimpleNamespace(partitions=partitions, generation=generation))
+    return made
 
 
 def chunk(partition: int, generation: int) -> Chunk:
@@ -76,13 +83,11 @@ async def test_records_of_an_earlier_assignment_are_dropped(partition: int, gene
 def test_it_says_what_is_missing_until_it_serves(
     partitions: dict[int, Offered], generation: int, sentence: str | None
 ) -> None:
-    made, _ = engine(partitions, generation)
-
-    assert made.ready_reason() == sentence
+    assert view(partitions, generation).ready_reason() == sentence
 
 
 def test_before_it_has_started_it_says_so() -> None:
-    made, _ = engine({})
-    made._started = False
+    made = view({}, 0)
+    made.parts = None
 
     assert made.ready_reason() == "starting: waiting for Kafka"

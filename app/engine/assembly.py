@@ -1,0 +1,178 @@
+"""The parts of a worker, put together in the order in which each needs the ones before it."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from app.base.clock import Clock
+from app.base.process.fatal import end_process
+from app.engine.commit.journal import Journal
+from app.engine.commit.transactional_journal import TransactionalJournal
+from app.engine.connections import Connections
+from app.engine.deliver.dispatcher import Dispatcher
+from app.engine.deliver.posts import Posts
+from app.engine.deliver.target import Target
+from app.engine.deliver.transactional_dispatcher import TransactionalDispatcher
+from app.engine.due.due_loop import DueLoop
+from app.engine.due.input_lag import margins_of
+from app.engine.due.input_liveness import InputLiveness
+from app.engine.due.series_pace import SeriesPace
+from app.engine.faust_host.group_intake import GroupIntake
+from app.engine.ingest.admission import Admission
+from app.engine.ingest.census import Census
+from app.engine.ingest.destinations import Destinations, Elsewhere, Neighbours
+from app.engine.ingest.hopes import Hopes
+from app.engine.ingest.quotas import Quotas
+from app.engine.ownership.arrivals import Arrivals
+from app.engine.ownership.assignment import Ownership, Stages
+from app.engine.ownership.catching_up import CatchingUp
+from app.engine.ownership.changelog_guard import ChangelogGuard
+from app.engine.ownership.input_logs import InputLogs
+from app.engine.ownership.internal_logs import InternalLogs
+from app.engine.ownership.recovery import StoreRecovery
+from app.engine.partition.partition import Partition
+from app.engine.partition.services import Services
+from app.engine.reports.agreement import Agreement
+from app.engine.reports.latest import Reports
+from app.engine.reports.measures import Measures
+from app.engine.reports.minutes import Minutes
+from app.engine.reports.progress import ProgressReporter
+from app.engine.reports.queues import Queues
+from app.engine.reports.reader import ProgressReader
+from app.engine.reports.row_version import RowVersion
+from app.engine.reports.standstill import Standstill
+from app.engine.reports.watermark import Watermark
+from app.engine.throttle.controls import Controls
+from app.engine.throttle.throttle import Throttle
+from app.kafka import Cluster, Sender
+from app.settings.quotas import senders
+from app.settings.settings import Settings
+from tables import DelayTable, Stores
+
+if TYPE_CHECKING:
+    from app.engine.traces.traces import Traces
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts that the rest of a worker uses, or that run as tasks of their own."""
+
+    dispatcher: Dispatcher
+    intake: GroupIntake
+    due: DueLoop
+    ownership: Ownership
+    controls: Controls
+    internal_logs: InternalLogs
+    watermark: Watermark
+    progress: ProgressReporter
+    queues: Queues
+    standstill: Standstill
+    agreement: Agreement
+    minutes: Minutes
+    measures: Measures
+
+
+def assemble(
+    settings: Settings, clock: Clock, table: DelayTable, reader: ProgressReader, connections: Connections, app: Any
+) -> Parts:
+    """Return the parts of a worker with open `connections`, of the Faust `app`; nothing runs yet."""
+    cluster, targets, limits, traces = connections.cluster, connections.targets, connections.limits, connections.traces
+    dispatcher, journal = dispatcher_and_journal(settings, clock, targets, cluster, connections.sender, table, traces)
+    partitions, now = dict[int, Partition](), asyncio.get_running_loop().time
+
+    # due messages
+    intake, controls = GroupIntake(app), Controls(settings, cluster)
+    liveness = InputLiveness(intake, margins_of(settings), settings.namespaces)
+    posts = Posts(settings, clock, connections.own_id, traces=traces)
+    throttle = Throttle(settings, clock, controls.known)
+    due = DueLoop(settings, clock, dispatcher, partitions, liveness, posts, throttle)
+    controls.changed = due.obey
+
+    # requests
+    destinations = Destinations(cluster, patience_s=0)  # that is what hopes are for
+    shared = len(senders(settings.namespaces, settings.inputs)) > 1
+    admission = Admission(
+        settings,
+        destinations,
+        Neighbours.at_home(cluster),
+        {name: Elsewhere(target.cluster, connections.own_id) for name, target in targets.items() if name is not None},
+        Census(settings.max_destinations, table.stores, reader.reports, now, shared=shared),
+    )
+    admission.hopes = Hopes(cluster)
+    quotas = Quotas(settings, table.stores, table.progress, reader.reports, now) if settings.quotas else None
+    if quotas is not None and quotas.rates is not None:
+        due.pace = SeriesPace(quotas.rates)
+
+    # reports
+    progress = ProgressReporter(settings, clock, connections.sender, due, reader.last, quotas)
+    reports = Reports(settings, cluster)
+    watermark = Watermark(settings, cluster, clock, reports, partitions, intake, limits.producers_time)
+
+    # partitions
+    services = Services(
+        settings,
+        clock,
+        journal,
+        destinations,
+        limits,
+        RowVersion(settings, reports),
+        admission,
+        quotas,
+        traces=traces,
+    )
+    logs = InputLogs(settings, cluster, clock, journal, limits.producers_time)
+    internal_logs = InternalLogs(settings, cluster, cold=limits.cold)
+    guard = ChangelogGuard(settings, table, journal, internal_logs.changelog_id, internal_logs.committed)
+    ownership = Ownership(
+        partitions,
+        table,
+        cluster,
+        Stages(
+            StoreRecovery(settings, clock, table, journal, guard, limits.tombstones_ms),
+            logs,
+            watermark,
+            intake,
+            CatchingUp(settings, cluster, logs, intake, partitions, progress.report),
+            controls,
+            Arrivals(settings, clock, targets),
+        ),
+        lambda number, lost_inputs: Partition(number, services, due, lost_inputs),
+        due.notify,
+        end_process,
+    )
+
+    # what operators see
+    standstill = progress.standstill = Standstill(logs.topics, intake, partitions, now)
+    agreement, minutes = Agreement(settings, clock.wall_ms()), Minutes(clock, partitions)
+    late = due.lateness.since_start
+    return Parts(
+        dispatcher=dispatcher,
+        intake=intake,
+        due=due,
+        ownership=ownership,
+        controls=controls,
+        internal_logs=internal_logs,
+        watermark=watermark,
+        progress=progress,
+        queues=Queues(settings, cluster, clock.wall_ms),
+        standstill=standstill,
+        agreement=agreement,
+        minutes=minutes,
+        measures=Measures(settings, clock, journal.tally, late, partitions, intake, agreement, minutes),
+    )
+
+
+def dispatcher_and_journal(
+    settings: Settings,
+    clock: Clock,
+    targets: dict[str | None, Target],
+    cluster: Cluster,
+    sender: Sender,
+    table: Stores,
+    traces: "Traces | None" = None,
+) -> tuple[Dispatcher, Journal]:
+    """Return what delivers and what commits, as DELAY_GUARANTEE wants it."""
+    if not settings.exactly_once:
+        return Dispatcher(settings, clock, targets, traces), Journal(settings, cluster, sender, table)
+    dispatcher = TransactionalDispatcher(settings, clock, targets, traces)
+    return dispatcher, TransactionalJournal(dispatcher.stuck, settings, cluster, sender, table)
