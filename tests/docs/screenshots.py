@@ -38,7 +38,7 @@ SCALE: Final = 2
 #: Readers wait for them: a picture is no larger than this.
 MAX_BYTES: Final = 250_000
 COLOURS: Final = 256
-MINUTES: Final = 12.0
+MINUTES: Final = 12
 _TIMEOUT_S: Final = 60.0
 _TRIES: Final = 60
 _Colour = tuple[int, int, int]
@@ -148,6 +148,7 @@ async def _wait_for_timeline(page: "Page") -> None:
             return
         await asyncio.sleep(5)
         await page.reload()
+    raise TimeoutError("The timeline does not get complete: other programs keep this machine busy. Try again later.")
 
 
 async def _picture(page: "Page", path: Path, height: int) -> None:
