@@ -6,6 +6,7 @@ request looks or how a message is delivered: that is `app`.
 
 from tables.bound import Bound
 from tables.changes import Changes, Position, Told
+from tables.commands import Command, RecordStamp, RememberedCommands
 from tables.entry import Entry
 from tables.errors import (
     RecordsGarbled,
@@ -18,7 +19,6 @@ from tables.errors import (
     UnknownRowVersion,
 )
 from tables.inspection import Inspection
-from tables.orders import Command, Order, Orders
 from tables.series import Series
 from tables.shares import Share, Whose
 from tables.store import PartitionStore
@@ -32,12 +32,12 @@ __all__ = [
     "DelayTable",
     "Entry",
     "Inspection",
-    "Order",
-    "Orders",
     "PartitionStore",
     "Position",
+    "RecordStamp",
     "RecordUnreadable",
     "RecordsGarbled",
+    "RememberedCommands",
     "Series",
     "Share",
     "StoreCorrupt",

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from tables.orders import UNKNOWN_MS, Order
+from tables.commands import UNKNOWN_MS, RecordStamp
 
 
 class Bound(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -15,7 +15,7 @@ class Bound(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     first_ms: int
     within_ms: int | None = None
-    by: Order | None = None
+    by: RecordStamp | None = None
     asked_ms: int | None = None
 
     @property

@@ -7,8 +7,8 @@ from operator import itemgetter
 import msgspec
 
 from tables import keys
+from tables.commands import UNKNOWN_MS, RememberedCommands
 from tables.entry import Entry, decode
-from tables.orders import UNKNOWN_MS, Orders
 
 #: Keys and values, of rows or of records.
 Pairs = Sequence[tuple[bytes, bytes]]
@@ -67,11 +67,11 @@ class Changes:
     """
 
     __slots__ = (
+        "commands",
         "delivered",
         "emptied",
         "fresh",
         "gone",
-        "orders",
         "origins",
         "positions",
         "puts",
@@ -93,14 +93,14 @@ class Changes:
         self.gone: dict[bytes, bytes | Entry] = {}
         self.positions: dict[str, Position] = {}
         self.origins: dict[bytes, int] = {}
-        self.orders: dict[str, Orders | None] = {}
+        self.commands: dict[str, RememberedCommands | None] = {}
         self.delivered: dict[str, RememberedDelivery | None] = {}
         self.told: dict[str, Told | None] = {}
         self.size = 0
 
     def __bool__(self) -> bool:
         """Return whether anything changes."""
-        rest = self.positions or self.origins or self.orders or self.delivered or self.told
+        rest = self.positions or self.origins or self.commands or self.delivered or self.told
         return bool(self.puts or self.removals or self.usual or self.gone or rest)
 
     def touches(self, key: bytes) -> bool:
@@ -185,8 +185,8 @@ class Changes:
 
     def _marks(self) -> Iterator[tuple[bytes, bytes | None]]:
         """Return the records of what is no row."""
-        for id_, orders in self.orders.items():
-            yield keys.ORDERS + id_.encode(), None if orders is None else _encode(orders)
+        for id_, commands in self.commands.items():
+            yield keys.COMMANDS + id_.encode(), None if commands is None else _encode(commands)
         for id_, delivered in self.delivered.items():
             yield keys.DELIVERED + id_.encode(), None if delivered is None else _encode(delivered)
         for id_, told in self.told.items():

@@ -4,11 +4,11 @@ import msgspec
 
 from tables import keys
 from tables.bound import Bound
+from tables.commands import UNKNOWN_MS, Command, RecordStamp
 from tables.errors import UnknownRowVersion
-from tables.orders import UNKNOWN_MS, Command, Order
 from tables.series import Series
 
-#: The newest version of a row, which is read like all before it. 2: orders have stamps. 3: bounds, and next tries.
+#: The newest version of a row, which is read like all before it. 2: stamps. 3: bounds, and next tries.
 #: 4: series.
 VERSION = 4
 #: The first version that knows series.
@@ -48,7 +48,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     url: str | None = None
     stamp_ms: int = UNKNOWN_MS
     asked_by: str | None = None
-    moved: Order | None = None
+    moved: RecordStamp | None = None
     bound: Bound | None = None
     next_try_ms: int | None = None
     series: Series | None = None
@@ -59,12 +59,12 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return bool(self.commands) and any(command.op == "replace" for command in self.commands)
 
     @property
-    def asked(self) -> Order:
+    def asked(self) -> RecordStamp:
         """When its content was asked for."""
-        return Order(self.stamp_ms, self.asked_by or self.source)
+        return RecordStamp(self.stamp_ms, self.asked_by or self.source)
 
     @property
-    def timed(self) -> Order:
+    def timed(self) -> RecordStamp:
         """When its due time was asked for."""
         return self.moved or self.asked
 

@@ -1,4 +1,4 @@
-"""Ids that are remembered for a while: for orders that come late, as delivered, or as known to the cold tier.
+"""Ids that are remembered for a while: for records that come late, as delivered, or as known to the cold tier.
 
 Each kind has an index by the time it ends, so that forgetting needs no scan.
 """

@@ -8,9 +8,9 @@ import msgspec
 
 from tables import keys
 from tables.changes import decode_delivered, decode_position, decode_told
+from tables.commands import decode_commands
 from tables.entry import decode
 from tables.errors import RecordUnreadable, TableError, UnknownRecordKind
-from tables.orders import decode_orders
 
 #: What decoding can raise, whatever the bytes.
 GARBLED = (msgspec.MsgspecError, ValueError, ArithmeticError, IndexError, RecursionError, struct.error, TableError)
@@ -20,7 +20,7 @@ _LARGEST = 1 << 62
 
 _MARKS: dict[bytes, Callable[[bytes], Any]] = {
     keys.DELIVERED: decode_delivered,
-    keys.ORDERS: decode_orders,
+    keys.COMMANDS: decode_commands,
     keys.TOLD: decode_told,
 }
 

@@ -39,7 +39,8 @@ class Whose(NamedTuple):
 class Share(msgspec.Struct, array_like=True, frozen=True):
     """How much of a partition is one namespace's: messages, and the bytes of their keys, values and headers.
 
-    And `remembered` ids: of orders that wait for their message, of messages that have ended, as the cold tier has them.
+    `remembered` counts ids: of commands that wait for their message, of messages that have ended, and of messages that
+    the cold tier has.
     """
 
     messages: int = 0
@@ -118,7 +119,7 @@ class Shares:
     def _count_marks(self) -> None:
         """Count the ids that are remembered; without namespaces nobody wants to know."""
         if self._inputs is None:
-            for kind in (keys.ORDERS, keys.DELIVERED, keys.TOLD):
+            for kind in (keys.COMMANDS, keys.DELIVERED, keys.TOLD):
                 for key in self._db.keys(*keys.span(kind)):
                     self._remember(key[1:].decode(), 1)
 

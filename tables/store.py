@@ -23,6 +23,7 @@ from tables.changes import (
     decode_told,
     position_bytes,
 )
+from tables.commands import RememberedCommands, decode_commands
 from tables.counts import Counts
 from tables.database import Database
 from tables.entry import VERSION, Entry, decode
@@ -31,7 +32,6 @@ from tables.expiring_index import ExpiringIndex
 from tables.followed import Followed, decode_followed, followed_bytes
 from tables.foreign_writes import ForeignWrites
 from tables.id_index import IdIndex
-from tables.orders import Orders, decode_orders
 from tables.read_ahead import ReadAhead
 from tables.rocksdb_options import rocksdb_options
 from tables.row_writes import RowWrites
@@ -50,7 +50,7 @@ FORMAT = VERSION + _LAYOUTS
 #: Where keys lie that the changelog has too, in order; a seal is left out.
 _LOGGED = (
     (b"\x00", keys.ROWS_END),
-    *map(keys.span, sorted((keys.DELIVERED, keys.ORDERS, keys.ORIGIN, keys.POSITION, keys.TOLD))),
+    *map(keys.span, sorted((keys.DELIVERED, keys.COMMANDS, keys.ORIGIN, keys.POSITION, keys.TOLD))),
 )
 
 
@@ -103,7 +103,9 @@ class PartitionStore:
             self.zones = raw[8:]
         self.origins: dict[bytes, int] = {key: int.from_bytes(value, "big") for key, value in self._scan(keys.ORIGIN)}
         counted = (lambda _id, _number: None) if self.shares is None else self.shares.remember
-        self.orders: ExpiringIndex[Orders] = ExpiringIndex(self._db, keys.ORDERS, decode_orders, counted)
+        self.commands: ExpiringIndex[RememberedCommands] = ExpiringIndex(
+            self._db, keys.COMMANDS, decode_commands, counted
+        )
         self.delivered: ExpiringIndex[RememberedDelivery] = ExpiringIndex(
             self._db, keys.DELIVERED, decode_delivered, counted
         )
@@ -192,7 +194,7 @@ class PartitionStore:
 
     def marks(self) -> Iterator[tuple[bytes, bytes]]:
         """Go through what is remembered of ids, as the changelog has it. No writes meanwhile."""
-        for kind in (keys.ORDERS, keys.DELIVERED, keys.TOLD):
+        for kind in (keys.COMMANDS, keys.DELIVERED, keys.TOLD):
             yield from self._scan(kind)
 
     def image(self, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
@@ -227,7 +229,7 @@ class PartitionStore:
         for key, number in changes.origins.items():
             batch.put(key, keys.long_bytes(number))
             self.origins[key] = number
-        self.orders.write(batch, changes.orders)
+        self.commands.write(batch, changes.commands)
         self.delivered.write(batch, changes.delivered)
         self.told.write(batch, changes.told)
         self._seal(batch, offset, writer, now_ms)
@@ -277,8 +279,8 @@ class PartitionStore:
 
     def _replay_mark(self, batch: rocksdict.WriteBatch, key: bytes, value: bytes | None) -> None:
         kind = key[:1]
-        if kind == keys.ORDERS:
-            self.orders.replay(batch, key, value)
+        if kind == keys.COMMANDS:
+            self.commands.replay(batch, key, value)
         elif kind == keys.DELIVERED:
             self.delivered.replay(batch, key, value)
         elif kind == keys.TOLD:

@@ -26,7 +26,7 @@ _ORDER = (
     "tests/docs/test_documents_run.py",
     "tests/benchmarks/test_run.py",
     "tests/integration/faults/",
-    "tests/integration/test_last_order.py",
+    "tests/integration/test_last_command.py",
     "tests/integration/test_queue.py",
     "tests/app/dev/broker/",
     "tests/integration/",

@@ -45,7 +45,7 @@ def _check(store: PartitionStore, rows: dict[bytes, Entry]) -> None:
     index = {key[1:].decode(): row for key, row in store._scan(keys.ID)}
     assert index == owners, f"{name}: the id index differs from the rows by {set(index.items()) ^ set(owners.items())}"
     kinds: dict[bytes, ExpiringIndex[Any]] = {
-        keys.ORDERS: store.orders,
+        keys.COMMANDS: store.commands,
         keys.DELIVERED: store.delivered,
         keys.TOLD: store.told,
     }

@@ -2,19 +2,19 @@
 
 from hypothesis import strategies as st
 
-from tables import Bound, Command, Entry, Order, keys
+from tables import Bound, Command, Entry, RecordStamp, keys
 from tables.entry import VERSION, encode
 from tables.series import Series
 from tests.kernel.batches import CONTENT, HEADERS, NOW
 
 Rows = list[tuple[bytes, bytes]]
 
-_ORDERS = st.builds(Order, st.integers(-1, 2**50), st.text(max_size=40))
+_STAMPS = st.builds(RecordStamp, st.integers(-1, 2**50), st.text(max_size=40))
 _BOUNDS = st.builds(
     Bound,
     st.integers(-1, 2**50),
     st.one_of(st.none(), st.integers(0, 2**50)),
-    st.one_of(st.none(), _ORDERS),
+    st.one_of(st.none(), _STAMPS),
     st.one_of(st.none(), st.integers(0, 2**50)),
 )
 _TOPICS = st.sampled_from(["orders"] * 5 + ["a", "zür", "x" * 249, "gone"])
@@ -39,7 +39,7 @@ def entries(**fields: st.SearchStrategy[object]) -> st.SearchStrategy[Entry]:
         "on_failure": st.sampled_from([None, None, "https://host/failed"]),
         "stamp_ms": st.one_of(st.just(-1), st.integers(NOW - 10, NOW + 10), st.integers(-32, 2**62)),
         "asked_by": _rarely("in-3-1"),
-        "moved": st.one_of(st.none(), st.none(), st.none(), _ORDERS),
+        "moved": st.one_of(st.none(), st.none(), st.none(), _STAMPS),
         "bound": st.one_of(st.none(), st.none(), st.none(), _BOUNDS),
     }
     return st.builds(Entry, **{**usual, **fields})

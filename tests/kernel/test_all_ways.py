@@ -160,7 +160,7 @@ def test_most_of_it_goes_many_at_a_time(watermark_ms: int, way: str) -> None:
             removed = side.step(count=30)
             side.bench.apply(removed)
             taken = side.step(asked[20:])
-            remembered = side.bench.store.orders.count
+            remembered = side.bench.store.commands.count
             side.bench.close()
 
     assert len(removed.changes.gone) == 20

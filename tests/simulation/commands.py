@@ -13,7 +13,7 @@ def broken_commands(evidence: Evidence) -> Iterator[str]:
     without faults it holds for all that is sent when there has been time to take the command in.
     """
     if evidence.world.settings.row_version != 1:
-        return  # there is more to see (last_order.py)
+        return  # there is more to see (last_command.py)
     for asks in evidence.by_id.values():
         pair = _pair(asks, clocks_differ=any(evidence.world.plan.brokers_ms))
         if pair is None:

@@ -26,7 +26,7 @@ from app.engine.partition.replanning import Replanning
 from app.engine.reports.watermark import Watermark
 from app.engine.steps import moves, occurrences, outcomes, plan, transitions
 from app.engine.steps.bounds import Bounds
-from app.engine.steps.order_memory import OrderMemory
+from app.engine.steps.command_memory import CommandMemory
 from app.engine.steps.outcomes import Attempted, Delivered, Outcomes
 from app.engine.steps.route import Route
 from app.engine.steps.step import Step
@@ -37,7 +37,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.kafka.transactions.completion import CompletedId
 from punctual.contract import forward, jitter, retry
 from punctual.contract.native import Copy
-from tables import Bound, Changes, Command, Entry, Order, PartitionStore, Series, followed, keys
+from tables import Bound, Changes, Command, Entry, PartitionStore, RecordStamp, Series, followed, keys
 from tables.restore import StaleFilter
 from tables.row_writes import RowWrites
 from tests.simulation import planted_teams
@@ -137,7 +137,7 @@ def _old_numbers(_: Any) -> Any:
 
 
 def _by_arrival(_: Any) -> Any:
-    def planted(_self: Order, _other: Order) -> bool:
+    def planted(_self: RecordStamp, _other: RecordStamp) -> bool:
         return False
 
     return planted
@@ -221,7 +221,7 @@ def _spread_again(decode: Any) -> Any:
 
 def _spent_at_once(_: Any) -> Any:
     def planted(memory: Any, limit: int) -> list[str]:
-        orders = memory._store.orders
+        orders = memory._store.commands
         return cast("list[str]", orders.spent(_FAR_MS, limit, lambda one: one.ended is not None and not one.cancelled))
 
     return planted
@@ -388,10 +388,10 @@ def _never_behind(_: Any) -> Any:
 
 
 BUGS: dict[str, list[Bug]] = {
-    "orders for an id go by their arrival": [(Order, "precedes", _by_arrival)],
-    "commands for an id that is not there are forgotten": [(OrderMemory, "wait", _forgetful)],
-    "what ended an id is forgotten": [(OrderMemory, "end", _forgetful), (OrderMemory, "end_usual", _forgetful)],
-    "an ending is forgotten before the watermark has passed it": [(OrderMemory, "spent", _spent_at_once)],
+    "orders for an id go by their arrival": [(RecordStamp, "precedes", _by_arrival)],
+    "commands for an id that is not there are forgotten": [(CommandMemory, "wait", _forgetful)],
+    "what ended an id is forgotten": [(CommandMemory, "end", _forgetful), (CommandMemory, "end_usual", _forgetful)],
+    "an ending is forgotten before the watermark has passed it": [(CommandMemory, "spent", _spent_at_once)],
     "an id that comes again in the step of its delivery is not found": [(RowWrites, "write", _removed_last)],
     "what replaces a message has a bound of its own": [(Bound, "joined", _counts_anew)],
     "an older request that comes late does not count for a bound": [(Bounds, "join", _unheard)],

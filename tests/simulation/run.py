@@ -17,7 +17,7 @@ from tests.simulation.callbacks import broken_callbacks
 from tests.simulation.changelog import untrue
 from tests.simulation.commands import broken_commands
 from tests.simulation.evidence import Evidence
-from tests.simulation.last_order import overtaken
+from tests.simulation.last_command import overtaken
 from tests.simulation.lives import Lives
 from tests.simulation.loop import Stuck
 from tests.simulation.obedience import disobeyed, too_fast

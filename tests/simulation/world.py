@@ -17,7 +17,7 @@ import tables.store
 from app.engine.due import input_lag
 from app.engine.ingest.ingest import Ingest
 from app.engine.partition.state import State
-from app.engine.steps.order_memory import order_of
+from app.engine.steps.command_memory import stamp_of
 from app.engine.steps.step import Step
 from punctual.contract.home import home_partition
 from tables import Entry, PartitionStore, keys
@@ -75,7 +75,7 @@ def noting(route: Any, stamps: dict[str, set[int]]) -> Any:
     """Return what routes requests as before, and notes their stamps."""
 
     def _route(self: Ingest, step: Any, record: Any, asked: Any, partitions_of: Any) -> None:
-        stamps[asked.source].add(order_of(asked).stamp_ms)
+        stamps[asked.source].add(stamp_of(asked).stamp_ms)
         route(self, step, record, asked, partitions_of)
 
     return _route

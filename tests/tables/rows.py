@@ -104,7 +104,7 @@ def assert_sound(store: PartitionStore) -> None:
     unmarked = [what.id for what in there.values() if what.url is None and not what.replaced]
     assert sorted(ids) == sorted(unmarked)
     kinds: dict[bytes, ExpiringIndex[Any]] = {
-        keys.ORDERS: store.orders,
+        keys.COMMANDS: store.commands,
         keys.DELIVERED: store.delivered,
         keys.TOLD: store.told,
     }

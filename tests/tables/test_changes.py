@@ -1,9 +1,9 @@
 """A step's changes: what they come to, and the changelog records in which they travel."""
 
-from tables import Changes, Orders, Position, Told, keys
+from tables import Changes, Position, RememberedCommands, Told, keys
 from tables.changes import position_bytes, told_bytes
+from tables.commands import commands_bytes
 from tables.entry import encode
-from tables.orders import orders_bytes
 from tests.tables.rows import entry, key, put, rewrite
 
 
@@ -16,7 +16,7 @@ def test_records_come_in_the_order_writer_removals_rows_and_marks() -> None:
     changes = Changes()
     changes.positions["orders"] = Position(5, 6, 7)
     changes.origins[keys.origin_key("orders", 1)] = 9
-    changes.orders = {"gone": Orders(1, 2, "orders-0-1"), "expired": None}
+    changes.commands = {"gone": RememberedCommands(1, 2, "orders-0-1"), "expired": None}
     changes.told = {"cold": Told("orders-0-2", 3, kept=True), "forgotten": None}
     put(changes, key(2), entry("new"))
     changes.remove(key(1), entry("old"))
@@ -25,7 +25,7 @@ def test_records_come_in_the_order_writer_removals_rows_and_marks() -> None:
         (b"w", keys.long_bytes(3)),
         (key(1), None),
         (key(2), encode(entry("new"))),
-        (b"cgone", orders_bytes(Orders(1, 2, "orders-0-1"))),
+        (b"cgone", commands_bytes(RememberedCommands(1, 2, "orders-0-1"))),
         (b"cexpired", None),
         (b"tcold", told_bytes(Told("orders-0-2", 3, kept=True))),
         (b"tforgotten", None),

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import rocksdict
 
-from tables import Changes, Orders, PartitionStore, StoreCorrupt, StoreLocked, StoreUnusable, keys
+from tables import Changes, PartitionStore, RememberedCommands, StoreCorrupt, StoreLocked, StoreUnusable, keys
 from tables.database import Database
 from tables.rocksdb_options import rocksdb_options
 from tables.store import FORMAT
@@ -192,7 +192,7 @@ def work(store: PartitionStore, chosen: random.Random, images: dict[int, dict[by
         for number in range(chosen.choice([0, 1, 3])):
             due = store.offset + number
             put(changes, key(due), entry(f"{due}", chosen.randbytes(chosen.choice([8, 2_000])).hex()))
-        changes.orders[f"{store.offset}"] = Orders(NOW, NOW + 1, "delay-requests-0-0", None)
+        changes.commands[f"{store.offset}"] = RememberedCommands(NOW, NOW + 1, "delay-requests-0-0", None)
         store.apply(changes, store.offset + 5, 1, NOW)
         images[store.offset] = image(store)
 

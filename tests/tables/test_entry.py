@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import Bound, Command, Entry, Order, Orders, Position, Series, Told, UnknownRowVersion
+from tables import Bound, Command, Entry, Position, RecordStamp, RememberedCommands, Series, Told, UnknownRowVersion
 from tables.changes import (
     RememberedDelivery,
     decode_delivered,
@@ -15,8 +15,8 @@ from tables.changes import (
     position_bytes,
     told_bytes,
 )
+from tables.commands import commands_bytes, decode_commands
 from tables.entry import RECURRING, VERSION, decode, encode, may_recur
-from tables.orders import decode_orders, orders_bytes
 
 FULL = Entry(
     "order-17",
@@ -50,7 +50,7 @@ SECOND = msgspec.structs.replace(
     ),
     stamp_ms=1_767_225_400_000,
     asked_by="delay-requests-3-41",
-    moved=Order(1_767_225_400_001, "delay-requests-0-7"),
+    moved=RecordStamp(1_767_225_400_001, "delay-requests-0-7"),
 )
 FROZEN_2 = bytes.fromhex(
     "02dc0012a86f726465722d3137a972656d696e64657273c4016bc09292a161c4013192a161c0b364656c61792d7265717565"
@@ -62,7 +62,7 @@ FROZEN_2 = bytes.fromhex(
 )
 THIRD = msgspec.structs.replace(
     SECOND,
-    bound=Bound(1_767_225_300_000, 10_000, Order(1_767_225_400_000, "delay-requests-3-41"), 1_767_225_310_001),
+    bound=Bound(1_767_225_300_000, 10_000, RecordStamp(1_767_225_400_000, "delay-requests-3-41"), 1_767_225_310_001),
     next_try_ms=1_767_225_600_500,
 )
 FROZEN_3 = bytes.fromhex(
@@ -168,13 +168,15 @@ def test_the_bytes_of_positions_and_marks_are_frozen() -> None:
     delivered = RememberedDelivery(1_767_225_600_000, 5)
     position = Position(1042, 1_767_225_600_000, 7)
     stamped = Position(1042, 1_767_225_600_000, 7, 0, 1_767_225_600_001)
-    cancel = Orders(1_767_225_600_000, 1_767_226_200_000, "orders-0-9")
+    cancel = RememberedCommands(1_767_225_600_000, 1_767_226_200_000, "orders-0-9")
     moved = Command("reschedule", "orders-0-11", 7, 8, 9, 1_767_225_600_002)
-    waiting = Orders.of(1_767_226_200_000, Order(1_767_225_600_001, "orders-0-10"), (moved,), cancelled=False)
+    waiting = RememberedCommands.of(
+        1_767_226_200_000, RecordStamp(1_767_225_600_001, "orders-0-10"), (moved,), cancelled=False
+    )
     told = Told("orders-0-9", 1_767_226_200_000, kept=True)
 
     assert position_bytes(position).hex() == "96cd0412cf0000019b76daa8000700ffa0"
-    assert orders_bytes(cancel).hex() == "96cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39c0c390"
+    assert commands_bytes(cancel).hex() == "96cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39c0c390"
     assert delivered_bytes(delivered).hex() == "92cf0000019b76daa80005"
     assert told_bytes(told).hex() == "93aa6f72646572732d302d39cf0000019b76e3cfc0c3"
     assert decode_told(told_bytes(told)) == told
@@ -185,12 +187,12 @@ def test_the_bytes_of_positions_and_marks_are_frozen() -> None:
     assert decode_position(bytes.fromhex("94cd0412cf0000019b76daa8000700")) == position
     assert decode_position(bytes.fromhex("95cd0412cf0000019b76daa8000700ff")) == position
     assert decode_position(bytes.fromhex("93cd0412cf0000019b76daa80007")) == position
-    assert orders_bytes(waiting).hex() == (
+    assert commands_bytes(waiting).hex() == (
         "96cf0000019b76daa801cf0000019b76e3cfc0ab6f72646572732d302d3130c0c29197aa72657363686564756c65ab6f72646572732d302d3131070809cf0000019b76daa802c0"
     )
-    assert decode_orders(orders_bytes(cancel)) == cancel
-    assert decode_orders(orders_bytes(waiting)) == waiting
-    assert decode_orders(bytes.fromhex("93cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39")) == cancel
+    assert decode_commands(commands_bytes(cancel)) == cancel
+    assert decode_commands(commands_bytes(waiting)) == waiting
+    assert decode_commands(bytes.fromhex("93cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39")) == cancel
 
 
 @given(number=st.integers(1, (1 << 63) - 1) | st.sampled_from([0xC0, 0x1C0, 0xFFC0, 0x100C0, 0x1_0000_00C0]))

@@ -4,11 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from tables import Changes, Inspection, Orders, PartitionStore, Position, RecordsGarbled, RecordUnreadable, Told, keys
+from tables import (
+    Changes,
+    Inspection,
+    PartitionStore,
+    Position,
+    RecordsGarbled,
+    RecordUnreadable,
+    RememberedCommands,
+    Told,
+    keys,
+)
 from tables.changes import RememberedDelivery, delivered_bytes, position_bytes, told_bytes
+from tables.commands import commands_bytes
 from tables.entry import encode
 from tables.inspection import trouble
-from tables.orders import orders_bytes
 from tables.restore import EPOCHS, RestoreProgress, StaleFilter, restore
 from tests.harness.fuzz import Pair, mangled, seeds
 from tests.tables.rows import NOW, assert_sound, entry, fast_directory, key
@@ -18,7 +28,7 @@ NAME = "delay-delays-changelog-3"
 GENUINE: list[Pair] = [
     (keys.WRITER, keys.long_bytes(1)),
     (key(1), encode(entry("x"))),
-    (keys.ORDERS + b"a", orders_bytes(Orders(1, 2, "delay-requests-0-1"))),
+    (keys.COMMANDS + b"a", commands_bytes(RememberedCommands(1, 2, "delay-requests-0-1"))),
     (keys.DELIVERED + b"b", delivered_bytes(RememberedDelivery(1, 2))),
     (keys.TOLD + b"c", told_bytes(Told("delay-requests-0-1", 5, kept=True))),
     (keys.origin_key("delay-requests", 2), keys.long_bytes(7)),
@@ -55,8 +65,11 @@ async def restored(
         (Stored(key(7), b"\x09"), "a row has version 9"),
         (Stored(key(7), b"\x01\xc1"), "MessagePack"),
         (Stored(key(7)[:19], encode(entry())), "the key of a row has 20 bytes, not 19"),
-        (Stored(keys.ORDERS + b"\xff", b""), "utf-8"),
-        (Stored(keys.ORDERS + b"a", orders_bytes(Orders(0, -1, ""))), "it expires at no time that there is"),
+        (Stored(keys.COMMANDS + b"\xff", b""), "utf-8"),
+        (
+            Stored(keys.COMMANDS + b"a", commands_bytes(RememberedCommands(0, -1, ""))),
+            "it expires at no time that there is",
+        ),
         (Stored(keys.ORIGIN + b"a-0", b"\x00" * 9), "its value should have 8 bytes"),
         (Stored(keys.POSITION + b"a", position_bytes(Position(0, 0, 0, 1 << 63))), "no log has such offsets"),
     ],

@@ -26,14 +26,14 @@ def test_the_bytes_of_a_row_key_are_frozen(due_ms: int, offset: int, topic: str,
 
 
 def test_the_kinds_of_keys_are_frozen() -> None:
-    assert (keys.ORDERS, keys.DELIVERED, keys.ORIGIN, keys.POSITION) == (b"c", b"d", b"o", b"p")
+    assert (keys.COMMANDS, keys.DELIVERED, keys.ORIGIN, keys.POSITION) == (b"c", b"d", b"o", b"p")
     assert (keys.TOLD, keys.WRITER, keys.SEAL) == (b"t", b"w", b"s")
     local = (keys.BUCKET, keys.EXPIRY, keys.ID, keys.META, keys.COUNT, keys.SHARE)
     assert local == (b"b", b"e", b"i", b"m", b"n", b"s")
     assert keys.ROWS_END == b"\x01"
     assert keys.BUCKET_MS == 3_600_000
     assert keys.origin_key("orders-x", 12) == b"oorders-x-12"
-    assert keys.expiry_key(keys.ORDERS, 258, b"a") == b"ec\0\0\0\0\0\0\1\2a"
+    assert keys.expiry_key(keys.COMMANDS, 258, b"a") == b"ec\0\0\0\0\0\0\1\2a"
 
 
 @given(PARTS, PARTS)
@@ -56,7 +56,7 @@ def test_every_other_kind_sorts_after_the_rows_and_is_none(name: str, number: in
     raw = name.encode("utf-8", "ignore")
     others = [kind + raw for kind in (b"c", b"d", b"o", b"p", b"t", b"w", b"b", b"i", b"m", b"n")]
     others += [
-        keys.expiry_key(keys.ORDERS, number, raw),
+        keys.expiry_key(keys.COMMANDS, number, raw),
         keys.origin_key(name, number % 10_000) if raw.decode() == name else b"o",
     ]
 

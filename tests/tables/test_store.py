@@ -14,8 +14,8 @@ from tables import (
     Changes,
     Command,
     Entry,
-    Orders,
     PartitionStore,
+    RememberedCommands,
     StoreCorrupt,
     StoreLocked,
     Told,
@@ -23,9 +23,9 @@ from tables import (
     keys,
 )
 from tables.changes import RememberedDelivery, delivered_bytes, told_bytes
+from tables.commands import commands_bytes
 from tables.database import Scan
 from tables.entry import encode
-from tables.orders import orders_bytes
 from tables.store import FORMAT
 from tests.tables.rows import NOW, apply, assert_sound, entry, filled, image, key, put, rewrite
 
@@ -40,10 +40,10 @@ def test_a_new_store_holds_nothing(tmp_path: Path) -> None:
     assert store.due(NOW, b"", 10) == ([], None)
     assert [store.next_row(b""), store.find("a"), store.raw(key(1))] == [None, None, None]
     assert store.entry(key(1)) is None
-    assert store.orders.get("a") is None
+    assert store.commands.get("a") is None
     assert store.delivered.get("a") is None
-    assert store.orders.get_many(["a", "b"]) == [None, None]
-    assert store.orders.expired(NOW, 10) == []
+    assert store.commands.get_many(["a", "b"]) == [None, None]
+    assert store.commands.expired(NOW, 10) == []
 
 
 def test_a_step_is_written_with_the_offset_that_it_stands_for(tmp_path: Path) -> None:
@@ -383,7 +383,7 @@ def test_ids_that_nobody_has_spoken_of_are_not_looked_for_in_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, changes = PartitionStore(tmp_path / "x.db"), Changes()
-    changes.orders["a"] = Orders(1, NOW, "orders-0-1")
+    changes.commands["a"] = RememberedCommands(1, NOW, "orders-0-1")
     apply(store, changes)
     store.close()
     store = PartitionStore(tmp_path / "x.db")
@@ -396,8 +396,8 @@ def test_ids_that_nobody_has_spoken_of_are_not_looked_for_in_the_database(
 
     monkeypatch.setattr(store._db, "get", seen)
 
-    assert store.orders.get("a") is not None
-    assert [store.orders.get(f"b{number}") for number in range(1_000)] == [None] * 1_000
+    assert store.commands.get("a") is not None
+    assert [store.commands.get(f"b{number}") for number in range(1_000)] == [None] * 1_000
     assert len(looked_for) < 10
 
 
@@ -416,7 +416,7 @@ def test_a_seal_is_known_again_until_it_is_taken_back(tmp_path: Path) -> None:
 
 def test_marks_are_given_as_the_changelog_has_them(tmp_path: Path) -> None:
     marks = [
-        (keys.ORDERS + b"a", orders_bytes(Orders(1, NOW, "delay-requests-0-1"))),
+        (keys.COMMANDS + b"a", commands_bytes(RememberedCommands(1, NOW, "delay-requests-0-1"))),
         (keys.DELIVERED + b"b", delivered_bytes(RememberedDelivery(1, NOW))),
         (keys.TOLD + b"c", told_bytes(Told("delay-requests-0-1", NOW, kept=True))),
     ]

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tables import Changes, Command, Entry, Orders, PartitionStore, Position, Told, keys
+from tables import Changes, Command, Entry, PartitionStore, Position, RememberedCommands, Told, keys
 from tables.changes import RememberedDelivery
 from tables.entry import decode
 from tests.tables.changelog import compacted, cut, replay
@@ -38,7 +38,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.step = Changes()
         self.rows: dict[bytes, Entry] = {}
         self.index: dict[str, bytes] = {}
-        self.orders: dict[str, Orders] = {}
+        self.commands: dict[str, RememberedCommands] = {}
         self.delivered: dict[str, RememberedDelivery] = {}
         self.told: dict[str, Told] = {}
         self.positions: dict[str, Position] = {}
@@ -89,7 +89,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def remember(self, data: st.DataObject) -> None:
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
-        self.orders[id_] = self.step.orders[id_] = Orders(NOW, expires, "orders-0-1")
+        self.commands[id_] = self.step.commands[id_] = RememberedCommands(NOW, expires, "orders-0-1")
 
     def remember_delivery(self, data: st.DataObject) -> None:
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
@@ -104,10 +104,10 @@ class StoreMachine(RuleBasedStateMachine):
             id_ = data.draw(st.sampled_from(sorted(self.told)))
             del self.told[id_]
             self.step.told[id_] = None
-        if self.orders:
-            id_ = data.draw(st.sampled_from(sorted(self.orders)))
-            del self.orders[id_]
-            self.step.orders[id_] = None
+        if self.commands:
+            id_ = data.draw(st.sampled_from(sorted(self.commands)))
+            del self.commands[id_]
+            self.step.commands[id_] = None
         if self.delivered:
             id_ = data.draw(st.sampled_from(sorted(self.delivered)))
             del self.delivered[id_]
@@ -157,7 +157,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert dict(self.store.rows()) == self.rows
         assert self.store.find_many(IDS) == [self.index.get(id_) for id_ in IDS]
         assert [self.store.find(id_) for id_ in IDS] == [self.index.get(id_) for id_ in IDS]
-        assert self.store.orders.get_many(IDS) == [self.orders.get(id_) for id_ in IDS]
+        assert self.store.commands.get_many(IDS) == [self.commands.get(id_) for id_ in IDS]
         assert [self.store.delivered.get(id_) for id_ in IDS] == [self.delivered.get(id_) for id_ in IDS]
         assert [self.store.told.get(id_) for id_ in IDS] == [self.told.get(id_) for id_ in IDS]
         assert (self.store.positions, self.store.origins) == (self.positions, self.origins)
@@ -180,10 +180,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(now=st.integers(NOW - 1, NOW + 6), limit=st.integers(1, 3))
     def what_is_remembered_ends_in_order(self, now: int, limit: int) -> None:
-        marks = sorted((mark.expires_ms, id_) for id_, mark in self.orders.items() if mark.expires_ms <= now)
+        marks = sorted((mark.expires_ms, id_) for id_, mark in self.commands.items() if mark.expires_ms <= now)
         delivered = sorted((mark.expires_ms, id_) for id_, mark in self.delivered.items() if mark.expires_ms <= now)
 
-        assert self.store.orders.expired(now, limit) == [id_ for _, id_ in marks[:limit]]
+        assert self.store.commands.expired(now, limit) == [id_ for _, id_ in marks[:limit]]
         assert self.store.delivered.expired(now, limit) == [id_ for _, id_ in delivered[:limit]]
         told = sorted((mark.expires_ms, id_) for id_, mark in self.told.items() if mark.expires_ms <= now)
         assert self.store.told.expired(now, limit) == [id_ for _, id_ in told[:limit]]

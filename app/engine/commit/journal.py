@@ -42,7 +42,7 @@ class Journal:
     delivers = False
 
     def reached(self, point: str, step: Step | None) -> None:
-        """Pass a named point of the order; fault tests end the process here."""
+        """Pass a named point of the sequence; fault tests end the process here."""
 
     def reader(self, partition: int, offset: int) -> PartitionReader:
         """Return a reader of a partition's changelog from `offset` on."""

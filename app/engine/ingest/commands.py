@@ -5,16 +5,16 @@ from collections.abc import Mapping
 from app.engine.ingest.pending_rows import PendingRows
 from app.engine.ingest.quotas import Quotas
 from app.engine.steps import moves, occurrences
+from app.engine.steps.command_memory import stamp_of
 from app.engine.steps.context import Context
-from app.engine.steps.order_memory import order_of
 from app.engine.steps.plan import PAUSED_MS
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import cancelled, ended, move
 from punctual.contract.events import Event, Kind
 from punctual.contract.record import Record
 from punctual.contract.request import Request
-from tables import Command, Entry, Orders, keys
-from tables.orders import OF_SERIES
+from tables import Command, Entry, RememberedCommands, keys
+from tables.commands import OF_SERIES
 
 
 class Commands:
@@ -36,9 +36,9 @@ class Commands:
         entry = self._rows.entry(step, key)
         # What moved a message that is cancelled had nothing left to move.
         shaped = entry.asked if command.op == "cancel" and command.if_due_ms is None else entry.timed
-        if command.order.precedes(shaped) and not (self._waits(key, entry) and moves.is_before_hold(entry, command)):
+        if command.stamp.precedes(shaped) and not (self._waits(key, entry) and moves.is_before_hold(entry, command)):
             self._say(step, "stale", asked, key, entry)
-            if entry.asked.precedes(command.order):
+            if entry.asked.precedes(command.stamp):
                 self._memory.outdo(step, key, entry, command, stale=True)
         elif not (occurrences.is_meant(entry, keys.due_of(key), command) and occurrences.allows(entry, asked.op)):
             self._say(step, "conflict", asked, key, entry)
@@ -81,7 +81,7 @@ class Commands:
 
     def _command(self, record: Record, asked: Request) -> Command:
         assert asked.op != "schedule", "a schedule is no command"
-        crc, stamp_ms = self._crcs[record.topic], order_of(asked).stamp_ms
+        crc, stamp_ms = self._crcs[record.topic], stamp_of(asked).stamp_ms
         due_ms = asked.due_ms or PAUSED_MS if asked.op == "pause" else asked.due_ms
         return Command(asked.op, asked.source, due_ms, record.offset, crc, stamp_ms, asked.if_due_ms)
 
@@ -89,7 +89,7 @@ class Commands:
         ended(step, event, keys.due_of(key), entry, by=asked.source)
 
 
-def _is_stale(command: Command, known: Orders) -> bool:
-    """Whether a later order has ended its message, or moved it."""
-    later = any(one.rivals(command) and command.order.precedes(one.order) for one in known.waiting)
-    return later or known.has_ended(command.order)
+def _is_stale(command: Command, known: RememberedCommands) -> bool:
+    """Whether a later request or command has ended its message, or moved it."""
+    later = any(one.rivals(command) and command.stamp.precedes(one.stamp) for one in known.waiting)
+    return later or known.has_ended(command.stamp)

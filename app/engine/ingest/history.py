@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from app.engine.steps.order_memory import OrderMemory, order_of
+from app.engine.steps.command_memory import CommandMemory, stamp_of
 from app.engine.steps.step import Step
 from punctual.contract.request import Parked, Request
 from tables import PartitionStore
@@ -11,8 +11,8 @@ from tables import PartitionStore
 class History:
     """Asks a step, and then the table, what is remembered of an id."""
 
-    def __init__(self, store: PartitionStore, memory: OrderMemory) -> None:
-        """Look into `store`; `memory` has the orders."""
+    def __init__(self, store: PartitionStore, memory: CommandMemory) -> None:
+        """Look into `store`; `memory` has the commands."""
         self._store, self._memory = store, memory
 
     def delivered_before(self, step: Step, asked: Request) -> bool:
@@ -42,5 +42,5 @@ class History:
         if told.source == parked.source:
             return ""
         known = self._memory.of(step, asked.id)
-        ended = known.ended if known is not None and known.cancelled and known.has_ended(order_of(asked)) else None
+        ended = known.ended if known is not None and known.cancelled and known.has_ended(stamp_of(asked)) else None
         return "" if ended is not None and ended.source == told.source else "superseded"

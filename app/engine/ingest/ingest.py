@@ -23,8 +23,8 @@ from punctual.contract.home import home_partition
 from punctual.contract.record import PlainRecord, Record
 from punctual.contract.request import Reason, Refusal, Request
 from tables import Position, keys
+from tables.commands import OF_SERIES, UNKNOWN_MS
 from tables.entry import RECURRING
-from tables.orders import OF_SERIES, UNKNOWN_MS
 
 Read = tuple[Record, Request | Refusal]
 

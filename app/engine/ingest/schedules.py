@@ -1,4 +1,4 @@
-"""Schedules: a request becomes a row, or loses to a later order for its id, or is known already."""
+"""Schedules: a request becomes a row, or loses to a later record for its id, or is known already."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -13,8 +13,8 @@ from app.engine.ingest.refusals import Refusals
 from app.engine.ingest.rows import content, reminded, row_of
 from app.engine.steps import moves, occurrences
 from app.engine.steps.bounds import Bounds
+from app.engine.steps.command_memory import stamp_of
 from app.engine.steps.context import Context
-from app.engine.steps.order_memory import order_of
 from app.engine.steps.resent import Request as Asked
 from app.engine.steps.resent import goes_on, goes_on_after
 from app.engine.steps.step import Step
@@ -22,9 +22,9 @@ from app.engine.steps.transitions import ended, skipped, why
 from punctual.contract.events import Event, Kind
 from punctual.contract.record import Record
 from punctual.contract.request import Parked, Refusal, Request
-from tables import Command, Entry, Order, Orders, keys
+from tables import Command, Entry, RecordStamp, RememberedCommands, keys
+from tables.commands import in_order
 from tables.entry import encode
-from tables.orders import in_order
 from tables.shares import size_of
 
 
@@ -49,7 +49,7 @@ class Schedules:
         raw = encode(entry, step.version)
         self._rows.check_size(len(raw))
         before = step.ids[asked.id]
-        remembered = step.changes.orders or self._store.orders.may_have(asked.id)
+        remembered = step.changes.commands or self._store.commands.may_have(asked.id)
         known = self._memory.of(step, asked.id) if remembered else None
         if known is not None or before is not None:
             self._contend(step, record, asked, entry, known, before)
@@ -102,11 +102,17 @@ class Schedules:
         self._cold.confirm(step, asked)
 
     def _contend(
-        self, step: Step, record: Record, asked: Request, entry: Entry, known: Orders | None, before: bytes | None
+        self,
+        step: Step,
+        record: Record,
+        asked: Request,
+        entry: Entry,
+        known: RememberedCommands | None,
+        before: bytes | None,
     ) -> None:
-        """Take in a request whose id has had other orders: `known` are those remembered, `before` is a pending row."""
-        order, there = order_of(asked), None if before is None else self._rows.entry(step, before)
-        lost = known.ended if known is not None and known.has_ended(order) else None
+        """Take in a request whose id has had other records: `known` are those remembered, `before` is a pending row."""
+        stamp, there = stamp_of(asked), None if before is None else self._rows.entry(step, before)
+        lost = known.ended if known is not None and known.has_ended(stamp) else None
         if known is not None and lost is not None and known.cancelled:
             self._lose(step, asked, entry, "cancelled", lost.source)
             return
@@ -114,7 +120,7 @@ class Schedules:
         if being_sent or self._history.delivered_before(step, asked):
             self._duplicate(step, asked)
             return
-        if before is not None and there is not None and order.precedes(there.asked):
+        if before is not None and there is not None and stamp.precedes(there.asked):
             self._lose(step, asked, entry, "replaced", there.asked.source)
             if lost is None and entry.series is None:  # it is of the same life
                 row_at = partial(keys.row_key, offset=record.offset, crc=self._crcs[record.topic])
@@ -131,17 +137,17 @@ class Schedules:
         entry = self._accept(step, asked, entry, before)
         commands = known.waiting if known is not None else ()
         if before is not None and there is not None:
-            commands += self._replace(step, before, there, asked, order)
+            commands += self._replace(step, before, there, asked, stamp)
         if known is not None and asked.parked is not None:
             entry = reminded(entry, known)
-        self._meet(step, record, asked, entry, [one for one in in_order(commands) if order.precedes(one.order)])
+        self._meet(step, record, asked, entry, [one for one in in_order(commands) if stamp.precedes(one.stamp)])
 
     def _accept(self, step: Step, asked: Request, entry: Entry, before: bytes | None) -> Entry:
         """Accept a request, and return its entry; a series goes on with the one `before` that has the same schedule."""
         again = None
         if before is not None and entry.series is not None:
             there = self._rows.entry(step, before)
-            known = Asked(entry, order_of(asked), _says_when(asked))
+            known = Asked(entry, stamp_of(asked), _says_when(asked))
             if before in self._claims or there.commands:
                 again = goes_on_after(known, before, there, step.broker_ms, self._settings.max_missed)
             else:
@@ -155,23 +161,23 @@ class Schedules:
         return entry
 
     def _lose(self, step: Step, asked: Request, entry: Entry, event: Kind, by: str) -> None:
-        """End a request at once that comes after a later order for its id."""
+        """End a request at once that comes after a later record for its id."""
         due_ms, _ = entry.within(asked.due_ms)
         step.tell(_accepted(step, asked, due_ms))
         ended(step, event, due_ms, entry, by=by)
 
-    def _replace(self, step: Step, key: bytes, entry: Entry, asked: Request, order: Order) -> tuple[Command, ...]:
+    def _replace(self, step: Step, key: bytes, entry: Entry, asked: Request, stamp: RecordStamp) -> tuple[Command, ...]:
         """End a pending message in favour of a later request; return the commands on it that are later still.
 
         If it is being sent, the outcome of that ends it; those commands are not for it any more.
         """
-        later = tuple(one for one in entry.commands if one.op != "replace" and order.precedes(one.order))
+        later = tuple(one for one in entry.commands if one.op != "replace" and stamp.precedes(one.stamp))
         left = tuple(one for one in entry.commands if one not in later)
         movers = occurrences.movers(entry, key)
-        later = (*(one for one in movers if order.precedes(one.order)), *later)
+        later = (*(one for one in movers if stamp.precedes(one.stamp)), *later)
         if key in self._claims or entry.commands:
             entry = msgspec.structs.replace(entry, commands=left)
-            self._rows.record(step, key, entry, Command("replace", asked.source, stamp_ms=order.stamp_ms))
+            self._rows.record(step, key, entry, Command("replace", asked.source, stamp_ms=stamp.stamp_ms))
         else:
             step.remove(key, entry)
             ended(step, "replaced", keys.due_of(key), entry, by=asked.source)
@@ -199,7 +205,7 @@ class Schedules:
                 found = moves.moved(entry, entry.asked_due(keys.row_key(due_ms, 0, 0)), command)
                 if found.passed is not None:
                     skipped(step, entry, found.passed)
-                due_ms, entry = msgspec.structs.replace(found.entry, moved=command.order).within(found.due_ms)
+                due_ms, entry = msgspec.structs.replace(found.entry, moved=command.stamp).within(found.due_ms)
                 if found.over:
                     ended(step, "dropped", due_ms, entry, by=command.source, reason="missed")
                     self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)

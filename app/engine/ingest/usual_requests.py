@@ -68,12 +68,12 @@ class UsualRequests:
             end = begin + known
 
     def _may_take(self, step: Step) -> bool:
-        """Return whether all that there is to know of an id is whether there is a row, or an order for it."""
+        """Return whether all that there is to know of an id is whether there is a row, or a command for it."""
         deliveries = step.changes.delivered or self._store.delivered.count
         return step.version == VERSION and not (deliveries or self._cold.there)
 
     def _known(self, step: Step, ids: Sequence[str], found: Sequence[bytes | None]) -> int | None:
         """Return the place of the first id that is not new, None if all are."""
         there = next(place for place, key in enumerate(found) if key is not None) if any(found) else None
-        places = (there, step.first_known(ids), self._store.orders.first_of(ids))
+        places = (there, step.first_known(ids), self._store.commands.first_of(ids))
         return min((place for place in places if place is not None), default=None)

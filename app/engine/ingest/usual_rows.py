@@ -8,9 +8,9 @@ from punctual.contract.home import home_partition
 from punctual.contract.plain_requests import read_plain
 from punctual.contract.record import Record
 from tables import keys
+from tables.commands import UNKNOWN_MS
 from tables.entry import usual
 from tables.keys import row_key
-from tables.orders import UNKNOWN_MS
 
 #: What a row takes of a step beside its value.
 _OVERHEAD = 32

@@ -21,7 +21,7 @@ from app.kafka.metadata.topic_ids import topic_ids
 from app.settings.settings import Settings
 from punctual.contract.events import Event
 from tables import PartitionStore, Position
-from tables.orders import UNKNOWN_MS
+from tables.commands import UNKNOWN_MS
 
 log = logging.getLogger(__name__)
 

@@ -23,9 +23,9 @@ from app.engine.partition.services import Services
 from app.engine.partition.state import State
 from app.engine.partition.step_builder import Chunk, StepBuilder
 from app.engine.partition.step_deliveries import StepDeliveries
+from app.engine.steps.command_memory import CommandMemory
 from app.engine.steps.context import Context
 from app.engine.steps.delivery import Delivery
-from app.engine.steps.order_memory import OrderMemory
 from app.engine.steps.outcomes import Delivered, Outcome, Rejected, Unsent
 from app.engine.steps.route import Route
 from app.engine.steps.step import Step
@@ -86,8 +86,8 @@ class Partition:
         return self.in_flight.claims
 
     @property
-    def memory(self) -> OrderMemory:
-        """What is remembered of orders for ids that are not there."""
+    def memory(self) -> CommandMemory:
+        """What is remembered of commands for ids that are not there."""
         return self._context.memory
 
     # coming and going ------------------------------------------------------------------------------------------------

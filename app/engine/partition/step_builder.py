@@ -175,9 +175,9 @@ class StepBuilder:
     def _expire(self, step: Step) -> bool:
         """Forget what has been remembered for long enough, and more of it than a step adds; return whether more is."""
         store, changes, now_ms = self._context.store, step.changes, step.broker_ms
-        limit = max(_EXPIRE, 2 * len(changes.orders))
-        orders = store.orders.expired(now_ms, limit) + self._context.memory.spent(limit)
-        more = _forget(changes, changes.orders, orders, limit)
+        limit = max(_EXPIRE, 2 * len(changes.commands))
+        ended = store.commands.expired(now_ms, limit) + self._context.memory.spent(limit)
+        more = _forget(changes, changes.commands, ended, limit)
         for marks, kind in ((changes.delivered, store.delivered), (changes.told, store.told)):
             limit = max(_EXPIRE, 2 * len(marks))
             more |= _forget(changes, marks, kind.expired(now_ms, limit), limit)

@@ -1,4 +1,4 @@
-"""Low watermarks: stamps below which no order can come any more, so that no ending need be remembered.
+"""Low watermarks: stamps below which no record can come any more, so that no ending need be remembered.
 
 A partition claims in its progress report to have read an input up to a stamp; whatever it reads of it
 later gets that stamp at least, so that the claim holds by construction. When every partition has claimed so much, and a
@@ -45,7 +45,7 @@ class Watermark:
     async def claims(self, number: int) -> dict[str, int]:
         """Return, by input, what the last owner of a partition has claimed, before it is reported anew.
 
-        Whoever comes next is bound by it (OrderMemory.claim).
+        Whoever comes next is bound by it (CommandMemory.claim).
         """
         await self._reports.read()
         latest_ms = self._clock.now_ms() - self._clock.offset_ms + AHEAD_MS

@@ -1,1 +1,1 @@
-"""The pure core: what changes together in one step, and what orders and outcomes do to messages. No I/O."""
+"""The pure core: what changes together in one step, and what records and outcomes do to messages. No I/O."""

@@ -1,11 +1,11 @@
-"""What one life of a partition works on: handed to whatever makes steps of orders and outcomes."""
+"""What one life of a partition works on: handed to whatever makes steps of records and outcomes."""
 
 from dataclasses import dataclass
 from typing import Self
 
 from app.engine.steps.cold_tier import Cold
+from app.engine.steps.command_memory import CommandMemory
 from app.engine.steps.limits import Limits
-from app.engine.steps.order_memory import OrderMemory
 from app.engine.steps.step import Step
 from app.settings.settings import Settings
 from tables import Entry, PartitionStore, keys
@@ -21,14 +21,14 @@ class Context:
     store: PartitionStore
     claims: dict[bytes, Entry]
     cold: Cold
-    memory: OrderMemory
+    memory: CommandMemory
 
     @classmethod
     def of(
         cls, number: int, settings: Settings, limits: Limits, store: PartitionStore, claims: dict[bytes, Entry]
     ) -> Self:
         """Return the context of a partition whose store is restored."""
-        cold, memory = Cold(number, settings, store, limits), OrderMemory(settings, store)
+        cold, memory = Cold(number, settings, store, limits), CommandMemory(settings, store)
         return cls(number, settings, limits, store, claims, cold, memory)
 
     def free_key(self, step: Step, row: bytes, due_ms: int) -> bytes:

@@ -1,7 +1,7 @@
 """What commands do to the due time of a message, and to the plan of a series (docs/reference/recurring-messages.md).
 
 All counts from the stamp of the command: a worker may read it much later. A pause and a resume leave the due time of an
-occurrence as it is, so the row of a series knows two orders: the one that has set the due time, and the one that holds
+occurrence as it is, so the row of a series knows two records: the one that has set the due time, and the one that holds
 the series or has it go on.
 """
 
@@ -12,7 +12,7 @@ import msgspec
 from app.engine.steps import plan
 from app.engine.steps.occurrences import due_of, is_as_planned, is_extra, rule_of, timed, with_rule
 from app.engine.steps.plan import PAUSED_MS, Kept, Passed, Plan, Rule
-from tables import Command, Entry, Order, Series
+from tables import Command, Entry, RecordStamp, Series
 
 
 class Moved(NamedTuple):
@@ -57,9 +57,9 @@ def is_before_hold(entry: Entry, command: Command) -> bool:
     if entry.series is None or entry.moved is None or command.op not in ("reschedule", "deliver-now"):
         return False
     kept = rule_of(entry.series).kept
-    if kept is None or not command.order.precedes(entry.moved):
+    if kept is None or not command.stamp.precedes(entry.moved):
         return False
-    return (kept.order or entry.asked).precedes(command.order) and entry.asked.precedes(command.order)
+    return (kept.stamp or entry.asked).precedes(command.stamp) and entry.asked.precedes(command.stamp)
 
 
 def _moved_before_hold(entry: Entry, series: Series, due_ms: int, command: Command) -> Moved:
@@ -70,7 +70,7 @@ def _moved_before_hold(entry: Entry, series: Series, due_ms: int, command: Comma
         hold = msgspec.structs.replace(hold, op="pause", due_ms=PAUSED_MS)
     own = msgspec.structs.replace(entry, series=unheld(series), moved=timed(entry))
     found = moved(own, own_due(entry, series, due_ms), command)
-    return moved(msgspec.structs.replace(found.entry, moved=command.order), found.due_ms, hold)
+    return moved(msgspec.structs.replace(found.entry, moved=command.stamp), found.due_ms, hold)
 
 
 # pause and resume ----------------------------------------------------------------------------------------------------
@@ -166,26 +166,26 @@ def _is_planned(entry: Entry, series: Series, due_ms: int) -> bool:
 # deliver-now ---------------------------------------------------------------------------------------------------------
 def _run_now(entry: Entry, series: Series, due_ms: int, command: Command) -> Moved:
     """Return a series with one more occurrence before the one that is planned, or with one that is due already."""
-    found, order = _Released(due_ms, unheld(series)), timed(entry)
+    found, stamp = _Released(due_ms, unheld(series)), timed(entry)
     if due_ms == PAUSED_MS:
         found = _released(entry, series, command.stamp_ms)
     series, rule = found.series, rule_of(found.series)
     if found.over:  # one that nobody has planned
         series = with_rule(series, rule, command.due_ms, series.number)
     elif found.due_ms <= command.due_ms:
-        again = _was_run_now(entry, series, found.due_ms, order, command)
+        again = _was_run_now(entry, series, found.due_ms, stamp, command)
         return Moved(command.due_ms if again else found.due_ms, _having(entry, series), found.passed)
     elif not is_extra(series) and command.due_ms < due_of(rule, entry.id, series.planned_ms):
         series = with_rule(series, plan.less(rule, -1), series.planned_ms - 1, series.number)
     return Moved(command.due_ms, _having(entry, series), found.passed)
 
 
-def _was_run_now(entry: Entry, series: Series, due_ms: int, order: Order | None, command: Command) -> bool:
+def _was_run_now(entry: Entry, series: Series, due_ms: int, stamp: RecordStamp | None, command: Command) -> bool:
     """Return whether an occurrence is overdue for an order of the same kind alone: the last one counts.
 
     One more occurrence of a series stays before the one that is planned.
     """
-    if order is None or order.stamp_ms != due_ms or not is_extra(series):
+    if stamp is None or stamp.stamp_ms != due_ms or not is_extra(series):
         return False
     planned_ms = rule_of(series).after(series.planned_ms)
     return planned_ms is not None and command.due_ms < due_of(rule_of(series), entry.id, planned_ms)

@@ -14,8 +14,8 @@ from app.engine.steps.plan import PAUSED_MS, Passed, Plan, Rule
 from punctual.contract import cron
 from punctual.contract.recurrence import SHORTEST_MS, Recurrence
 from punctual.contract.zones import fixed_zone, parse_zone
-from tables import Command, Entry, Order, Series, keys
-from tables.orders import OF_SERIES, Operation
+from tables import Command, Entry, RecordStamp, Series, keys
+from tables.commands import OF_SERIES, Operation
 
 log = logging.getLogger(__name__)
 
@@ -211,10 +211,10 @@ def following(entry: Entry, row: bytes, now_ms: int, most: int) -> Onward:
     )
 
 
-def timed(entry: Entry) -> Order | None:
-    """Return the order that has set the due time of the occurrence in a row, beneath a pause or a resume."""
+def timed(entry: Entry) -> RecordStamp | None:
+    """Return the stamp of the record that set the due time of a row's occurrence, beneath a pause or a resume."""
     kept = None if entry.series is None else rule_of(entry.series).kept
-    return entry.moved if kept is None else kept.order
+    return entry.moved if kept is None else kept.stamp
 
 
 def movers(entry: Entry, row: bytes) -> tuple[Command, ...]:
@@ -234,13 +234,13 @@ def movers(entry: Entry, row: bytes) -> tuple[Command, ...]:
         return (_command(op, entry.moved, due_ms),)
     hold = _command("pause" if due_ms == PAUSED_MS else "resume", entry.moved, due_ms)
     own_ms = due_ms if due_ms != PAUSED_MS else None if kept is None else kept.due_ms
-    if kept is None or kept.order is None or own_ms is None or as_planned:
+    if kept is None or kept.stamp is None or own_ms is None or as_planned:
         return (hold,)
-    return _command(op, kept.order, own_ms), hold
+    return _command(op, kept.stamp, own_ms), hold
 
 
-def _command(op: Operation, order: Order, due_ms: int) -> Command:
-    return Command(op, order.source, due_ms, stamp_ms=order.stamp_ms)
+def _command(op: Operation, stamp: RecordStamp, due_ms: int) -> Command:
+    return Command(op, stamp.source, due_ms, stamp_ms=stamp.stamp_ms)
 
 
 def is_extra(series: Series) -> bool:

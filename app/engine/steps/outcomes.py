@@ -19,9 +19,9 @@ from punctual.contract.events import Event, Kind
 from punctual.contract.request import Reason
 from tables import Command, Entry, keys
 from tables.changes import RememberedDelivery
+from tables.commands import in_order
 from tables.destination import told
 from tables.entry import encode
-from tables.orders import in_order
 
 log = logging.getLogger(__name__)
 

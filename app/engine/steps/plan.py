@@ -11,7 +11,7 @@ import msgspec
 
 from punctual.contract.counting import nth_after, planned_between
 from punctual.contract.recurrence import SHORTEST_MS, Recurrence
-from tables import Order
+from tables import RecordStamp
 
 Reason = Literal["missed", "paused", "moved"]
 
@@ -24,13 +24,13 @@ _HELD: Final = 8
 
 
 class Kept(NamedTuple):
-    """What a pause or a resume has left as it was: the due time of the occurrence, and the order that had set it.
+    """What a pause or a resume has left as it was: an occurrence's due time, and the stamp of the record that set it.
 
     `due_ms` (epoch ms) is None if the occurrence is due as planned, and once its row has the due time again.
     """
 
     due_ms: int | None = None
-    order: Order | None = None
+    stamp: RecordStamp | None = None
 
 
 class Rule(Recurrence, array_like=True, frozen=True, gc=False):
@@ -38,7 +38,7 @@ class Rule(Recurrence, array_like=True, frozen=True, gc=False):
 
     After the first and up to the second of the times (epoch ms) in `held` nothing is planned. `offset_s` is how far the
     clocks of `zone` are ahead of UTC at the planned time of the row, by the zone rules that it was planned by. `kept`
-    is there if a pause or a resume is the last order that has moved the occurrence.
+    is there if a pause or a resume is the last command that has moved the occurrence.
     """
 
     held: tuple[tuple[int, int], ...] = ()

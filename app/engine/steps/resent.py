@@ -13,7 +13,7 @@ from app.engine.steps.occurrences import due_of, rule_of, with_rule
 from app.engine.steps.plan import PAUSED_MS, Passed, Rule
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended
-from tables import Command, Entry, Order, Series, keys
+from tables import Command, Entry, RecordStamp, Series, keys
 from tables.entry import encode
 
 
@@ -26,10 +26,10 @@ class Resent(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request for a series: its entry, its order, and whether it says when the series begins."""
+    """A request for a series: its entry, its stamp, and whether it says when the series begins."""
 
     entry: Entry
-    order: Order
+    stamp: RecordStamp
     says_when: bool
 
 
@@ -39,7 +39,7 @@ def goes_on(asked: Request, row: bytes, before: Entry) -> Resent | None:
     if found is None:
         return None
     due_ms, series, passed = found
-    if asked.order.stamp_ms < min(due_ms, series.planned_ms) and not occurrences.is_extra(series):
+    if asked.stamp.stamp_ms < min(due_ms, series.planned_ms) and not occurrences.is_extra(series):
         return _next(asked, series, passed)
     rule = _unless_planned_later(asked, rule_of(series))
     return Resent(due_ms, with_rule(series, rule, series.planned_ms, 1), passed)
@@ -98,20 +98,20 @@ def _state(asked: Request, row: bytes, before: Entry) -> tuple[int, Series, tupl
     rule = _joined(asked, rule_of(asked.entry.series), rule_of(series))
     if rule is None:
         return None
-    if before.moved is not None and asked.order.precedes(before.moved):
+    if before.moved is not None and asked.stamp.precedes(before.moved):
         own = occurrences.timed(before)
         due_ms, series = moves.own_due(before, series, due_ms), moves.unheld(series)
-        if own is not None and asked.order.precedes(own):
+        if own is not None and asked.stamp.precedes(own):
             series = moves.as_planned(series)
             due_ms = due_of(rule_of(series), before.id, series.planned_ms)
     elif due_ms == PAUSED_MS:
-        resume = Command("resume", asked.order.source, stamp_ms=asked.order.stamp_ms)
+        resume = Command("resume", asked.stamp.source, stamp_ms=asked.stamp.stamp_ms)
         due_ms, resumed, passed, over = moves.moved(before, due_ms, resume)
         if over or resumed.series is None:
             return None
         series = resumed.series
     held = msgspec.structs.replace(rule, held=rule_of(series).held)
-    if due_ms > asked.order.stamp_ms and occurrences.is_as_planned(series, before.id, due_ms):
+    if due_ms > asked.stamp.stamp_ms and occurrences.is_as_planned(series, before.id, due_ms):
         due_ms = due_of(held, before.id, series.planned_ms)  # by the jitter of the request
     if occurrences.is_extra(series):  # it does not count
         held = plan.less(held, -1)
@@ -122,7 +122,7 @@ def _next(asked: Request, series: Series, passed: tuple[Passed, ...]) -> Resent 
     """Return a series of which nothing was due or planned: it begins when the request says, if that is to come."""
     new = asked.entry.series
     assert new is not None
-    if asked.says_when and new.planned_ms > asked.order.stamp_ms:
+    if asked.says_when and new.planned_ms > asked.stamp.stamp_ms:
         return Resent(due_of(rule_of(new), asked.entry.id, new.planned_ms), new, passed)
     rule = rule_of(series)
     planned_ms = plan.after(rule, series.planned_ms - 1)
@@ -134,7 +134,7 @@ def _next(asked: Request, series: Series, passed: tuple[Passed, ...]) -> Resent 
 
 def _unless_planned_later(asked: Request, rule: Rule) -> Rule:
     """Return a rule that plans nothing between a request and the first time that it asks for, if that is later."""
-    series, stamp_ms = asked.entry.series, asked.order.stamp_ms
+    series, stamp_ms = asked.entry.series, asked.stamp.stamp_ms
     assert series is not None
     until_ms = series.planned_ms - 1
     if not asked.says_when or until_ms <= stamp_ms or not plan.between(rule, stamp_ms, until_ms):

@@ -130,7 +130,7 @@ class Step:
 
     def first_known(self, ids: Sequence[str]) -> int | None:
         """Return the place of the first of these ids of which this step has something to say, None if there is none."""
-        told = self.changes.orders
+        told = self.changes.commands
         if self.ids.keys().isdisjoint(ids) and told.keys().isdisjoint(ids):
             return None
         return next(place for place, id_ in enumerate(ids) if id_ in self.ids or id_ in told)

@@ -42,8 +42,8 @@ def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes | None
     if found.over:
         ended(step, "dropped", keys.due_of(key), entry, by=command.source, reason="missed")
         return None
-    order = entry.moved if is_before_hold(entry, command) else command.order
-    due_ms, waiting = msgspec.structs.replace(found.entry, commands=(), moved=order).within(found.due_ms)
+    stamp = entry.moved if is_before_hold(entry, command) else command.stamp
+    due_ms, waiting = msgspec.structs.replace(found.entry, commands=(), moved=stamp).within(found.due_ms)
     if due_ms != keys.due_of(key) or command.op == "deliver-now":  # tries belong to a due time: they begin anew
         waiting = msgspec.structs.replace(waiting, attempts=0, next_try_ms=None)
     new = keys.row_key(due_ms, command.offset, command.topic_crc)

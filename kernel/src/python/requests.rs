@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::home::home_partition;
 use crate::usual;
 
-/// The stamp of a message whose id is its source (tables/orders.py).
+/// The stamp of a message whose id is its source (tables/commands.py).
 const UNKNOWN_MS: i64 = -1;
 /// What a row takes of a step beside its value.
 const OVERHEAD: i64 = 32;

@@ -61,7 +61,7 @@ def test_what_comes_while_a_worker_runs_is_set_right_and_stops_no_later_start(ca
         def corrected() -> bool:
             last = Changelog(case, 0).last()
             assert b"?" in last
-            ended = keys.ORDERS + second.encode()  # it has left a trace
+            ended = keys.COMMANDS + second.encode()  # it has left a trace
             new = {key: value for key, value in last.items() if key not in before and key != ended}
             return all(value is None for key, value in new.items() if not keys.is_row(key))
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.engine.steps.outcomes import Dropped, Rejected, Unsent
 from punctual.contract.request import Reason
-from tables import Bound, Order
+from tables import Bound, RecordStamp
 from tests.app.workbench import Workbench
 from tests.punctual.contract.records import NOW
 
@@ -159,7 +159,7 @@ def test_one_that_is_being_sent_itself_by_then_stays_where_it_is(bench: Workbenc
     second = bench.claim("a")
     bench.run(Unsent(first))
 
-    assert bench.claims[second].bound == Bound(NOW, WITHIN, Order(NOW, "delay-requests-1-0"))
+    assert bench.claims[second].bound == Bound(NOW, WITHIN, RecordStamp(NOW, "delay-requests-1-0"))
     ask(bench, NOW + 99_500)
     bench.run(Unsent(second))
     assert bench.pending() == {"a": NOW + WITHIN}
@@ -243,7 +243,7 @@ def test_the_same_comes_of_requests_in_whatever_order_they_come(tmp_path: Path) 
     assert len(found) == 1
     ((due, kept, source),) = found
     assert int.from_bytes(due, "big") == NOW + 3_000
-    assert kept == Bound(NOW, 3_000, Order(NOW + 200, "delay-requests-3-0"), NOW + 90_000)
+    assert kept == Bound(NOW, 3_000, RecordStamp(NOW + 200, "delay-requests-3-0"), NOW + 90_000)
     assert source == "delay-requests-3-0"
 
 

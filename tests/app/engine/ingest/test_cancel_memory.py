@@ -57,8 +57,8 @@ def test_it_is_forgotten_after_its_time(bench: Workbench) -> None:
     bench.run(bench.from_elsewhere(9, NOW, delay_id="a", delay_to="orders", delay_at=str(SOON)))
 
     assert bench.pending() == {"a": SOON}
-    assert bench.store.orders.expired(NOW + MEMORY - 1, 10) == []
-    assert bench.store.orders.expired(NOW + MEMORY, 10) == ["a"]
+    assert bench.store.commands.expired(NOW + MEMORY - 1, 10) == []
+    assert bench.store.commands.expired(NOW + MEMORY, 10) == ["a"]
 
 
 @pytest.mark.parametrize("then", [-3_600_000, 3_600_000])
@@ -69,8 +69,8 @@ def test_it_is_remembered_for_its_time_also_when_the_clock_jumps_and_back(bench:
     bench.run(bench.from_elsewhere(9, NOW, delay_id="a", delay_to="orders", delay_at=str(SOON)))
 
     assert bench.pending() == {}
-    assert bench.store.orders.expired(NOW + MEMORY - 1, 10) == []
-    assert bench.store.orders.expired(NOW + MEMORY, 10) == ["a"]
+    assert bench.store.commands.expired(NOW + MEMORY - 1, 10) == []
+    assert bench.store.commands.expired(NOW + MEMORY, 10) == ["a"]
 
 
 def test_other_commands_are_remembered_too(bench: Workbench) -> None:
@@ -101,5 +101,5 @@ def test_memory_can_be_switched_off(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", DELAY_PARTITIONS="1", DELAY_CANCEL_MEMORY="0")
     bench.ask(NOW + 5, delay_op="cancel", delay_id="a")
 
-    assert bench.store.orders.count == 0
+    assert bench.store.commands.count == 0
     bench.close()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from app.engine.steps.step import Step
-from tables import Order, keys
+from tables import RecordStamp, keys
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW, FakeRecord
 from tests.tables.rows import assert_sound
@@ -98,7 +98,7 @@ def test_reschedule_moves_it_there_and_back_with_the_same_content(bench: Workben
     assert bench.pending() == {"a": LATER}
     back = bench.command("reschedule", "a", delay_after="60000")
     assert bench.pending() == {"a": SOON}
-    assert [entry for _, entry in bench.store.rows()] == [msgspec.structs.replace(before, moved=Order(NOW, back))]
+    assert [entry for _, entry in bench.store.rows()] == [msgspec.structs.replace(before, moved=RecordStamp(NOW, back))]
     assert bench.told()[1:] == [("rescheduled", asked, there), ("rescheduled", asked, back)]
     assert bench.events[-1]["due"] == SOON
     assert_sound(bench.store)

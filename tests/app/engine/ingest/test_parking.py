@@ -245,7 +245,7 @@ def test_a_command_for_what_is_not_pending_is_left_to_the_tier(
     assert bench.cold() == [expected if if_due is None else expected | {"delay-if-due": if_due}]
     assert [(out.key, out.value) for out in bench.sends] == [(None, None)]
     assert bench.events == [{"event": "deferred", "id": "a", "at": NOW, "source": by, "by": by}]
-    assert bench.store.orders.count == 1
+    assert bench.store.commands.count == 1
 
 
 def test_a_command_for_what_is_pending_is_not_told(bench: Workbench) -> None:
@@ -261,9 +261,9 @@ def test_a_cancel_is_remembered_as_long_as_what_the_tier_was_told(tmp_path: Path
     bench = Workbench(tmp_path / "long.db", 0, **{**HORIZON, "DELAY_DEDUPE_WINDOW": "PT1H"})
     bench.command("cancel", "a")
 
-    assert bench.store.orders.expired(NOW + HOUR - 1, 10) == []
+    assert bench.store.commands.expired(NOW + HOUR - 1, 10) == []
     assert bench.store.told.expired(NOW + HOUR - 1, 10) == []
-    assert bench.store.told.expired(NOW + HOUR, 10) == bench.store.orders.expired(NOW + HOUR, 10) == ["a"]
+    assert bench.store.told.expired(NOW + HOUR, 10) == bench.store.commands.expired(NOW + HOUR, 10) == ["a"]
     bench.close()
 
 

@@ -44,7 +44,7 @@ def test_nothing_is_allowed_that_is_not_listed() -> None:
         ("orders*,payments", "payments", True),
         ("orders*,payments", "refunds", False),
         ("order?", "orders", True),
-        ("Orders", "orders", False),
+        ("RememberedCommands", "orders", False),
         ("delay-requests:orders|refunds", "refunds", True),
         ("delay-requests:orders,other:refunds", "refunds", False),
         ("other:refunds,refunds", "refunds", True),

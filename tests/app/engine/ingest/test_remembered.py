@@ -99,7 +99,7 @@ def test_commands_for_ids_that_are_not_there_count_too(limited: Limited) -> None
 
     assert [event.get("reason") or event["event"] for event in limited.events] == ["unknown"] * 3 + ["quota"] * 2
     forgotten = Changes()
-    forgotten.orders.update({f"orders/m{number}": None for number in range(3)})
+    forgotten.commands.update({f"orders/m{number}": None for number in range(3)})
     limited.store.apply(forgotten, limited.store.offset, limited.store.writer, limited.now_ms)
     limited.seconds += 1
     assert "orders" not in _shares(limited)

@@ -16,7 +16,7 @@ from app.engine.partition.state import State
 from app.engine.reports.row_version import RowVersion
 from app.engine.steps.step import Step
 from punctual.contract import native
-from tables import Changes, Orders, Position, compiled, keys
+from tables import Changes, Position, RememberedCommands, compiled, keys
 from tables.changes import RememberedDelivery
 from tables.entry import decode
 from tests.app.stage import Stage
@@ -226,26 +226,28 @@ async def test_what_expires_waits_for_a_step_without_a_large_record(tmp_path: Pa
             record = stage.logs[0].record(stage.clock.wall, delay_to="orders", delay_after="PT1H")
             record.value = b"x" * size
             await stage.take(0, [record])
-            assert stage.stores[0].orders.count == left
+            assert stage.stores[0].commands.count == left
 
 
 async def test_what_expires_is_bounded_by_its_bytes_and_goes_on_until_it_is_gone(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         store, old = stage.stores[0], Changes()
-        old.orders = {f"{number:0256}": Orders(1, stage.clock.wall, "delay-requests-0-1") for number in range(3_000)}
+        old.commands = {
+            f"{number:0256}": RememberedCommands(1, stage.clock.wall, "delay-requests-0-1") for number in range(3_000)
+        }
         apply(store, old)
         left: list[int] = []
         commit = stage.journal.commit
 
         async def counting(number: int, step: Any) -> None:
-            left.append(sum(len(id_) for id_ in step.changes.orders))
+            left.append(sum(len(id_) for id_ in step.changes.commands))
             assert step.size >= left[-1], "it counts, for what else there is room for"
             await commit(number, step)
 
         stage.journal.commit = counting  # type: ignore[assignment,method-assign]
         stage.clock.pass_by(1)
         await stage.ask(delay_to="orders", delay_after="PT1H")
-        await stage.until(lambda: not store.orders.count)
+        await stage.until(lambda: not store.commands.count)
 
         assert 0 < max(left) <= 128 * 1024
 
@@ -270,11 +272,11 @@ async def test_small_commands_that_move_large_rows_are_bounded_too(tmp_path: Pat
 async def test_what_is_remembered_is_forgotten_in_time(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.ask(delay_op="cancel", delay_id="a")
-        assert stage.stores[0].orders.count == 1
+        assert stage.stores[0].commands.count == 1
         stage.clock.pass_by(600_000)
         await stage.ask(delay_id="b", delay_to="orders", delay_after="PT1H")
 
-        assert stage.stores[0].orders.count == 0
+        assert stage.stores[0].commands.count == 0
 
 
 async def test_remembered_deliveries_are_forgotten_in_steps_that_follow_until_all_are_gone(tmp_path: Path) -> None:

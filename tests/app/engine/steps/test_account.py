@@ -145,8 +145,8 @@ class AccountMachine(RuleBasedStateMachine):
     def time_goes_by(self, late: int) -> None:
         self.bench.now_ms += late
         step = Step(self.bench.now_ms)
-        for id_ in self.bench.store.orders.expired(step.now_ms, 10):
-            step.changes.orders[id_] = None
+        for id_ in self.bench.store.commands.expired(step.now_ms, 10):
+            step.changes.commands[id_] = None
         for id_ in self.bench.store.delivered.expired(step.now_ms, 10):
             step.changes.delivered[id_] = None
         self.bench.apply(step)

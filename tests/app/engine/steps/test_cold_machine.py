@@ -212,8 +212,8 @@ class ColdMachine(RuleBasedStateMachine):
         for bench in (self.bench, self.plain):
             bench.now_ms += late
             step = Step(bench.now_ms)
-            for id_ in bench.store.orders.expired(step.now_ms, 100):
-                step.changes.orders[id_] = None
+            for id_ in bench.store.commands.expired(step.now_ms, 100):
+                step.changes.commands[id_] = None
             for id_ in bench.store.delivered.expired(step.now_ms, 100):
                 step.changes.delivered[id_] = None
             for id_ in bench.store.told.expired(step.now_ms, 100):

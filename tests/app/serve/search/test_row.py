@@ -9,7 +9,7 @@ from app.engine.steps.plan import PAUSED_MS
 from app.serve.search.row import Row, row_of
 from punctual.contract.recurrence import Recurrence
 from tables import Bound, Command, Entry, keys
-from tables.orders import Operation
+from tables.commands import Operation
 
 PLANNED_MS, MINUTE_MS = 1_795_611_600_000, 60_000
 ENTRY = Entry("id", "to", b"k", b"v", [], "s-0-1")

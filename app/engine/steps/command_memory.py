@@ -1,4 +1,4 @@
-"""What a partition remembers of orders for ids that are not there, so that the last one wins (docs/decisions/0010)."""
+"""What a partition remembers of commands for ids that are not there: the last one wins (docs/decisions/0010)."""
 
 from collections.abc import Iterable
 
@@ -6,40 +6,40 @@ from app.engine.steps import occurrences
 from app.engine.steps.step import Step
 from app.settings.settings import Settings
 from punctual.contract.request import Request
-from tables import Command, Entry, Order, Orders, PartitionStore
+from tables import Command, Entry, PartitionStore, RecordStamp, RememberedCommands
+from tables.commands import UNKNOWN_MS, in_order
 from tables.entry import entry_of
-from tables.orders import UNKNOWN_MS, in_order
 
 #: Commands that one id may have waiting: two that move it, of a kind each, the rest with conditions of their own.
 _COMMANDS = 8
-#: What an order takes beside its source, and a mark beside its orders.
-_ORDER_BYTES, _MARK_BYTES = 32, 48
+#: What a stamp takes in addition to its source, and a mark in addition to its stamps.
+_STAMP_BYTES, _MARK_BYTES = 32, 48
 #: The brokers' clocks may differ by so much: stamps are by theirs, and when a mark was written by the worker's.
 _BEFORE_MS = 500
 
 
-def order_of(asked: Request) -> Order:
+def stamp_of(asked: Request) -> RecordStamp:
     """Return when something was asked for: of what the cold tier sends back, the last that the tier knew of its id.
 
     Whoever names an id that Punctual has given itself knew of its message: whatever the clocks say, that came first.
     """
-    order = asked.parked or asked
-    return Order(UNKNOWN_MS if asked.id in (asked.source, order.source) else order.stamp_ms, order.source)
+    record = asked.parked or asked
+    return RecordStamp(UNKNOWN_MS if asked.id in (asked.source, record.source) else record.stamp_ms, record.source)
 
 
-class OrderMemory:
+class CommandMemory:
     """Asks a step, and then the table, what is remembered of an id; and adds to it."""
 
     def __init__(self, settings: Settings, store: PartitionStore) -> None:
         """Look into `store`."""
         self._memory_ms, self._store = settings.orders_ms, store
-        #: No order with a stamp below this can come any more (app/engine/reports/watermark.py).
+        #: No record with a stamp below this can come any more (app/engine/reports/watermark.py).
         self.watermark_ms = UNKNOWN_MS
         #: Up to which stamp each input is claimed to be read; and up to which it could be, for there is no more.
         self._claimed: dict[str, int] = {}
         self._idle: dict[str, int] = {}
         self._inputs = settings.inputs
-        #: When an order came that had waited somewhere else (`delay-asked-at`): nothing is claimed for a while.
+        #: When a record came that had waited somewhere else (`delay-asked-at`): nothing is claimed for a while.
         self._waited_ms = -self._memory_ms
 
     # stamps ----------------------------------------------------------------------------------------------------------
@@ -56,11 +56,11 @@ class OrderMemory:
         self._idle[topic] = until_ms
 
     def waited(self, broker_ms: int) -> None:
-        """Note an order that is older than the records around it."""
+        """Note a record that is older than the records around it."""
         self._waited_ms = broker_ms
 
     def read_to(self, broker_ms: int) -> dict[str, int]:
-        """Claim, by input, the stamp up to which all orders have been read, and return it."""
+        """Claim, by input, the stamp up to which all records have been read, and return it."""
         if broker_ms - self._waited_ms < self._memory_ms:
             return {}
         positions = self._store.positions
@@ -71,23 +71,23 @@ class OrderMemory:
         return {topic: self._claimed[topic] for topic in self._inputs}
 
     # what is remembered ----------------------------------------------------------------------------------------------
-    def of(self, step: Step, id_: str) -> Orders | None:
+    def of(self, step: Step, id_: str) -> RememberedCommands | None:
         """Return what is remembered of an id, or None."""
-        told, store = step.changes.orders, self._store.orders
+        told, store = step.changes.commands, self._store.commands
         if not (told or store.count):
             return None
         found = told[id_] if id_ in told else store.get(id_)
         return found if found is not None and found.expires_ms > step.broker_ms else None
 
     def wait(self, step: Step, id_: str, command: Command) -> None:
-        """Remember a command for an id that is not there; an unconditional cancel takes the place of older orders."""
+        """Remember a command for an id that is not there; an unconditional cancel takes the place of older commands."""
         known = self.of(step, id_)
         ended, cancelled = (known.ended, known.cancelled) if known is not None else (None, False)
         commands = known.waiting if known is not None else ()
         if command.op != "cancel" or command.if_due_ms is not None:
             commands = _joined(commands, command)
-        elif ended is None or ended.precedes(command.order):
-            ended, cancelled = command.order, True
+        elif ended is None or ended.precedes(command.stamp):
+            ended, cancelled = command.stamp, True
         self._write(step, id_, ended, commands, cancelled=cancelled)
 
     def overlook(self, step: Step, entry: Entry, command: Command) -> None:
@@ -110,12 +110,12 @@ class OrderMemory:
     def end(self, step: Step, row: bytes, entry: Entry, cancel: Command | None = None) -> None:
         """Remember that the message in a row ends, perhaps by a `cancel`; not if nothing older can come any more.
 
-        An id that a later request has taken has that request's orders.
+        An id that a later request has taken has that request's commands.
         """
         if entry.id == entry.source or entry.replaced:
             return
-        orders = [entry.timed, *([cancel.order] if cancel is not None else [])]
-        if max(order.stamp_ms for order in orders) < max(0, self.watermark_ms):
+        stamps = [entry.timed, *([cancel.stamp] if cancel is not None else [])]
+        if max(stamp.stamp_ms for stamp in stamps) < max(0, self.watermark_ms):
             return
         known = self.of(step, entry.id)
         ended, cancelled = entry.asked, False
@@ -134,7 +134,7 @@ class OrderMemory:
             return None
         since_ms, entries = max(0, self.watermark_ms), enumerate(map(entry_of, rows))
         kept = [one for one in entries if one[1].stamp_ms >= since_ms and one[1].id != one[1].source]
-        first = self._store.orders.first_of([entry.id for _, entry in kept])
+        first = self._store.commands.first_of([entry.id for _, entry in kept])
         if first is not None:
             return kept[first][0]
         for _, entry in kept:
@@ -150,23 +150,25 @@ class OrderMemory:
         if watermark_ms <= 0:
             return []
 
-        def is_spent(orders: Orders) -> bool:
-            ended = None if orders.cancelled or orders.commands else orders.ended
+        def is_spent(mark: RememberedCommands) -> bool:
+            ended = None if mark.cancelled or mark.commands else mark.ended
             return ended is not None and ended.stamp_ms < watermark_ms
 
         # When a mark ends tells when it was written; few that were written before the watermark have a stamp after it.
-        return self._store.orders.spent(watermark_ms - _BEFORE_MS + self._memory_ms, limit, is_spent)
+        return self._store.commands.spent(watermark_ms - _BEFORE_MS + self._memory_ms, limit, is_spent)
 
     def _write(
-        self, step: Step, id_: str, ended: Order | None, commands: Iterable[Command], *, cancelled: bool
+        self, step: Step, id_: str, ended: RecordStamp | None, commands: Iterable[Command], *, cancelled: bool
     ) -> None:
         if not self._memory_ms:
             return
-        left = tuple(one for one in commands if ended is None or ended.precedes(one.order))
+        left = tuple(one for one in commands if ended is None or ended.precedes(one.stamp))
         if ended is not None and ended.stamp_ms < 0:
             ended = None
-        step.changes.orders[id_] = Orders.of(step.broker_ms + self._memory_ms, ended, left, cancelled=cancelled)
-        sources = sum(len(one.source) + _ORDER_BYTES for one in (ended, *left) if one is not None)
+        step.changes.commands[id_] = RememberedCommands.of(
+            step.broker_ms + self._memory_ms, ended, left, cancelled=cancelled
+        )
+        sources = sum(len(one.source) + _STAMP_BYTES for one in (ended, *left) if one is not None)
         step.changes.size += _MARK_BYTES + 2 * len(id_.encode()) + sources
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.engine.steps.outcomes import Unsent
-from tables import Order
+from tables import RecordStamp
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW
 from tests.tables.rows import image
@@ -65,7 +65,7 @@ def test_a_request_between_content_and_due_time_changes_the_content_alone(bench:
     assert bench.pending() == {"a": LATER}
     ((_, entry),) = bench.store.rows()
     assert entry.headers == [("user", b"new")]
-    assert (entry.stamp_ms, entry.moved) == (NOW - 5, Order(NOW, by))
+    assert (entry.stamp_ms, entry.moved) == (NOW - 5, RecordStamp(NOW, by))
     assert bench.told()[-3:] == [
         ("accepted", between, None),
         ("replaced", "delay-requests-2-0", between),
@@ -116,7 +116,7 @@ def test_a_cancel_takes_the_place_of_what_was_asked_for_before(bench: Workbench)
 
     assert bench.pending() == {}
     assert bench.told()[-1] == ("cancelled", older, by)
-    mark = bench.store.orders.get("a")
+    mark = bench.store.commands.get("a")
     assert mark is not None
     assert mark.commands == ()
 
@@ -134,7 +134,7 @@ def test_a_condition_is_judged_for_the_message_that_comes(bench: Workbench) -> N
 def test_commands_with_conditions_are_remembered_up_to_a_number(bench: Workbench) -> None:
     for due in range(50):
         bench.command("cancel", "a", delay_if_due=str(SOON + due))
-    mark = bench.store.orders.get("a")
+    mark = bench.store.commands.get("a")
     assert mark is not None
     assert len(mark.commands) == 8
 
@@ -179,7 +179,7 @@ def test_what_ends_leaves_no_trace_when_nothing_older_can_come(bench: Workbench)
     bench.memory.watermark_ms = NOW + 1
     bench.run(bench.delivered(bench.claim("a")))
 
-    assert bench.store.orders.count == 0
+    assert bench.store.commands.count == 0
 
 
 def test_it_leaves_one_as_long_as_something_may(bench: Workbench) -> None:
@@ -187,7 +187,7 @@ def test_it_leaves_one_as_long_as_something_may(bench: Workbench) -> None:
     bench.memory.watermark_ms = NOW
     bench.run(bench.delivered(bench.claim("a")))
 
-    assert bench.store.orders.count == 1
+    assert bench.store.commands.count == 1
 
 
 def test_the_trace_is_spent_when_nothing_older_can_come_any_more_and_not_before(bench: Workbench) -> None:
@@ -215,14 +215,14 @@ def test_a_cancel_and_a_command_that_waits_are_never_spent(bench: Workbench) -> 
     bench.memory.watermark_ms = NOW + 60_000
 
     assert bench.memory.spent(10) == []
-    assert bench.store.orders.count == 2
+    assert bench.store.commands.count == 2
 
 
 def test_an_id_of_punctuals_own_leaves_none(bench: Workbench) -> None:
     record = bench.ask(delay_to="orders", delay_at=str(NOW))
     bench.run(bench.delivered(bench.claim(source(record))))
 
-    assert bench.store.orders.count == 0
+    assert bench.store.commands.count == 0
 
 
 @pytest.mark.parametrize("first", ["request", "cancel"])
@@ -406,7 +406,7 @@ def test_without_memory_nothing_is_remembered(tmp_path: Path, name: str) -> None
     bench.run(bench.delivered(bench.claim("a")))
     bench.command("cancel", "a")
 
-    assert bench.store.orders.count == 0
+    assert bench.store.commands.count == 0
     bench.close()
 
 

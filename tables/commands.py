@@ -1,4 +1,4 @@
-"""The order of orders for one id, and what is remembered of an id that is not there (docs/decisions/0010)."""
+"""Which of two records for an id came first, and what is remembered of ids that are not there (docs/decisions/0010)."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -14,13 +14,13 @@ UNKNOWN_MS = -1
 _NOBODY = "-0-0"
 
 
-class Order(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """When something was asked for: the stamp (epoch ms) and the source `topic-partition-offset` of its record."""
+class RecordStamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """When a request or command was written: its record's stamp (epoch ms) and source `topic-partition-offset`."""
 
     stamp_ms: int
     source: str
 
-    def precedes(self, other: "Order") -> bool:
+    def precedes(self, other: "RecordStamp") -> bool:
         """Whether this is the earlier one: by stamp, then by topic, partition and offset."""
         if self.stamp_ms != other.stamp_ms:
             return self.stamp_ms < other.stamp_ms
@@ -51,9 +51,9 @@ class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):
     if_due_ms: int | None = None
 
     @property
-    def order(self) -> Order:
+    def stamp(self) -> RecordStamp:
         """When it was given."""
-        return Order(self.stamp_ms, self.source)
+        return RecordStamp(self.stamp_ms, self.source)
 
     @property
     def moves(self) -> bool:
@@ -65,12 +65,12 @@ class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return self.moves and other.moves and (self.op in OF_SERIES) == (other.op in OF_SERIES)
 
 
-class Orders(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class RememberedCommands(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What is remembered of an id that is not there, until `expires_ms`.
 
-    `stamp_ms` and `source` are the order that ended its last message, or would have: requests before it have lost, to a
-    cancel if `cancelled`. `commands`, in their order, are for an older request that comes after them. Workers before
-    these knew cancels alone, by the first four fields: one with `if_due_ms` has ended nothing.
+    `stamp_ms` and `source` are of the record that ended its last message, or would have: requests before it have lost,
+    to a cancel if `cancelled`. `commands`, in their order, are for an older request that comes after them. Workers
+    before these knew cancels alone, by the first four fields: one with `if_due_ms` has ended nothing.
     """
 
     stamp_ms: int
@@ -81,15 +81,17 @@ class Orders(msgspec.Struct, array_like=True, frozen=True, gc=False):
     commands: tuple[Command, ...] = ()
 
     @classmethod
-    def of(cls, expires_ms: int, ended: Order | None, commands: tuple[Command, ...], *, cancelled: bool) -> "Orders":
-        """Return what is remembered of an id whose last message was `ended` by an order, or not that is known."""
+    def of(
+        cls, expires_ms: int, ended: RecordStamp | None, commands: tuple[Command, ...], *, cancelled: bool
+    ) -> "RememberedCommands":
+        """Return what is remembered of an id whose last message was `ended` by a record, or not that is known."""
         stamp_ms, source = (UNKNOWN_MS, _NOBODY) if ended is None else (ended.stamp_ms, ended.source)
         return cls(stamp_ms, expires_ms, source, None, cancelled, commands)
 
     @property
-    def ended(self) -> Order | None:
-        """The order that ended the last message."""
-        return None if self.stamp_ms < 0 or self.if_due_ms is not None else Order(self.stamp_ms, self.source)
+    def ended(self) -> RecordStamp | None:
+        """The stamp of the record that ended the last message."""
+        return None if self.stamp_ms < 0 or self.if_due_ms is not None else RecordStamp(self.stamp_ms, self.source)
 
     @property
     def waiting(self) -> tuple[Command, ...]:
@@ -98,10 +100,10 @@ class Orders(msgspec.Struct, array_like=True, frozen=True, gc=False):
             return self.commands
         return (Command("cancel", self.source, stamp_ms=self.stamp_ms, if_due_ms=self.if_due_ms),)
 
-    def has_ended(self, order: Order) -> bool:
-        """Whether what was asked for by `order` has lost."""
+    def has_ended(self, stamp: RecordStamp) -> bool:
+        """Whether the request or command with this stamp has lost."""
         ended = self.ended
-        return ended is not None and order.precedes(ended)
+        return ended is not None and stamp.precedes(ended)
 
 
 def in_order(commands: Iterable[Command]) -> tuple[Command, ...]:
@@ -112,5 +114,5 @@ def in_order(commands: Iterable[Command]) -> tuple[Command, ...]:
     return tuple(sorted(each, key=lambda command: (command.stamp_ms, *_place(command.source))))
 
 
-orders_bytes = msgspec.msgpack.encode
-decode_orders = msgspec.msgpack.Decoder(Orders).decode
+commands_bytes = msgspec.msgpack.encode
+decode_commands = msgspec.msgpack.Decoder(RememberedCommands).decode
