@@ -8,16 +8,19 @@ again: duplicates, never losses.
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from typing import Final, get_args
 
 from app.base.errors import NotOwner, PartitionStopped
+from app.base.histogram import Histogram
 from app.base.process.foreign_records import passed_over
-from app.engine.commit.tally import Tally
+from app.engine.steps.events import Kind
 from app.engine.steps.outcomes import Delivered
 from app.engine.steps.step import Step
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import TARGET_BYTES, PartitionBatch
 from app.settings.settings import Settings
+from punctual.contract.request import Reason
 from tables import Changes, PartitionStore, Stores, keys
 from tables.restore import EPOCHS, StaleFilter, epoch_of
 
@@ -29,6 +32,31 @@ WHOLE = 1 << 28
 _IMAGE = 2_000
 
 
+#: Seconds: from a broker on this machine to one that is about to be given up.
+COMMIT_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+
+
+class CommittedSteps:
+    """What a worker's committed steps come to: events by kind, dead letters by reason, commits by the time they take.
+
+    Each step counts once, when it is committed: one that fails on the way counts when it has gone through.
+    """
+
+    def __init__(self) -> None:
+        """Begin with nothing: what can be counted is there from the start, so that its first increase is seen."""
+        self.events = dict.fromkeys(get_args(Kind), 0)
+        self.dead_letters = dict.fromkeys((reason.value for reason in Reason), 0)
+        self.commits = Histogram(COMMIT_S)
+
+    def add(self, step: Step, seconds: float) -> None:
+        """Count a step whose commit took so long."""
+        for kind, number in step.kinds.items():
+            self.events[kind] += number
+        for reason, number in step.rejects.items():
+            self.dead_letters[reason.value] += number
+        self.commits.add(seconds)
+
+
 class Journal:
     """Commits the steps of the partitions of one worker."""
 
@@ -36,7 +64,7 @@ class Journal:
         """Write to the changelog of `table` through `sender`."""
         self._settings, self._cluster, self._sender, self._table = settings, cluster, sender, table
         #: What the steps come to that were committed.
-        self.tally = Tally()
+        self.tally = CommittedSteps()
 
     #: Whether deliveries are part of steps: of their transactions, exactly once.
     delivers = False

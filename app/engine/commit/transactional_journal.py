@@ -4,13 +4,14 @@ Read-committed readers see all of it or nothing. Local state changes only after 
 fences the old one before it reads the changelog's end, so a zombie can add nothing.
 """
 
+import asyncio
+import contextlib
 import fnmatch
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from app.base.errors import NotOwner, TransactionForbidden
-from app.engine.commit.adaptive_timeout import AdaptiveTimeout
 from app.engine.commit.journal import WHOLE, Journal
 from app.engine.steps.delivery import Delivery
 from app.engine.steps.outcomes import Delivered
@@ -25,6 +26,34 @@ from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.id_pool import TransactionalIdPool
 from app.kafka.transactions.transaction import Transactions, Untaken
 from tables import Changes
+
+#: At least so long, or so many times what our own topics took lately and how far that varied (as RFC 6298 has it for
+#: acknowledgements), up to a longest time.
+_LEAST_S, _TIMES, _MOST_S = 0.15, 4, 2.0
+_SMOOTHING = 0.1
+
+
+class AdaptiveTimeout:
+    """How long one destination may hold up a transaction of many: longer while our own topics are slow."""
+
+    def __init__(self) -> None:
+        """Begin without any measurement."""
+        self._average_s = self._deviation_s = 0.0
+
+    @property
+    def limit_s(self) -> float:
+        """How long the next one is waited for; then it leaves the transaction, and is tried again later."""
+        return min(_MOST_S, max(_LEAST_S, _TIMES * (self._average_s + self._deviation_s)))
+
+    @contextlib.contextmanager
+    def measured(self) -> Iterator[None]:
+        """Measure how long our own topics take to take something."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        yield
+        off_s = loop.time() - began - self._average_s
+        self._average_s += off_s * _SMOOTHING
+        self._deviation_s += (abs(off_s) - self._deviation_s) * _SMOOTHING
 
 
 class TransactionalJournal(Journal):

@@ -12,7 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from app.base.clock import Clock
 from app.base.histogram import Histogram
-from app.engine.commit.tally import Tally
+from app.engine.commit.journal import CommittedSteps
 from app.engine.partition.partition import Partition
 from app.engine.reports.agreement import Agreement
 from app.engine.reports.minutes import Minutes
@@ -40,7 +40,7 @@ class Measures:
 
     settings: Settings
     clock: Clock
-    tally: Tally
+    tally: CommittedSteps
     lateness: Histogram
     partitions: Mapping[int, Partition]
     inputs: Inputs

@@ -7,9 +7,8 @@ import math
 from collections.abc import Collection, Mapping
 
 from app.base.clock import Clock
-from app.engine.throttle.allowance import Allowance
+from app.engine.throttle.allowance import Allowance, Slots
 from app.engine.throttle.control import Control
-from app.engine.throttle.slots import Slots
 from app.settings.rates import by_destination
 from app.settings.settings import Settings
 from punctual.contract.destination import Destination

@@ -5,13 +5,17 @@ begin traces of their own. What nobody traces makes no span.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from threading import Thread
 from typing import Any, Final, Protocol
 
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.trace import Link, Span, SpanKind, StatusCode
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, get_current_span
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
 from app.base.http.answers import Answer, Meaning
@@ -19,8 +23,6 @@ from app.base.http.target import Target
 from app.base.version import VERSION
 from app.engine.steps.route import Route
 from app.engine.steps.step import Step
-from app.engine.traces.contexts import Headers, contexts_of
-from app.engine.traces.post import attributes_of
 from app.settings.settings import Settings
 from tables import Entry
 
@@ -28,6 +30,12 @@ from tables import Entry
 MAX_LINKS: Final = 128
 #: A collector that does not answer does not hold up a worker that ends for longer.
 _CLOSE_S = 2.0
+#: Stands for a path and a query: they may hold secrets, and be as many as there are messages.
+_REDACTED = "/REDACTED"
+_PARENT, _STATE = "traceparent", "tracestate"
+_extract = TraceContextTextMapPropagator().extract
+
+Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Sent(Protocol):
@@ -136,3 +144,60 @@ class Traces:
         closing = Thread(target=self._provider.shutdown, name="traces", daemon=True)
         closing.start()
         await asyncio.get_running_loop().run_in_executor(None, closing.join, _CLOSE_S)
+
+
+def contexts_of(messages: Iterable[Headers], limit: int) -> list[SpanContext]:
+    """Return the contexts of messages by their headers, each once, at most `limit`: those that are recorded."""
+    found: dict[tuple[int, int], SpanContext] = {}
+    for headers in messages:
+        for name, value in headers:
+            if name == _PARENT:
+                context = _context(headers, value)
+                if context.is_valid and context.trace_flags.sampled:
+                    found.setdefault((context.trace_id, context.span_id), context)
+                break
+        if len(found) == limit:
+            break
+    return list(found.values())
+
+
+def _context(headers: Headers, parent: bytes | None) -> SpanContext:
+    """Return the context that headers tell; one that is not valid if they tell nothing that makes sense."""
+    told = {_PARENT: (parent or b"").decode("ascii", "replace")}
+    for name, value in headers:
+        if name == _STATE and value is not None:
+            told[_STATE] = value.decode("ascii", "replace")
+    return get_current_span(_extract(told)).get_span_context()
+
+
+def attributes_of(to: Target, attempts: int, answer: Answer) -> dict[str, AttributeValue]:
+    """Return the attributes of a post that came after so many others, and of what came of it.
+
+    They follow the semantic conventions for HTTP clients, without what a URL may keep secret.
+    """
+    rest = to.url.raw_path_qs
+    found: dict[str, AttributeValue] = {
+        "http.request.method": "POST",
+        "url.full": to.origin + (rest if rest == "/" else _REDACTED),
+        "server.address": to.host,
+        "server.port": to.port,
+    }
+    if attempts:
+        found["http.request.resend_count"] = attempts
+    if answer.status:
+        found["http.response.status_code"] = answer.status
+    if answer.meaning is not Meaning.TAKEN:
+        found["error.type"] = str(answer.status or answer.why.replace(" ", "_"))
+    return found
+
+
+def provider(settings: Settings) -> TracerProvider:
+    """Return what hands spans to an exporter in a thread of its own; more than it can keep are dropped.
+
+    They go over OTLP/HTTP, as the variables of OpenTelemetry's SDK say.
+    """
+    ours = {"service.name": "punctual", "service.version": VERSION, "service.instance.id": settings.url}
+    resource = Resource.create(ours).merge(OTELResourceDetector().detect())  # what operators say of it wins
+    made = TracerProvider(resource=resource, span_limits=SpanLimits(max_links=MAX_LINKS), shutdown_on_exit=False)
+    made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return made

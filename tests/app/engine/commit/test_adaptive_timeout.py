@@ -5,7 +5,7 @@ import contextlib
 
 import pytest
 
-from app.engine.commit.adaptive_timeout import AdaptiveTimeout
+from app.engine.commit.transactional_journal import AdaptiveTimeout
 
 
 class Waiting:

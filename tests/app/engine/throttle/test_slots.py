@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.throttle.slots import Slots
+from app.engine.throttle.allowance import Slots
 
 
 @settings(deadline=None)

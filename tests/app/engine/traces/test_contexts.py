@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.traces.contexts import Headers, contexts_of
+from app.engine.traces.traces import Headers, contexts_of
 
 TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 

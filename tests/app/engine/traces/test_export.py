@@ -8,8 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.engine.traces import traces
-from app.engine.traces.on import traces_of
+from app.engine.traces import traces, traces_of
 from app.settings.settings import Settings
 
 _PARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -6,14 +6,14 @@ import sys
 import pytest
 
 from app.base.errors import TracesUnusable
-from app.engine.traces.on import traces_of
+from app.engine.traces import traces_of
 from app.settings.settings import Settings
 from tests.harness.worker import ROOT
 
 _OFF = """
 import sys
 from app.settings.settings import Settings
-from app.engine.traces.on import traces_of
+from app.engine.traces import traces_of
 from app.worker import create_app
 settings = Settings.from_env({})
 create_app(settings)
@@ -29,7 +29,7 @@ def test_nothing_of_it_is_imported_while_it_is_off() -> None:
 
 
 def test_a_worker_without_what_it_needs_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "app.engine.traces.export", raising=False)
+    monkeypatch.delitem(sys.modules, "app.engine.traces.traces", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(TracesUnusable, match=r"trace_exporter is not installed.*punctual-kafka-worker\[otel\]"):
         traces_of(Settings.from_env({"DELAY_TRACES": "on"}))

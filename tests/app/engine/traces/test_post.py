@@ -4,7 +4,7 @@ import pytest
 
 from app.base.http.answers import Answer, Meaning, answer_of
 from app.base.http.target import target_of
-from app.engine.traces.post import attributes_of
+from app.engine.traces.traces import attributes_of
 
 URL = "https://hooks.example.com/services/T0/s3cret?sig=abc"
 

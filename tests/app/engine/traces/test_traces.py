@@ -12,8 +12,7 @@ from opentelemetry.trace import SpanKind, StatusCode, use_span
 from app.base.http.answers import answer_of
 from app.base.http.target import target_of
 from app.engine.steps.step import Step
-from app.engine.traces.contexts import Headers
-from app.engine.traces.traces import MAX_LINKS, Sent, Traces
+from app.engine.traces.traces import MAX_LINKS, Headers, Sent, Traces
 from app.kafka.errors import TooLarge
 from app.settings.settings import Settings
 from tables import Entry

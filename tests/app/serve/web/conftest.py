@@ -10,7 +10,7 @@ import pytest
 
 from app.base.clock import Clock
 from app.base.histogram import Histogram
-from app.engine.commit.tally import Tally
+from app.engine.commit.journal import CommittedSteps
 from app.engine.reports.agreement import Agreement
 from app.engine.reports.measures import Measures
 from app.engine.reports.minutes import Minutes
@@ -139,5 +139,5 @@ def measures(tmp_path: Path) -> Measures:
     clock = Clock()
     lateness = Histogram((0.001, 1.0))
     return Measures(
-        settings, clock, Tally(), lateness, {}, FakeInputs(), Agreement(settings, NOW_MS), Minutes(clock, {})
+        settings, clock, CommittedSteps(), lateness, {}, FakeInputs(), Agreement(settings, NOW_MS), Minutes(clock, {})
     )
