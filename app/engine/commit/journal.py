@@ -13,13 +13,13 @@ from typing import Final, get_args
 from app.base.errors import NotOwner, PartitionStopped
 from app.base.histogram import Histogram
 from app.base.process.foreign_records import passed_over
-from app.engine.steps.events import Kind
 from app.engine.steps.outcomes import Delivered
 from app.engine.steps.step import Step
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import TARGET_BYTES, PartitionBatch
 from app.settings.settings import Settings
+from punctual.contract.events import Kind
 from punctual.contract.request import Reason
 from tables import Changes, PartitionStore, Stores, keys
 from tables.restore import EPOCHS, StaleFilter, epoch_of
