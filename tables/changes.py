@@ -12,8 +12,8 @@ from tables.entry import Entry, decode
 
 #: Keys and values, of rows or of records.
 Pairs = Sequence[tuple[bytes, bytes]]
-#: Keys of usual rows, and the rows: the kernel wants them undecoded, Python as entries.
-UsualRows = Sequence[tuple[bytes, bytes | Entry]]
+#: Keys of plain rows, and the rows: the kernel wants them undecoded, Python as entries.
+PlainRows = Sequence[tuple[bytes, bytes | Entry]]
 
 _second = itemgetter(1)
 
@@ -73,12 +73,12 @@ class Changes:
         "fresh",
         "gone",
         "origins",
+        "plain",
         "positions",
         "puts",
         "removals",
         "size",
         "told",
-        "usual",
     )
 
     def __init__(self) -> None:
@@ -88,8 +88,8 @@ class Changes:
         #: Rows that keep their names alone, as they were.
         self.emptied: dict[bytes, Entry] = {}
         self.removals: dict[bytes, Entry] = {}
-        #: Rows that are new, undecoded, and rows that are removed, as they came: usual ones, gone through by the many.
-        self.usual: dict[bytes, bytes] = {}
+        #: Rows that are new, undecoded, and rows that are removed, as they came: plain ones, gone through by the many.
+        self.plain: dict[bytes, bytes] = {}
         self.gone: dict[bytes, bytes | Entry] = {}
         self.positions: dict[str, Position] = {}
         self.origins: dict[bytes, int] = {}
@@ -101,11 +101,11 @@ class Changes:
     def __bool__(self) -> bool:
         """Return whether anything changes."""
         rest = self.positions or self.origins or self.commands or self.delivered or self.told
-        return bool(self.puts or self.removals or self.usual or self.gone or rest)
+        return bool(self.puts or self.removals or self.plain or self.gone or rest)
 
     def touches(self, key: bytes) -> bool:
         """Return whether the row at `key` is removed or rewritten."""
-        return self.removes(key) or key in self.puts or key in self.usual
+        return self.removes(key) or key in self.puts or key in self.plain
 
     def removes(self, key: bytes) -> bool:
         """Return whether the row at `key` is removed."""
@@ -113,7 +113,7 @@ class Changes:
 
     def adds(self, key: bytes) -> bool:
         """Return whether the row at `key` is new."""
-        return key in self.fresh or key in self.usual
+        return key in self.fresh or key in self.plain
 
     @property
     def removed(self) -> Iterator[bytes]:
@@ -123,14 +123,14 @@ class Changes:
     @property
     def added(self) -> Iterator[bytes]:
         """The keys of all rows that are new."""
-        return itertools.chain(self.fresh, self.usual)
+        return itertools.chain(self.fresh, self.plain)
 
     def entry(self, key: bytes) -> Entry | None:
         """Return the row at `key` as it is put here, None if it is not."""
         put = self.puts.get(key)
         if put is not None:
             return put[0]
-        raw = self.usual.get(key)
+        raw = self.plain.get(key)
         return None if raw is None else decode(raw)
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:
@@ -139,19 +139,19 @@ class Changes:
         self.fresh.add(key)
         self.size += len(raw) + 32
 
-    def put_usual(self, keys: Sequence[bytes], raws: Sequence[bytes], size: int) -> None:
+    def put_plain(self, keys: Sequence[bytes], raws: Sequence[bytes], size: int) -> None:
         """Add new rows that nobody has decoded, of so many bytes: 32 more for each than its value has."""
-        self.usual.update(zip(keys, raws, strict=True))
+        self.plain.update(zip(keys, raws, strict=True))
         self.size += size
 
-    def remove_usual(self, keys: Sequence[bytes], rows: Sequence[bytes | Entry]) -> None:
+    def remove_plain(self, keys: Sequence[bytes], rows: Sequence[bytes | Entry]) -> None:
         """Remove rows that no step has touched since they were written."""
         self.gone.update(zip(keys, rows, strict=True))
         self.size += 32 * len(keys)
 
     def rewrite(self, key: bytes, entry: Entry, raw: bytes) -> None:
         """Give the row that is at `key` another value."""
-        if self.usual.pop(key, None) is not None:
+        if self.plain.pop(key, None) is not None:
             self.fresh.add(key)
         self.puts[key] = (entry, raw)
         self.size += len(raw) + 32
@@ -165,7 +165,7 @@ class Changes:
     def remove(self, key: bytes, entry: Entry) -> None:
         """Remove the row at `key`; one that this very step has added leaves no trace."""
         self.puts.pop(key, None)
-        if self.usual.pop(key, None) is not None:
+        if self.plain.pop(key, None) is not None:
             return
         if key in self.fresh:
             self.fresh.discard(key)
@@ -179,7 +179,7 @@ class Changes:
             [(keys.WRITER, keys.long_bytes(writer))],
             zip(self.removed, itertools.repeat(None)),
             zip(self.puts, map(_second, self.puts.values()), strict=True),
-            self.usual.items(),
+            self.plain.items(),
             self._marks(),
         )
 

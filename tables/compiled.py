@@ -1,7 +1,7 @@
-"""The compiled path: what is usual goes from bytes to bytes, in one call for many, if the kernel is there (kernel/).
+"""The compiled path: what is plain goes from bytes to bytes, in one call for many, if the kernel is there (kernel/).
 
 Without it the same calls are of Python, each beside whoever makes it; there, rows that are sent are decoded once. What
-is not usual goes one by one, which is the reference: what both make of the usual is byte for byte what it would make.
+is not plain goes one by one, which is the reference: what both make of the plain is byte for byte what it would make.
 """
 
 import importlib
@@ -13,7 +13,7 @@ from typing import Any, Final
 VERSION: Final = "0.2.0"
 #: And of that only one with these calls, as they change between releases too.
 API: Final = 5
-#: Where something is not usual, it is seldom alone: so many are looked at one by one before the kernel is asked again.
+#: Where something is not plain, it is seldom alone: so many are looked at one by one before the kernel is asked again.
 OTHERS: Final = 16
 
 
@@ -35,9 +35,9 @@ def found() -> tuple[Any, str]:
     return module, ""
 
 
-def next_look(usual: int) -> int:
-    """Return among how many to look for usual ones next, where so many have just been: seldom among all in vain."""
-    return 2 * max(usual, OTHERS)
+def next_look(plain: int) -> int:
+    """Return among how many to look for plain ones next, where so many have just been: seldom among all in vain."""
+    return 2 * max(plain, OTHERS)
 
 
 #: Has an iterator do what it does, in C: a loop in Python would take as long as what is done in it.

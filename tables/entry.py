@@ -115,10 +115,10 @@ def encode(entry: Entry, version: int = VERSION) -> bytes:
     return _PREFIXES[version] + _encode(fields)
 
 
-def usual(
+def encode_plain(
     id_: str, to: str, key: bytes | None, value: bytes | None, headers: Headers, source: str, stamp_ms: int
 ) -> bytes:
-    """Return what encode() makes of an entry that has nothing else to say, for less than half of what that takes."""
+    """Return encode() of an entry whose other fields have their defaults, for less than half of its CPU time."""
     return _NEWEST + _encode((
         id_, to, key, value, headers, source, None, None, None, None, None, None, 0, (), None, stamp_ms,
         None, None, None, None, None,

@@ -45,7 +45,7 @@ class Holdings:
             self._added[sender, to] = self._added.get((sender, to), 0) + number
 
     def add_rows(self, rows: Mapping[bytes, bytes | Entry], inputs: Mapping[int, str], times: int) -> None:
-        """Count usual rows, or with -1 `times` fewer, for the `inputs` whose checksums their keys have."""
+        """Count plain rows, or with -1 `times` fewer, for the `inputs` whose checksums their keys have."""
         by_crc: dict[bytes, dict[bytes, bytes | Entry]] = defaultdict(dict)
         for key, row in rows.items():
             by_crc[_crc(key)][key] = row

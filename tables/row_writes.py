@@ -1,6 +1,6 @@
 """The rows of a step as they are written: with their ids, and counted.
 
-Usual ones go in the order of their keys, then their ids in order: RocksDB searches for the place of what
+Plain ones go in the order of their keys, then their ids in order: RocksDB searches for the place of what
 follows from where it wrote last.
 """
 
@@ -27,7 +27,7 @@ class RowWrites:
     def write(self, batch: rocksdict.WriteBatch, changes: Changes) -> None:
         """Put all of it into the batch; what is delivered first, for its id may have come again in the same step."""
         if changes.gone:
-            self._remove_usual(batch, changes.gone)
+            self._remove_plain(batch, changes.gone)
         drop = self._ids.drop
         for key, entry in changes.removals.items():
             batch.delete(key)
@@ -41,16 +41,16 @@ class RowWrites:
                 self._counts.add(entry.to, key, 1)
             elif entry.replaced:
                 drop(batch, key, entry)
-        if changes.usual:
-            self._put_usual(batch, changes.usual)
+        if changes.plain:
+            self._put_plain(batch, changes.plain)
 
-    def _put_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
+    def _put_plain(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
         id_keys, counts = (compiled.kernel or in_python).places(rows, self._counts.near.end)
         _put_in_order(batch, rows.items())
         _put_in_order(batch, zip(id_keys, rows, strict=True))
         self._counts.add_all(counts, 1)
 
-    def _remove_usual(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes | Entry]) -> None:
+    def _remove_plain(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes | Entry]) -> None:
         id_keys, counts = (compiled.kernel or in_python).places(rows, self._counts.near.end)
         exhaust(map(batch.delete, sorted(rows)))
         clashes = self._ids.clashes

@@ -132,10 +132,10 @@ class Shares:
             self.add(key, emptied(entry), 1)
         for key in changes.fresh:
             self.add(key, changes.puts[key][0], 1)
-        self._add_usual(changes.gone, -1)
-        self._add_usual(changes.usual, 1)
+        self._add_plain(changes.gone, -1)
+        self._add_plain(changes.plain, 1)
 
-    def _add_usual(self, rows: Mapping[bytes, bytes | Entry], number: int) -> None:
+    def _add_plain(self, rows: Mapping[bytes, bytes | Entry], number: int) -> None:
         if self._inputs is None:
             for key, row in rows.items():
                 self.add(key, entry_of(row), number)

@@ -213,10 +213,10 @@ class PartitionStore:
     # writes ----------------------------------------------------------------------------------------------------------
     def apply(self, changes: Changes, offset: int, writer: int, now_ms: int) -> None:
         """Apply one step whole: `offset` is the changelog's next offset after it, `now_ms` when that was its end."""
-        for changed in (changes.removals, changes.gone, changes.puts, changes.usual):
+        for changed in (changes.removals, changes.gone, changes.puts, changes.plain):
             self._ahead.forget(changed)
         if self.row_version < VERSION:
-            raws = itertools.chain((raw for _, raw in changes.puts.values()), changes.usual.values())
+            raws = itertools.chain((raw for _, raw in changes.puts.values()), changes.plain.values())
             self.row_version = max((self.row_version, *(raw[0] for raw in raws)))
         batch = rocksdict.WriteBatch(raw_mode=True)
         self._rows.write(batch, changes)

@@ -173,8 +173,8 @@ class Workbench:
         self.claims[row] = entry
         return row
 
-    def claim_usual(self, id_: str) -> bytes:
-        """Begin to send a message as usual ones are sent: with the kernel, nobody decodes its row."""
+    def claim_plain(self, id_: str) -> bytes:
+        """Begin to send a message as plain ones are sent: with the kernel, nobody decodes its row."""
         row = self.claim(id_)
         if compiled.kernel is not None:
             self.claims.update({row: self.store.raw(row)})  # type: ignore[dict-item]

@@ -1,4 +1,4 @@
-"""Rows of all kinds, for the kernel: most are usual."""
+"""Rows of all kinds, for the kernel: most are plain."""
 
 from hypothesis import strategies as st
 
@@ -26,8 +26,8 @@ def _rarely(what: object) -> st.SearchStrategy[object]:
 
 
 def entries(**fields: st.SearchStrategy[object]) -> st.SearchStrategy[Entry]:
-    """Return entries that are usual unless said otherwise."""
-    usual: dict[str, st.SearchStrategy[object]] = {
+    """Return entries that are plain unless said otherwise."""
+    plain: dict[str, st.SearchStrategy[object]] = {
         "id": st.one_of(st.text(max_size=40), st.integers(0, 10**9).map(lambda number: f"in-3-{number}")),
         "to": _TOPICS,
         "key": CONTENT,
@@ -42,11 +42,11 @@ def entries(**fields: st.SearchStrategy[object]) -> st.SearchStrategy[Entry]:
         "moved": st.one_of(st.none(), st.none(), st.none(), _STAMPS),
         "bound": st.one_of(st.none(), st.none(), st.none(), _BOUNDS),
     }
-    return st.builds(Entry, **{**usual, **fields})
+    return st.builds(Entry, **{**plain, **fields})
 
 
-#: What is not usual about a row.
-UNUSUAL = {
+#: What is not plain about a row.
+NOT_PLAIN = {
     "to": st.sampled_from(["https://host/path", "a/b"]),
     "cluster": st.just("emea"),
     "max_late_ms": st.just(0),
@@ -59,7 +59,7 @@ UNUSUAL = {
 }
 
 
-def is_usual(entry: Entry) -> bool:
+def is_plain(entry: Entry) -> bool:
     """Whether the kernel is to take a row."""
     rare = entry.cluster, entry.max_late_ms, entry.if_late, entry.url, entry.next_try_ms, entry.series
     return rare == (None,) * 6 and not entry.attempts and not entry.commands and "/" not in entry.to
@@ -72,8 +72,8 @@ def rows(draw: st.DrawFn) -> Rows:
     for offset in range(draw(st.integers(0, 8))):
         entry, version = draw(entries()), VERSION
         if draw(st.integers(0, 29)) == 29:
-            field = draw(st.sampled_from(sorted(UNUSUAL)))
-            entry = draw(entries(**{field: UNUSUAL[field]}))
+            field = draw(st.sampled_from(sorted(NOT_PLAIN)))
+            entry = draw(entries(**{field: NOT_PLAIN[field]}))
         elif draw(st.integers(0, 29)) == 29:
             version = draw(st.integers(1, VERSION - 1))
         due_ms = draw(st.one_of(st.integers(NOW, NOW + 10**8), st.integers(0, keys.MAX_DUE_MS)))

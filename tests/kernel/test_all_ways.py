@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.ingest.usual_requests import UsualRequests
+from app.engine.ingest.plain_requests import PlainRequests
+from app.engine.steps.plain_deliveries import PlainDeliveries
 from app.engine.steps.step import Step
-from app.engine.steps.usual_deliveries import UsualDeliveries
 from tables import compiled
 from tests.app.workbench import Workbench
 from tests.kernel.batches import Asked, Headers, plain_records, unpacked
@@ -71,8 +71,8 @@ def _reading(way: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiled, "kernel", kernel if way == "kernel" else None)
         if way == "one by one":
-            patch.setattr(UsualRequests, "take", lambda *given: (0, given[6]))
-            patch.setattr(UsualDeliveries, "remove", lambda *given: zip(given[2], itertools.count(given[3])))
+            patch.setattr(PlainRequests, "take", lambda *given: (0, given[6]))
+            patch.setattr(PlainDeliveries, "remove", lambda *given: zip(given[2], itertools.count(given[3])))
         yield
 
 
@@ -112,7 +112,7 @@ class Side:
         self.offset += len(records)
         begin = 0
         while begin < len(records):
-            begin += bench.ingest.take_usual(step, records, begin, len(records), bench.partitions_of, 1 << 30)
+            begin += bench.ingest.take_plain(step, records, begin, len(records), bench.partitions_of, 1 << 30)
             rest = records[begin : begin + 2]
             if rest:
                 bench.ingest.apply(step, bench.ingest.read(step, rest), bench.partitions_of, 1 << 30)
@@ -164,20 +164,20 @@ def test_most_of_it_goes_many_at_a_time(watermark_ms: int, way: str) -> None:
             side.bench.close()
 
     assert len(removed.changes.gone) == 20
-    assert len(taken.changes.usual) == 20
+    assert len(taken.changes.plain) == 20
     assert not taken.changes.puts
     assert remembered == (20 if watermark_ms == NOW else 0)
 
 
 def _looked(monkeypatch: pytest.MonkeyPatch, side: Side) -> list[int]:
     """Return how many rows are looked at from now on, look by look."""
-    looked, memory, end_usual = list[int](), side.bench.memory, side.bench.memory.end_usual
+    looked, memory, end_plain = list[int](), side.bench.memory, side.bench.memory.end_plain
 
     def counted(step: Step, rows: list[bytes]) -> int | None:
         looked.append(len(rows))
-        return end_usual(step, rows)
+        return end_plain(step, rows)
 
-    monkeypatch.setattr(memory, "end_usual", counted)
+    monkeypatch.setattr(memory, "end_plain", counted)
     return looked
 
 

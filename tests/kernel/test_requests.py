@@ -1,4 +1,4 @@
-"""Usual requests become the rows, keys and events that reading and applying them one by one makes of them."""
+"""Plain requests become the rows, keys and events that reading and applying them one by one makes of them."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -233,7 +233,7 @@ def _removed_last(write: Any) -> Any:
         write(self, batch, changes)
         changes.gone = gone
         if gone:
-            self._remove_usual(batch, gone)
+            self._remove_plain(batch, gone)
 
     return planted
 
@@ -390,7 +390,7 @@ def _never_behind(_: Any) -> Any:
 BUGS: dict[str, list[Bug]] = {
     "orders for an id go by their arrival": [(RecordStamp, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(CommandMemory, "wait", _forgetful)],
-    "what ended an id is forgotten": [(CommandMemory, "end", _forgetful), (CommandMemory, "end_usual", _forgetful)],
+    "what ended an id is forgotten": [(CommandMemory, "end", _forgetful), (CommandMemory, "end_plain", _forgetful)],
     "an ending is forgotten before the watermark has passed it": [(CommandMemory, "spent", _spent_at_once)],
     "an id that comes again in the step of its delivery is not found": [(RowWrites, "write", _removed_last)],
     "what replaces a message has a bound of its own": [(Bound, "joined", _counts_anew)],

@@ -40,7 +40,7 @@ from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
 from app.settings.settings import Settings
 from tables import DelayTable, Entry, Whose
-from tables.changes import UsualRows
+from tables.changes import PlainRows
 from tables.entry import entry_of
 from tests.simulation.broker import NODES, Broker
 from tests.simulation.clock import WorkerClock
@@ -185,7 +185,7 @@ class Worker:
         """Pass a point of the journal's; it may be the last one."""
         self.check()
         if point == "applied" and step is not None:
-            for key in itertools.chain(step.changes.puts, step.changes.usual):
+            for key in itertools.chain(step.changes.puts, step.changes.plain):
                 entry = step.changes.entry(key)
                 assert entry is not None
                 self.applied.setdefault((key, entry.source), self._loop.time())
@@ -277,7 +277,7 @@ class Worker:
             self.claimed.setdefault((key, entry.source), []).append(self._loop.time())
             claim(key, entry, route)
 
-        def all_noted(rows: UsualRows, route: Route) -> None:
+        def all_noted(rows: PlainRows, route: Route) -> None:
             for key, row in rows:
                 self.claimed.setdefault((key, entry_of(row).source), []).append(self._loop.time())
             claim_all(rows, route)

@@ -60,7 +60,7 @@ def simulated(disks: Disks, stamps: dict[str, set[int]]) -> Iterator[None]:
     replaced += [(input_lag, "MARGIN_S", MARGIN_S), (input_lag, "FORWARDS_MARGIN_S", FORWARDS_MARGIN_S)]
     replaced += replacements()
     replaced.append((Ingest, "_route", noting(Ingest._route, stamps)))
-    replaced.append((Step, "put_usual", noting_usual(Step.put_usual, stamps)))
+    replaced.append((Step, "put_plain", noting_plain(Step.put_plain, stamps)))
     before = [module.__dict__[name] for module, name, _ in replaced]
     for module, name, value in replaced:
         setattr(module, name, value)
@@ -81,15 +81,15 @@ def noting(route: Any, stamps: dict[str, set[int]]) -> Any:
     return _route
 
 
-def noting_usual(put_usual: Any, stamps: dict[str, set[int]]) -> Any:
+def noting_plain(put_plain: Any, stamps: dict[str, set[int]]) -> Any:
     """Return what puts the rows of requests that the kernel has taken as before, and notes their stamps."""
 
-    def _put_usual(self: Step, ids: Any, keys: Any, raws: Any, size: int) -> None:
+    def _put_plain(self: Step, ids: Any, keys: Any, raws: Any, size: int) -> None:
         for entry in map(decode, raws):
             stamps[entry.source].add(entry.stamp_ms)
-        put_usual(self, ids, keys, raws, size)
+        put_plain(self, ids, keys, raws, size)
 
-    return _put_usual
+    return _put_plain
 
 
 class World:

@@ -95,7 +95,7 @@ def test_destinations_are_counted_for_each_sender(tmp_path: Path, inputs: dict[i
     store = PartitionStore(tmp_path / "s.db", whose)
     fill(store, "a", "b", "c")
     changes = Changes()
-    changes.put_usual([key(NOW, 7), key(NOW, 8, crc=5)], [encode(entry("a", "jobs")), encode(entry("d", "jobs"))], 0)
+    changes.put_plain([key(NOW, 7), key(NOW, 8, crc=5)], [encode(entry("a", "jobs")), encode(entry("d", "jobs"))], 0)
     apply(store, changes)
     everywhere = {
         None: {"": {"orders": 1}, "team-a": {"orders": 1, "jobs": 1}, "team-b": {"orders": 1}, "team-d": {"jobs": 1}},
@@ -109,7 +109,7 @@ def test_destinations_are_counted_for_each_sender(tmp_path: Path, inputs: dict[i
     assert store.shares is not None
     assert store.shares.destinations == everywhere
     changes = Changes()
-    changes.remove_usual([key(NOW, 7), key(NOW, 8, crc=5)], [encode(entry("a", "jobs")), encode(entry("d", "jobs"))])
+    changes.remove_plain([key(NOW, 7), key(NOW, 8, crc=5)], [encode(entry("a", "jobs")), encode(entry("d", "jobs"))])
     apply(store, changes)
     assert {to for of in store.shares.destinations.values() for to in of} == {"orders"}
     store.close()

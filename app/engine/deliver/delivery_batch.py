@@ -10,7 +10,7 @@ from app.kafka import Batch
 from app.kafka.produce.batch import TARGET_BYTES
 from punctual.contract.dialects.dialects import OF_ROWS
 from tables import Entry, keys
-from tables.changes import UsualRows
+from tables.changes import PlainRows
 from tables.entry import encode
 
 _headers, _first = OF_ROWS.delivery, itemgetter(0)
@@ -55,8 +55,8 @@ class DeliveryBatch:
         self.id_bytes += len(entry.id.encode())
         return True
 
-    def extend(self, owner: Partition, rows: UsualRows, begin: int, now_ms: int) -> int:
-        """Add usual rows, from the one at `begin` on, as far as they fit; return how many."""
+    def extend(self, owner: Partition, rows: PlainRows, begin: int, now_ms: int) -> int:
+        """Add plain rows, from the one at `begin` on, as far as they fit; return how many."""
         added, id_bytes = self.batch.deliver(now_ms, rows, begin)
         self.id_bytes += id_bytes
         if added:

@@ -18,7 +18,7 @@ from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, 
 from app.settings.settings import Settings
 from punctual.contract.request import Reason
 from tables import Entry, compiled
-from tables.changes import Pairs, UsualRows
+from tables.changes import Pairs, PlainRows
 
 if TYPE_CHECKING:
     from app.engine.traces.traces import Traces
@@ -41,8 +41,8 @@ class Dispatcher:
         self._deliveries: dict[Route, DeliveryBatch] = {}
         self._sent: dict[Route, list[DeliveryBatch]] = {}
         self._turn = 0
-        #: How many partitions topics of our own cluster have, or had a moment ago.
-        self._usual: dict[str, int] = {}
+        #: Partitions of each topic of our own cluster that was sent to, as they were then.
+        self._partition_counts: dict[str, int] = {}
         self.missing = MissingTopics(targets, settings.give_up_ms)
 
     def knows(self, cluster: str | None) -> bool:
@@ -56,7 +56,7 @@ class Dispatcher:
         if not partitions:
             return entry.cluster, entry.to, -1
         if entry.cluster is None:
-            self._usual[entry.to] = partitions
+            self._partition_counts[entry.to] = partitions
         number = chosen(entry, partitions)
         if number is None:
             return self._spread(entry.cluster, entry.to, partitions, 1)
@@ -70,17 +70,17 @@ class Dispatcher:
                 break
         return cluster, to, number
 
-    def usual_routes(self, rows: Pairs, begin: int) -> tuple[int, Sequence[tuple[Route, UsualRows]]]:
-        """Return how many rows from `begin` on are usual, and by which routes they go.
+    def plain_routes(self, rows: Pairs, begin: int) -> tuple[int, Sequence[tuple[Route, PlainRows]]]:
+        """Return how many rows from `begin` on are plain, and by which routes they go.
 
         All are for our own cluster, and for topics that have been sent to before.
         """
-        taken, groups = (compiled.kernel or in_python).route(rows, begin, self._usual)
-        cluster, found = self._targets[None].cluster, list[tuple[Route, UsualRows]]()
+        taken, groups = (compiled.kernel or in_python).route(rows, begin, self._partition_counts)
+        cluster, found = self._targets[None].cluster, list[tuple[Route, PlainRows]]()
         for to, number, there in groups:
             partitions = cluster.partitions(to)
-            if partitions != self._usual[to]:
-                self._usual.pop(to)
+            if partitions != self._partition_counts[to]:
+                self._partition_counts.pop(to)
                 return 0, ()
             if number >= 0:
                 found.append(((None, to, number), there))
@@ -133,8 +133,8 @@ class Dispatcher:
             delivery = self._deliveries[route] = self._new_delivery(route)
             delivery.append(row, entry, now)
 
-    def add_usual(self, partition: Partition, rows: UsualRows, route: Route, now: int) -> None:
-        """Add usual rows, as usual_routes() gives them, to this cycle's batch for their route."""
+    def add_plain(self, partition: Partition, rows: PlainRows, route: Route, now: int) -> None:
+        """Add plain rows, as plain_routes() gives them, to this cycle's batch for their route."""
         partition.in_flight.claim_all(rows, route)
         delivery, begin = self._deliveries.get(route), 0
         while True:

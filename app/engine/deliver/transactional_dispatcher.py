@@ -14,7 +14,7 @@ from app.kafka.errors import SendError
 from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.transaction import Untaken
 from tables import Entry
-from tables.changes import UsualRows
+from tables.changes import PlainRows
 
 log = logging.getLogger(__name__)
 
@@ -83,8 +83,8 @@ class TransactionalDispatcher(Dispatcher):
             partition.enqueue(fresh)
         self._failures.trying(route)
 
-    def add_usual(self, partition: Partition, rows: UsualRows, route: Route, now: int) -> None:
-        """Add usual rows, as usual_routes() gives them, to the partition's next step."""
+    def add_plain(self, partition: Partition, rows: PlainRows, route: Route, now: int) -> None:
+        """Add plain rows, as plain_routes() gives them, to the partition's next step."""
         partition.in_flight.claim_all(rows, route)
         delivery, begin = partition.waiting(route), 0
         if delivery is not None:

@@ -1,4 +1,4 @@
-"""Where usual rows go and when they are due, many at a time: what the kernel does (tables/compiled.py), in Python."""
+"""Where plain rows go and when they are due, many at a time: what the kernel does (tables/compiled.py), in Python."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ Rows = list[tuple[bytes, Entry]]
 
 
 def route(rows: Pairs, begin: int, partitions: Mapping[str, int]) -> tuple[int, list[tuple[str, int, Rows]]]:
-    """Return how many of `rows[begin:]` are usual up to the first that is not, and these by topic and partition.
+    """Return how many of `rows[begin:]` are plain up to the first that is not, and these by topic and partition.
 
     They are decoded: who sends them, and who ends them, needs that.
     """

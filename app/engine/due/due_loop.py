@@ -198,11 +198,11 @@ class DueLoop:
         return min(longest_s, max(0.0, (next_ms + behind_ms - self._clock.wall_ms()) / 1000))
 
     def _fire_all(self, partition: Partition, found: Pairs, now: int) -> None:
-        """Send due rows, the usual ones many at a time."""
+        """Send due rows, the plain ones many at a time."""
         in_flight, begin = partition.in_flight, 0
-        usual = not self._sets_aside and in_flight.untouched([*map(_first, found)])
+        plain = not self._sets_aside and in_flight.untouched([*map(_first, found)])
         while begin < len(found):
-            taken = self._fire_usual(partition, found, begin, now) if usual else 0
+            taken = self._fire_plain(partition, found, begin, now) if plain else 0
             begin += taken
             others = begin + (1 if taken else compiled.OTHERS)
             for key, raw in found[begin:others]:
@@ -210,12 +210,12 @@ class DueLoop:
                     self._decide(partition, key, in_flight.row(key, raw), now)
             begin = others
 
-    def _fire_usual(self, partition: Partition, found: Pairs, begin: int, now: int) -> int:
-        """Send the usual rows from the one at `begin` on; return how many that were."""
-        taken, groups = self._dispatcher.usual_routes(found, begin)
+    def _fire_plain(self, partition: Partition, found: Pairs, begin: int, now: int) -> int:
+        """Send the plain rows from the one at `begin` on; return how many that were."""
+        taken, groups = self._dispatcher.plain_routes(found, begin)
         for route, rows in groups:
             if self._is_free(route):
-                self._dispatcher.add_usual(partition, rows, route, now)
+                self._dispatcher.add_plain(partition, rows, route, now)
                 for due_ms, number in (compiled.kernel or in_python).dues(rows):
                     self._late[now - due_ms] += number
             else:

@@ -53,23 +53,23 @@ class Admission:
         self._others, self._census = others, census
         #: What is done with requests for topics that no broker of our own cluster knows; None is nothing.
         self.hopes: Hopes | None = None
-        #: What has been found usual among the destinations that were counted last.
-        self._usual, self._counted = set[str](), census.known
+        #: Topics that were in the census when it was counted last, and that census.
+        self._known, self._counted = set[str](), census.known
 
-    def is_usual(self, cluster: str | None, topic: str) -> bool:
-        """Return whether nothing has to be found out about a destination: almost all are so."""
+    def is_known(self, cluster: str | None, topic: str) -> bool:
+        """Return whether a destination needs no look-up, because messages wait for it already."""
         if cluster is not None:
             return False
         known = self._census.known
         if known is not self._counted:
-            self._counted, self._usual = known, set()
-        if topic in self._usual:
+            self._counted, self._known = known, set()
+        if topic in self._known:
             return True
         if "://" in topic:
             return told(topic) in known
         if topic not in known or topic.endswith(SUFFIXES):
             return False
-        self._usual.add(topic)
+        self._known.add(topic)
         return True
 
     async def learn(self, wanted: Collection[Request]) -> None:

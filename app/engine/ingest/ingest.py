@@ -11,10 +11,10 @@ import msgspec
 from app.base.errors import untraced
 from app.engine.ingest.commands import Commands
 from app.engine.ingest.pending_rows import PendingRows
+from app.engine.ingest.plain_requests import PlainRequests
 from app.engine.ingest.policy import AHEAD_MS, Policy
 from app.engine.ingest.refusals import Refusals
 from app.engine.ingest.schedules import Schedules
-from app.engine.ingest.usual_requests import UsualRequests
 from app.engine.steps.context import Context
 from app.engine.steps.step import OutgoingRecord, Step
 from app.kafka.patches.lenient_records import Unread
@@ -53,11 +53,11 @@ class Ingest:
         self._rows = rows = PendingRows(context)
         self._schedules = Schedules(context, policy, rows, self._refusals, self._crcs)
         self._commands = Commands(context, rows, self._crcs, policy.quotas)
-        self._usual = UsualRequests(context, policy, self._crcs)
+        self._plain = PlainRequests(context, policy, self._crcs)
         #: The stamp of the last record that was read.
         self._read_ms = UNKNOWN_MS
 
-    def take_usual(
+    def take_plain(
         self,
         step: Step,
         records: Sequence[Record],
@@ -66,14 +66,14 @@ class Ingest:
         partitions_of: Callable[[str], int],
         limit: int,
     ) -> int:
-        """Add to `step` what usual requests do, from the one at `begin` on; return how many records that were.
+        """Add to `step` what plain requests do, from the one at `begin` on; return how many records that were.
 
         All are of one topic and in order. It takes none from `end` on, and no more when the step has `limit` bytes.
         """
         topic = records[begin].topic
         before = self._position(step, topic)
         stamp_ms = max(before.stamp_ms, self._memory.claimed(topic))
-        taken, stamp_ms = self._usual.take(
+        taken, stamp_ms = self._plain.take(
             step, records, begin, end, before, stamp_ms, partitions_of, limit - step.size
         )
         if taken:

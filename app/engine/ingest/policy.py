@@ -136,9 +136,9 @@ class Policy:
         forbidden = self._why_forbidden(source, to, cluster)
         return "" if forbidden is None else forbidden[1]
 
-    def is_usual(self, cluster: str | None, topic: str) -> bool:
-        """Return whether nothing has to be found out about a destination, by admitted()."""
-        return self._admission is None or self._admission.is_usual(cluster, topic)
+    def is_known(self, cluster: str | None, topic: str) -> bool:
+        """Return whether admitted() has nothing to look up for a destination."""
+        return self._admission is None or self._admission.is_known(cluster, topic)
 
     async def admitted(self, found: list[Read], *, forwarded: bool) -> list[Read]:
         """Find out what clusters know of requests' destinations; gives refusals in the place of those that must not be.
@@ -153,7 +153,7 @@ class Policy:
             for _, asked in found
             if isinstance(asked, Request)
             and asked.op == "schedule"
-            and not admission.is_usual(asked.cluster, asked.to)
+            and not admission.is_known(asked.cluster, asked.to)
             and not (forwarded and asked.parked is None)
         ]
         if not doubtful:
@@ -173,7 +173,7 @@ class Policy:
 
     def _admit(self, asked: Request) -> None:
         """Refuse what the clusters' knowledge forbids. Raises Refusal."""
-        if self._admission is None or (asked.parked is None and self.is_usual(asked.cluster, asked.to)):
+        if self._admission is None or (asked.parked is None and self.is_known(asked.cluster, asked.to)):
             return
         partitions = self._admission.check(asked, named=asked.to in self._patterns(asked.input))
         if partitions is not None:

@@ -58,7 +58,7 @@ class Schedules:
         else:
             if self._quotas is not None and asked.parked is None:
                 self._admit(self._quotas, asked, entry, None)
-            if entry.bound is None:  # the usual one, which a keyword would make dearer
+            if entry.bound is None:  # for most requests; a keyword argument would cost more
                 step.tell(Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to))
             else:
                 step.tell(_accepted(step, asked, due_ms))

@@ -1,4 +1,4 @@
-"""The rows of usual requests, many at a time: what the kernel does (tables/compiled.py), in Python."""
+"""The rows of plain requests, many at a time: what the kernel does (tables/compiled.py), in Python."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from punctual.contract.plain_requests import read_plain
 from punctual.contract.record import Record
 from tables import keys
 from tables.commands import UNKNOWN_MS
-from tables.entry import usual
+from tables.entry import encode_plain
 from tables.keys import row_key
 
 #: What a row takes of a step beside its value.
@@ -45,7 +45,7 @@ def requests(  # noqa: PLR0913, PLR0917 - as the kernel's
     now_ms: int,
     room: int,
 ) -> Found:
-    """Return what the longest prefix of usual requests among `records[begin:end]` becomes.
+    """Return what the longest prefix of plain requests among `records[begin:end]` becomes.
 
     That is how many these are, the stamp of the last, the bytes of all, their ids, the ids' keys, the rows' keys and
     values, events, and where they go. It ends where all of it has `room` bytes.
@@ -71,7 +71,7 @@ def requests(  # noqa: PLR0913, PLR0917 - as the kernel's
             raw_id, order_ms = id_.encode(), read_ms
             if home_partition(raw_id, inputs, partitions) != partition:
                 break
-        row = usual(id_, to, record.key, record.value, users, source, order_ms)
+        row = encode_plain(id_, to, record.key, record.value, users, source, order_ms)
         if len(row) > largest or id_ in ids:
             break
         stamp_ms = read_ms

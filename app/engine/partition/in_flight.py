@@ -16,7 +16,7 @@ from app.engine.steps.route import ANY, HTTP, Route, destination_of, name_of, wh
 from app.engine.steps.step import Step
 from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
-from tables.changes import Pairs, UsualRows
+from tables.changes import Pairs, PlainRows
 from tables.compiled import exhaust
 from tables.entry import decode
 
@@ -80,8 +80,8 @@ class InFlight:
             self._routes[key] = route
             self._rows[route] += 1
 
-    def claim_all(self, rows: UsualRows, route: Route) -> None:
-        """Mark usual rows as being sent on a route; those of the kernel stay undecoded until somebody asks."""
+    def claim_all(self, rows: PlainRows, route: Route) -> None:
+        """Mark plain rows as being sent on a route; those of the kernel stay undecoded until somebody asks."""
         claimed: Any = dict(rows)
         self.claims.update(claimed)
         self._unanswered.update(claimed)
@@ -256,7 +256,7 @@ class InFlight:
         there: list[AbstractSet[bytes]] = [self.claims.keys()]
         if step is not None:
             changes = step.changes
-            there += [changes.removals.keys(), changes.gone.keys(), changes.puts.keys(), changes.usual.keys()]
+            there += [changes.removals.keys(), changes.gone.keys(), changes.puts.keys(), changes.plain.keys()]
             there.append(step.again.keys())
         return all(rows.isdisjoint(keys) for rows in there if rows)
 

@@ -22,7 +22,7 @@ _SLICE = 200
 #: A slice ends earlier once it has taken this long: some records cost a hundred times as much as others. The time is
 #: read after every few records, and after each large one.
 _SLICE_S, _FEW, _LARGE = 0.004, 4, 64 * 1024
-#: Usual ones take a fifth of that with the kernel, and two fifths without.
+#: Plain ones take a fifth of that with the kernel, and two fifths without.
 _MANY = 1_000 if compiled.kernel else 500
 STEP_BYTES = 512 * 1024
 #: While messages are being delivered, slices and steps are so many times shorter.
@@ -74,7 +74,7 @@ class StepBuilder:
         self._inbox, self._outcomes = inbox, outcomes
         self._ingest, self._apply = Ingest(context, policy), Outcomes(context).apply
         self._most = STEP_BYTES
-        #: Among how many records it is looked for usual ones, no more than _MANY.
+        #: Among how many records it is looked for plain ones, no more than _MANY.
         self._many = _MANY
         self._downgrade = Downgrade(context.number, context.settings.row_version, context.store)
         self.replanning = Replanning(context)
@@ -130,16 +130,16 @@ class StepBuilder:
         time = asyncio.get_running_loop().time
         while begin < len(records):
             limit, many = self._limit, min(begin + min(self._many, _MANY // self._shorter), len(records))
-            usual = self._ingest.take_usual(step, records, begin, many, self._topics.partitions, limit)
-            self._many = compiled.next_look(usual)
-            if usual:
+            plain = self._ingest.take_plain(step, records, begin, many, self._topics.partitions, limit)
+            self._many = compiled.next_look(plain)
+            if plain:
                 await asyncio.sleep(0)
-                begin += usual
+                begin += plain
                 if step.size >= limit or begin == len(records):
                     return begin
                 if begin == many:
                     continue
-            end = min(begin + (compiled.OTHERS if usual else _SLICE // self._shorter), len(records))
+            end = min(begin + (compiled.OTHERS if plain else _SLICE // self._shorter), len(records))
             each = _Slice(time, _SLICE_S / self._shorter)
             found = self._ingest.read(step, records[begin:end], each)
             end = begin + each.taken
@@ -153,7 +153,7 @@ class StepBuilder:
             unknown = {topic for cluster, topic, n in wanted if cluster is None and self._topics.partitions(topic) <= n}
             if unknown:
                 await self._topics.learn(unknown)
-            if not all(self._policy.is_usual(cluster, topic) for cluster, topic, _ in wanted):
+            if not all(self._policy.is_known(cluster, topic) for cluster, topic, _ in wanted):
                 found = await self._policy.admitted(found, forwarded=forwarded)
             taken = self._ingest.apply(step, found, self._topics.partitions, limit)
             await asyncio.sleep(0)

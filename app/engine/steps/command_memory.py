@@ -128,8 +128,8 @@ class CommandMemory:
         if cancel is not None:
             self.wait(step, entry.id, cancel)
 
-    def end_usual(self, step: Step, rows: Iterable[bytes | Entry]) -> int | None:
-        """Remember that usual rows end; if one's id has a mark, do nothing, and return the place of the first such."""
+    def end_plain(self, step: Step, rows: Iterable[bytes | Entry]) -> int | None:
+        """Remember that plain rows end; if one's id has a mark, do nothing, and return the place of the first such."""
         if not self._memory_ms:
             return None
         since_ms, entries = max(0, self.watermark_ms), enumerate(map(entry_of, rows))

@@ -7,7 +7,7 @@ from app.kafka import Batch
 from app.kafka.errors import SendError
 from app.kafka.transactions.transaction import Untaken
 from tables import Entry
-from tables.changes import UsualRows
+from tables.changes import PlainRows
 
 
 class Delivery(Protocol):
@@ -29,8 +29,8 @@ class Delivery(Protocol):
         """Add a row; False if it doesn't fit any more."""
         ...
 
-    def extend(self, owner: Any, rows: UsualRows, begin: int, now_ms: int) -> int:
-        """Add usual rows of a partition, from the one at `begin` on, as far as they fit; return how many."""
+    def extend(self, owner: Any, rows: PlainRows, begin: int, now_ms: int) -> int:
+        """Add plain rows of a partition, from the one at `begin` on, as far as they fit; return how many."""
         ...
 
     def taken(self) -> None:

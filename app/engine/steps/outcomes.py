@@ -9,11 +9,11 @@ import msgspec
 from app.engine.steps import callbacks, dead_letters, occurrences
 from app.engine.steps.bounds import Bounds
 from app.engine.steps.context import Context
+from app.engine.steps.plain_deliveries import PlainDeliveries
 from app.engine.steps.resent import give_back
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended, move, skipped
 from app.engine.steps.tries import wait_ms
-from app.engine.steps.usual_deliveries import UsualDeliveries
 from app.kafka.errors import InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
 from punctual.contract.events import Event, Kind
 from punctual.contract.request import Reason
@@ -98,7 +98,7 @@ class Outcomes:
         """Serve the partition of a context."""
         self._context, self._number, self._settings = context, context.number, context.settings
         self._claims, self._cold, self._memory = context.claims, context.cold, context.memory
-        self._bounds, self._usual = Bounds(context), UsualDeliveries(context)
+        self._bounds, self._plain = Bounds(context), PlainDeliveries(context)
         self._longest_ms = context.settings.longest_dedupe_ms
 
     def apply(self, step: Step, outcome: Outcome) -> None:
@@ -126,8 +126,8 @@ class Outcomes:
 
     def _delivered(self, step: Step, outcome: Delivered) -> None:
         where = f"{outcome.topic}-{outcome.partition}" if outcome.topic else None
-        claims, usual_ms, watermark_ms = self._claims, self._settings.dedupe_window_ms, self._memory.watermark_ms
-        for row, offset in self._usual.remove(step, outcome.rows, outcome.offset, where, outcome.sent_ms):
+        claims, default_ms, watermark_ms = self._claims, self._settings.dedupe_window_ms, self._memory.watermark_ms
+        for row, offset in self._plain.remove(step, outcome.rows, outcome.offset, where, outcome.sent_ms):
             entry, due = claims[row], keys.due_of(row)
             step.fired.append(row)
             step.remove(row, entry)
@@ -136,7 +136,7 @@ class Outcomes:
                 ended(step, "delivered", due, entry, late=late, delivered=place)
                 self._end(step, row, entry)
                 continue
-            window_ms = usual_ms if entry.dedupe_ms is None else entry.dedupe_ms
+            window_ms = default_ms if entry.dedupe_ms is None else entry.dedupe_ms
             if window_ms:
                 expires_ms = step.broker_ms + min(window_ms, self._longest_ms)
                 delivered = RememberedDelivery(entry.asked_due(row), expires_ms)

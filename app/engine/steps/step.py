@@ -28,10 +28,10 @@ class Step:
     """
 
     __slots__ = (
+        "_commonest",
         "_others",
         "_sent_bytes",
         "_single",
-        "_usual",
         "again",
         "broker_ms",
         "changes",
@@ -58,8 +58,8 @@ class Step:
         self.sends: list[OutgoingRecord] = []
         #: Dead letters by reason.
         self.rejects = dict[Reason, int]()
-        #: Most steps tell one kind of event: only what is of another kind than the first is counted one by one.
-        self._usual: events.Kind | None = None
+        #: Most steps have events of one kind: only events of other kinds than the first one's are counted one by one.
+        self._commonest: events.Kind | None = None
         self._others = dict[events.Kind, int]()
         #: The part that takes further events that come one by one.
         self._single: list[tuple[bytes, bytes]] | None = None
@@ -100,7 +100,7 @@ class Step:
         to = event.to
         if to is not None and "/" in to:  # no topic has one in its name
             event.to = told(to)
-        if event.event is not self._usual:
+        if event.event is not self._commonest:
             self._another(event.event, 1)
         if self._single is None:
             self._single = []
@@ -109,24 +109,24 @@ class Step:
 
     def tell_all(self, kind: events.Kind, told: Pairs) -> None:
         """Add events of one kind that are encoded already."""
-        if kind is not self._usual:
+        if kind is not self._commonest:
             self._another(kind, len(told))
         self.events.append(told)
         self._single = None
 
     def _another(self, kind: events.Kind, number: int) -> None:
-        if self._usual is None:
-            self._usual = kind
+        if self._commonest is None:
+            self._commonest = kind
         else:
             self._others[kind] = self._others.get(kind, 0) + number
 
     @property
     def kinds(self) -> dict[events.Kind, int]:
         """How many events of each kind there are."""
-        found = dict(self._others)
-        if self._usual is not None:
-            found[self._usual] = found.get(self._usual, 0) + sum(map(len, self.events)) - sum(self._others.values())
-        return found
+        counts, others = dict(self._others), sum(self._others.values())
+        if self._commonest is not None:
+            counts[self._commonest] = counts.get(self._commonest, 0) + sum(map(len, self.events)) - others
+        return counts
 
     def first_known(self, ids: Sequence[str]) -> int | None:
         """Return the place of the first of these ids of which this step has something to say, None if there is none."""
@@ -141,14 +141,14 @@ class Step:
         if entry.url is None:
             self.ids[entry.id] = key
 
-    def put_usual(self, ids: Sequence[str], keys: Sequence[bytes], raws: Sequence[bytes], size: int) -> None:
+    def put_plain(self, ids: Sequence[str], keys: Sequence[bytes], raws: Sequence[bytes], size: int) -> None:
         """Add new rows with these ids, undecoded, of so many bytes."""
-        self.changes.put_usual(keys, raws, size)
+        self.changes.put_plain(keys, raws, size)
         self.ids.update(zip(ids, keys, strict=True))
 
-    def remove_usual(self, ids: Sequence[str], keys: Sequence[bytes], rows: Sequence[bytes | Entry]) -> None:
+    def remove_plain(self, ids: Sequence[str], keys: Sequence[bytes], rows: Sequence[bytes | Entry]) -> None:
         """Remove delivered rows with these ids, as they came."""
-        self.changes.remove_usual(keys, rows)
+        self.changes.remove_plain(keys, rows)
         self.ids.update(dict.fromkeys(ids))
         self.fired += keys
 

@@ -13,6 +13,6 @@ def wait_ms(failed: int, source: str, after_ms: int | None = None) -> int:
 
     It is the same for the same source and number: a step that is done again after a crash decides alike.
     """
-    usual = min(LONGEST_MS, FIRST_MS << min(failed - 1, _DOUBLINGS))
+    average_ms = min(LONGEST_MS, FIRST_MS << min(failed - 1, _DOUBLINGS))
     share = zlib.crc32(f"{source} {failed}".encode()) / 0xFFFFFFFF
-    return max(round(usual * (1 - _JITTER + 2 * _JITTER * share)), after_ms or 0)
+    return max(round(average_ms * (1 - _JITTER + 2 * _JITTER * share)), after_ms or 0)

@@ -1,4 +1,4 @@
-"""Usual rows that have been delivered, many at a time: what the kernel does (tables/compiled.py), in Python."""
+"""Plain rows that have been delivered, many at a time: what the kernel does (tables/compiled.py), in Python."""
 
 import itertools
 
@@ -19,9 +19,9 @@ def delivered(
     sent_ms: int,
     watermark_ms: int,
 ) -> Found:
-    """Return how many of `rows[begin:end]` are usual up to the first that is not, their ids, entries, and events.
+    """Return how many of `rows[begin:end]` are plain up to the first that is not, their ids, entries, and events.
 
-    `rows` are keys, that of `first` the offset of the first. A row that keeps anything beyond its delivery is not usual
+    `rows` are keys, that of `first` the offset of the first. A row that keeps anything beyond its delivery is not plain
     here: that its id was replaced or moved, or a window of its own; nor is one that commands wait for, or that recurs.
     """
     sent = rows[begin:end]

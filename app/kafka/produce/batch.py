@@ -8,7 +8,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from punctual.contract.dialects.dialects import OF_ROWS
 from tables import Entry, compiled
-from tables.changes import UsualRows
+from tables.changes import PlainRows
 from tables.keys import due_of
 
 #: What a batch may hold before it is sent. Brokers take 1 MiB by default (message.max.bytes).
@@ -102,8 +102,8 @@ class Batch:
         added: int = self._builder.extend(timestamp_ms, records, skipped)
         return added
 
-    def deliver(self, timestamp_ms: int, rows: UsualRows, begin: int) -> tuple[int, int]:
-        """Add usual rows, from the one at `begin` on, as their deliveries, as far as they fit.
+    def deliver(self, timestamp_ms: int, rows: PlainRows, begin: int) -> tuple[int, int]:
+        """Add plain rows, from the one at `begin` on, as their deliveries, as far as they fit.
 
         Return how many, and how many bytes their ids have.
         """

@@ -69,13 +69,13 @@ def _silent(settings: Settings, facts: Facts, fresh: list[Report]) -> Iterator[F
 
 def _differing(ours: Mapping[str, str], told: Mapping[str, Mapping[str, str]], own_url: str) -> Iterator[Finding]:
     """Yield workers that were told something else than most, and settings of this process that are not theirs."""
-    usual = _usual(told, ours)
+    common = _common(told, ours)
     for worker, theirs in sorted(told.items()):
-        names = differing(usual, theirs)
+        names = differing(common, theirs)
         if names:
             yield Finding("error", CHECK, worker, has_other(worker, names))
     if told and own_url not in told:
-        names = differing(ours, usual)
+        names = differing(ours, common)
         if names:
             sentence = (
                 f"these settings differ from the workers' settings: {', '.join(names)}. Topics and permissions were "
@@ -84,12 +84,12 @@ def _differing(ours: Mapping[str, str], told: Mapping[str, Mapping[str, str]], o
             yield Finding("warning", CHECK, "this environment", sentence)
 
 
-def _usual(told: Mapping[str, Mapping[str, str]], ours: Mapping[str, str]) -> dict[str, str]:
-    """Return the hash of each setting that most workers have; where as many have each, what was told here counts."""
-    usual = {}
+def _common(told: Mapping[str, Mapping[str, str]], ours: Mapping[str, str]) -> dict[str, str]:
+    """Return the hash of each setting that most workers have; in a tie, the one of this process."""
+    common = {}
     for name in {name for theirs in told.values() for name in theirs}:
         counts = Counter(theirs[name] for theirs in told.values() if name in theirs)
         most = max(counts.values())
         best = [value for value, count in counts.items() if count == most]
-        usual[name] = ours[name] if ours.get(name) in best else min(best)
-    return usual
+        common[name] = ours[name] if ours.get(name) in best else min(best)
+    return common

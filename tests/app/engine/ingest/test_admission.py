@@ -175,7 +175,7 @@ async def test_a_cluster_that_is_away_refuses_nothing_falsely_and_holds_up_littl
     assert await site.judged(asked("order-events", "other")) == ["not-allowed"]
 
 
-async def test_what_is_usual_asks_nobody() -> None:
+async def test_a_known_destination_asks_nobody() -> None:
     site = Site()
     await site.judged(asked("orders"))
     for _ in range(3):
@@ -273,7 +273,7 @@ async def test_urls_are_counted_by_origin_and_no_cluster_is_asked_about_them() -
     site.stores[0] = holding("https://c.example")
     site.now += 1
     assert await site.judged(asked("https://c.example/x")) == [""]
-    assert site.policy.is_usual(None, "https://c.example/y")
+    assert site.policy.is_known(None, "https://c.example/y")
     assert not site.own.asked
 
 

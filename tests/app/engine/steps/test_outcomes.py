@@ -48,7 +48,7 @@ def test_a_delivery_ends_the_message_and_says_where_and_how_late(bench: Workbenc
     assert_sound(bench.store)
 
 
-def _half_unusual(bench: Workbench, count: int) -> list[str]:
+def _half_plain(bench: Workbench, count: int) -> list[str]:
     """Schedule messages, every second one with a dedupe window of its own; return their ids."""
     ids = [f"id-{number:03}" for number in range(count)]
     for number, id_ in enumerate(ids):
@@ -56,9 +56,9 @@ def _half_unusual(bench: Workbench, count: int) -> list[str]:
     return ids
 
 
-def test_a_batch_may_have_any_number_of_unusual_rows_among_usual_ones(bench: Workbench) -> None:
-    ids = _half_unusual(bench, 200)
-    bench.run(bench.delivered(*map(bench.claim_usual, ids)))
+def test_a_batch_may_have_any_number_of_rows_that_are_not_plain_among_plain_ones(bench: Workbench) -> None:
+    ids = _half_plain(bench, 200)
+    bench.run(bench.delivered(*map(bench.claim_plain, ids)))
 
     assert bench.pending() == {}
     places = {event["id"]: event["delivered"] for event in bench.events if event["event"] == "delivered"}
@@ -66,7 +66,7 @@ def test_a_batch_may_have_any_number_of_unusual_rows_among_usual_ones(bench: Wor
     assert_sound(bench.store)
 
 
-def test_the_more_of_a_batch_is_unusual_the_fewer_rows_are_looked_at_in_vain(
+def test_the_more_of_a_batch_is_not_plain_the_fewer_rows_are_looked_at_in_vain(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, delivered = list[int](), usual_removals.delivered
@@ -77,7 +77,7 @@ def test_the_more_of_a_batch_is_unusual_the_fewer_rows_are_looked_at_in_vain(
 
     monkeypatch.setattr(compiled, "kernel", None)
     monkeypatch.setattr(usual_removals, "delivered", counted)
-    ids = _half_unusual(bench, 400)
+    ids = _half_plain(bench, 400)
     bench.memory.watermark_ms = NOW + 1
     bench.run(bench.delivered(*map(bench.claim, ids)))
 

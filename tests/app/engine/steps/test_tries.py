@@ -50,9 +50,9 @@ def fail(bench: Workbench, why: str = "HTTP 500", after_ms: int | None = None, *
 
 @given(st.integers(1, 1_000), st.text(max_size=20))
 def test_waits_double_from_a_second_to_an_hour_give_or_take_a_quarter(failed: int, source_: str) -> None:
-    usual = min(LONGEST_MS, 1_000 * 2 ** (failed - 1))
+    average_ms = min(LONGEST_MS, 1_000 * 2 ** (failed - 1))
 
-    assert 0.75 * usual - 1 <= wait_ms(failed, source_) <= 1.25 * usual + 1
+    assert 0.75 * average_ms - 1 <= wait_ms(failed, source_) <= 1.25 * average_ms + 1
     assert wait_ms(failed, source_) == wait_ms(failed, source_)
     assert wait_ms(failed, source_, 10**7) == 10**7
     assert wait_ms(failed, source_, 0) == wait_ms(failed, source_)

@@ -1,4 +1,4 @@
-"""Usual rows that were delivered are removed, many in one call; the kernel does not decode them."""
+"""Plain rows that were delivered are removed, many in one call; the kernel does not decode them."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from app.engine.steps.step import Step
 from tables import Entry, compiled, keys
 
 
-class UsualDeliveries:
+class PlainDeliveries:
     """Removes the rows of one partition of which there is nothing to say but that they were delivered."""
 
     def __init__(self, context: Context) -> None:
@@ -41,7 +41,7 @@ class UsualDeliveries:
                 most = known
                 continue
             if known is None and taken:
-                step.remove_usual(ids, rows[begin : begin + taken], ended)
+                step.remove_plain(ids, rows[begin : begin + taken], ended)
                 step.tell_all("delivered", told)
                 begin += taken
                 others = begin + 1
@@ -53,4 +53,4 @@ class UsualDeliveries:
     def _known(self, step: Step, ids: Sequence[str], rows: Sequence[bytes | Entry], *, traces: bool) -> int | None:
         """Return the place of the first id of which more is known; if there is none, leave what `traces` they leave."""
         known = step.first_known(ids)
-        return self._memory.end_usual(step, rows) if known is None and traces else known
+        return self._memory.end_plain(step, rows) if known is None and traces else known

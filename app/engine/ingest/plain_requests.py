@@ -1,4 +1,4 @@
-"""Usual requests become rows, many in one call, and are decoded no further (punctual/contract/plain_requests.py)."""
+"""Plain requests become rows, many in one call, and are decoded no further (punctual/contract/plain_requests.py)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,8 +13,8 @@ from tables import Position, compiled
 from tables.entry import VERSION
 
 
-class UsualRequests:
-    """Takes in the usual requests of one partition; of all others, and what it finds known, it takes none."""
+class PlainRequests:
+    """Takes in the plain requests of one partition; of all others, and what it finds known, it takes none."""
 
     def __init__(self, context: Context, policy: Policy, crcs: Mapping[str, int]) -> None:
         """Serve the partition of a context; `policy` says where messages may go."""
@@ -41,7 +41,7 @@ class UsualRequests:
         partitions_of: Callable[[str], int],
         room: int,
     ) -> tuple[int, int]:
-        """Add to `step` what records do from the one at `begin` on, before `end` and the first that is not usual.
+        """Add to `step` what records do from the one at `begin` on, before `end` and the first that is not plain.
 
         `before` is the position of their topic, `stamp_ms` the largest stamp so far. Return how many records it has
         taken, no more than have `room` bytes, and the largest stamp then.
@@ -58,11 +58,11 @@ class UsualRequests:
             )  # fmt: skip
             if not taken:
                 return 0, stamp_ms
-            if not all(partitions_of(to) > 0 and self._policy.is_usual(None, to) for to in tos):
+            if not all(partitions_of(to) > 0 and self._policy.is_known(None, to) for to in tos):
                 return 0, stamp_ms
             known = self._known(step, ids, self._store.find_keys(id_keys))
             if known is None:
-                step.put_usual(ids, keys, raws, size)
+                step.put_plain(ids, keys, raws, size)
                 step.tell_all("accepted", told)
                 return taken, latest_ms
             end = begin + known
