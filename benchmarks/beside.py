@@ -83,12 +83,12 @@ def same_run(results: Mapping[str, tuple[str, Result]]) -> Result | None:
     return others[-1][1] if others else None
 
 
-def behind(result: Result) -> Iterator[str]:
-    """Return a list of the figures in which Punctual is slower, one line per system."""
+def behind(result: Result, *, brief: bool = False) -> Iterator[str]:
+    """Return a list of the figures in which Punctual is slower, one line per system; briefly without the ratios."""
     for pair in PAIRS:
         ratios = pair.ratios(result.runs)
         if ratios:
-            worse = [f"{it.kind.label}: {it}" for it in ratios.values() if it.behind]
+            worse = [it.kind.label if brief else f"{it.kind.label}: {it}" for it in ratios.values() if it.behind]
             yield f"- Compared with {pair.label}: {'; '.join(worse) or 'nothing'}."
 
 

@@ -134,7 +134,7 @@ def _behind(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
         runs = f"{len(same.runs)} run{'s' * (len(same.runs) > 1)}"
         yield f"Slower than the other system (native extension {same.kernel}, {runs}):"
         yield ""
-        yield from beside.behind(same)
+        yield from beside.behind(same, brief=True)
         measured = _measured(_full(results))
         missed = [goal.label for goal, values in measured if goal.verdict(statistics.median(values)) == "missed"]
         yield f"- Below its own [minimum](#results): {'; '.join(missed) or 'nothing'}."
