@@ -39,6 +39,7 @@ when they are asked for, so that a program that only sends requests doesn't load
 
 import gc
 import importlib
+from pathlib import Path
 from typing import Any
 
 #: A step's thousands of rows and headers are in no cycles, and gone when it is committed: looking through them each 700
@@ -46,6 +47,9 @@ from typing import Any
 _RARELY = 50_000, 10, 10
 
 __all__ = ["DelayClient", "SyncDelayClient", "app"]
+
+#: Modules by the names that they had until 0.2.0: app/former/testing.py is `app.testing`, too.
+__path__.append(str(Path(__file__).with_name("former")))
 
 
 def __getattr__(name: str) -> Any:

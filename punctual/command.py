@@ -1,5 +1,6 @@
-"""The command `punctual`: it asks workers and Kafka, and starts a worker or its doctor where that is installed."""
+"""The command `punctual`: it asks workers and Kafka, and starts the worker's own commands where that is installed."""
 
+import importlib.util
 import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -15,6 +16,9 @@ USAGE = f"""usage: punctual [--help | --version] COMMAND [ARGUMENTS]
   worker       start a worker: options as for `faust worker`, settings from environment variables
   doctor       check an installation and report problems; needs the worker's settings
   repartition  increase the number of partitions, while the workers are stopped
+  password     print a user's line for DELAY_WEB_USERS_FILE
+  token        make a token for the gateway, and its lines for DELAY_GATEWAY_TOKENS_FILE
+  broker       run a Kafka for development on this machine until Ctrl-C (KAFKA_PORT, KAFKA_DATA)
 
 {cli.overview()}
 
@@ -23,6 +27,8 @@ NO_WORKER = (
     "The worker is not installed. Install it, best in an environment of its own: "
     f"{install_command('punctual-kafka-worker')}."
 )
+#: Commands that need no Faust: modules of the worker.
+_MODULES = {"password": "app.serve.access.password", "token": "app.gateway.token", "broker": "app.dev.broker"}
 
 
 def main() -> int:
@@ -36,6 +42,8 @@ def _main() -> int:
             _run("worker", options or ["-l", "info"])
         case ["doctor" | "repartition" as command, *options]:
             _run(command, options)
+        case [("password" | "token" | "broker") as command, *options]:
+            _run_module(_MODULES[command], options)
         case ["--version"]:
             print(version("punctual-kafka"))  # noqa: T201 - this is what was asked for
             return Exit.DONE
@@ -46,6 +54,17 @@ def _main() -> int:
             return cli.run(name, arguments)
     print(USAGE, file=sys.stderr)  # noqa: T201 - a command reports on its standard error
     return Exit.WRONG_USE
+
+
+def _run_module(name: str, options: list[str]) -> NoReturn:
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError:  # its package is not there
+        found = None
+    if found is None:
+        sys.exit(NO_WORKER)
+    # -P: a package `app` in the current directory is not the worker's.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", name, *options])  # noqa: S606 - it may ask on the terminal
 
 
 def _run(command: str, options: list[str]) -> NoReturn:

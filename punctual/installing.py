@@ -3,6 +3,9 @@
 No distribution is on a package index yet, and others could register similar names there: the command asks no index.
 """
 
+import importlib
+from types import ModuleType
+
 
 def install_command(requirement: str) -> str:
     """Return the command that installs `requirement`, such as `punctual-kafka[encryption]`, from local wheels."""
@@ -10,3 +13,24 @@ def install_command(requirement: str) -> str:
         f"`pip install --no-index --find-links WHEELS '{requirement}'`, where WHEELS is a directory of wheels "
         '("From wheels" in docs/how-to/deploy.md says how to fill it)'
     )
+
+
+def module_of_worker(name: str, requirement: str) -> ModuleType:
+    """Import and return a module of the worker, which is a distribution of its own.
+
+    Args:
+        name: of the module, such as `app.dev.testing`.
+        requirement: what brings it, for the message.
+
+    Raises:
+        ImportError: the worker is not installed. The message names the command that installs it.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or f"{name}.".startswith(f"{error.name}."):
+            raise ImportError(
+                "This needs the distribution punctual-kafka-worker, which is not installed here, or is hidden by "
+                f"another package named `app`. Install it: {install_command(requirement)}."
+            ) from error
+        raise

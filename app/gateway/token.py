@@ -1,4 +1,4 @@
-"""Tokens of those who use the gateway, and the command that makes one: python -m app.gateway.token NAME.
+"""Tokens of those who use the gateway, and the command that makes one: `punctual token NAME`.
 
 A token is 256 random bits. What is kept of it is its SHA-256: nobody can try out 2^256 of them, however fast each try
 is, so that the slow hashes that passwords need, and a salt, would only cost time.
@@ -43,7 +43,7 @@ def same(one: bytes, other: bytes) -> bool:
 def main(arguments: list[str] | None = None) -> None:
     """Write a new token to stdout, and lines for DELAY_GATEWAY_TOKENS_FILE to stderr."""
     parser = argparse.ArgumentParser(
-        prog="python -m app.gateway.token",
+        prog="punctual token",
         description="Make a token for the gateway. The token is printed to stdout and not stored; the lines for "
         "DELAY_GATEWAY_TOKENS_FILE are printed to stderr.",
     )

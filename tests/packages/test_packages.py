@@ -37,7 +37,7 @@ print(banner(Settings.from_env({"PUNCTUAL_KERNEL": "require"})))
 """
 
 _TYPED = """
-from app.dev.testing import Delayed
+from punctual.testing import Delayed
 
 def test_it(delayed: Delayed) -> None:
     reveal_type(delayed.produce)

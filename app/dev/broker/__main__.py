@@ -1,5 +1,6 @@
-"""A broker in the foreground until Ctrl-C: `python -m app.dev.broker`, settings KAFKA_PORT, KAFKA_DATA, KAFKA_JAVA."""
+"""`punctual broker`: a Kafka for development in the foreground until Ctrl-C."""
 
+import argparse
 import os
 import signal
 import sys
@@ -13,6 +14,8 @@ from app.dev.broker.jars import KAFKA_VERSION
 
 DEFAULT_PORT = "9092"
 DEFAULT_DATA = ".kafka"
+_HELP = """Run a Kafka for development on 127.0.0.1 until Ctrl-C. Environment variables: KAFKA_PORT (9092), KAFKA_DATA
+(.kafka) and KAFKA_JAVA. See docs/how-to/development-broker.md."""
 
 
 def main() -> int:
@@ -51,4 +54,5 @@ def _say(sentence: str) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(prog="punctual broker", description=_HELP).parse_args()
     sys.exit(main())

@@ -84,7 +84,7 @@ def _entries(lines: list[Line]) -> list[Entry]:
     tables = _tables(lines)
     entries = [entry for name, table in tables.items() for entry in _of(name, table)]
     if not entries:
-        raise ValueError("it has no token. Make one with `python -m app.gateway.token NAME`")
+        raise ValueError("it has no token. Make one with `punctual token NAME`")
     if len(entries) > _MOST:
         raise ValueError(f"it has {len(entries)} tokens. The maximum is {_MOST}")
     digests = [entry.digest for entry in entries]
@@ -133,8 +133,6 @@ def _entry(name: str, caller: Caller, token: _Token) -> Entry:
     if is_token(token.sha256):
         raise ValueError(f"[{name}]: the file contains a token instead of its sha256. Make a new token")
     if not DIGEST.fullmatch(token.sha256):
-        raise ValueError(
-            f"[{name}]: a sha256 has 64 digits from 0 to f. Make one with `python -m app.gateway.token {name}`"
-        )
+        raise ValueError(f"[{name}]: a sha256 has 64 digits from 0 to f. Make one with `punctual token {name}`")
     expires_ms = None if token.expires is None else int(token.expires.timestamp() * 1000)
     return Entry(bytes.fromhex(token.sha256), caller, expires_ms)

@@ -1,4 +1,4 @@
-"""Password hashes (scrypt), and the command that prints a line for a user: -m app.serve.access.password NAME ROLE."""
+"""Password hashes (scrypt), and the command that prints a user's line: `punctual password NAME ROLE`."""
 
 import argparse
 import getpass
@@ -40,7 +40,7 @@ class Hash(msgspec.Struct, frozen=True, kw_only=True):
         """Read a hash. Raises ValueError with a sentence, which does not show it."""
         found = _FORM.fullmatch(text)
         if found is None:
-            raise ValueError("the hash was not made by `python -m app.serve.access.password` ($scrypt$ln=…)")
+            raise ValueError("the hash was not made by `punctual password` ($scrypt$ln=…)")
         ln, r, p = (int(part) for part in found.groups()[:3])
         if not (1 <= ln <= _MOST_LN and 1 <= r <= _MOST_R and 1 <= p <= _MOST_P):
             raise ValueError(
@@ -93,7 +93,7 @@ def _asked() -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Write a user's line to stdout, for DELAY_WEB_USERS_FILE."""
     parser = argparse.ArgumentParser(
-        prog="python -m app.serve.access.password",
+        prog="punctual password",
         description="Print a user's line for DELAY_WEB_USERS_FILE. Asks for the password, or reads it from stdin.",
     )
     parser.add_argument("name")

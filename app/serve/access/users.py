@@ -68,7 +68,7 @@ def _users(namespaces: Collection[str], lines: list[Line]) -> dict[str, User]:
             raise ValueError(f"line {number} names {user.name} a second time")
         users[user.name] = user
     if not users:
-        raise ValueError("it has no user. Make a line with `python -m app.serve.access.password NAME ROLE`")
+        raise ValueError("it has no user. Make a line with `punctual password NAME ROLE`")
     return users
 
 

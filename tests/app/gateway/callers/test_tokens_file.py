@@ -142,7 +142,7 @@ def test_without_a_file_nobody_has_a_token() -> None:
 def test_the_page_has_a_file_and_a_command_that_makes_one(tmp_path: Path) -> None:
     page = (ROOT / "docs/how-to/gateway-tokens.md").read_text()
     [shown] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
-    [command] = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "app.gateway.token" in block]
+    [command] = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "punctual token" in block]
 
     assert TokensFile(written(tmp_path / "shown", shown)).namespaces == {"shop"}
 

@@ -21,7 +21,7 @@ HASH = str(hashed("ann"))
         (f"ann:owner:{HASH}", "line 1: the role must be one of viewer, operator, admin, not 'owner'"),
         (f":viewer:{HASH}", "line 1: a name must have 1 to 64 characters"),
         (f"a\u200bnn:viewer:{HASH}", "line 1: a name must have 1 to 64 characters"),
-        ("ann:viewer:secret123", "line 1: the hash was not made by `python -m app.serve.access.password`"),
+        ("ann:viewer:secret123", "line 1: the hash was not made by `punctual password`"),
         ("ann:viewer", "line 1 is not of the form"),
         (f"ann:viewer:{HASH}:", "line 1: there is no namespace ''; DELAY_NAMESPACES has team-a, team-b"),
         (f"ann:viewer:{HASH}:team-a,team-c", "line 1: there is no namespace 'team-c'; DELAY_NAMESPACES has"),

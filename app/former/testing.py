@@ -1,0 +1,11 @@
+"""`app.testing`, until 0.2.0 the name of `punctual.testing`."""
+
+import warnings
+
+from app.dev.testing.delayed import Delayed
+from app.dev.testing.options import Options
+from app.dev.testing.records import Pending, Post, Record
+
+__all__ = ["Delayed", "Options", "Pending", "Post", "Record"]
+
+warnings.warn("app.testing will be removed: import punctual.testing", DeprecationWarning, stacklevel=2)
