@@ -4,24 +4,11 @@ The worker's distribution has the code, with the extra `dev`. docs/how-to/develo
 """
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from punctual.installing import module_of_worker
 
-if TYPE_CHECKING:
-    from app.dev.broker import (
-        Broker,
-        BrokerError,
-        BrokerFailedError,
-        DataDirectoryError,
-        JarsUnavailableError,
-        JavaMissingError,
-        Node,
-        PortTakenError,
-        broker_or_given,
-    )
-
-__all__ = [
+_NAMES = {
     "Broker",
     "BrokerError",
     "BrokerFailedError",
@@ -31,12 +18,12 @@ __all__ = [
     "Node",
     "PortTakenError",
     "broker_or_given",
-]
+}
 _REQUIREMENT = "punctual-kafka-worker[dev]"
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
+    if name in _NAMES:
         return getattr(module_of_worker("app.dev.broker", _REQUIREMENT), name)
     msg = f"module 'punctual.dev' has no attribute {name!r}"
     raise AttributeError(msg)
