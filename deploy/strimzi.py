@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 
 from app.base.errors import SettingInvalid
-from app.engine.topics.topics import plan, when_needed
+from app.engine.topics.internal_topics import plan, when_needed
 from app.ops.doctor.acl_lines import STRIMZI_API, quoted, strimzi
 from app.settings.settings import Settings
 

@@ -7,7 +7,8 @@ from app.base.process.datadir import belongs
 from app.base.process.library_logs import silent
 from app.engine.deliver.target import Target, connect
 from app.engine.topics import layout
-from app.engine.topics.topics import TopicLimits, ensure
+from app.engine.topics.creation import ensure
+from app.engine.topics.internal_topics import TopicLimits
 from app.engine.traces import traces_of
 from app.kafka import Cluster, Sender
 from app.settings.settings import Settings

@@ -17,7 +17,7 @@ from app.engine.partition.fetched import has_ingested
 from app.engine.partition.state import State
 from app.engine.reports.reader import ProgressReader
 from app.engine.throttle.controls import Controls
-from app.engine.topics.topics import check_again
+from app.engine.topics.creation import check_again
 from app.engine.view import EngineView
 from app.kafka import Cluster, Sender
 from app.settings.settings import Settings

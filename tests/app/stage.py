@@ -18,6 +18,7 @@ from app.engine.steps.outcomes import Delivered
 from app.engine.steps.step import OutgoingRecord, Step
 from app.engine.throttle.control import Control
 from app.engine.throttle.throttle import Throttle
+from app.engine.topics.internal_topics import TopicLimits
 from app.kafka import Ack, Batch
 from app.kafka.errors import SendError
 from app.settings.settings import Settings
@@ -25,7 +26,7 @@ from punctual.contract.destination import Destination, destination
 from punctual.contract.record import Record
 from tables import PartitionStore
 from tests.app.base.test_clock import SimulatedClock
-from tests.app.workbench import BROAD, Event, Sizes
+from tests.app.workbench import BROAD, Event
 from tests.harness.waiting import LIMIT_S
 from tests.punctual.contract.records import Log
 
@@ -200,7 +201,10 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         self.failures: list[BaseException] = []
         self.stores = {number: PartitionStore(path / f"{number}.db") for number in range(partitions)}
         self.logs = {number: Log("delay-requests", number) for number in range(partitions)}
-        limits, journal = Sizes(cold=bool(self.settings.horizon_ms)), cast("Journal", self.journal)
+        limits, journal = (
+            TopicLimits(1 << 20, 1 << 20, 1 << 20, cold=bool(self.settings.horizon_ms)),
+            cast("Journal", self.journal),
+        )
         services = Services(self.settings, self.clock, journal, self.destinations, limits)
         self.lost_inputs: list[Partition] = []
         for number in range(partitions):

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,10 @@ from app.engine.ingest.quotas import Quotas, whose
 from app.engine.partition.claims import Claims
 from app.engine.steps.context import Context
 from app.engine.steps.occurrences import number_of
-from app.engine.steps.outcomes import Delivered, Outcome, Outcomes
+from app.engine.steps.outcome_handler import OutcomeHandler
+from app.engine.steps.outcomes import Delivered, Outcome
 from app.engine.steps.step import OutgoingRecord, Step
+from app.engine.topics.internal_topics import TopicLimits
 from app.settings.settings import Settings
 from punctual.contract import native, request
 from punctual.contract.record import Record
@@ -27,15 +29,7 @@ ENDINGS = {"delivered", "cancelled", "replaced", "dropped", "rejected", "parked"
 BROAD = {"DELAY_DESTINATIONS": "*", "DELAY_PARTITIONS": "4", "DELAY_CLUSTERS": "emea=127.0.0.1:9"}
 Event = dict[str, Any]
 
-
-@dataclass
-class Sizes:
-    """What the topics allow."""
-
-    row: int = 1 << 20
-    request: int = 1 << 20
-    dead_letter: int = 1 << 20
-    cold: bool = False
+_MIB = 1 << 20
 
 
 class Workbench:
@@ -44,7 +38,11 @@ class Workbench:
     def __init__(self, path: Path, number: int = 0, **env: str) -> None:
         """Open the store at `path`."""
         self.settings = Settings.from_env({**BROAD, **env})
-        self.number, self.path, self.limits = number, path, Sizes(cold=bool(self.settings.horizon_ms))
+        self.number, self.path, self.limits = (
+            number,
+            path,
+            TopicLimits(_MIB, _MIB, _MIB, cold=bool(self.settings.horizon_ms)),
+        )
         self.now_ms = NOW
         #: How far the worker's clock is ahead of the brokers'.
         self.ahead_ms = 0
@@ -74,7 +72,7 @@ class Workbench:
         policy = Policy(self.settings, None, quotas if self.settings.quotas else None)
         context = Context.of(self.number, self.settings, self.limits, self.store, self.claims)
         self.tier, self.memory = context.cold, context.memory
-        self.ingest, self.outcomes = Ingest(context, policy), Outcomes(context)
+        self.ingest, self.outcomes = Ingest(context, policy), OutcomeHandler(context)
 
     def close(self) -> None:
         """End it."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped] # it ships no types
 
-from app.engine.topics.topics import plan, when_needed
+from app.engine.topics.internal_topics import plan, when_needed
 from app.settings.settings import Settings
 from tests.harness.waiting import LIMIT_S
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from app.engine.topics.topics import plan
+from app.engine.topics.internal_topics import plan
 from app.settings.settings import Settings
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/operate.md"

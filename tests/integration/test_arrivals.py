@@ -11,7 +11,8 @@ from confluent_kafka import Producer
 from app.base.clock import Clock
 from app.engine.deliver.target import Target
 from app.engine.ownership.arrivals import Arrivals
-from app.engine.steps.occurrences import begun, occurrence
+from app.engine.steps.occurrences import occurrence
+from app.engine.steps.series_rules import begun
 from app.kafka import Cluster, Sender
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition

@@ -24,10 +24,11 @@ from app.engine.partition.arrived import Arrived
 from app.engine.partition.partition import Partition
 from app.engine.partition.replanning import Replanning
 from app.engine.reports.watermark import Watermark
-from app.engine.steps import moves, occurrences, outcomes, plan, transitions
+from app.engine.steps import moves, occurrences, outcome_handler, plan, series_rules, transitions
 from app.engine.steps.bounds import Bounds
 from app.engine.steps.command_memory import CommandMemory
-from app.engine.steps.outcomes import Attempted, Delivered, Outcomes
+from app.engine.steps.outcome_handler import OutcomeHandler
+from app.engine.steps.outcomes import Attempted, Delivered
 from app.engine.steps.route import Route
 from app.engine.steps.step import Step
 from app.engine.throttle.allowance import Allowance
@@ -281,7 +282,7 @@ def _planned_again(resumed: Any) -> Any:
         if found.entry.series is None:
             return found
         again = moves.as_planned(found.entry.series)
-        due_ms = occurrences.due_of(occurrences.rule_of(again), entry.id, again.planned_ms)
+        due_ms = occurrences.due_of(series_rules.rule_of(again), entry.id, again.planned_ms)
         return found._replace(due_ms=due_ms, entry=msgspec.structs.replace(found.entry, series=again))
 
     return planted
@@ -310,7 +311,7 @@ def _taken_first(begin: Any) -> Any:
 
 
 def _given_up_at_once(_: Any) -> Any:
-    def planted(_: Outcomes, step: Step, outcome: Attempted, entry: Entry) -> None:
+    def planted(_: OutcomeHandler, step: Step, outcome: Attempted, entry: Entry) -> None:
         step.remove(outcome.row, entry)
 
     return planted
@@ -438,7 +439,7 @@ BUGS: dict[str, list[Bug]] = {
         (of, "moved", _runs_from_then_on) for of in (moves, transitions)
     ],
     "a series that is resumed goes on from when that is read": [
-        (of, "move", _when_read) for of in (commands, outcomes)
+        (of, "move", _when_read) for of in (commands, outcome_handler)
     ],
     "a series that is resumed is due as planned, whatever had moved it": [(moves, "_resumed", _planned_again)],
     "a pause skips by planned times, and not by due times": [(plan.Plan, "due_by", _by_plan)],
@@ -448,7 +449,7 @@ BUGS: dict[str, list[Bug]] = {
     "a local time that was sent by other zone data comes again": [(occurrences, "planned_here", _forgetful)],
     "a series stays planned by the zone data of another worker": [(Replanning, "begin", _forgetful)],
     "the callbacks of a series have one name": [(occurrences, "source_of", _one_name)],
-    "a callback that is not taken is forgotten": [(Outcomes, "_uncalled", _given_up_at_once)],
+    "a callback that is not taken is forgotten": [(OutcomeHandler, "_uncalled", _given_up_at_once)],
     "a batch of an aborted transaction keeps its numbers": [(Batch, "renumber", _old_numbers)],
     "a changelog that has lost its head is restored silently": [(ChangelogGuard, "after", _nothing)],
     "a changelog that has lost its head is not written again": [(ChangelogGuard, "settle", _nothing)],

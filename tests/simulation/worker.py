@@ -35,7 +35,7 @@ from app.engine.steps.route import Route
 from app.engine.steps.step import Step
 from app.engine.throttle.controls import Controls
 from app.engine.throttle.throttle import Throttle
-from app.engine.topics.topics import TopicLimits
+from app.engine.topics.internal_topics import TopicLimits
 from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
 from app.settings.settings import Settings

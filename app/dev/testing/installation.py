@@ -24,7 +24,7 @@ from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
 from app.engine.throttle.control import Control, decode
 from app.engine.throttle.throttle import Throttle
-from app.engine.topics import topics
+from app.engine.topics import internal_topics
 from app.settings.settings import Settings
 from tables import PartitionStore, keys
 
@@ -62,7 +62,7 @@ class Installation:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop), "time is simulated there alone"
         self._loop, self.settings, self.clock = loop, settings, clock
-        own = {topic: number for topic, (number, _) in topics.plan(settings).items()}
+        own = {topic: number for topic, (number, _) in internal_topics.plan(settings).items()}
         self.brokers = Brokers(clock, own, destinations)
         self.brokers.left_out = {settings.changelog}
         self.brokers.told = self._take
@@ -97,7 +97,7 @@ class Installation:
         cluster, sender = self._ends(self.brokers)
         table: Any = SimpleNamespace(stores=self.stores)
         journal = Journal(self.settings, cluster, sender, table)
-        limits = topics.TopicLimits(_ROW_BYTES, _RECORD_BYTES, _RECORD_BYTES)
+        limits = internal_topics.TopicLimits(_ROW_BYTES, _RECORD_BYTES, _RECORD_BYTES)
         # Nobody else writes: looking each five seconds would make a year long.
         quotas = Quotas(self.settings, self.stores, (), {}, self._loop.time) if self.settings.quotas else None
         if quotas is not None and quotas.rates is not None:

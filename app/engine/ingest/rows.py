@@ -2,7 +2,7 @@
 
 import msgspec
 
-from app.engine.steps.occurrences import begun
+from app.engine.steps.series_rules import begun
 from punctual.contract.request import Request
 from punctual.contract.times import LONGEST_MS
 from tables import Bound, Entry, RecordStamp, RememberedCommands

@@ -9,7 +9,7 @@ from app.engine.commit.journal import Journal
 from app.engine.ingest.admission import Admission
 from app.engine.ingest.quotas import Quotas
 from app.engine.partition.ports import Topics
-from app.engine.steps.limits import Limits
+from app.engine.topics.internal_topics import TopicLimits
 from app.settings.settings import Settings
 from tables.entry import VERSION
 
@@ -31,7 +31,7 @@ class Services:
     clock: Clock
     journal: Journal
     topics: Topics
-    limits: Limits
+    limits: TopicLimits
     row_version: Callable[[int], int] = lambda _: VERSION
     admission: Admission | None = None
     quotas: Quotas | None = None

@@ -11,7 +11,8 @@ from app.engine.partition.ports import Topics
 from app.engine.partition.replanning import Replanning
 from app.engine.steps.context import Context
 from app.engine.steps.downgrade import Downgrade
-from app.engine.steps.outcomes import Outcome, Outcomes
+from app.engine.steps.outcome_handler import OutcomeHandler
+from app.engine.steps.outcomes import Outcome
 from app.engine.steps.step import Step
 from punctual.contract.record import Record
 from punctual.contract.request import Refusal
@@ -72,7 +73,7 @@ class StepBuilder:
         self._keeps = keeps
         self._context, self._policy, self._topics = context, policy, topics
         self._inbox, self._outcomes = inbox, outcomes
-        self._ingest, self._apply = Ingest(context, policy), Outcomes(context).apply
+        self._ingest, self._apply = Ingest(context, policy), OutcomeHandler(context).apply
         self._most = STEP_BYTES
         #: Among how many records it is looked for plain ones, no more than _MANY.
         self._many = _MANY

@@ -6,9 +6,9 @@ is due, it comes back as a request. It is taken in only if the tier knew the lat
 remembered for longer than what it sends may be on its way.
 """
 
-from app.engine.steps.limits import Limits
 from app.engine.steps.step import OutgoingRecord, Step
 from app.engine.steps.transitions import ended
+from app.engine.topics.internal_topics import TopicLimits
 from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract import native
@@ -18,7 +18,7 @@ from tables import Entry, PartitionStore, Told, keys
 
 #: Of what is remembered, so much is for clocks that differ, and for records that are written but not readable yet.
 _SLACK_MS = 120_000
-#: As long as the cold topic keeps what is on it (app/engine/topics/topics.py).
+#: As long as the cold topic keeps what is on it (app/engine/topics/creation.py).
 _KEPT_MS = 30 * 86_400_000
 #: What a request has beside what a row holds: the names of headers, and what the tier says of the message.
 _RETURN_BYTES = 1_024
@@ -29,7 +29,7 @@ _FRESH_MS = 60_000
 class Cold:
     """Parks messages of one partition, and tells the cold tier what concerns the ids that it may hold."""
 
-    def __init__(self, number: int, settings: Settings, store: PartitionStore, limits: Limits) -> None:
+    def __init__(self, number: int, settings: Settings, store: PartitionStore, limits: TopicLimits) -> None:
         """Serve partition `number`."""
         self._number, self._topic, self._store = number, settings.cold, store
         self._horizon_ms, self._memory_ms = settings.horizon_ms, settings.cold_memory_ms

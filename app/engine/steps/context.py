@@ -5,8 +5,8 @@ from typing import Self
 
 from app.engine.steps.cold_tier import Cold
 from app.engine.steps.command_memory import CommandMemory
-from app.engine.steps.limits import Limits
 from app.engine.steps.step import Step
+from app.engine.topics.internal_topics import TopicLimits
 from app.settings.settings import Settings
 from tables import Entry, PartitionStore, keys
 
@@ -17,7 +17,7 @@ class Context:
 
     number: int
     settings: Settings
-    limits: Limits
+    limits: TopicLimits
     store: PartitionStore
     claims: dict[bytes, Entry]
     cold: Cold
@@ -25,7 +25,7 @@ class Context:
 
     @classmethod
     def of(
-        cls, number: int, settings: Settings, limits: Limits, store: PartitionStore, claims: dict[bytes, Entry]
+        cls, number: int, settings: Settings, limits: TopicLimits, store: PartitionStore, claims: dict[bytes, Entry]
     ) -> Self:
         """Return the context of a partition whose store is restored."""
         cold, memory = Cold(number, settings, store, limits), CommandMemory(settings, store)

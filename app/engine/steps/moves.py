@@ -10,8 +10,9 @@ from typing import NamedTuple
 import msgspec
 
 from app.engine.steps import plan
-from app.engine.steps.occurrences import due_of, is_as_planned, is_extra, rule_of, timed, with_rule
+from app.engine.steps.occurrences import due_of, is_as_planned, is_extra, timed
 from app.engine.steps.plan import PAUSED_MS, Kept, Passed, Plan, Rule
+from app.engine.steps.series_rules import rule_of, with_rule
 from tables import Command, Entry, RecordStamp, Series
 
 

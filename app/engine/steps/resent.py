@@ -9,8 +9,9 @@ import msgspec
 
 from app.engine.steps import moves, occurrences, plan
 from app.engine.steps.context import Context
-from app.engine.steps.occurrences import due_of, rule_of, with_rule
+from app.engine.steps.occurrences import due_of
 from app.engine.steps.plan import PAUSED_MS, Passed, Rule
+from app.engine.steps.series_rules import rule_of, with_rule
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended
 from tables import Command, Entry, RecordStamp, Series, keys

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import msgspec
 
 from app.engine.steps.context import Context
-from app.engine.steps.occurrences import due_of, is_as_planned, is_between, planned_here, rule_of, with_rule
+from app.engine.steps.occurrences import due_of, is_as_planned
 from app.engine.steps.plan import PAUSED_MS
+from app.engine.steps.series_rules import is_between, planned_here, rule_of, with_rule
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended
 from punctual.contract.events import ZONE_RULES

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from app.base.process.datadir import kept
-from app.engine.topics.topics import ensure_receipts
+from app.engine.topics.creation import ensure_receipts
 from app.gateway.keys.follower import Follower
 from app.gateway.keys.keys import Keys
 from app.gateway.keys.receipt import Known

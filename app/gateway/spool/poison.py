@@ -3,7 +3,7 @@
 import logging
 
 from app.engine.steps.dead_letters import unsent
-from app.engine.topics.topics import INPUT_BYTES
+from app.engine.topics.internal_topics import INPUT_BYTES
 from app.gateway.spool.connection import Connection
 from app.gateway.spool.delivery import deliver
 from app.gateway.spool.errors import DeadLetterRefused

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from app.engine.topics.internal_topics import INPUT_BYTES, plan, when_needed
 from app.engine.topics.rules import compacted, mismatches, risks
-from app.engine.topics.topics import INPUT_BYTES, plan, when_needed
 from app.ops.doctor.brokers import release
 from app.ops.doctor.facts import ClusterFacts, Facts, Topic
 from app.ops.doctor.finding import Finding

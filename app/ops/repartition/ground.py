@@ -14,7 +14,7 @@ from app.engine.commit.transactional_journal import TransactionalJournal
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.ownership.internal_logs import InternalLogs
 from app.engine.ownership.recovery import StoreRecovery
-from app.engine.topics.topics import TOMBSTONES_MS
+from app.engine.topics.internal_topics import TOMBSTONES_MS
 from app.kafka import Cluster, Sender
 from app.ops.repartition.topics import Topics
 from app.settings.settings import Settings

@@ -9,7 +9,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from app.base import topic_names
-from app.engine.topics.topics import partitions_by_topic, plan
+from app.engine.topics.creation import partitions_by_topic
+from app.engine.topics.internal_topics import plan
 from app.ops.repartition.errors import NotReady
 from app.settings.settings import Settings
 

@@ -11,7 +11,7 @@ import msgspec
 from app.base.errors import PunctualError
 from app.base.process.foreign_records import bounded, passed_over
 from app.engine.engine import Engine
-from app.engine.topics.topics import ensure_audit
+from app.engine.topics.creation import ensure_audit
 from app.kafka.errors import SendError, TopicUnknown
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.acts.outcome import Outcome

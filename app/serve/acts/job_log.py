@@ -9,7 +9,7 @@ import msgspec
 
 from app.base.process.foreign_records import bounded, passed_over
 from app.engine.engine import Engine
-from app.engine.topics.topics import ensure_jobs
+from app.engine.topics.creation import ensure_jobs
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.topic_ids import topic_ids
 from app.serve.acts.job import Job, Part

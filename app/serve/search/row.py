@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import msgspec
 
-from app.engine.steps.occurrences import rule_of
 from app.engine.steps.plan import PAUSED_MS, held_since
+from app.engine.steps.series_rules import rule_of
 from punctual.contract import recurring
 from punctual.contract.destination import shown
 from tables import Entry, Series, keys

@@ -10,7 +10,7 @@ import pytest
 from app.base.errors import LogChanged
 from app.engine.ownership import internal_logs
 from app.engine.ownership.internal_logs import InternalLogs
-from app.engine.topics import topics
+from app.engine.topics import creation
 from app.kafka.metadata.topic_ids import TopicId
 from app.settings.settings import Settings
 from tables.followed import UNFINISHED, WHOLE, head_at
@@ -122,10 +122,10 @@ async def test_a_policy_that_is_changed_under_a_worker_is_an_error(
         usual = {"message.timestamp.type": "LogAppendTime", "max.message.bytes": "9999999"}
         return {SETTINGS.changelog: {"cleanup.policy": "compact,delete", **usual}}
 
-    monkeypatch.setattr(topics, "AIOKafkaAdminClient", lambda **_: Admin())
-    monkeypatch.setattr(topics, "partitions_by_topic", there)
-    monkeypatch.setattr(topics, "_configs", configs)
+    monkeypatch.setattr(creation, "AIOKafkaAdminClient", lambda **_: Admin())
+    monkeypatch.setattr(creation, "partitions_by_topic", there)
+    monkeypatch.setattr(creation, "_configs", configs)
     with caplog.at_level(logging.ERROR):
-        await topics.check_again(SETTINGS)
+        await creation.check_again(SETTINGS)
     [record] = caplog.records
     assert "cleanup.policy=compact,delete" in record.getMessage()

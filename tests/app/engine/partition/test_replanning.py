@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from app.engine.partition.replanning import Replanning
-from app.engine.steps import occurrences
+from app.engine.steps import series_rules
 from app.engine.steps.context import Context
 from app.engine.steps.plan import PAUSED_MS
 from app.engine.steps.step import Step
@@ -243,7 +243,7 @@ def test_a_zone_that_is_unknown_here_keeps_its_offset_and_its_name(
     kept = file.read_bytes()
     file.unlink()
     give("Test/Other", "UTC0")
-    occurrences._rule.cache_clear()
+    series_rules._rule.cache_clear()
     bench.open_again()
     assert start(bench) == []
     deliver(bench)
@@ -253,7 +253,7 @@ def test_a_zone_that_is_unknown_here_keeps_its_offset_and_its_name(
 
     file.write_bytes(kept)
     give("Test/Other", "UTC0")
-    occurrences._rule.cache_clear()
+    series_rules._rule.cache_clear()
     bench.open_again()
     assert start(bench) == []
     give(ZONE, "<+03>-3")

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from app.engine.steps import callbacks
+from app.engine.steps.outcome_handler import wait_ms
 from app.engine.steps.outcomes import Attempted, Called, Rejected
-from app.engine.steps.tries import wait_ms
 from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, PartitionStore, keys

@@ -6,8 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.engine.steps.occurrences import due_of, is_extra, rule_of
+from app.engine.steps.occurrences import due_of, is_extra
 from app.engine.steps.plan import PAUSED_MS
+from app.engine.steps.series_rules import rule_of
 from app.engine.steps.step import Step
 from tables import Series
 from tables.entry import encode

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.steps.occurrences import begun, due_of, is_missed, rule_of
+from app.engine.steps.occurrences import due_of, is_missed
 from app.engine.steps.outcomes import Attempted, Dropped, Rejected, Unsent
 from app.engine.steps.plan import PAUSED_MS, Plan, Rule
+from app.engine.steps.series_rules import begun, rule_of
 from app.engine.steps.step import Step
 from punctual.contract.recurrence import Recurrence
 from punctual.contract.request import Reason

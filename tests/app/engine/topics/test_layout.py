@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from app.base.errors import TopicMismatch
+from app.engine.topics.creation import _assure_changelog
 from app.engine.topics.layout import Layout, Stage, later
-from app.engine.topics.topics import _assure_changelog
 from app.settings.settings import Settings
 
 BEFORE = Settings.from_env({})

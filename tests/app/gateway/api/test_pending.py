@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.engine.steps.occurrences import begun, due_of
+from app.engine.steps.occurrences import due_of
+from app.engine.steps.series_rules import begun
 from app.gateway.api.pending import pending
 from app.gateway.api.short_form import FIELDS, draft
 from app.serve.search.row import row_of

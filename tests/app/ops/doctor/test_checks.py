@@ -10,7 +10,7 @@ import pytest
 
 from app.engine.reports.agreement import fingerprint
 from app.engine.reports.reader import ProgressRecord, Report
-from app.engine.topics.topics import plan
+from app.engine.topics.internal_topics import plan
 from app.ops.doctor import brokers, certificates, clocks, destinations, disk, lag, process, rights, topics, workers
 from app.ops.doctor.facts import ClockFacts, ClusterFacts, Facts, MachineFacts, Partition, Topic
 from app.ops.doctor.finding import Finding, ordered, worst

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from app.engine.steps.moves import moved
-from app.engine.steps.occurrences import begun
 from app.engine.steps.plan import PAUSED_MS
+from app.engine.steps.series_rules import begun
 from app.serve.search.row import Row, row_of
 from punctual.contract.recurrence import Recurrence
 from tables import Bound, Command, Entry, keys

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.engine.topics import topics
-from app.engine.topics.topics import ensure_receipts, partitions_by_topic, plan
+from app.engine.topics import creation
+from app.engine.topics.creation import ensure_receipts, partitions_by_topic
+from app.engine.topics.internal_topics import plan
 from app.settings.settings import Settings
 
 
@@ -41,7 +42,7 @@ def test_a_broker_that_does_not_know_a_new_topic_yet_does_not_say_how_many_parti
 
 def test_a_topic_that_is_created_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     brokers = Brokers(set(), set())
-    monkeypatch.setattr(topics, "AIOKafkaAdminClient", lambda **_: brokers)
+    monkeypatch.setattr(creation, "AIOKafkaAdminClient", lambda **_: brokers)
 
     assert asyncio.run(ensure_receipts(Settings.from_env({}))) == 4
 

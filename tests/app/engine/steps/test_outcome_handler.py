@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.steps.outcome_handler import LONGEST_MS, wait_ms
 from app.engine.steps.outcomes import Attempted, Delivered, Rejected
-from app.engine.steps.tries import LONGEST_MS, wait_ms
 from punctual.contract.request import Reason
 from tables import Entry, PartitionStore, keys
 from tests.app.workbench import Workbench, source

@@ -1,0 +1,79 @@
+"""Punctual's own topics: how many partitions they have, the settings to create them with, and the sizes they allow."""
+
+from dataclasses import dataclass
+
+from app.settings.settings import Settings
+
+_MIB = 1 << 20
+#: Kafka's default limit (message.max.bytes), and what a held message may need beside what the input took.
+INPUT_BYTES, _EXTRA_BYTES = 1_048_588, _MIB
+TOMBSTONES_MS = 7 * 86_400_000
+_DAYS_7, _DAYS_30, _DAYS_365 = (str(days * 86_400_000) for days in (7, 30, 365))
+#: Receipts spread over a few brokers. Their keys are known for a day; the rest is for those that come late.
+_RECEIPT_PARTITIONS, _HOURS_30 = 4, str(30 * 3_600_000)
+
+
+@dataclass(slots=True)
+class TopicLimits:
+    """Sizes in bytes that a held message (encoded), a request and a dead letter may have; how long tombstones are kept.
+
+    What is parked comes back as a request. `cold` says whether the cold topic is there: messages may be parked, even if
+    no more are; `producers_time` are inputs with their producers' timestamps.
+    """
+
+    row: int = 0
+    request: int = 0
+    dead_letter: int = 0
+    tombstones_ms: int = TOMBSTONES_MS
+    cold: bool = False
+    producers_time: frozenset[str] = frozenset()
+
+
+def plan(
+    settings: Settings, input_bytes: int = INPUT_BYTES, *, cold: bool = False
+) -> dict[str, tuple[int, dict[str, str]]]:
+    """Return the topics that there must be, perhaps the cold one: partitions and settings to create them with."""
+    large = {"max.message.bytes": str(input_bytes + _EXTRA_BYTES)}
+    safe = _safe(settings)
+    compact = {
+        "cleanup.policy": "compact",
+        "segment.bytes": str(64 * _MIB),
+        "segment.ms": "3600000",
+        "min.cleanable.dirty.ratio": "0.1",
+        "delete.retention.ms": str(TOMBSTONES_MS),
+    }
+    requests = {"cleanup.policy": "delete", "retention.ms": _DAYS_7}
+    events = {"cleanup.policy": "delete", "retention.ms": _DAYS_30}
+    every = settings.partitions
+    topics = {topic: (every, {**safe, **requests}) for topic in settings.inputs}
+    if cold:
+        topics[settings.cold] = (every, {**safe, **events, **large})
+    return topics | {
+        settings.forwards: (every, {**safe, **requests, **large}),
+        settings.changelog: (every, {**safe, **compact, **large}),
+        settings.events_topic: (every, {**safe, **events}),
+        settings.dead_letters: (every, {**safe, **events, **large}),
+        settings.progress: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB), "segment.ms": "600000"}),
+        settings.controls: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB)}),
+    }
+
+
+def when_needed(settings: Settings) -> dict[str, tuple[int, dict[str, str]]]:
+    """Return the topics that are created with the first act, job or gateway: partitions and settings."""
+    safe = _safe(settings)
+    return {
+        settings.audit: (1, {**safe, "cleanup.policy": "delete", "retention.ms": _DAYS_365}),
+        settings.jobs: (1, {**safe, "cleanup.policy": "compact,delete", "retention.ms": _DAYS_30}),
+        settings.receipts: (
+            _RECEIPT_PARTITIONS,
+            {**safe, "cleanup.policy": "delete", "retention.ms": _HOURS_30, "segment.ms": "3600000"},
+        ),
+    }
+
+
+def _safe(settings: Settings) -> dict[str, str]:
+    # The brokers' time, not ours: a worker whose clock is off would have its records refused.
+    safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
+    if settings.replication_factor > 1:
+        safe["min.insync.replicas"] = str(settings.min_insync_replicas)
+    return safe
