@@ -17,7 +17,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.serve.acts.outcome import Outcome
 from app.serve.acts.writing import PATIENCE_S, write
 from app.serve.dead_letters.dead_letters import Unreadable
-from app.serve.search.asked import MASKED
+from app.serve.search.visibility import MASKED
 from punctual.contract.destination import shown
 
 #: So many of the newest records are read for a page.

@@ -19,7 +19,7 @@ from app.serve.acts.ceiling import Ceiling
 from app.serve.acts.job import Job, Part, concerns, ends_by_crc, mark, order
 from app.serve.acts.job_log import JobLog
 from app.serve.acts.outcome import event_of
-from app.serve.search.scan import END, Place, Scan
+from app.serve.search.scan import END, Place, ScanQuery
 from app.serve.search.search import Search
 
 BATCH: Final = 500
@@ -108,7 +108,7 @@ class JobPart:
 
     async def _batch(self) -> None:
         part = self._part
-        wanted = Scan(filter=self._job.filter, after=part.after_place, limit=BATCH, most=0)
+        wanted = ScanQuery(filter=self._job.filter, after=part.after_place, limit=BATCH, most=0)
         found = await self._search.scans.scan(wanted, part.partition, job=True)
         if not self._mine():  # a scan may wait for its turn, and the job was stopped meanwhile
             return

@@ -27,10 +27,10 @@ from app.serve.dead_letters.dead_letters import DeadLetters, Unreadable
 from app.serve.dead_letters.filter import NAMES as OF_DEAD_LETTERS
 from app.serve.dead_letters.routes import GONE, PLACE, own_one
 from app.serve.dead_letters.routes import filter_of as dead_letter_filter_of
-from app.serve.search.asked import filter_of, id_of
 from app.serve.search.filter import NAMES
 from app.serve.search.scans import ScanFailed
 from app.serve.search.search import LOCAL
+from app.serve.search.visibility import filter_of, id_of
 from app.serve.web import ids
 from app.serve.web.answers import as_json
 from punctual.client.requests import Operation, Request, command, schedule

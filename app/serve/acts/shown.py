@@ -5,8 +5,8 @@ import msgspec
 from app.serve.access.roles import Asker
 from app.serve.acts.audit import Act, noted
 from app.serve.acts.job import Job, Standing
-from app.serve.search.asked import filter_shown
 from app.serve.search.filter import Filter
+from app.serve.search.visibility import filter_shown
 from punctual.contract.destination import shown
 
 

@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 import aiokafka.errors
+import msgspec
 
 from app.engine.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.dead_letters.backwards import Backwards
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.filter import DeadLetterFilter
-from app.serve.dead_letters.page import Count, Page
+from app.serve.dead_letters.reverse_reader import ReverseReader
 from app.serve.search.filter import FilterError
-from app.serve.search.weight import MOST, weight
+from app.serve.search.response_size import MAX_BYTES, size_of
 
 #: One look goes through so many dead letters at most, for so long.
 MOST_ROWS, _MOST_LOOKED_AT, _LONGEST_S = 1_000, 50_000, 3.0
@@ -27,6 +27,26 @@ class Unreadable(Exception):
     """Brokers that do not tell the dead letters: a sentence."""
 
 
+class DeadLetterPage(msgspec.Struct, kw_only=True):
+    """Dead letters, the newest first. `next` is the cursor of the next page; null at the end.
+
+    What was written after `looked_back_to_ms` (epoch ms) was looked at; null stands for all there is.
+    """
+
+    rows: list[DeadLetter]
+    next: str | None
+    looked_at: int
+    looked_back_to_ms: int | None
+
+
+class DeadLetterCount(msgspec.Struct, kw_only=True):
+    """How many match; at least so many if it is not `complete`: then there was no time."""
+
+    matching: int
+    looked_at: int
+    complete: bool
+
+
 class DeadLetters:
     """Finds dead letters; `marked` adds to each whether it was sent again."""
 
@@ -35,7 +55,7 @@ class DeadLetters:
         self._engine, self._topic = engine, engine.settings.dead_letters
         self._marked, self.namespaces = marked, engine.settings.namespaces
 
-    async def page(self, wanted: DeadLetterFilter, cursor: str, limit: int) -> Page:
+    async def page(self, wanted: DeadLetterFilter, cursor: str, limit: int) -> DeadLetterPage:
         """Return the newest that fit, from a cursor on: at most `limit`, and as many as an answer has room for.
 
         Raises FilterError if there is no such cursor, Unreadable if the brokers do not answer.
@@ -47,14 +67,14 @@ class DeadLetters:
             looked_at, oldest_ms = looked_at + 1, one.at_ms
             if wanted.fits(one):
                 rows.append(one)
-                weighed += weight(one)
+                weighed += size_of(one)
             late = asyncio.get_running_loop().time() >= until
-            if len(rows) == limit or weighed >= MOST or looked_at == _MOST_LOOKED_AT or late:
+            if len(rows) == limit or weighed >= MAX_BYTES or looked_at == _MOST_LOOKED_AT or late:
                 following = ",".join(str(partition.below) for partition in partitions)
-                return Page(rows=rows, next=following, looked_at=looked_at, looked_back_to_ms=oldest_ms)
-        return Page(rows=rows, next=None, looked_at=looked_at, looked_back_to_ms=None)
+                return DeadLetterPage(rows=rows, next=following, looked_at=looked_at, looked_back_to_ms=oldest_ms)
+        return DeadLetterPage(rows=rows, next=None, looked_at=looked_at, looked_back_to_ms=None)
 
-    async def count(self, wanted: DeadLetterFilter, seconds: float) -> Count:
+    async def count(self, wanted: DeadLetterFilter, seconds: float) -> DeadLetterCount:
         """Count those that fit, for so many seconds at most.
 
         Raises Unreadable if the brokers do not answer.
@@ -64,8 +84,8 @@ class DeadLetters:
         async for one in self._newest_first(await self._partitions(wanted, ""), wanted.written_from_ms):
             looked_at, matching = looked_at + 1, matching + wanted.fits(one)
             if asyncio.get_running_loop().time() >= until:
-                return Count(matching=matching, looked_at=looked_at, complete=False)
-        return Count(matching=matching, looked_at=looked_at, complete=True)
+                return DeadLetterCount(matching=matching, looked_at=looked_at, complete=False)
+        return DeadLetterCount(matching=matching, looked_at=looked_at, complete=True)
 
     async def one(self, partition: int, offset: int) -> DeadLetter | None:
         """Return the one at a place, whole, or None. Raises Unreadable."""
@@ -93,20 +113,20 @@ class DeadLetters:
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise _unreadable(error) from error
 
-    async def _partitions(self, wanted: DeadLetterFilter, cursor: str) -> list[Backwards]:
+    async def _partitions(self, wanted: DeadLetterFilter, cursor: str) -> list[ReverseReader]:
         """Return the partitions, each from where a cursor says, or the filter, or from its end."""
         count = self._engine.settings.partitions
         below = _cursor(cursor, count) if cursor else None
         cluster, topic = self._engine.cluster, self._topic
 
-        async def partition(number: int) -> Backwards:
+        async def partition(number: int) -> ReverseReader:
             reader = self._reader(number)
             begin, end = await reader.begin(), await reader.end()
             if below is not None:
                 end = min(end, below[number])
             elif wanted.bounded:
                 end = min(end, await reader.after(wanted.written_to_ms))
-            return Backwards(cluster, topic, number, min(begin, end), end)
+            return ReverseReader(cluster, topic, number, min(begin, end), end)
 
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -114,7 +134,7 @@ class DeadLetters:
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise _unreadable(error) from error
 
-    async def _newest_first(self, partitions: list[Backwards], from_ms: int) -> AsyncIterator[DeadLetter]:
+    async def _newest_first(self, partitions: list[ReverseReader], from_ms: int) -> AsyncIterator[DeadLetter]:
         """Go through all of them back to a time; each partition's `below` says how far it is."""
         heap: list[tuple[int, int]] = []
         try:

@@ -1,4 +1,4 @@
-"""The addresses at which dead letters are found, on any worker for all."""
+"""The routes that find dead letters: every worker finds all of them."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -11,16 +11,16 @@ from app.serve.access.roles import ASKER, Asker
 from app.serve.dead_letters.dead_letter import DeadLetter, masked, namespace_of, without_secrets
 from app.serve.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable
 from app.serve.dead_letters.filter import DeadLetterFilter
-from app.serve.search.asked import check_url, own_of, within_of
 from app.serve.search.routes import number, whole
 from app.serve.search.search import LONGEST_S
+from app.serve.search.visibility import check_url, namespaces_within, own_namespaces
 from app.serve.web.answers import as_json
 from punctual.contract.namespaces import Namespaces
 
 #: Where one is on the topic.
 PLACE: Final = r"{partition:\d{1,9}}-{offset:\d{1,18}}"
 GONE: Final = "dead letter not found; dead letters are kept for 30 days"
-_USUAL, _USUAL_S = 50, 8.0
+_DEFAULT_LIMIT, _DEFAULT_S = 50, 8.0
 #: Each reads for some seconds, a count for a minute: so many at a time.
 _MOST: Final = 32
 _RETRY: Final = {"Retry-After": "2"}
@@ -28,17 +28,17 @@ _RETRY: Final = {"Retry-After": "2"}
 
 def register(web_app: web.Application, dead_letters: DeadLetters, learn: Callable[[], Awaitable[Any]]) -> None:
     """Add the addresses to an application that has not started yet; `learn` reads what was sent again."""
-    view = View(dead_letters, learn)
+    routes = DeadLetterRoutes(dead_letters, learn)
     web_app.add_routes(
         [
-            web.get("/api/v1/dead-letters", view.page),
-            web.get("/api/v1/dead-letters/count", view.count),
-            web.get(f"/api/v1/dead-letters/{PLACE}", view.one),
+            web.get("/api/v1/dead-letters", routes.page),
+            web.get("/api/v1/dead-letters/count", routes.count),
+            web.get(f"/api/v1/dead-letters/{PLACE}", routes.one),
         ]
     )
 
 
-class View:
+class DeadLetterRoutes:
     """Reads questions from addresses, and writes answers and sentences as JSON."""
 
     def __init__(self, dead_letters: DeadLetters, learn: Callable[[], Awaitable[Any]]) -> None:
@@ -50,25 +50,25 @@ class View:
         query, asker = request.query, request[ASKER]
 
         async def ask() -> Any:
-            limit = whole(query, "limit", _USUAL, MOST_ROWS)
+            limit = whole(query, "limit", _DEFAULT_LIMIT, MOST_ROWS)
             wanted = filter_of(query, self._dead_letters.namespaces, asker)
             page = await self._dead_letters.page(wanted, query.get("cursor", ""), limit)
             rows = [shown(one, asker) for one in page.rows]
             return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if asker.bound else page.looked_at)
 
-        return await self._told(ask)
+        return await self._answered(ask)
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters/count: how many fit a filter."""
         query, asker = request.query, request[ASKER]
 
         async def ask() -> Any:
-            seconds = number(query, "seconds", _USUAL_S, LONGEST_S)
+            seconds = number(query, "seconds", _DEFAULT_S, LONGEST_S)
             wanted = filter_of(query, self._dead_letters.namespaces, asker)
             count = await self._dead_letters.count(wanted, seconds)
             return msgspec.structs.replace(count, looked_at=count.matching) if asker.bound else count
 
-        return await self._told(ask)
+        return await self._answered(ask)
 
     async def one(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters/{partition}-{offset}: one, whole."""
@@ -78,9 +78,9 @@ class View:
             found = await own_one(self._dead_letters, partition, offset, request[ASKER])
             return None if found is None else shown(found, request[ASKER])
 
-        return await self._told(ask)
+        return await self._answered(ask)
 
-    async def _told(self, ask: Callable[[], Awaitable[Any]]) -> web.Response:
+    async def _answered(self, ask: Callable[[], Awaitable[Any]]) -> web.Response:
         try:
             with self._places.one(WHO.get()):
                 await self._learn()
@@ -102,10 +102,10 @@ class View:
 
 def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) -> DeadLetterFilter:
     """Return the filter that somebody's address has, which keeps to their namespaces. Raises FilterError."""
-    own = own_of(namespaces, asker)
+    own = own_namespaces(namespaces, asker)
     wanted = DeadLetterFilter.from_query(query, own)
     check_url(wanted.to, asker)
-    return msgspec.structs.replace(wanted, within=within_of(wanted.within, own, asker))
+    return msgspec.structs.replace(wanted, within=namespaces_within(wanted.within, own, asker))
 
 
 async def own_one(dead_letters: DeadLetters, partition: int, offset: int, asker: Asker) -> DeadLetter | None:

@@ -1,4 +1,4 @@
-"""The namespaces that there are for whoever asks: what waits in each, and where it may be delivered."""
+"""The route of namespaces: the pending messages of each that the user may see, and where it may deliver."""
 
 from collections.abc import Iterable
 
@@ -13,7 +13,7 @@ from app.serve.web.routes import missing_of, unready
 from app.settings.settings import Settings
 
 
-class Described(NamespaceRow, frozen=True, kw_only=True):
+class NamespaceDetails(NamespaceRow, frozen=True, kw_only=True):
     """A namespace as the overview has it, its inputs, and the patterns of topics that these may deliver to."""
 
     inputs: list[str]
@@ -42,10 +42,10 @@ def inputs_of(settings: Settings, namespace: str) -> list[str]:
     return sorted(topic for topic, name in settings.namespaces.inputs.items() if name == namespace)
 
 
-def _described(settings: Settings, row: NamespaceRow) -> Described:
+def _described(settings: Settings, row: NamespaceRow) -> NamespaceDetails:
     inputs = inputs_of(settings, row.namespace)
     destinations = _patterns(settings, (*inputs, "*"))
-    return Described(**msgspec.structs.asdict(row), inputs=inputs, destinations=destinations)
+    return NamespaceDetails(**msgspec.structs.asdict(row), inputs=inputs, destinations=destinations)
 
 
 def _patterns(settings: Settings, sources: Iterable[str]) -> list[str]:

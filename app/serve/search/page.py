@@ -7,15 +7,15 @@ import msgspec
 
 from app.serve.search.cursor import Cursor
 from app.serve.search.peers import Missing
+from app.serve.search.response_size import first_that_fit
 from app.serve.search.row import Row
 from app.serve.search.scan import END, Place
-from app.serve.search.weight import first
 from tables import keys
 
 START: Final = Cursor()
 
 
-class Part(msgspec.Struct, kw_only=True):
+class SearchPart(msgspec.Struct, kw_only=True):
     """What one worker has found in the partitions that it serves; `up_to` is a cursor, as in Found."""
 
     partitions: list[int]
@@ -26,7 +26,7 @@ class Part(msgspec.Struct, kw_only=True):
     by_step: list[dict[str, int]] = []
 
 
-class Page(msgspec.Struct, kw_only=True):
+class SearchPage(msgspec.Struct, kw_only=True):
     """Rows by due time, then arrival. `next` is the cursor of the next page; null at the end.
 
     Of everything due before `looked_to_ms` it is known whether it matches; null stands for all there is. `missing` has
@@ -43,7 +43,7 @@ class Page(msgspec.Struct, kw_only=True):
     missed: str | None = None
 
 
-class Count(msgspec.Struct, kw_only=True):
+class SearchCount(msgspec.Struct, kw_only=True):
     """How many match; at least so many if it is not `complete`: then there was no time, or partitions are missing."""
 
     matching: int
@@ -52,7 +52,7 @@ class Count(msgspec.Struct, kw_only=True):
     missing: list[Missing]
 
 
-def page_of(parts: list[Part], missing: list[Missing], limit: int, cursor: Cursor = START) -> Page:
+def page_of(parts: list[SearchPart], missing: list[Missing], limit: int, cursor: Cursor = START) -> SearchPage:
     """Return the first rows of all parts after a cursor, none of them beyond the place that every part has reached.
 
     They are at most `limit`, and as many as an answer has room for. Partitions that are behind have none.
@@ -63,7 +63,9 @@ def page_of(parts: list[Part], missing: list[Missing], limit: int, cursor: Curso
     return _page(rows, parts, missing, Cursor(place=up_to, behind=behind))
 
 
-def late_page_of(parts: list[Part], missing: list[Missing], limit: int, cursor: Cursor) -> tuple[Page, Cursor]:
+def late_page_of(
+    parts: list[SearchPart], missing: list[Missing], limit: int, cursor: Cursor
+) -> tuple[SearchPage, Cursor]:
     """Return a page of what partitions have that were behind a cursor, and the cursor after it."""
 
     def is_late(row: Row) -> bool:
@@ -80,19 +82,19 @@ def late_page_of(parts: list[Part], missing: list[Missing], limit: int, cursor: 
     return _page(rows, parts, missing, after), after
 
 
-def _first(parts: list[Part], limit: int, fits: Callable[[Row], bool], end: Place) -> tuple[list[Row], Place]:
+def _first(parts: list[SearchPart], limit: int, fits: Callable[[Row], bool], end: Place) -> tuple[list[Row], Place]:
     """Return the first rows that fit, and up to which place they are all there are; at most up to `end`."""
     up_to = min(_reached(parts), end)
     found = (row for part in parts for row in part.rows if fits(row))
     rows = sorted((row for row in found if _place(row) <= up_to), key=_place)
-    shown = list(first(rows, limit))
+    shown = list(first_that_fit(rows, limit))
     return shown, _place(shown[-1]) if len(shown) < len(rows) else up_to
 
 
-def _page(rows: list[Row], parts: list[Part], missing: list[Missing], after: Cursor) -> Page:
+def _page(rows: list[Row], parts: list[SearchPart], missing: list[Missing], after: Cursor) -> SearchPage:
     gone = {number for one in missing for number in one.partitions}
     over = after.place >= END and set(after.behind) <= gone
-    return Page(
+    return SearchPage(
         rows=rows,
         next=None if over else after.text(),
         looked_at=sum(part.looked_at for part in parts),
@@ -103,9 +105,9 @@ def _page(rows: list[Row], parts: list[Part], missing: list[Missing], after: Cur
     )
 
 
-def count_of(parts: list[Part], missing: list[Missing]) -> Count:
+def count_of(parts: list[SearchPart], missing: list[Missing]) -> SearchCount:
     """Return the sum of what the parts have counted."""
-    return Count(
+    return SearchCount(
         matching=sum(part.matching for part in parts),
         looked_at=sum(part.looked_at for part in parts),
         complete=_reached(parts) >= END and not missing,
@@ -113,7 +115,7 @@ def count_of(parts: list[Part], missing: list[Missing]) -> Count:
     )
 
 
-def _reached(parts: list[Part]) -> Place:
+def _reached(parts: list[SearchPart]) -> Place:
     return min((Place.parse(part.up_to) for part in parts), default=END)
 
 

@@ -1,45 +1,45 @@
-"""The addresses at which pending messages are found, for everyone and, below /api/v1/local, for other workers."""
+"""The routes that find pending messages, for users and, below /api/v1/local, for other workers."""
 
-from collections.abc import Mapping
+import hmac
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
 from app.serve.access.roles import ASKER
-from app.serve.search.asked import count_shown, filter_of, id_of, row_shown, shown
-from app.serve.search.between import only_workers
 from app.serve.search.cursor import Cursor, numbers
 from app.serve.search.filter import Filter, FilterError
-from app.serve.search.page import Count, Page, Part
+from app.serve.search.page import SearchCount, SearchPage, SearchPart
 from app.serve.search.peers import PeerSilent
 from app.serve.search.row import Row
 from app.serve.search.scans import ScanFailed
-from app.serve.search.search import LOCAL, LONGEST_S, MOST, Search
-from app.serve.search.spans import Spans
+from app.serve.search.search import LOCAL, LONGEST_S, MOST_ROWS, Search
 from app.serve.search.timeline import Timeline, TimelinePart, Timelines
+from app.serve.search.timeline_spans import TimelineSpans
+from app.serve.search.visibility import count_shown, filter_of, id_of, page_shown, row_shown
 from app.serve.web import ids
 from app.serve.web.answers import as_json
 from punctual.contract.times import parse_time
 
-_USUAL, _USUAL_S, _DIGITS = 50, 8.0, 18
+_DEFAULT_LIMIT, _DEFAULT_S, _DIGITS = 50, 8.0, 18
 _RETRY: Final = {"Retry-After": "2"}
 
 
 def register(web_app: web.Application, search: Search) -> None:
     """Add the addresses to an application that has not started yet; what they start ends with it."""
-    view = View(search)
+    routes = SearchRoutes(search)
     web_app.middlewares.append(only_workers(search.secret))
     web_app.add_routes(
         [
-            web.get("/api/v1/messages", view.page),
-            web.get("/api/v1/messages/count", view.count),
-            web.get(f"/api/v1/messages/{ids.PLACE}", view.message),
-            web.get("/api/v1/timeline", view.timeline),
-            web.get(f"{LOCAL}/messages", view.own_page),
-            web.get(f"{LOCAL}/count", view.own_count),
-            web.get(f"{LOCAL}/message", view.own_message),
-            web.get(f"{LOCAL}/timeline", view.own_timeline),
+            web.get("/api/v1/messages", routes.page),
+            web.get("/api/v1/messages/count", routes.count),
+            web.get(f"/api/v1/messages/{ids.PLACE}", routes.message),
+            web.get("/api/v1/timeline", routes.timeline),
+            web.get(f"{LOCAL}/messages", routes.own_page),
+            web.get(f"{LOCAL}/count", routes.own_count),
+            web.get(f"{LOCAL}/message", routes.own_message),
+            web.get(f"{LOCAL}/timeline", routes.own_timeline),
         ]
     )
 
@@ -49,7 +49,26 @@ def register(web_app: web.Application, search: Search) -> None:
     web_app.on_cleanup.append(stop)
 
 
-class View:
+def only_workers(secret: str) -> Any:
+    """Return a middleware that answers below LOCAL only to those that show `secret`; to everyone if it is empty."""
+    wanted = f"Bearer {secret}".encode()
+
+    @web.middleware
+    async def check(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        if not secret or not request.path.startswith(f"{LOCAL}/"):
+            return await handler(request)
+        shown = request.headers.get("Authorization", "").encode(errors="surrogateescape")
+        if hmac.compare_digest(shown, wanted):
+            return await handler(request)
+        sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
+        return web.json_response({"error": sentence}, status=web.HTTPUnauthorized.status_code)
+
+    return check
+
+
+class SearchRoutes:
     """Reads questions from addresses, and writes answers and sentences as JSON."""
 
     def __init__(self, search: Search) -> None:
@@ -64,22 +83,22 @@ class View:
         """Answer GET /api/v1/messages: pending messages that fit a filter, by due time."""
         query, asker = request.query, request[ASKER]
 
-        async def ask() -> Page:
+        async def ask() -> SearchPage:
             wanted, (cursor, limit) = filter_of(query, self._search.namespaces, asker), _part(query)
             whole = _flag(query, "whole") and not asker.masked
-            return shown(await self._search.page(wanted, cursor, limit, whole=whole), asker, whole=whole)
+            return page_shown(await self._search.page(wanted, cursor, limit, whole=whole), asker, whole=whole)
 
-        return await _told(ask)
+        return await _answered(ask)
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/count: how many fit a filter."""
         query, asker = request.query, request[ASKER]
 
-        async def ask() -> Count:
+        async def ask() -> SearchCount:
             wanted = filter_of(query, self._search.namespaces, asker)
             return count_shown(await self._search.count(wanted, _seconds(query)), asker)
 
-        return await _told(ask)
+        return await _answered(ask)
 
     async def message(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/{id}: the pending message with an id."""
@@ -94,7 +113,7 @@ class View:
             return row_shown(await self._search.message(id_, whole=whole), asker)
 
         if not _flag(request.query, "life"):
-            return await _told(ask, otherwise)
+            return await _answered(ask, otherwise)
         try:
             life = msgspec.to_builtins(await self._search.life(id_))
             row = await ask()
@@ -109,17 +128,17 @@ class View:
         query = request.query
         whole = _flag(query, "whole")
 
-        async def ask() -> Part:
+        async def ask() -> SearchPart:
             cursor, limit = _part(query)
             only = numbers(query["partitions"]) if query.get("partitions") else None
             return await self._search.own_page(self._filter(query), cursor.place, limit, whole=whole, only=only)
 
-        return await _told(ask)
+        return await _answered(ask)
 
     async def own_count(self, request: web.Request) -> web.Response:
         """Answer another worker: this one's part of a count."""
         query = request.query
-        return await _told(lambda: self._search.own_count(self._filter(query), _seconds(query)))
+        return await _answered(lambda: self._search.own_count(self._filter(query), _seconds(query)))
 
     async def own_message(self, request: web.Request) -> web.Response:
         """Answer another worker: a message that lives here."""
@@ -139,7 +158,7 @@ class View:
             others = {**asked, "at": str(at_ms), **wanted.query()}
             return await self._timelines.timeline(_spans(query, at_ms), others, wanted.within)
 
-        return await _told(ask)
+        return await _answered(ask)
 
     async def own_timeline(self, request: web.Request) -> web.Response:
         """Answer another worker: this one's part of a timeline, by the other's clock."""
@@ -149,10 +168,10 @@ class View:
             within = self._filter({"namespace": query.get("namespace", "")}).within
             return await self._timelines.own_part(_spans(query, parse_time(query.get("at", ""))), within)
 
-        return await _told(ask)
+        return await _answered(ask)
 
 
-async def _told(ask: Any, otherwise: str = "") -> web.Response:
+async def _answered(ask: Any, otherwise: str = "") -> web.Response:
     """Return what is answered to a question; sentences for what cannot be understood, found or reached."""
     try:
         found = await ask()
@@ -166,43 +185,43 @@ async def _told(ask: Any, otherwise: str = "") -> web.Response:
 def _part(query: Mapping[str, str]) -> tuple[Cursor, int]:
     """Return after which cursor a page begins, and how many rows it has."""
     cursor = Cursor.parse(query["cursor"]) if query.get("cursor") else Cursor()
-    return cursor, whole(query, "limit", _USUAL, MOST)
+    return cursor, whole(query, "limit", _DEFAULT_LIMIT, MOST_ROWS)
 
 
-def _spans(query: Mapping[str, str], at_ms: int) -> Spans:
+def _spans(query: Mapping[str, str], at_ms: int) -> TimelineSpans:
     since, until, step = (query.get(name, "") for name in ("from", "to", "step"))
     if not since and not until:
         if step:
             raise FilterError("step needs from and to: the start and end time (epoch ms or RFC 3339)")
-        return Spans.usual(at_ms)
+        return TimelineSpans.default(at_ms)
     if not since or not until:
         raise FilterError("give both from and to (epoch ms or RFC 3339), or neither")
     if step and not (step.isascii() and step.isdigit() and len(step) < _DIGITS):
         raise FilterError(f"step={step[:64]!r} must be whole milliseconds")
-    return Spans.between(parse_time(since), parse_time(until), int(step) if step else None, at_ms)
+    return TimelineSpans.between(parse_time(since), parse_time(until), int(step) if step else None, at_ms)
 
 
 def _seconds(query: Mapping[str, str]) -> float:
-    return number(query, "seconds", _USUAL_S, LONGEST_S)
+    return number(query, "seconds", _DEFAULT_S, LONGEST_S)
 
 
-def number(query: Mapping[str, str], name: str, usual: float, most: float) -> float:
-    """Return a parameter that is a number, at most `most`. Raises FilterError."""
-    text = query.get(name) or str(usual)
+def number(query: Mapping[str, str], name: str, default: float, maximum: float) -> float:
+    """Return a parameter that is a number, at most `maximum`. Raises FilterError."""
+    text = query.get(name) or str(default)
     try:
         number = float(text)
     except ValueError:
         number = -1.0
-    if not 0 < number <= most:
-        raise FilterError(f"{name}={text[:64]!r} must be a number above 0, at most {most:g}")
+    if not 0 < number <= maximum:
+        raise FilterError(f"{name}={text[:64]!r} must be a number above 0, at most {maximum:g}")
     return number
 
 
-def whole(query: Mapping[str, str], name: str, usual: int, most: int) -> int:
-    """Return a parameter that is a whole number of 1 or more, at most `most`. Raises FilterError."""
-    text = query.get(name) or str(usual)
-    if not (text.isascii() and text.isdigit() and len(text) < _DIGITS and 1 <= int(text) <= most):
-        raise FilterError(f"{name}={text[:64]!r} must be a whole number from 1 to {most}")
+def whole(query: Mapping[str, str], name: str, default: int, maximum: int) -> int:
+    """Return a parameter that is a whole number of 1 or more, at most `maximum`. Raises FilterError."""
+    text = query.get(name) or str(default)
+    if not (text.isascii() and text.isdigit() and len(text) < _DIGITS and 1 <= int(text) <= maximum):
+        raise FilterError(f"{name}={text[:64]!r} must be a whole number from 1 to {maximum}")
     return int(text)
 
 

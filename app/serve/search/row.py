@@ -16,7 +16,7 @@ SHOWN: Final = 64 * 1024
 _RUNS: Final = 5
 
 
-class Policies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RowPolicies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was asked for beside the time and the place; durations are milliseconds."""
 
     max_late_ms: int | None = None
@@ -72,7 +72,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     latest_ms: int | None = None
     asked_due_ms: int | None = None
     masked: bool = False
-    policies: Policies = Policies()
+    policies: RowPolicies = RowPolicies()
 
 
 def row_of(partition: int, key: bytes, entry: Entry, *, most: int | None = SHOWN) -> Row:
@@ -97,7 +97,7 @@ def row_of(partition: int, key: bytes, entry: Entry, *, most: int | None = SHOWN
         asked_ms=entry.stamp_ms if entry.stamp_ms >= 0 else None,
         latest_ms=None if entry.bound is None else entry.bound.latest_ms,
         asked_due_ms=None if entry.bound is None else entry.bound.asked_ms,
-        policies=Policies(
+        policies=RowPolicies(
             max_late_ms=entry.max_late_ms,
             if_late=entry.if_late,
             dedupe_ms=entry.dedupe_ms,

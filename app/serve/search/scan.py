@@ -9,8 +9,8 @@ import msgspec
 
 from app.base.clock import Clock
 from app.serve.search.filter import Filter
+from app.serve.search.response_size import MAX_BYTES, size_of
 from app.serve.search.row import SHOWN, Row, row_of
-from app.serve.search.weight import MOST, weight
 from tables import keys
 from tables.destination import told
 from tables.entry import decode, may_recur
@@ -44,16 +44,16 @@ class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
         msg = f"{text[:64]!r} is not a cursor. Use `next` of a response"
         if not dot or len(text) > 2 * keys.ROW_SIZE + 8:
             raise ValueError(msg)
-        found = cls(bytes.fromhex(key), int(partition))
-        if not -1 <= found.partition < _PARTITIONS:
+        place = cls(bytes.fromhex(key), int(partition))
+        if not -1 <= place.partition < _PARTITIONS:
             raise ValueError(msg)
-        return found
+        return place
 
 
 END: Final = Place(keys.ROWS_END)
 
 
-class Scan(msgspec.Struct, frozen=True, kw_only=True):
+class ScanQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What to go through, and how far: at most `limit` finds, `rows` looked at, `ms` of time.
 
     It ends before if its finds have as many bytes as an answer has room for. With `count` finds are only counted; with
@@ -71,7 +71,7 @@ class Scan(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[int] = []
 
 
-class Found(msgspec.Struct, kw_only=True):
+class ScanResult(msgspec.Struct, kw_only=True):
     """What a scan has come to: everything before `up_to` was looked at, which is END if nothing is left.
 
     `first_ms` is when the first that matches is due.
@@ -104,54 +104,54 @@ def merged(parts: Iterable[tuple[int, Any]], start: bytes, end: bytes) -> Rows:
     return heapq.merge(*(rows(number, database) for number, database in parts))
 
 
-def scan(parts: Iterable[tuple[int, Any]], wanted: Scan, rest: Callable[[], None] = _go_on) -> Found:
+def scan(parts: Iterable[tuple[int, Any]], query: ScanQuery, rest: Callable[[], None] = _go_on) -> ScanResult:
     """Go through rows that are due from the filter's beginning to its end, after a place, until a bound is met.
 
     `rest` is called every now and then.
     """
-    seek = wanted.filter
+    seek = query.filter
     start = max(
-        keys.row_key(seek.due_from_ms, 0, 0), wanted.after.key
+        keys.row_key(seek.due_from_ms, 0, 0), query.after.key
     )  # of partitions that come later, this key is still to come
-    found = Found(by_step=[{} for _ in wanted.steps[1:]])
-    until, needles, fits = Clock.monotonic_ms() + wanted.ms, seek.needles, seek.fits
+    result = ScanResult(by_step=[{} for _ in query.steps[1:]])
+    until, needles, fits = Clock.monotonic_ms() + query.ms, seek.needles, seek.fits
     recurs = may_recur if seek.recurring else _true
-    last, weighed = wanted.after, 0
+    last, weighed = query.after, 0
     for key, number, raw in merged(parts, start, keys.due_bound(seek.due_to_ms)):
-        if wanted.after.passed(key, number):
+        if query.after.passed(key, number):
             continue
-        found.looked_at += 1
+        result.looked_at += 1
         last = Place(key, number)
         if all(needle in raw for needle in needles) and recurs(raw):
             entry = decode(raw)
             if fits(key, entry):
-                found.matching += 1
-                if found.first_ms is None:
-                    found.first_ms = keys.due_of(key)
-                weighed += _take(found, wanted, number, key, entry)
-        full = not wanted.count and not wanted.steps and (len(found.rows) >= wanted.limit or weighed >= MOST)
+                result.matching += 1
+                if result.first_ms is None:
+                    result.first_ms = keys.due_of(key)
+                weighed += _take(result, query, number, key, entry)
+        full = not query.count and not query.steps and (len(result.rows) >= query.limit or weighed >= MAX_BYTES)
         late = False
-        if found.looked_at % _STRIDE == 0:
+        if result.looked_at % _STRIDE == 0:
             rest()
             late = Clock.monotonic_ms() > until
-        if full or late or found.looked_at >= wanted.rows:
-            found.up_to = last
-            return found
-    return found
+        if full or late or result.looked_at >= query.rows:
+            result.up_to = last
+            return result
+    return result
 
 
 def _true(_raw: bytes) -> bool:
     return True
 
 
-def _take(found: Found, wanted: Scan, number: int, key: bytes, entry: Any) -> int:
+def _take(result: ScanResult, query: ScanQuery, number: int, key: bytes, entry: Any) -> int:
     """Note what fits; return how many bytes that adds to the answer."""
-    if wanted.steps:
-        place = bisect.bisect_right(wanted.steps, keys.due_of(key)) - 1
-        if 0 <= place < len(found.by_step):
-            counts, name = found.by_step[place], told(entry.to)
+    if query.steps:
+        place = bisect.bisect_right(query.steps, keys.due_of(key)) - 1
+        if 0 <= place < len(result.by_step):
+            counts, name = result.by_step[place], told(entry.to)
             counts[name] = counts.get(name, 0) + 1
-    elif not wanted.count:
-        found.rows.append(row_of(number, key, entry, most=wanted.most))
-        return weight(found.rows[-1])
+    elif not query.count:
+        result.rows.append(row_of(number, key, entry, most=query.most))
+        return size_of(result.rows[-1])
     return 0

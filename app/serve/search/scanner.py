@@ -18,8 +18,8 @@ import msgspec
 import rocksdict
 
 from app.base.process import time_slice
-from app.serve.search.rest import Rest
-from app.serve.search.scan import Found, Scan, scan
+from app.serve.search.cpu_backoff import CpuBackoff
+from app.serve.search.scan import ScanQuery, ScanResult, scan
 from tables.database import Database
 from tables.rocksdb_options import rocksdb_options
 
@@ -34,22 +34,22 @@ _SESSION: Final = Path("/proc/self/autogroup")
 IDLE: Final = "idle"
 
 
-class Question(msgspec.Struct, frozen=True):
+class ScannerQuestion(msgspec.Struct, frozen=True):
     """A scan of some partitions: their numbers, and where their databases are; `here` has those of all that are served.
 
     Questions about one partition after the other, as a `job`'s are, have none opened anew; no person waits for them.
     """
 
     parts: list[tuple[int, str]]
-    scan: Scan
+    scan: ScanQuery
     here: list[str]
     job: bool = False
 
 
-class Answer(msgspec.Struct):
+class ScannerAnswer(msgspec.Struct):
     """What was found, or why nothing could be: a sentence."""
 
-    found: Found | None = None
+    found: ScanResult | None = None
     error: str = ""
 
 
@@ -107,20 +107,20 @@ class Secondaries:
             known[1].close()
 
 
-def answer(secondaries: Secondaries, question: Question, rest: Rest) -> Answer:
+def answer(secondaries: Secondaries, question: ScannerQuestion, backoff: CpuBackoff) -> ScannerAnswer:
     """Return what a question comes to; once more with databases opened anew, if files went away under it."""
     paths = {path for _, path in question.parts}
     secondaries.keep(set(question.here))
-    rest.waited_for = not question.job
+    backoff.waited_for = not question.job
     for last in (False, True):
         try:
             parts: list[tuple[int, Any]] = [(number, secondaries.get(path)) for number, path in question.parts]
-            return Answer(scan(parts, question.scan, rest.take))
+            return ScannerAnswer(scan(parts, question.scan, backoff.rest))
         except Exception as error:  # noqa: BLE001 - whatever it is, the next question may fare better
             for path in paths:
                 secondaries.drop(path)
             if last:
-                return Answer(error=f"{type(error).__name__}: {error}")
+                return ScannerAnswer(error=f"{type(error).__name__}: {error}")
     raise AssertionError("the second time returns")
 
 
@@ -148,16 +148,13 @@ def main(directory: str, *, idle: bool) -> None:
     own = Path(directory)
     shutil.rmtree(own, ignore_errors=True)
     own.mkdir(parents=True)
-    secondaries, decoder, rest = (
-        Secondaries(own),
-        msgspec.msgpack.Decoder(Question),
-        Rest(worker_is_nice=worker_is_nice),
-    )
+    secondaries, backoff = Secondaries(own), CpuBackoff(worker_is_nice=worker_is_nice)
+    decoder = msgspec.msgpack.Decoder(ScannerQuestion)
     take, give = sys.stdin.buffer, sys.stdout.buffer
     try:
         while len(head := take.read(LENGTH.size)) == LENGTH.size:
             question = decoder.decode(take.read(LENGTH.unpack(head)[0]))
-            body = encode(answer(secondaries, question, rest))
+            body = encode(answer(secondaries, question, backoff))
             give.write(LENGTH.pack(len(body)) + body)
             give.flush()
     except (BrokenPipeError, KeyboardInterrupt):

@@ -12,8 +12,8 @@ import msgspec
 
 from app.base.places import WHO, NoPlace, Places
 from app.base.process import time_slice
-from app.serve.search.scan import Found, Scan
-from app.serve.search.scanner import IDLE, LENGTH, Answer, Question, encode
+from app.serve.search.scan import ScanQuery, ScanResult
+from app.serve.search.scanner import IDLE, LENGTH, ScannerAnswer, ScannerQuestion, encode
 
 _IDLE_S: Final = 60.0
 #: A scan is bounded in rows and time; opening many databases, or a machine that is busy, may add to that.
@@ -24,7 +24,7 @@ _LEAVE_S: Final = 2.0
 #: So many wait for their turn at most, beside jobs: whoever comes then would have no answer in time.
 _MOST: Final = 32
 
-_decode = msgspec.msgpack.Decoder(Answer).decode
+_decode = msgspec.msgpack.Decoder(ScannerAnswer).decode
 
 
 class ScanFailed(Exception):
@@ -43,7 +43,7 @@ class Scans:
         #: Whether the next process takes no more than what nobody else wants; one that got too little is nice alone.
         self._idle = not time_slice.supported()
 
-    async def scan(self, wanted: Scan, only: int | None = None, *, job: bool = False) -> Found:
+    async def scan(self, wanted: ScanQuery, only: int | None = None, *, job: bool = False) -> ScanResult:
         """Go through all partitions that are here, or `only` one of them; a job's scan waits however many others do.
 
         Raises ScanFailed; what was asked is then over, and the next question gets a new process.
@@ -51,8 +51,8 @@ class Scans:
         here = {number: str(path) for number, path in self._databases().items()}
         parts = [(number, path) for number, path in here.items() if only in (None, number)]
         if not parts:
-            return Found(by_step=[{} for _ in wanted.steps[1:]])
-        question = Question(parts, wanted, list(here.values()), job)
+            return ScanResult(by_step=[{} for _ in wanted.steps[1:]])
+        question = ScannerQuestion(parts, wanted, list(here.values()), job)
         try:
             with nullcontext() if job else self._places.one(WHO.get()):
                 answer = await self._answer(question)
@@ -63,7 +63,7 @@ class Scans:
             raise ScanFailed(f"the databases cannot be read now ({answer.error}); try again in a moment")
         return answer.found
 
-    async def _answer(self, question: Question) -> Answer:
+    async def _answer(self, question: ScannerQuestion) -> ScannerAnswer:
         """Return what a question comes to when its turn has come. Raises ScanFailed."""
         async with self._turn:
             self._stay()
@@ -80,7 +80,7 @@ class Scans:
             finally:
                 self._leave_later()
 
-    async def _ask_idle(self, question: Question) -> Answer | None:
+    async def _ask_idle(self, question: ScannerQuestion) -> ScannerAnswer | None:
         """Return what an idle process answers; None if it gets no time on this machine, and is ended."""
         try:
             async with asyncio.timeout(_IDLE_PATIENCE_S + question.scan.ms / 1000):
@@ -103,7 +103,7 @@ class Scans:
                     process.kill()
                     await _ended(process)
 
-    async def _ask(self, question: Question) -> Answer:
+    async def _ask(self, question: ScannerQuestion) -> ScannerAnswer:
         if self._process is None or self._process.returncode is not None:
             command = [
                 sys.executable,

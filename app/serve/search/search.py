@@ -12,16 +12,16 @@ from app.engine.engine import Engine
 from app.serve.search.cursor import Cursor, written
 from app.serve.search.filter import Filter
 from app.serve.search.life import Life, Lives
-from app.serve.search.page import Count, Page, Part, count_of, late_page_of, page_of
+from app.serve.search.page import SearchCount, SearchPage, SearchPart, count_of, late_page_of, page_of
 from app.serve.search.peers import Missing, Peers, PeerSilent, T
 from app.serve.search.row import SHOWN, Row, masked, row_of
-from app.serve.search.scan import END, Found, Place, Scan
+from app.serve.search.scan import END, Place, ScanQuery, ScanResult
 from app.serve.search.scans import Scans
 from punctual.contract.home import home_partition
 
 LOCAL: Final = "/api/v1/local"
 #: A page's rows, and a count's seconds, at most; of a count so many milliseconds go by in one go.
-MOST, LONGEST_S, _SLICE_MS = 1_000, 60.0, 1_000
+MOST_ROWS, LONGEST_S, _SLICE_MS = 1_000, 60.0, 1_000
 _SLICE_ROWS: Final = 1_000_000
 
 
@@ -76,7 +76,7 @@ class Search:
         return self._engine.clock.wall_ms()
 
     # pages -----------------------------------------------------------------------------------------------------------
-    async def page(self, wanted: Filter, cursor: Cursor, limit: int, *, whole: bool = False) -> Page:
+    async def page(self, wanted: Filter, cursor: Cursor, limit: int, *, whole: bool = False) -> SearchPage:
         """Return the first rows that fit, after a cursor, on all workers; first those of partitions that were behind.
 
         Raises ScanFailed if this worker's own cannot be looked at.
@@ -94,7 +94,7 @@ class Search:
 
     async def _parts(
         self, wanted: Filter, after: Place, limit: int, *, whole: bool, only: set[int] | None = None
-    ) -> tuple[list[Part], list[Missing]]:
+    ) -> tuple[list[SearchPart], list[Missing]]:
         """Return what each worker has after a place, perhaps of some partitions `only`, and what is missing."""
         query = {**wanted.query(), "limit": str(limit), "cursor": after.text(), "whole": str(int(whole))}
         elsewhere = set(self.served)
@@ -103,44 +103,46 @@ class Search:
             elsewhere |= set(range(self._partitions)) - only
         own, (others, missing) = await asyncio.gather(
             self.own_page(wanted, after, limit, whole=whole, only=only),
-            self._peers.ask_all(f"{LOCAL}/messages", query, elsewhere, self._partitions, Part),
+            self._peers.ask_all(f"{LOCAL}/messages", query, elsewhere, self._partitions, SearchPart),
         )
         return [own, *others], missing
 
     async def own_page(
         self, wanted: Filter, after: Place, limit: int, *, whole: bool = False, only: Collection[int] | None = None
-    ) -> Part:
+    ) -> SearchPart:
         """Return the first rows that fit, after a place, of the partitions that are served here, or of some `only`."""
         served = self.served
         asked = [None] if only is None else [number for number in served if number in only]
-        wants = Scan(filter=wanted, after=after, limit=limit, most=0 if self.masks else None if whole else SHOWN)
+        wants = ScanQuery(filter=wanted, after=after, limit=limit, most=0 if self.masks else None if whole else SHOWN)
         found = [await self.scans.scan(wants, number) for number in asked]
         rows = [masked(row) if self.masks else row for one in found for row in one.rows]
         up_to = min((one.up_to for one in found), default=END)
         looked_at = sum(one.looked_at for one in found)
-        return Part(partitions=served, rows=rows, looked_at=looked_at, up_to=up_to.text())
+        return SearchPart(partitions=served, rows=rows, looked_at=looked_at, up_to=up_to.text())
 
-    async def count(self, wanted: Filter, seconds: float) -> Count:
+    async def count(self, wanted: Filter, seconds: float) -> SearchCount:
         """Count the messages that fit, on all workers, for so many seconds at most.
 
         Raises ScanFailed if this worker's own cannot be looked at.
         """
         query = {**wanted.query(), "seconds": str(seconds)}
         own, (others, missing) = await asyncio.gather(
-            self.own_count(wanted, seconds), self.ask_others("/count", query, Part, seconds)
+            self.own_count(wanted, seconds), self.ask_others("/count", query, SearchPart, seconds)
         )
         return count_of([own, *others], missing)
 
-    async def own_count(self, wanted: Filter, seconds: float) -> Part:
+    async def own_count(self, wanted: Filter, seconds: float) -> SearchPart:
         """Count the messages that fit of the partitions that are served here; other questions come in between."""
         served, until = self.served, asyncio.get_running_loop().time() + seconds
         matching = looked_at = 0
-        found = Found(up_to=Place())
+        found = ScanResult(up_to=Place())
         while not found.complete and asyncio.get_running_loop().time() < until:
             after = found.up_to
-            found = await self.scans.scan(Scan(filter=wanted, after=after, count=True, rows=_SLICE_ROWS, ms=_SLICE_MS))
+            found = await self.scans.scan(
+                ScanQuery(filter=wanted, after=after, count=True, rows=_SLICE_ROWS, ms=_SLICE_MS)
+            )
             matching, looked_at = matching + found.matching, looked_at + found.looked_at
-        return Part(partitions=served, matching=matching, looked_at=looked_at, up_to=found.up_to.text())
+        return SearchPart(partitions=served, matching=matching, looked_at=looked_at, up_to=found.up_to.text())
 
     async def ask_others(
         self, path: str, query: Mapping[str, str], kind: type[T], seconds: float = 0.0

@@ -1,23 +1,21 @@
 """What falls due when: totals by the hourly counters where they can tell, and what only a look at the rows tells."""
 
 import asyncio
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Final
 
 import msgspec
 
 from app.serve.search.filter import Filter
 from app.serve.search.peers import Missing
-from app.serve.search.scan import Found, Scan
+from app.serve.search.scan import ScanQuery
 from app.serve.search.scans import ScanFailed
 from app.serve.search.search import Search
-from app.serve.search.spans import HOUR_MS, Spans, whole_hours
-from app.serve.search.unseen import Unseen
+from app.serve.search.timeline_counts import Bucket, HourlyCounts, ScannedCounts
+from app.serve.search.timeline_spans import HOUR_MS, TimelineSpans
 from punctual.contract.namespaces import Namespaces
-from tables import keys
 
 #: Destinations that are named; those that are smaller are in the totals alone.
 NAMED: Final = 50
@@ -27,20 +25,6 @@ _KEPT_S, _TIMES = 2.0, 9
 _MOST: Final = 24
 #: Rows and milliseconds for what comes from now on, and for each of the two stretches that are late.
 _AHEAD, _LATE = (150_000, 1_000), (25_000, 250)
-
-
-class Bucket(msgspec.Struct, kw_only=True):
-    """How many messages are due from `from_ms` on and before `to_ms`, and by destination as far as was looked.
-
-    There are at least so many in all if `exact` is false, and `unseen` more if the hour's are spread evenly.
-    """
-
-    from_ms: int
-    to_ms: int
-    total: int = 0
-    exact: bool = True
-    unseen: int = 0
-    by: dict[str, int] = {}
 
 
 class TimelinePart(msgspec.Struct, kw_only=True):
@@ -72,7 +56,9 @@ class Timelines:
         self._search = search
         self._known: dict[object, tuple[float, asyncio.Task[TimelinePart]]] = {}
 
-    async def timeline(self, spans: Spans, query: Mapping[str, str], within: Namespaces | None = None) -> Timeline:
+    async def timeline(
+        self, spans: TimelineSpans, query: Mapping[str, str], within: Namespaces | None = None
+    ) -> Timeline:
         """Return what is due in some spans on all workers, in some namespaces alone if they are given.
 
         `query` has others make the same spans for the same namespaces. Raises ScanFailed if too many are looked for.
@@ -82,7 +68,7 @@ class Timelines:
         )
         return merged(spans, [own, *others], missing, self._search.overdue if within is None else None)
 
-    async def own_part(self, spans: Spans, within: Namespaces | None = None) -> TimelinePart:
+    async def own_part(self, spans: TimelineSpans, within: Namespaces | None = None) -> TimelinePart:
         """Return what is due in some spans, and namespaces, of the partitions that are served here.
 
         Raises ScanFailed if too many are looked for.
@@ -105,16 +91,16 @@ class Timelines:
             now = asyncio.get_running_loop().time()
             self._known[key] = now + max(_KEPT_S, _TIMES * (now - began)), task
 
-    async def _part(self, spans: Spans, served: list[int], within: Namespaces | None) -> TimelinePart:
-        hours = Hours(self._search.hours(served))
-        looked = Looked(spans.atoms)
+    async def _part(self, spans: TimelineSpans, served: list[int], within: Namespaces | None) -> TimelinePart:
+        hours = HourlyCounts(self._search.hours(served))
+        looked = ScannedCounts(spans.atoms)
         for since, until, (rows, ms) in _stretches(spans):
             if not hours.any(since, until):
                 continue  # the counters say that there is nothing
             steps = looked.steps(since, until)
             wanted = Filter(due_from_ms=since, due_to_ms=until - 1, within=within)
             try:
-                found = await self._search.scans.scan(Scan(filter=wanted, steps=steps, rows=rows, ms=ms))
+                found = await self._search.scans.scan(ScanQuery(filter=wanted, steps=steps, rows=rows, ms=ms))
             except ScanFailed:
                 looked.missed(since, until)
             else:
@@ -127,93 +113,9 @@ class Timelines:
         )
 
 
-class Hours:
-    """How many messages are due in whole hours, by the counters."""
-
-    def __init__(self, counts: Mapping[int, int]) -> None:
-        """Take counts by hour of the epoch."""
-        self._hours = sorted(counts)
-        self._sums = [0, *accumulate(counts[hour] for hour in self._hours)]
-
-    @property
-    def first_ms(self) -> int | None:
-        """When the first of them begins."""
-        return self._hours[0] * HOUR_MS if self._hours else None
-
-    def any(self, since: int, until: int) -> bool:
-        """Return whether there may be something in a stretch, whose first and last hour need not be whole."""
-        place = bisect_left(self._hours, since // HOUR_MS)
-        return place < len(self._hours) and self._hours[place] * HOUR_MS < until
-
-    def count(self, since: int, until: int) -> int:
-        """Return how many are due in a stretch of whole hours."""
-        first, last = (bisect_left(self._hours, -(-time_ms // HOUR_MS)) for time_ms in (since, until))
-        return self._sums[last] - self._sums[first]
-
-
-class Looked:
-    """What was seen of the rows, atom by atom."""
-
-    def __init__(self, atoms: list[int]) -> None:
-        """Have seen nothing, and missed nothing."""
-        self._atoms = atoms
-        self._by: dict[int, Mapping[str, int]] = {}
-        self._missed: list[tuple[int, int]] = []
-        #: When the first of what was seen is due.
-        self.first_ms: int | None = None
-
-    @property
-    def complete(self) -> bool:
-        """Whether everything was looked at."""
-        return not self._missed
-
-    def steps(self, since: int, until: int) -> list[int]:
-        """Return the edges of the atoms in a stretch."""
-        return [since, *(atom for atom in self._atoms if since < atom < until), until]
-
-    def missed(self, since: int, until: int) -> None:
-        """Note that a stretch was not looked at."""
-        self._missed.append((since, until))
-
-    def add(self, since: int, until: int, steps: list[int], found: Found) -> None:
-        """Take what a scan has found in a stretch."""
-        self._by.update(zip(steps, found.by_step, strict=False))
-        self.first_ms = min((ms for ms in (self.first_ms, found.first_ms) if ms is not None), default=None)
-        if not found.complete:
-            self.missed(max(since, keys.due_of(found.up_to.key)), until)
-
-    def buckets(self, spans: Spans, hours: Hours | None) -> list[Bucket]:
-        """Return what it comes to by span: the counters' totals for whole hours, if they tell, else what was seen."""
-        found = [Bucket(from_ms=a, to_ms=b) for a, b in pairwise(spans.edges)]
-        place, by, unseen = 0, Counter[str](), self._unseen(hours)
-        for since, until in pairwise(self._atoms):
-            if since >= found[place].to_ms:
-                found[place].by, by, place = dict(by), Counter(), place + 1
-            seen = self._by.get(since, {})
-            by.update(seen)
-            total = sum(seen.values())
-            if hours is not None and whole_hours(since, until):
-                # What came while rows were looked at is not in the counters yet.
-                total = max(total, hours.count(since, until))
-            elif any(since < end and begin < until for begin, end in self._missed):
-                found[place].exact = False
-                found[place].unseen += 0 if unseen is None else unseen.about(since, until)
-            found[place].total += total
-        found[place].by = dict(by)
-        return found
-
-    def _unseen(self, hours: Hours | None) -> Unseen | None:
-        if hours is None:  # what the counters have is not of some namespaces alone
-            return None
-        pieces = [(since, until) for since, until in pairwise(self._atoms) if not whole_hours(since, until)]
-        return Unseen(
-            lambda hour: hours.count(hour * HOUR_MS, (hour + 1) * HOUR_MS),
-            [(since, until, sum(self._by.get(since, {}).values())) for since, until in pieces],
-            self._missed,
-        )
-
-
-def merged(spans: Spans, parts: Iterable[TimelinePart], missing: list[Missing], overdue: int | None) -> Timeline:
+def merged(
+    spans: TimelineSpans, parts: Iterable[TimelinePart], missing: list[Missing], overdue: int | None
+) -> Timeline:
     """Return the sum of parts, without empty spans at an open beginning and at the end.
 
     What is `overdue` is told by what is late in them if nothing else tells.
@@ -248,7 +150,7 @@ def _trim(buckets: list[Bucket], firsts: list[int]) -> None:
         del buckets[-1]
 
 
-def _stretches(spans: Spans) -> list[tuple[int, int, tuple[int, int]]]:
+def _stretches(spans: TimelineSpans) -> list[tuple[int, int, tuple[int, int]]]:
     """Return what to look at in which order: what is ahead, the present hour until now, and then what is later still.
 
     However much is held back, it takes nothing from what is ahead.

@@ -14,7 +14,7 @@ from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.search.cursor import Cursor
 from app.serve.search.filter import Filter
-from app.serve.search.page import Part
+from app.serve.search.page import SearchPart
 from app.serve.search.scan import END
 from app.serve.search.search import Search
 from app.serve.web.overview_rows import NamespaceRow
@@ -324,10 +324,10 @@ async def test_namespaces_tell_what_waits_in_ones_own(
 async def test_what_another_worker_should_not_have_told_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     search = Search(create_app(Settings.from_env(TEAMS)).engine)
 
-    async def parts(*_: Any, **__: Any) -> tuple[list[Part], list[Any]]:
-        own = Part(partitions=[0], rows=[row("team-a/x")], up_to=END.text())
+    async def parts(*_: Any, **__: Any) -> tuple[list[SearchPart], list[Any]]:
+        own = SearchPart(partitions=[0], rows=[row("team-a/x")], up_to=END.text())
         rows = [row("team-b/x"), row("shared"), row("a-in-0-1")]
-        return [own, Part(partitions=[1], rows=rows, up_to=END.text())], []
+        return [own, SearchPart(partitions=[1], rows=rows, up_to=END.text())], []
 
     monkeypatch.setattr(search, "_parts", parts)
     page = await search.page(Filter(within=THERE.part(["team-a"])), Cursor(), 10)

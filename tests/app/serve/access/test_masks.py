@@ -15,11 +15,10 @@ from app.serve.acts.job import Job, Standing, standing
 from app.serve.acts.job_log import JobLog
 from app.serve.acts.jobs import Jobs
 from app.serve.dead_letters.dead_letter import DeadLetter
-from app.serve.dead_letters.dead_letters import DeadLetters
-from app.serve.dead_letters.page import Page as DeadLettersPage
+from app.serve.dead_letters.dead_letters import DeadLetterPage, DeadLetters
 from app.serve.search.filter import Filter
 from app.serve.search.life import Life
-from app.serve.search.page import Count, Page
+from app.serve.search.page import SearchCount, SearchPage
 from app.serve.search.row import Row
 from app.serve.search.search import Search
 from tests.app.serve.access.conftest import SECRET, served, shown
@@ -58,13 +57,13 @@ def says(answer: Any) -> Callable[..., Any]:
 @pytest.fixture(autouse=True)
 def found(monkeypatch: pytest.MonkeyPatch) -> None:
     """What there is: one message, one dead letter, one job, one act; all with payloads."""
-    page = Page(rows=[ROW], next=None, looked_at=1, looked_to_ms=None, complete=True, missing=[])
-    dead = DeadLettersPage(rows=[DEAD], next=None, looked_at=1, looked_back_to_ms=None)
+    page = SearchPage(rows=[ROW], next=None, looked_at=1, looked_to_ms=None, complete=True, missing=[])
+    dead = DeadLetterPage(rows=[DEAD], next=None, looked_at=1, looked_back_to_ms=None)
     for kind, name, answer in (
         (Search, "page", page),
         (Search, "message", ROW),
         (Search, "life", Life([], None)),
-        (Search, "count", Count(matching=1, looked_at=1, complete=True, missing=[])),
+        (Search, "count", SearchCount(matching=1, looked_at=1, complete=True, missing=[])),
         (DeadLetters, "page", dead),
         (DeadLetters, "one", DEAD),
         (Jobs, "all", [STANDING]),

@@ -16,20 +16,19 @@ from app.serve.acts.jobs import Jobs
 from app.serve.acts.orders import Orders
 from app.serve.acts.outcome import SENT, Outcome
 from app.serve.dead_letters.dead_letter import DeadLetter
-from app.serve.dead_letters.dead_letters import DeadLetters
+from app.serve.dead_letters.dead_letters import DeadLetterPage, DeadLetters
 from app.serve.dead_letters.filter import DeadLetterFilter
-from app.serve.dead_letters.page import Page as DeadLettersPage
 from app.serve.search.filter import Filter
 from app.serve.search.life import Life
-from app.serve.search.page import Page
-from app.serve.search.row import Policies, Row
+from app.serve.search.page import SearchPage
+from app.serve.search.row import Row, RowPolicies
 from app.serve.search.search import Search
 from tests.app.serve.access.conftest import SECRET, served, shown
 from tests.app.serve.access.test_masks import says
 
 URL: Final = "https://ann:sesame@hooks.example.com/sesame?token=sesame#sesame"
 ORIGIN: Final = "https://hooks.example.com"
-ROW: Final = Row(id="x", partition=0, row="00", due_ms=1, to=URL, source="s-0-0", policies=Policies(on_failure=URL))
+ROW: Final = Row(id="x", partition=0, row="00", due_ms=1, to=URL, source="s-0-0", policies=RowPolicies(on_failure=URL))
 DEAD: Final = DeadLetter.of(
     0,
     Stored(
@@ -88,10 +87,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return ACTS[0]
 
     for kind, name, answer in (
-        (Search, "page", Page(rows=[ROW], next=None, looked_at=1, looked_to_ms=None, complete=True, missing=[])),
+        (Search, "page", SearchPage(rows=[ROW], next=None, looked_at=1, looked_to_ms=None, complete=True, missing=[])),
         (Search, "message", ROW),
         (Search, "life", Life([], None)),
-        (DeadLetters, "page", DeadLettersPage(rows=[DEAD], next=None, looked_at=1, looked_back_to_ms=None)),
+        (DeadLetters, "page", DeadLetterPage(rows=[DEAD], next=None, looked_at=1, looked_back_to_ms=None)),
         (DeadLetters, "one", DEAD),
         (Jobs, "all", [standing(JOB, [])]),
         (Jobs, "one", standing(JOB, [])),

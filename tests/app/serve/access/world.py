@@ -14,13 +14,11 @@ from app.serve.acts.orders import Orders
 from app.serve.acts.outcome import SENT, Outcome
 from app.serve.acts.resend import Resend
 from app.serve.dead_letters.dead_letter import DeadLetter
-from app.serve.dead_letters.dead_letters import DeadLetters
+from app.serve.dead_letters.dead_letters import DeadLetterCount, DeadLetterPage, DeadLetters
 from app.serve.dead_letters.filter import DeadLetterFilter
-from app.serve.dead_letters.page import Count as DeadLettersCount
-from app.serve.dead_letters.page import Page as DeadLettersPage
 from app.serve.search.filter import Filter
 from app.serve.search.life import Life
-from app.serve.search.page import Count, Page
+from app.serve.search.page import SearchCount, SearchPage
 from app.serve.search.row import Row
 from app.serve.search.search import Search
 from punctual.client.requests import Request
@@ -106,11 +104,11 @@ class World:
     def _rows(self, wanted: Filter) -> list[Row]:
         return [row(id_) for id_ in IDS if wanted.within is None or wanted.within.of_id(id_)]
 
-    async def _page(self, wanted: Filter, *_: Any, **__: Any) -> Page:
-        return Page(rows=self._rows(wanted), next=None, looked_at=6, looked_to_ms=None, complete=True, missing=[])
+    async def _page(self, wanted: Filter, *_: Any, **__: Any) -> SearchPage:
+        return SearchPage(rows=self._rows(wanted), next=None, looked_at=6, looked_to_ms=None, complete=True, missing=[])
 
-    async def _count(self, wanted: Filter, _: float) -> Count:
-        return Count(matching=len(self._rows(wanted)), looked_at=6, complete=True, missing=[])
+    async def _count(self, wanted: Filter, _: float) -> SearchCount:
+        return SearchCount(matching=len(self._rows(wanted)), looked_at=6, complete=True, missing=[])
 
     async def _message(self, id_: str, **_: Any) -> Row | None:
         return row(id_) if id_ in IDS else None
@@ -121,11 +119,11 @@ class World:
     def _dead(self, wanted: DeadLetterFilter) -> list[DeadLetter]:
         return [one for one in map(dead, DEAD) if wanted.fits(one)]
 
-    async def _dead_page(self, wanted: DeadLetterFilter, *_: Any) -> DeadLettersPage:
-        return DeadLettersPage(rows=self._dead(wanted), next=None, looked_at=4, looked_back_to_ms=None)
+    async def _dead_page(self, wanted: DeadLetterFilter, *_: Any) -> DeadLetterPage:
+        return DeadLetterPage(rows=self._dead(wanted), next=None, looked_at=4, looked_back_to_ms=None)
 
-    async def _dead_count(self, wanted: DeadLetterFilter, _: float) -> DeadLettersCount:
-        return DeadLettersCount(matching=len(self._dead(wanted)), looked_at=4, complete=True)
+    async def _dead_count(self, wanted: DeadLetterFilter, _: float) -> DeadLetterCount:
+        return DeadLetterCount(matching=len(self._dead(wanted)), looked_at=4, complete=True)
 
     async def _dead_one(self, partition: int, offset: int) -> DeadLetter | None:
         place = f"{partition}-{offset}"

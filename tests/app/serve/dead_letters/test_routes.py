@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from app.base.places import WHO
-from app.serve.dead_letters.routes import View
+from app.serve.dead_letters.routes import DeadLetterRoutes
 
 
 async def test_questions_of_one_user_leave_room_for_others() -> None:
@@ -19,11 +19,11 @@ async def test_questions_of_one_user_leave_room_for_others() -> None:
         await free.wait()
         return {}
 
-    view = View(unused, learn)
+    view = DeadLetterRoutes(unused, learn)
 
     async def of(who: str) -> int:
         WHO.set(who)
-        return (await view._told(blocked)).status
+        return (await view._answered(blocked)).status
 
     many = [asyncio.create_task(of("ann")) for _ in range(100)]
     await asyncio.sleep(0.01)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from app.serve.search.cursor import Cursor, numbers, written
 from app.serve.search.filter import Filter
-from app.serve.search.page import Page, Part
+from app.serve.search.page import SearchPage, SearchPart
 from app.serve.search.peers import Missing
 from app.serve.search.row import Row
 from app.serve.search.scan import END, Place
@@ -41,22 +41,22 @@ class Workers(Search):
         *,
         whole: bool,  # noqa: ARG002
         only: set[int] | None = None,
-    ) -> tuple[list[Part], list[Missing]]:
+    ) -> tuple[list[SearchPart], list[Missing]]:
         asked = set(range(PARTITIONS)) if only is None else set(only)
         parts = [self._part(number, after, limit) for number in asked - self.down]
         return parts, [Missing([number], None, "it is down") for number in sorted(asked & self.down)]
 
-    def _part(self, number: int, after: Place, limit: int) -> Part:
+    def _part(self, number: int, after: Place, limit: int) -> SearchPart:
         found = [one for one in self.rows if one.partition == number and after < _place(one)]
         up_to = END if len(found) <= limit else _place(found[limit - 1])
-        return Part(partitions=[number], rows=found[:limit], up_to=up_to.text())
+        return SearchPart(partitions=[number], rows=found[:limit], up_to=up_to.text())
 
 
 def _place(one: Row) -> Place:
     return Place(bytes.fromhex(one.row), one.partition)
 
 
-async def read(workers: Workers, limit: int, chance: random.Random | None) -> tuple[list[str], Page]:
+async def read(workers: Workers, limit: int, chance: random.Random | None) -> tuple[list[str], SearchPage]:
     """Follow `next` to the end, and then `missed` when all are back; workers come and go by chance."""
     seen, cursor = list[str](), Cursor()
     while True:

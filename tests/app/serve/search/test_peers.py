@@ -12,12 +12,13 @@ from aiohttp.test_utils import TestServer
 
 from app.serve.search.cursor import Cursor
 from app.serve.search.filter import Filter
-from app.serve.search.page import Part
+from app.serve.search.page import SearchPart
 from app.serve.search.peers import Missing
 from app.serve.search.scan import END
 from app.serve.search.search import LOCAL, Search
-from app.serve.search.spans import Spans
-from app.serve.search.timeline import Bucket, TimelinePart, Timelines
+from app.serve.search.timeline import TimelinePart, Timelines
+from app.serve.search.timeline_counts import Bucket
+from app.serve.search.timeline_spans import TimelineSpans
 from app.settings.settings import Settings
 from tests.tables.rows import NOW
 
@@ -66,8 +67,8 @@ async def search(peer: Peer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         )
         made = Search(engine)
 
-        async def own(*_: object, **__: object) -> Part:
-            return Part(partitions=[0], up_to=END.text())
+        async def own(*_: object, **__: object) -> SearchPart:
+            return SearchPart(partitions=[0], up_to=END.text())
 
         monkeypatch.setattr(made, "own_page", own)
         monkeypatch.setattr(made, "own_count", own)
@@ -82,7 +83,7 @@ async def test_a_worker_without_an_answer_is_missing_from_what_is_found(
     peer.status, peer.text = status, text
     page = await search.page(Filter(), Cursor(), 10)
     count = await search.count(Filter(), 1.0)
-    timelines, spans = Timelines(search), Spans.between(NOW, NOW + 4, 1, NOW)
+    timelines, spans = Timelines(search), TimelineSpans.between(NOW, NOW + 4, 1, NOW)
 
     async def own_part(*_: object) -> TimelinePart:
         buckets = [Bucket(from_ms=since, to_ms=until) for since, until in pairwise(spans.edges)]

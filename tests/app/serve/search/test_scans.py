@@ -15,10 +15,10 @@ import pytest
 
 from app.base.places import WHO
 from app.base.process import time_slice
+from app.serve.search.cpu_backoff import CpuBackoff
 from app.serve.search.filter import Filter
-from app.serve.search.rest import Rest
-from app.serve.search.scan import END, Place, Scan, scan
-from app.serve.search.scanner import Answer, Question, Secondaries, Secondary, answer
+from app.serve.search.scan import END, Place, ScanQuery, scan
+from app.serve.search.scanner import ScannerAnswer, ScannerQuestion, Secondaries, Secondary, answer
 from app.serve.search.scans import ScanFailed, Scans
 from tables import Changes, PartitionStore
 from tests.harness.waiting import LIMIT_S
@@ -50,7 +50,7 @@ async def scans(stores: dict[int, PartitionStore], tmp_path: Path) -> AsyncItera
 async def test_pages_go_through_all_partitions_in_the_order_of_due_times(scans: Scans) -> None:
     after, seen = Place(), list[tuple[str, int]]()
     for _ in range(100):
-        found = await scans.scan(Scan(limit=7, after=after))
+        found = await scans.scan(ScanQuery(limit=7, after=after))
         seen += [(row.row, row.partition) for row in found.rows]
         after = found.up_to
         if found.complete:
@@ -60,47 +60,47 @@ async def test_pages_go_through_all_partitions_in_the_order_of_due_times(scans: 
 
 
 async def test_a_filter_counts_and_leaves_out(scans: Scans) -> None:
-    found = await scans.scan(Scan(filter=Filter(to="mail", due_from_ms=NOW + 50), count=True))
+    found = await scans.scan(ScanQuery(filter=Filter(to="mail", due_from_ms=NOW + 50), count=True))
     assert (found.matching, found.rows, found.complete) == (75, [], True)
-    assert (await scans.scan(Scan(filter=Filter(id_prefix="1-"), limit=1_000), only=1)).matching == 100
-    assert (await scans.scan(Scan(filter=Filter(id_prefix="1-")), only=2)).matching == 0
+    assert (await scans.scan(ScanQuery(filter=Filter(id_prefix="1-"), limit=1_000), only=1)).matching == 100
+    assert (await scans.scan(ScanQuery(filter=Filter(id_prefix="1-")), only=2)).matching == 0
 
 
 async def test_a_bound_on_rows_is_said_and_the_next_scan_goes_on_from_there(scans: Scans) -> None:
-    first = await scans.scan(Scan(count=True, rows=100))
+    first = await scans.scan(ScanQuery(count=True, rows=100))
     assert (first.matching, first.looked_at, first.complete) == (100, 100, False)
-    second = await scans.scan(Scan(count=True, after=first.up_to))
+    second = await scans.scan(ScanQuery(count=True, after=first.up_to))
     assert (second.matching, second.up_to) == (200, END)
 
 
 async def test_steps_count_by_destination(scans: Scans) -> None:
-    found = await scans.scan(Scan(steps=[NOW, NOW + 10, NOW + 100], filter=Filter(due_to_ms=NOW + 99)))
+    found = await scans.scan(ScanQuery(steps=[NOW, NOW + 10, NOW + 100], filter=Filter(due_to_ms=NOW + 99)))
     assert found.by_step == [{"mail": 15, "orders": 15}, {"mail": 135, "orders": 135}]
 
 
 async def test_what_is_written_while_the_scanner_runs_is_seen_at_once(
     scans: Scans, stores: dict[int, PartitionStore]
 ) -> None:
-    assert (await scans.scan(Scan(count=True))).matching == 300
+    assert (await scans.scan(ScanQuery(count=True))).matching == 300
     for turn in range(50):
         changes = Changes()
         put(changes, key(NOW + 1_000 + turn), entry(f"new-{turn}"))
         changes.remove(key(NOW + turn, turn), entry(f"0-{turn}", "orders" if turn % 2 else "mail"))
         apply(stores[0], changes)
-        found = await scans.scan(Scan(filter=Filter(id_prefix="new-"), limit=1_000))
+        found = await scans.scan(ScanQuery(filter=Filter(id_prefix="new-"), limit=1_000))
         assert len(found.rows) == turn + 1
-    assert (await scans.scan(Scan(count=True))).matching == 300
+    assert (await scans.scan(ScanQuery(count=True))).matching == 300
 
 
 async def test_a_store_that_is_made_anew_is_read_anew(
     scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
 ) -> None:
-    assert (await scans.scan(Scan(count=True))).matching == 300
+    assert (await scans.scan(ScanQuery(count=True))).matching == 300
     stores[0].wipe()
     stores[0] = filled(tmp_path / "0.db", {key(NOW): entry("other")})
-    assert (await scans.scan(Scan(count=True))).matching == 201
+    assert (await scans.scan(ScanQuery(count=True))).matching == 201
     stores.pop(1).wipe()
-    assert (await scans.scan(Scan(count=True))).matching == 101
+    assert (await scans.scan(ScanQuery(count=True))).matching == 101
     stores[1] = filled(tmp_path / "1.db", {})
 
 
@@ -109,7 +109,7 @@ async def test_a_store_that_is_made_anew_is_read_anew_whatever_inodes_its_files_
 ) -> None:
     identity, before = tmp_path / "0.db" / "IDENTITY", tmp_path / "before"
     before.hardlink_to(identity)
-    assert (await scans.scan(Scan(count=True))).matching == 300
+    assert (await scans.scan(ScanQuery(count=True))).matching == 300
     stores[0].wipe()
     stores[0] = filled(tmp_path / "0.db", {key(NOW): entry("other")})
     inode = before.stat().st_ino
@@ -117,19 +117,19 @@ async def test_a_store_that_is_made_anew_is_read_anew_whatever_inodes_its_files_
     before.replace(identity)  # a file system may give the inode of a removed file to the next one
     assert identity.stat().st_ino == inode
 
-    assert (await scans.scan(Scan(count=True))).matching == 201
+    assert (await scans.scan(ScanQuery(count=True))).matching == 201
 
 
 async def test_the_worker_goes_on_while_its_databases_are_read(
     scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
 ) -> None:
-    await scans.scan(Scan(count=True))
+    await scans.scan(ScanQuery(count=True))
     stores[2].close()
     stores[2] = PartitionStore(tmp_path / "2.db")  # nobody else has its lock
     put(changes := Changes(), key(NOW, 7), entry("again"))
     apply(stores[2], changes)
     stores[2]._db._db.compact_range(None, None)
-    assert (await scans.scan(Scan(count=True))).matching == 301
+    assert (await scans.scan(ScanQuery(count=True))).matching == 301
 
 
 async def test_questions_about_one_partition_after_the_other_open_each_once(
@@ -142,31 +142,31 @@ async def test_questions_about_one_partition_after_the_other_open_each_once(
             opened.append(path.name)
             super().__init__(path, own)
 
-    secondaries, rest = Secondaries(tmp_path), Rest()
+    secondaries, backoff = Secondaries(tmp_path), CpuBackoff()
 
-    async def ask(question: Question) -> Answer:
-        return answer(secondaries, question, rest)
+    async def ask(question: ScannerQuestion) -> ScannerAnswer:
+        return answer(secondaries, question, backoff)
 
     monkeypatch.setattr("app.serve.search.scanner.Secondary", Noted)
     monkeypatch.setattr(scans, "_ask", ask)
     for number in (0, 1) * 3:
-        assert (await scans.scan(Scan(count=True), only=number)).matching == 100
+        assert (await scans.scan(ScanQuery(count=True), only=number)).matching == 100
     assert opened == ["0.db", "1.db"]
 
     stores.pop(1).close()  # it is another worker's now
-    await scans.scan(Scan(count=True), only=0)
+    await scans.scan(ScanQuery(count=True), only=0)
     assert [Path(path).name for path in secondaries._open] == ["0.db"]
     secondaries.keep(set())
 
 
 async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: Scans) -> None:
-    await scans.scan(Scan(count=True))
+    await scans.scan(ScanQuery(count=True))
     assert scans._process is not None
     os.kill(scans._process.pid, signal.SIGKILL)
     await asyncio.sleep(0.2)
     with contextlib.suppress(ScanFailed):
-        await scans.scan(Scan(count=True))
-    assert (await scans.scan(Scan(count=True))).matching == 300
+        await scans.scan(ScanQuery(count=True))
+    assert (await scans.scan(ScanQuery(count=True))).matching == 300
 
 
 async def test_so_many_wait_and_whoever_comes_then_is_told_but_a_job_has_its_turn(
@@ -174,13 +174,13 @@ async def test_so_many_wait_and_whoever_comes_then_is_told_but_a_job_has_its_tur
 ) -> None:
     free, ask = asyncio.Event(), scans._ask
 
-    async def blocked(question: Question) -> Answer:
+    async def blocked(question: ScannerQuestion) -> ScannerAnswer:
         await free.wait()
         return await ask(question)
 
     monkeypatch.setattr(scans, "_ask", blocked)
-    asked = [asyncio.create_task(scans.scan(Scan(count=True))) for _ in range(1_000)]
-    jobs = [asyncio.create_task(scans.scan(Scan(count=True), number, job=True)) for number in range(3)]
+    asked = [asyncio.create_task(scans.scan(ScanQuery(count=True))) for _ in range(1_000)]
+    jobs = [asyncio.create_task(scans.scan(ScanQuery(count=True), number, job=True)) for number in range(3)]
     await asyncio.sleep(0.01)
     refused = [one for one in asked if one.done()]
     assert len(refused) == 1_000 - 33
@@ -191,19 +191,19 @@ async def test_so_many_wait_and_whoever_comes_then_is_told_but_a_job_has_its_tur
     free.set()
     assert [found.matching for found in await asyncio.gather(*jobs)] == [100] * 3
     assert {(await one).matching for one in asked if one not in refused} == {300}
-    assert (await scans.scan(Scan(count=True))).matching == 300
+    assert (await scans.scan(ScanQuery(count=True))).matching == 300
 
 
 async def test_searches_of_one_user_leave_room_for_others(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
     free, ask = asyncio.Event(), scans._ask
 
-    async def blocked(question: Question) -> Answer:
+    async def blocked(question: ScannerQuestion) -> ScannerAnswer:
         await free.wait()
         return await ask(question)
 
     async def of(who: str) -> int:
         WHO.set(who)
-        return (await scans.scan(Scan(count=True))).matching
+        return (await scans.scan(ScanQuery(count=True))).matching
 
     monkeypatch.setattr(scans, "_ask", blocked)
     many = [asyncio.create_task(of("ann")) for _ in range(100)]
@@ -222,13 +222,13 @@ def test_a_scan_asks_for_a_rest_between_pieces(
     monkeypatch.setattr("app.serve.search.scan._STRIDE", 70)
     rests: list[int] = []
     parts = [(number, store._db) for number, store in stores.items()]
-    assert scan(parts, Scan(count=True), lambda: rests.append(1)).matching == 300
+    assert scan(parts, ScanQuery(count=True), lambda: rests.append(1)).matching == 300
     assert len(rests) == 4
 
 
 @pytest.mark.skipif(not time_slice.supported(), reason="the kernel does not ask for slices")
 async def test_a_scanner_leaves_its_core_to_others_after_a_tenth_of_a_millisecond(scans: Scans) -> None:
-    await scans.scan(Scan(count=True))
+    await scans.scan(ScanQuery(count=True))
     assert scans._process is not None
     size = 48
     attributes = ctypes.create_string_buffer(size)
@@ -249,14 +249,14 @@ async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_l
         assert scans._process is not None
         return os.sched_getscheduler(scans._process.pid) & ~os.SCHED_RESET_ON_FORK
 
-    await scans.scan(Scan(count=True))
+    await scans.scan(ScanQuery(count=True))
     assert policy() == os.SCHED_IDLE
     with monkeypatch.context() as impatient:
         impatient.setattr("app.serve.search.scans._IDLE_PATIENCE_S", -2.0)  # as much as the scan itself may take
-        assert (await scans.scan(Scan(count=True))).matching == 300
+        assert (await scans.scan(ScanQuery(count=True))).matching == 300
     assert policy() == os.SCHED_OTHER
     await scans.close()
-    assert (await scans.scan(Scan(count=True))).matching == 300
+    assert (await scans.scan(ScanQuery(count=True))).matching == 300
     assert policy() == os.SCHED_IDLE
 
 
@@ -267,7 +267,7 @@ def _groups_sessions() -> bool:
 
 @pytest.mark.skipif(not _groups_sessions(), reason="sessions are no groups of the scheduler here")
 async def test_a_scanner_is_nice_to_other_sessions_too(scans: Scans) -> None:
-    await scans.scan(Scan(count=True))
+    await scans.scan(ScanQuery(count=True))
     assert scans._process is not None
     session = await asyncio.to_thread(Path(f"/proc/{scans._process.pid}/autogroup").read_text)
     assert session.strip().endswith(" nice 10")
@@ -276,13 +276,13 @@ async def test_a_scanner_is_nice_to_other_sessions_too(scans: Scans) -> None:
 async def test_databases_that_are_not_there_are_told_in_a_sentence(tmp_path: Path) -> None:
     scans = Scans(lambda: {0: tmp_path / "none.db"}, tmp_path / "scanner")
     with pytest.raises(ScanFailed, match="cannot be read now"):
-        await scans.scan(Scan())
+        await scans.scan(ScanQuery())
     await scans.close()
     shutil.rmtree(tmp_path / "scanner", ignore_errors=True)
 
 
 async def test_the_scanner_ends_with_its_worker(scans: Scans) -> None:
-    await scans.scan(Scan(count=True))
+    await scans.scan(ScanQuery(count=True))
     process = scans._process
     assert process is not None
     assert process.stdin is not None

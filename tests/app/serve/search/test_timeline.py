@@ -8,10 +8,11 @@ import pytest
 
 from app.dev.testing.loop import SimulatedLoop
 from app.serve.search.peers import Missing
-from app.serve.search.scan import Found, Place, Scan
+from app.serve.search.scan import Place, ScanQuery, ScanResult
 from app.serve.search.scans import ScanFailed
-from app.serve.search.spans import HOUR_MS, MINUTE_MS, Spans, whole_hours
-from app.serve.search.timeline import Bucket, Hours, Looked, TimelinePart, Timelines, merged
+from app.serve.search.timeline import TimelinePart, Timelines, merged
+from app.serve.search.timeline_counts import Bucket, HourlyCounts, ScannedCounts
+from app.serve.search.timeline_spans import HOUR_MS, MINUTE_MS, TimelineSpans, whole_hours
 from tables import keys
 from tests.tables.rows import NOW, key
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize("now_ms", [NOW, NOW + 1, NOW + 59 * MINUTE_MS, NOW + HOUR_MS - 1])
 def test_the_usual_spans_are_minutes_then_hours_then_grow_and_leave_no_time_out(now_ms: int) -> None:
-    spans = Spans.usual(now_ms)
+    spans = TimelineSpans.default(now_ms)
     lengths = [until - since for since, until in pairwise(spans.edges)]
     minutes, hours = lengths.count(MINUTE_MS), lengths.count(HOUR_MS)
     assert (spans.edges[0], spans.edges[-1]) == (0, keys.MAX_DUE_MS + 1)
@@ -35,41 +36,41 @@ def test_the_usual_spans_are_minutes_then_hours_then_grow_and_leave_no_time_out(
 
 
 def test_spans_between_have_a_round_step_that_a_chart_has_room_for() -> None:
-    assert Spans.between(NOW, NOW + HOUR_MS, None, NOW).edges == list(range(NOW, NOW + HOUR_MS + 1, MINUTE_MS))
-    assert Spans.between(NOW, NOW + 5, 2, NOW).edges == [NOW, NOW + 2, NOW + 4, NOW + 5]
+    assert TimelineSpans.between(NOW, NOW + HOUR_MS, None, NOW).edges == list(range(NOW, NOW + HOUR_MS + 1, MINUTE_MS))
+    assert TimelineSpans.between(NOW, NOW + 5, 2, NOW).edges == [NOW, NOW + 2, NOW + 4, NOW + 5]
     for since, until, step in ((NOW, NOW, None), (NOW + 1, NOW, 1), (NOW, NOW + 501, 1), (NOW, NOW + 9, 0)):
         with pytest.raises(ValueError, match="must"):
-            Spans.between(since, until, step, NOW)
-    assert len(Spans.between(0, keys.MAX_DUE_MS, None, NOW).edges) <= 121
+            TimelineSpans.between(since, until, step, NOW)
+    assert len(TimelineSpans.between(0, keys.MAX_DUE_MS, None, NOW).edges) <= 121
 
 
 def test_whole_hours_are_exact_by_the_counters_even_if_nothing_was_looked_at() -> None:
     since = NOW + HOUR_MS // 2
-    spans = Spans.between(since, since + 3 * HOUR_MS, 3 * HOUR_MS, NOW)
+    spans = TimelineSpans.between(since, since + 3 * HOUR_MS, 3 * HOUR_MS, NOW)
     assert spans.atoms == [since, NOW + HOUR_MS, NOW + 3 * HOUR_MS, since + 3 * HOUR_MS]
-    hours = Hours({NOW // HOUR_MS + number: 10**number for number in range(5)})
-    looked = Looked(spans.atoms)
+    hours = HourlyCounts({NOW // HOUR_MS + number: 10**number for number in range(5)})
+    looked = ScannedCounts(spans.atoms)
     looked.missed(since, since + 3 * HOUR_MS)
     (bucket,) = looked.buckets(spans, hours)
     assert (bucket.total, bucket.exact, looked.complete) == (110, False, False)
-    looked = Looked(spans.atoms)
+    looked = ScannedCounts(spans.atoms)
     steps = looked.steps(since, since + 3 * HOUR_MS)
-    looked.add(since, since + 3 * HOUR_MS, steps, Found(by_step=[{"a": 1}, {"a": 90, "b": 20}, {"b": 7}]))
+    looked.add(since, since + 3 * HOUR_MS, steps, ScanResult(by_step=[{"a": 1}, {"a": 90, "b": 20}, {"b": 7}]))
     (bucket,) = looked.buckets(spans, hours)
     assert (bucket.total, bucket.exact, bucket.by) == (118, True, {"a": 91, "b": 27})
 
 
 def test_what_lies_behind_the_place_that_a_look_has_come_to_is_not_exact() -> None:
-    spans = Spans.between(NOW, NOW + 30, 10, NOW)
-    looked = Looked(spans.atoms)
-    found = Found(by_step=[{"a": 2}, {"a": 1}, {}], up_to=Place(key(NOW + 12), 0))
+    spans = TimelineSpans.between(NOW, NOW + 30, 10, NOW)
+    looked = ScannedCounts(spans.atoms)
+    found = ScanResult(by_step=[{"a": 2}, {"a": 1}, {}], up_to=Place(key(NOW + 12), 0))
     looked.add(NOW, NOW + 30, looked.steps(NOW, NOW + 30), found)
-    assert [one.exact for one in looked.buckets(spans, Hours({}))] == [True, False, False]
-    assert [one.total for one in looked.buckets(spans, Hours({}))] == [2, 1, 0]
+    assert [one.exact for one in looked.buckets(spans, HourlyCounts({}))] == [True, False, False]
+    assert [one.total for one in looked.buckets(spans, HourlyCounts({}))] == [2, 1, 0]
 
 
 def test_workers_add_up_and_one_that_is_missing_makes_nothing_exact() -> None:
-    spans = Spans.between(NOW, NOW + 20, 10, NOW)
+    spans = TimelineSpans.between(NOW, NOW + 20, 10, NOW)
     part = TimelinePart(
         partitions=[0],
         buckets=[Bucket(from_ms=NOW, to_ms=NOW + 10, total=3, by={"a": 3}), Bucket(from_ms=NOW + 10, to_ms=NOW + 20)],
@@ -83,7 +84,7 @@ def test_workers_add_up_and_one_that_is_missing_makes_nothing_exact() -> None:
 
 
 def test_nothing_late_and_nothing_later_is_left_out_and_what_is_late_has_its_beginning() -> None:
-    spans = Spans.usual(NOW)
+    spans = TimelineSpans.default(NOW)
     empty = [Bucket(from_ms=a, to_ms=b) for a, b in pairwise(spans.edges)]
     shown = merged(spans, [TimelinePart(partitions=[0], buckets=empty)], [], 0).buckets
     assert (shown[0].from_ms, shown[-1].to_ms) == (NOW, NOW + 25 * HOUR_MS)
@@ -94,19 +95,21 @@ def test_nothing_late_and_nothing_later_is_left_out_and_what_is_late_has_its_beg
 
 def test_of_some_namespaces_it_tells_what_was_seen_and_nothing_of_the_counters() -> None:
     since = NOW + HOUR_MS // 2
-    spans = Spans.between(since, since + 3 * HOUR_MS, 3 * HOUR_MS, NOW)
-    looked = Looked(spans.atoms)
+    spans = TimelineSpans.between(since, since + 3 * HOUR_MS, 3 * HOUR_MS, NOW)
+    looked = ScannedCounts(spans.atoms)
     steps = looked.steps(since, since + 3 * HOUR_MS)
-    looked.add(since, since + 3 * HOUR_MS, steps, Found(by_step=[{"a": 1}, {}, {"b": 7}], first_ms=since + 5))
+    looked.add(since, since + 3 * HOUR_MS, steps, ScanResult(by_step=[{"a": 1}, {}, {"b": 7}], first_ms=since + 5))
     (bucket,) = looked.buckets(spans, None)
     assert (bucket.total, bucket.exact, looked.first_ms) == (8, True, since + 5)
-    cut = Looked(spans.atoms)
-    cut.add(since, since + 3 * HOUR_MS, steps, Found(by_step=[{"a": 1}, {}, {}], up_to=Place(key(NOW + HOUR_MS), 0)))
+    cut = ScannedCounts(spans.atoms)
+    cut.add(
+        since, since + 3 * HOUR_MS, steps, ScanResult(by_step=[{"a": 1}, {}, {}], up_to=Place(key(NOW + HOUR_MS), 0))
+    )
     (bucket,) = cut.buckets(spans, None)
     assert (bucket.total, bucket.exact) == (1, False)
     whole = merged(spans, [TimelinePart(partitions=[0], buckets=[bucket])], [], None)
     assert whole.overdue == 0
-    late = Spans.between(NOW - 20, NOW + 10, 10, NOW)
+    late = TimelineSpans.between(NOW - 20, NOW + 10, 10, NOW)
     buckets = [Bucket(from_ms=a, to_ms=b, total=3) for a, b in pairwise(late.edges)]
     assert merged(late, [TimelinePart(partitions=[0], buckets=buckets)], [], None).overdue == 6
 
@@ -123,15 +126,15 @@ class Slow:
     def hours(self, _partitions: list[int]) -> dict[int, int]:
         return {NOW // HOUR_MS: 1}
 
-    async def scan(self, wanted: Scan) -> Found:
+    async def scan(self, wanted: ScanQuery) -> ScanResult:
         self.scanned += 1
         await asyncio.sleep(self.took_s)
-        return Found(by_step=[{} for _ in wanted.steps[1:]])
+        return ScanResult(by_step=[{} for _ in wanted.steps[1:]])
 
 
 @pytest.mark.parametrize(("took_s", "pause_s", "scanned"), [(0.0, 1.9, 1), (0.0, 2.1, 2), (1.0, 8.9, 1), (1.0, 9.1, 2)])
 def test_looking_takes_a_tenth_of_the_time_at_most(took_s: float, pause_s: float, scanned: int) -> None:
-    slow, spans = Slow(took_s), Spans.between(NOW, NOW + MINUTE_MS, 1_000, NOW)
+    slow, spans = Slow(took_s), TimelineSpans.between(NOW, NOW + MINUTE_MS, 1_000, NOW)
     timelines = Timelines(cast("Search", slow))
 
     async def ask_twice() -> None:
@@ -150,7 +153,7 @@ def test_of_a_thousand_spans_so_many_are_looked_for_and_the_others_are_refused()
     timelines = Timelines(cast("Search", slow))
 
     async def ask() -> list[TimelinePart | BaseException]:
-        spans = [Spans.between(NOW, NOW + MINUTE_MS + number, 1_000, NOW) for number in range(1_000)]
+        spans = [TimelineSpans.between(NOW, NOW + MINUTE_MS + number, 1_000, NOW) for number in range(1_000)]
         told = await asyncio.gather(*(timelines.own_part(one) for one in spans), return_exceptions=True)
         await timelines.own_part(spans[-1])  # when the others have their answers
         return told

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import msgspec
 import pytest
 
-from app.serve.search.page import Part, page_of
-from app.serve.search.scan import Place, Scan, scan
-from app.serve.search.search import MOST as MOST_ROWS
-from app.serve.search.weight import MOST, weight
+from app.serve.search.page import SearchPart, page_of
+from app.serve.search.response_size import MAX_BYTES, size_of
+from app.serve.search.scan import Place, ScanQuery, scan
+from app.serve.search.search import MOST_ROWS
 from tables.entry import encode
 from tests.tables.rows import NOW, entry, key
 
@@ -36,12 +36,12 @@ def test_a_page_ends_with_so_many_bytes_and_the_next_ones_have_every_row_once(wh
     workers = [[(0, Rows(range(0, 100, 3), raw)), (1, Rows(range(1, 100, 3), raw))], [(2, Rows(range(2, 100, 3), raw))]]
     after, seen, pages = Place(), list[str](), 0
     for pages in range(1, 100):  # noqa: B007 - how many there were
-        found = [scan(parts, Scan(after=after, limit=MOST_ROWS, most=None)) for parts in workers]
+        found = [scan(parts, ScanQuery(after=after, limit=MOST_ROWS, most=None)) for parts in workers]
         for one in found:
-            assert sum(map(weight, one.rows)) < MOST + 2 * _MIB
-        parts = [Part(partitions=[], rows=one.rows, up_to=one.up_to.text()) for one in found]
+            assert sum(map(size_of, one.rows)) < MAX_BYTES + 2 * _MIB
+        parts = [SearchPart(partitions=[], rows=one.rows, up_to=one.up_to.text()) for one in found]
         page = page_of(parts, [], MOST_ROWS)
-        assert sum(map(weight, page.rows)) < MOST + 2 * _MIB
+        assert sum(map(size_of, page.rows)) < MAX_BYTES + 2 * _MIB
         seen += [row.row for row in page.rows]
         if page.next is None:
             break
@@ -52,5 +52,5 @@ def test_a_page_ends_with_so_many_bytes_and_the_next_ones_have_every_row_once(wh
 
 def test_what_is_cut_or_counted_alone_weighs_nothing() -> None:
     parts = [(0, Rows(range(100), encode(msgspec.structs.replace(entry("a"), value=bytes(_MIB)))))]
-    assert len(scan(parts, Scan(limit=MOST_ROWS, most=0)).rows) == 100
-    assert scan(parts, Scan(count=True)).matching == 100
+    assert len(scan(parts, ScanQuery(limit=MOST_ROWS, most=0)).rows) == 100
+    assert scan(parts, ScanQuery(count=True)).matching == 100

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from app.kafka.metadata.reader import Stored
-from app.serve.dead_letters.backwards import Backwards
 from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.dead_letters.filter import DeadLetterFilter
-from app.serve.search.weight import MOST, weight
+from app.serve.dead_letters.reverse_reader import ReverseReader
+from app.serve.search.response_size import MAX_BYTES, size_of
 from app.settings.settings import Settings
 from app.worker import create_app
 
@@ -32,32 +32,32 @@ class Reader:
 
 
 @pytest.fixture
-def backwards(monkeypatch: pytest.MonkeyPatch) -> Backwards:
-    monkeypatch.setattr("app.serve.dead_letters.backwards.PartitionReader", Reader)
-    return Backwards(cast("Cluster", None), "dead", 0, 0, ALL)
+def backwards(monkeypatch: pytest.MonkeyPatch) -> ReverseReader:
+    monkeypatch.setattr("app.serve.dead_letters.reverse_reader.PartitionReader", Reader)
+    return ReverseReader(cast("Cluster", None), "dead", 0, 0, ALL)
 
 
-async def test_a_block_is_no_heavier_than_so_much_and_every_letter_comes_once(backwards: Backwards) -> None:
+async def test_a_block_is_no_heavier_than_so_much_and_every_letter_comes_once(backwards: ReverseReader) -> None:
     seen = list[int]()
     while True:
         await backwards.read()
         if backwards.newest is None:
             break
-        assert sum(map(weight, backwards._block)) <= _MIB
+        assert sum(map(size_of, backwards._block)) <= _MIB
         seen.append(backwards.take().offset)
         assert backwards.below == seen[-1]
     assert seen == list(reversed(range(ALL)))
     assert backwards.below == 0
 
 
-async def test_a_page_ends_with_so_many_bytes(backwards: Backwards, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_ends_with_so_many_bytes(backwards: ReverseReader, monkeypatch: pytest.MonkeyPatch) -> None:
     letters = DeadLetters(create_app(Settings.from_env({})).engine, lambda one: one)
 
-    async def partitions(*_: Any) -> list[Backwards]:
+    async def partitions(*_: Any) -> list[ReverseReader]:
         return [backwards]
 
     monkeypatch.setattr(letters, "_partitions", partitions)
     monkeypatch.setattr("app.serve.dead_letters.dead_letters._LONGEST_S", 60.0)
     page = await letters.page(DeadLetterFilter(), "", 1_000)
-    assert sum(map(weight, page.rows)) < MOST + _MIB
+    assert sum(map(size_of, page.rows)) < MAX_BYTES + _MIB
     assert page.next == str(page.rows[-1].offset) == str(ALL // 2 - 32)

@@ -8,8 +8,8 @@ import msgspec
 from tables import keys
 
 MINUTE_MS, HOUR_MS = 60_000, keys.BUCKET_MS
-#: So many spans at most, and so many if no step is asked for.
-MOST, USUAL = 500, 120
+#: The maximum number of spans, and the number if no step is given.
+MOST_SPANS, DEFAULT_SPANS = 500, 120
 _MINUTES, _HOURS, _LAST_HOURS = 60, 24, 1 << 25
 _STEPS_MS: Final = [
     number * unit
@@ -18,15 +18,15 @@ _STEPS_MS: Final = [
 ]
 
 
-class Spans(msgspec.Struct, frozen=True):
+class TimelineSpans(msgspec.Struct, frozen=True):
     """Spans one after the other, between these times (epoch ms), and the minute at which they were asked for."""
 
     edges: list[int]
     at_ms: int
 
     @classmethod
-    def usual(cls, now_ms: int) -> Self:
-        """Return what is late, then minutes to a full hour that is an hour away, a day of hours, and growing steps."""
+    def default(cls, now_ms: int) -> Self:
+        """Return the late span, then minutes to a full hour that is an hour away, a day of hours, and growing steps."""
         at_ms = now_ms - now_ms % MINUTE_MS
         hour = -(-(at_ms + _MINUTES * MINUTE_MS) // HOUR_MS) * HOUR_MS
         edges = [0, *range(at_ms, hour, MINUTE_MS), *(hour + number * HOUR_MS for number in range(_HOURS))]
@@ -48,9 +48,10 @@ class Spans(msgspec.Struct, frozen=True):
             raise ValueError(msg)
         length = to_ms - from_ms
         if step_ms is None:
-            step_ms = next((step for step in _STEPS_MS if step * USUAL >= length), -(-length // USUAL))
-        if step_ms < 1 or length > step_ms * MOST:
-            msg = f"step={step_ms} must divide {length} ms into at most {MOST} steps. Use at least {-(-length // MOST)}"
+            step_ms = next((step for step in _STEPS_MS if step * DEFAULT_SPANS >= length), -(-length // DEFAULT_SPANS))
+        if step_ms < 1 or length > step_ms * MOST_SPANS:
+            shortest = -(-length // MOST_SPANS)
+            msg = f"step={step_ms} must divide {length} ms into at most {MOST_SPANS} steps. Use at least {shortest}"
             raise ValueError(msg)
         return cls([*range(from_ms, to_ms, step_ms), to_ms], now_ms - now_ms % MINUTE_MS)
 

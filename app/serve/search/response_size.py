@@ -1,13 +1,13 @@
-"""How heavy an answer may become: rows are many, or large, and never both."""
+"""How large a response may become: many rows, or large ones, and never both."""
 
 from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar
 
-#: So many bytes of keys, values and headers an answer has, and one message more at most.
-MOST: Final = 8 << 20
+#: The maximum of bytes of keys, values and headers in a response; the last message may go beyond it.
+MAX_BYTES: Final = 8 << 20
 
 
-class Shown(Protocol):
+class ShownMessage(Protocol):
     """A message as it is shown."""
 
     @property
@@ -18,21 +18,21 @@ class Shown(Protocol):
     def headers(self) -> list[tuple[str, bytes | None]]: ...  # noqa: D102
 
 
-_Row = TypeVar("_Row", bound=Shown)
+_Row = TypeVar("_Row", bound=ShownMessage)
 
 
-def weight(row: Shown) -> int:
+def size_of(row: ShownMessage) -> int:
     """Return how many bytes of the message are shown."""
     return (
         len(row.key or b"") + len(row.value or b"") + sum(len(name) + len(value or b"") for name, value in row.headers)
     )
 
 
-def first(rows: Sequence[_Row], limit: int) -> Sequence[_Row]:
-    """Return the first rows: at most `limit`, and one at least, that an answer has room for."""
-    weighed = 0
+def first_that_fit(rows: Sequence[_Row], limit: int) -> Sequence[_Row]:
+    """Return the first rows that a response has room for: at most `limit`, and at least one."""
+    size = 0
     for count, row in enumerate(rows[:limit], 1):
-        weighed += weight(row)
-        if weighed >= MOST:
+        size += size_of(row)
+        if size >= MAX_BYTES:
             return rows[:count]
     return rows[:limit]

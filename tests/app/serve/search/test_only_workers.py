@@ -4,7 +4,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from app.serve.search.between import only_workers
+from app.serve.search.routes import only_workers
 
 
 @pytest.mark.parametrize(

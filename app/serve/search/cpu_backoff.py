@@ -1,4 +1,4 @@
-"""How a search gives way on a machine that others use: it rests several times as long as it works."""
+"""Keeps a search from slowing down others on a busy machine: it rests several times as long as it works."""
 
 import os
 import threading
@@ -19,8 +19,8 @@ _LOOK_MS: Final = 200
 _LONGEST_MS: Final = 200
 
 
-class Rest:
-    """Asked every now and then between pieces of work."""
+class CpuBackoff:
+    """Rests between pieces of work, by how busy the machine is."""
 
     def __init__(self, cores: Path = _CORES, *, worker_is_nice: bool = False) -> None:
         """Take the machine for idle until it has been looked at.
@@ -34,7 +34,7 @@ class Rest:
         #: Whether a person waits for the answer.
         self.waited_for = True
 
-    def take(self) -> None:
+    def rest(self) -> None:
         """Let whoever waits for this core have it first, and rest if others use the machine.
 
         By itself a process may keep its core for three milliseconds, however nice it is (Linux 6.6 on, EEVDF).

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.base.clock import Clock
-from app.serve.search.rest import Rest
+from app.serve.search.cpu_backoff import CpuBackoff
 
 
 class Machine:
@@ -39,51 +39,51 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.mark.parametrize(("others", "times"), [(3.6, 30), (3, 9), (2, 3), (1, 3)])
 def test_the_more_others_use_a_machine_the_longer_it_rests(machine: Machine, others: float, times: int) -> None:
-    rest = Rest(machine.path)
-    rest.waited_for = False
+    backoff = CpuBackoff(machine.path)
+    backoff.waited_for = False
     machine.goes_on(1, others, 0.5)
-    rest.take()
+    backoff.rest()
     machine.goes_on(0.001, others, 0.001)
-    rest.take()
+    backoff.rest()
     assert machine.slept == [0.2, pytest.approx(0.001 * times)]
 
 
 def test_where_a_person_waits_it_has_a_tenth_of_a_core_however_busy_the_machine_is(machine: Machine) -> None:
-    rest = Rest(machine.path)
+    backoff = CpuBackoff(machine.path)
     machine.goes_on(1, 4, 0)
-    rest.take()
+    backoff.rest()
     machine.goes_on(1, 3.99, 0.01)  # of its second it waited for a core most of the time
-    rest.take()
+    backoff.rest()
     assert machine.slept == [pytest.approx(0.09)]
 
 
 def test_it_does_not_rest_for_processes_that_are_nice_themselves(machine: Machine) -> None:
-    rest = Rest(machine.path)
+    backoff = CpuBackoff(machine.path)
     for _ in range(5):
         machine.goes_on(1, 0, 0.01, nice=3.99)
-        rest.take()
+        backoff.rest()
     assert not machine.slept
 
 
 def test_what_it_takes_itself_makes_no_machine_busy(machine: Machine) -> None:
-    rest = Rest(machine.path)
+    backoff = CpuBackoff(machine.path)
     for _ in range(5):
         machine.goes_on(1, 0.7, 1)
-        rest.take()
+        backoff.rest()
     assert not machine.slept
 
 
 def test_it_goes_on_when_others_are_done(machine: Machine) -> None:
-    rest = Rest(machine.path)
+    backoff = CpuBackoff(machine.path)
     for others in (3, 0, 3):
         machine.goes_on(1, others, 0.1)
-        rest.take()
+        backoff.rest()
     assert machine.slept == [0.2, 0.2]
 
 
 def test_where_nothing_is_told_of_the_machine_it_never_rests(machine: Machine, tmp_path: Path) -> None:
-    rest = Rest(tmp_path / "none")
+    backoff = CpuBackoff(tmp_path / "none")
     for _ in range(3):
         machine.goes_on(1, 3, 0.1)
-        rest.take()
+        backoff.rest()
     assert not machine.slept

@@ -1,4 +1,4 @@
-"""Goes through one partition from its end to its beginning, a block at a time."""
+"""Reads one partition of the dead letters from its end to its beginning, a block at a time."""
 
 from collections import deque
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.dead_letters.dead_letter import DeadLetter
-from app.serve.search.weight import weight
+from app.serve.search.response_size import size_of
 
 #: Blocks begin small, since a page often needs only the newest few of each partition, and dead letters may be large.
 _FIRST, _LARGEST = 16, 1_000
@@ -16,7 +16,7 @@ _HEAVIEST: Final = 1 << 20
 _FETCH_BYTES, _CHUNK = 128 * 1024, 500
 
 
-class Backwards:
+class ReverseReader:
     """Dead letters of one partition, the newest first: those between `begin` and `below`, the latter excluded."""
 
     def __init__(self, cluster: Cluster, topic: str, partition: int, begin: int, below: int) -> None:
@@ -42,9 +42,9 @@ class Backwards:
             async for record in reader.up_to(end, _CHUNK):
                 if record.offset < end:
                     self._block.append(DeadLetter.of(self.partition, record))
-                    weighed += weight(self._block[-1])
+                    weighed += size_of(self._block[-1])
                 while weighed > _HEAVIEST and len(self._block) > 1:  # the oldest are read again with the next block
-                    weighed -= weight(self._block.popleft())
+                    weighed -= size_of(self._block.popleft())
                     start = self._block[0].offset
             self._unread, self._size = start, min(2 * (end - start), _LARGEST)
         if not self._block:

@@ -1,4 +1,4 @@
-"""What whoever asks may look for, and what they see of what is found: nothing outside of their namespaces."""
+"""What a user may search for, and see of the results: nothing outside of their namespaces, nothing that is masked."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -7,7 +7,7 @@ import msgspec
 
 from app.serve.access.roles import ROLES, Asker
 from app.serve.search.filter import Filter, FilterError
-from app.serve.search.page import Count, Page
+from app.serve.search.page import SearchCount, SearchPage
 from app.serve.search.row import Row, masked, without_secrets
 from punctual.contract.destination import shown as origin_of
 from punctual.contract.namespaces import Namespaces
@@ -19,12 +19,12 @@ _GUESSED: Final = "{what} is masked for viewers (DELAY_WEB_PAYLOADS). Only opera
 _HIDDEN: Final = "the path of a URL may be secret, so only operators can search by it. Give the URL without its path"
 
 
-def own_of(namespaces: Namespaces, asker: Asker) -> Namespaces:
+def own_namespaces(namespaces: Namespaces, asker: Asker) -> Namespaces:
     """Return the namespaces that there are for somebody: others might as well not be."""
     return namespaces if asker.namespaces is None else namespaces.part(asker.namespaces)
 
 
-def within_of(wanted: Namespaces | None, own: Namespaces, asker: Asker) -> Namespaces | None:
+def namespaces_within(wanted: Namespaces | None, own: Namespaces, asker: Asker) -> Namespaces | None:
     """Return the namespaces that a filter keeps to: what it says, and never more than is somebody's own."""
     if not asker.bound:
         return wanted
@@ -33,14 +33,14 @@ def within_of(wanted: Namespaces | None, own: Namespaces, asker: Asker) -> Names
 
 def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) -> Filter:
     """Return the filter that somebody's address has. Raises FilterError."""
-    own = own_of(namespaces, asker)
+    own = own_namespaces(namespaces, asker)
     wanted = Filter.from_query(query, own)
     check_url(wanted.to, asker)
     if asker.masked and asker.role == ROLES[0]:  # or they would guess what they do not see
         for what, said in (("the key", wanted.key), ("a header's value", wanted.header.partition(":")[2])):
             if said:
                 raise FilterError(_GUESSED.format(what=what))
-    return msgspec.structs.replace(wanted, within=within_of(wanted.within, own, asker))
+    return msgspec.structs.replace(wanted, within=namespaces_within(wanted.within, own, asker))
 
 
 def check_url(to: str, asker: Asker) -> None:
@@ -63,7 +63,7 @@ def id_of(said: str, namespaces: Namespaces, asker: Asker) -> str:
         raise FilterError(str(error)) from error
 
 
-def shown(page: Page, asker: Asker, *, whole: bool = False) -> Page:
+def page_shown(page: SearchPage, asker: Asker, *, whole: bool = False) -> SearchPage:
     """Return a page as somebody may see it: how many messages others have is not theirs to know.
 
     With `whole` it is for a copy of the messages, which needs their URLs; otherwise these are their origins.
@@ -72,7 +72,7 @@ def shown(page: Page, asker: Asker, *, whole: bool = False) -> Page:
     return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if asker.bound else page.looked_at)
 
 
-def count_shown(count: Count, asker: Asker) -> Count:
+def count_shown(count: SearchCount, asker: Asker) -> SearchCount:
     """Return a count as somebody may see it."""
     return msgspec.structs.replace(count, looked_at=count.matching) if asker.bound else count
 

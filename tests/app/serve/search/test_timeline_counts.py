@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.serve.search.spans import HOUR_MS, MINUTE_MS
-from app.serve.search.unseen import Unseen
+from app.serve.search.timeline_counts import UnseenEstimate
+from app.serve.search.timeline_spans import HOUR_MS, MINUTE_MS
 from tests.tables.rows import NOW
 
 HOUR = NOW - NOW % HOUR_MS
@@ -30,15 +30,15 @@ def test_the_rest_of_an_hour_is_spread_over_the_time_that_was_not_looked_at(
 ) -> None:
     hours = {HOUR // HOUR_MS: 400, HOUR // HOUR_MS + 1: 120}
     seen = [(at(minute), at(minute + 1), 100 if minute == 7 else 0) for minute in range(180)]
-    unseen = Unseen(lambda hour: hours.get(hour, 0), seen, [(at(30), at(180))])
+    unseen = UnseenEstimate(lambda hour: hours.get(hour, 0), seen, [(at(30), at(180))])
     assert unseen.about(at(since), at(until)) == about
 
 
 def test_what_is_outside_of_what_was_asked_for_has_its_share() -> None:
-    unseen = Unseen(lambda _: 600, [(at(0), at(10), 0), (at(10), at(20), 0)], [(at(10), at(20))])
+    unseen = UnseenEstimate(lambda _: 600, [(at(0), at(10), 0), (at(10), at(20), 0)], [(at(10), at(20))])
     assert unseen.about(at(10), at(20)) == 120  # of 600 in the 50 minutes that nobody has looked at
 
 
 def test_more_than_the_counter_says_leaves_nothing() -> None:
-    unseen = Unseen(lambda _: 5, [(at(0), at(30), 9), (at(30), at(60), 0)], [(at(30), at(60))])
+    unseen = UnseenEstimate(lambda _: 5, [(at(0), at(30), 9), (at(30), at(60), 0)], [(at(30), at(60))])
     assert unseen.about(at(30), at(60)) == 0
