@@ -29,9 +29,9 @@ def found() -> tuple[Any, str]:
         return None, f"it cannot be imported ({error})"
     version = getattr(module, "__version__", "an older version")
     if version != VERSION:
-        return None, f"the one that is installed is of {version}, not of {VERSION}"
+        return None, f"the installed native extension has version {version}, not {VERSION}"
     if getattr(module, "API", 0) != API:
-        return None, "the one that is installed was built of other sources: build it anew"
+        return None, "the installed native extension was built from different sources. Build it again"
     return module, ""
 
 

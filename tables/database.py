@@ -39,7 +39,7 @@ class Database:
         """
         self.path = path
         if (path / _DAMAGED).exists():
-            raise StoreCorrupt(str(path), "it was found damaged when it was last in use")
+            raise StoreCorrupt(str(path), "it was damaged when it was last used")
         tables, logs = {table.name for table in path.glob("*.sst")}, len(list(path.glob("*.log")))
         try:
             self._db = rocksdict.Rdict(str(path), options)

@@ -32,8 +32,8 @@ class StoreCorrupt(TableError):
     def __init__(self, path: str, cause: object) -> None:
         """Name the damaged `path` and the `cause` that was found."""
         super().__init__(
-            f"the database {path} cannot be relied on ({cause}). It is only a copy of the changelog: when a worker "
-            "opens it next, it is dropped and restored from there."
+            f"the database {path} is damaged ({cause}). It is only a copy of the changelog. When a worker next opens "
+            "it, the worker deletes it and restores it from the changelog."
         )
 
 
@@ -43,8 +43,8 @@ class StoreUnusable(TableError):
     def __init__(self, path: str, cause: object) -> None:
         """Name the `path` and the `cause` that the disk gives."""
         super().__init__(
-            f"the database {path} cannot be used ({cause}). See that its disk has room, can be written and works, "
-            "and start the worker again; nothing is lost, for the changelog has it."
+            f"the database {path} cannot be used ({cause}). Check that its disk works, has free space and is "
+            "writable. Then start the worker again. No data is lost, because the changelog has it."
         )
 
 
@@ -54,8 +54,8 @@ class UnknownRowVersion(TableError):
     def __init__(self, version: int, known: int) -> None:
         """Name the `version` found and the newest one `known` here."""
         super().__init__(
-            f"a row has version {version}, this worker knows versions up to {known}. "
-            "Upgrade this worker: a newer one has written to the changelog."
+            f"a row has version {version}, but this worker supports at most {known}. Upgrade this worker: a newer "
+            "worker has written to the changelog."
         )
 
 
@@ -65,8 +65,8 @@ class UnknownRecordKind(TableError):
     def __init__(self, key: bytes) -> None:
         """Show the `key`, whose first byte is the kind."""
         super().__init__(
-            f"the changelog has a record of a kind that this worker does not know (its key is {key[:40]!r}). "
-            "Upgrade this worker: a newer one has written to the changelog."
+            f"the changelog has a record of an unknown kind (its key is {key[:40]!r}). Upgrade this worker: a newer "
+            "worker has written to the changelog."
         )
 
 
@@ -86,6 +86,6 @@ class RecordUnreadable(TableError):
         more = f" (and {number - 1:,} more)" if number > 1 else ""
         super().__init__(
             f"the changelog record {name}-{offset}{more} cannot be read: {why[:300]}. If a newer version of Punctual "
-            "has written it, upgrade this worker. If somebody else has, see who may write to this topic, set "
-            f"DELAY_SKIP_RECORDS={name}-{offset} and restart: it is left out, and its key written anew."
+            "wrote it, upgrade this worker. Otherwise, check who may write to this topic, set "
+            f"DELAY_SKIP_RECORDS={name}-{offset} and restart: the worker skips the record and writes its key again."
         )

@@ -61,23 +61,23 @@ def odd(key: bytes, value: bytes | None) -> bool:
 def _read(key: bytes, value: bytes | None) -> None:
     kind = key[:1]
     if keys.is_row(key):
-        _assure(len(key) == keys.ROW_SIZE, f"the key of a row has {keys.ROW_SIZE} bytes, not {len(key)}")
+        _assure(len(key) == keys.ROW_SIZE, f"the key of a row must have {keys.ROW_SIZE} bytes, not {len(key)}")
         if value is not None:
             decode(value)
     elif kind in _MARKS:
         key[1:].decode()
         if value is not None:
-            _assure(0 <= _MARKS[kind](value).expires_ms < _LARGEST, "it expires at no time that there is")
+            _assure(0 <= _MARKS[kind](value).expires_ms < _LARGEST, "its expiry is not a valid time")
     elif kind == keys.POSITION:
         key[1:].decode()
         if value is not None:
             found = decode_position(value)
-            _assure(0 <= found.offset < _LARGEST and -_LARGEST < found.base < _LARGEST, "no log has such offsets")
-            _assure(found.stamp_ms <= keys.MAX_DUE_MS, "no record has such a stamp")
+            _assure(0 <= found.offset < _LARGEST and -_LARGEST < found.base < _LARGEST, "its offsets are not valid")
+            _assure(found.stamp_ms <= keys.MAX_DUE_MS, "its timestamp is not valid")
     elif kind == keys.SEAL:
         _assure(len(key) == 1, "a seal has no name")
     elif kind in (keys.ORIGIN, keys.WRITER):
-        _assure(value is None or len(value) == _LONG, f"its value should have {_LONG} bytes")
+        _assure(value is None or len(value) == _LONG, f"its value must have {_LONG} bytes")
     else:
         raise UnknownRecordKind(key)
 

@@ -147,7 +147,7 @@ class StaleFilter:
         stays = self.inside or not (self._inspection is None or self._inspection.clean)
         try:
             if any(len(key) != keys.ROW_SIZE if key[:1] == _ROW else odd(key, value) for key, value in accepted):
-                raise ValueError("some are none of a table's")
+                raise ValueError("some are not records of a table")
             store.replay(accepted, store.offset if stays else position, now_ms)
         except (StoreCorrupt, StoreUnusable):
             raise

@@ -113,7 +113,7 @@ class Shares:
         self._holdings.settle()
         self._stale |= set(self._known).union(self._holdings.names())
         if self._known:
-            log.info("%s: counted anew what waits per namespace", self._db.path.name)
+            log.info("%s: counted the pending messages per namespace again", self._db.path.name)
         return False
 
     def _count_marks(self) -> None:

@@ -78,7 +78,9 @@ class PartitionStore:
         """Read what is kept in memory too, and see that it fits together."""
         self.format = self._db.number(_META_FORMAT)
         if self.format > FORMAT:
-            raise StoreCorrupt(str(self.path), f"it has format {self.format}, this version knows up to {FORMAT}")
+            raise StoreCorrupt(
+                str(self.path), f"it has format {self.format}, but this version supports at most {FORMAT}"
+            )
         #: The newest version of a row that there may be: the layout that is needed follows from it.
         self.row_version = max(1, self.format - _LAYOUTS)
         self.counts = Counts(self._db)

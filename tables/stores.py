@@ -43,8 +43,8 @@ class Stores:
         if store.offset and store.seen_ms < oldest_ms:
             days = (self._now_ms() - store.seen_ms) / 86_400_000
             log.warning(
-                "partition %d: the local database was last up to date %.1f days ago, tombstones since may be "
-                "compacted away: it is restored from the changelog",
+                "partition %d: the local database was last up to date %.1f days ago. Newer tombstones may be "
+                "compacted away, so it is restored from the changelog",
                 partition,
                 days,
             )

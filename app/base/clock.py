@@ -53,7 +53,9 @@ class Clock:
             self.offset_ms += moved  # the brokers' clock has not jumped: requests are still judged by it
             self.suspect = self.suspect or moved > 0
             log.warning(
-                "the clock has jumped by %+d ms%s", moved, "; firing waits for the brokers'" if moved > 0 else ""
+                "the clock jumped by %+d ms%s",
+                moved,
+                ". Deliveries wait until it is compared with the brokers' clock again" if moved > 0 else "",
             )
             moved = 0
         self._drift_ms = moved

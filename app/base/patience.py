@@ -33,7 +33,10 @@ async def patiently(ask: Callable[[], Awaitable[T]], what: str) -> T:
                 raise
             if not told:
                 log.warning(
-                    "%s: a broker does not answer (%r); waiting for another, %g s at most", what, error, PATIENCE_S
+                    "%s: a broker does not answer (%r). Waiting for another broker, for at most %g s",
+                    what,
+                    error,
+                    PATIENCE_S,
                 )
             told = True
         await asyncio.sleep(_AGAIN_S)

@@ -243,13 +243,13 @@ def test_the_headers_of_what_comes_back_from_the_tier_and_is_refused_leave_out_w
         (
             asking(delay_on_failure="http://a"),
             (
-                "DELAY_CALLBACKS does not allow 'http://a' (delay-on-failure): it is on no list. Add a pattern, or "
-                "leave the header out."
+                "DELAY_CALLBACKS does not allow 'http://a' (delay-on-failure): it is not on the list of allowed "
+                "URLs. Add a pattern, or leave the header out."
             ),
         ),
         (
             asking(delay_on_failure="https://example.com/" + "x" * 2_048),
-            "delay-on-failure has 2,068 characters, at most 2,048 can be.",
+            "delay-on-failure has 2,068 characters. The maximum is 2,048.",
         ),
         (
             SCHEDULES["sent back"],

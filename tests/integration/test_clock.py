@@ -39,7 +39,7 @@ def test_a_clock_an_hour_fast_sends_nothing_early(installation: Installation) ->
     schedule(installation, later, now_ms() + HOUR_MS // 2, 50)
     eventually(lambda: list(read(installation.bootstrap, to)))
     installation.worker.shift_clock(HOUR_MS)
-    eventually(lambda: "the clock has jumped by +3" in installation.worker.log, what="a word about the jump")
+    eventually(lambda: "the clock jumped by +3" in installation.worker.log, what="a word about the jump")
     # Meanwhile a report or two tells the worker the brokers' time, and more falls due by both clocks.
     eventually(lambda: now_ms() > first + 5_000)
     assert list(read(installation.bootstrap, later)) == []
@@ -56,7 +56,7 @@ def test_requests_are_accepted_while_the_clock_is_an_hour_slow(installation: Ins
     to = installation.topic()
     installation.worker.shift_clock(-HOUR_MS)
     schedule(installation, to, now_ms() + 300, 100)
-    eventually(lambda: "the clock has jumped by -3" in installation.worker.log, what="a word about the jump")
+    eventually(lambda: "the clock jumped by -3" in installation.worker.log, what="a word about the jump")
     eventually(lambda: pending(installation, to) == 100, what="what is pending")
     assert list(read(installation.bootstrap, to)) == []
     assert list(read(installation.bootstrap, f"{installation.app_id}-dead-letters")) == []

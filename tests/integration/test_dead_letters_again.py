@@ -207,7 +207,7 @@ def test_a_job_sends_all_that_match_again_though_the_worker_is_killed(installati
         ("/dead-letters?written_from=soon", 400, "written_from='soon' is not a time"),
         ("/dead-letters?sent_again=maybe", 400, "yes or no"),
         ("/dead-letters?limit=0", 400, "limit='0'"),
-        ("/dead-letters?cursor=7", 400, "`next` of an earlier answer"),
+        ("/dead-letters?cursor=7", 400, "`next` of an earlier response"),
         ("/dead-letters/0-999999", 404, "dead letter not found"),
         ("/dead-letters/999-0", 404, "dead letter not found"),
     ],

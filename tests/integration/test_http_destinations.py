@@ -264,7 +264,7 @@ def test_a_receiver_that_never_ends_its_answer_holds_up_nobody(installation: Ins
         installation.requests.flush()
         installation.await_event("cancelled", *bad)
 
-    assert {event["reason"] for event in why.values()} == {"too many interim answers"}
+    assert {event["reason"] for event in why.values()} == {"too many interim responses"}
     assert max(late) < 1_500
 
 

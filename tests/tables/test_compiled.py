@@ -38,12 +38,12 @@ def test_the_kernel_of_another_release_is_not_taken(
     monkeypatch: pytest.MonkeyPatch, version: str | None, shown: str
 ) -> None:
     _installed(monkeypatch, _kernel(version))
-    assert compiled.found() == (None, f"the one that is installed is of {shown}, not of {compiled.VERSION}")
+    assert compiled.found() == (None, f"the installed native extension has version {shown}, not {compiled.VERSION}")
 
 
 def test_a_kernel_with_other_calls_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     _installed(monkeypatch, _kernel(compiled.VERSION, compiled.API - 1))
-    assert compiled.found() == (None, "the one that is installed was built of other sources: build it anew")
+    assert compiled.found() == (None, "the installed native extension was built from different sources. Build it again")
 
 
 def test_one_that_cannot_be_imported_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -57,8 +57,10 @@ def test_one_that_cannot_be_imported_is_not_taken(monkeypatch: pytest.MonkeyPatc
 
 def test_a_worker_says_why_it_has_none_or_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "kernel", None)
-    monkeypatch.setattr(compiled, "missing", "the one that is installed is of 0.1.9, not of 0.2.0")
+    monkeypatch.setattr(compiled, "missing", "the installed native extension has version 0.1.9, not 0.2.0")
     shown = banner(Settings.from_env({}))
-    assert "off (Python is used instead): the one that is installed is of 0.1.9, not of 0.2.0\n" in shown
-    with pytest.raises(SettingInvalid, match=r"is of 0\.1\.9, not of 0\.2\.0\. Build it in a checkout: `make build "):
+    assert "off (Python is used instead): the installed native extension has version 0.1.9, not 0.2.0\n" in shown
+    with pytest.raises(
+        SettingInvalid, match=r"has version 0\.1\.9, not 0\.2\.0\. Build it in a checkout: `make kernel`"
+    ):
         Settings.from_env({"PUNCTUAL_KERNEL": "require"})

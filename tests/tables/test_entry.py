@@ -113,8 +113,8 @@ def test_a_row_of_another_version_is_refused_with_what_to_do(version: int) -> No
         decode(bytes([version]) + FROZEN[1:])
 
     assert str(raised.value) == (
-        f"a row has version {version}, this worker knows versions up to 4. "
-        "Upgrade this worker: a newer one has written to the changelog."
+        f"a row has version {version}, but this worker supports at most 4. Upgrade this worker: a newer worker has "
+        "written to the changelog."
     )
 
 

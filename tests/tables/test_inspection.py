@@ -60,7 +60,7 @@ async def restored(
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        (Stored(b"?", b""), "of a kind that this worker does not know"),
+        (Stored(b"?", b""), "of an unknown kind"),
         (Stored(key(7), b""), "index out of range"),
         (Stored(key(7), b"\x09"), "a row has version 9"),
         (Stored(key(7), b"\x01\xc1"), "MessagePack"),
@@ -68,10 +68,10 @@ async def restored(
         (Stored(keys.COMMANDS + b"\xff", b""), "utf-8"),
         (
             Stored(keys.COMMANDS + b"a", commands_bytes(RememberedCommands(0, -1, ""))),
-            "it expires at no time that there is",
+            "its expiry is not a valid time",
         ),
-        (Stored(keys.ORIGIN + b"a-0", b"\x00" * 9), "its value should have 8 bytes"),
-        (Stored(keys.POSITION + b"a", position_bytes(Position(0, 0, 0, 1 << 63))), "no log has such offsets"),
+        (Stored(keys.ORIGIN + b"a-0", b"\x00" * 9), "its value must have 8 bytes"),
+        (Stored(keys.POSITION + b"a", position_bytes(Position(0, 0, 0, 1 << 63))), "its offsets are not valid"),
     ],
 )
 async def test_a_record_that_cannot_be_read_is_named_and_can_be_left_out(tmp_path: Path, bad: Stored, why: str) -> None:

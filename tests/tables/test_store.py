@@ -313,9 +313,10 @@ def test_a_damaged_store_says_that_it_is_only_a_copy_also_if_its_path_speaks_of_
     with pytest.raises(StoreCorrupt) as raised:
         PartitionStore(path)
 
-    assert str(raised.value).startswith(f"the database {path} cannot be relied on (")
+    assert str(raised.value).startswith(f"the database {path} is damaged (")
     assert str(raised.value).endswith(
-        "It is only a copy of the changelog: when a worker opens it next, it is dropped and restored from there."
+        "It is only a copy of the changelog. When a worker next opens it, the worker deletes it and restores it "
+        "from the changelog."
     )
 
 
@@ -326,8 +327,8 @@ def test_a_changelog_record_of_an_unknown_kind_is_from_a_newer_version(tmp_path:
         store.replay([(key(1), encode(entry())), (b"zebra", value)], 2, NOW)
 
     assert str(raised.value) == (
-        "the changelog has a record of a kind that this worker does not know (its key is b'zebra'). "
-        "Upgrade this worker: a newer one has written to the changelog."
+        "the changelog has a record of an unknown kind (its key is b'zebra'). Upgrade this worker: a newer worker "
+        "has written to the changelog."
     )
     store.close()
     store = PartitionStore(tmp_path / "x.db")

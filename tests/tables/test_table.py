@@ -68,8 +68,8 @@ def test_a_store_that_slept_longer_than_tombstones_live_starts_anew(
     assert (store.offset, store.find("a"), store.counts.total) == (0, None, 0)
     assert table.stores[2] is store
     assert caplog.messages[0] == (
-        "partition 2: the local database was last up to date 4.0 days ago, "
-        "tombstones since may be compacted away: it is restored from the changelog"
+        "partition 2: the local database was last up to date 4.0 days ago. Newer tombstones may be compacted away, "
+        "so it is restored from the changelog"
     )
 
 
@@ -79,7 +79,7 @@ def test_a_store_that_is_damaged_starts_anew(table: DelayTable, caplog: pytest.L
     store = table.open(2, 0)
 
     assert (store.offset, store.find("a"), store.counts.total) == (0, None, 0)
-    assert caplog.messages[0].startswith(f"partition 2: the database {table.path(2)} cannot be relied on (")
+    assert caplog.messages[0].startswith(f"partition 2: the database {table.path(2)} is damaged (")
 
 
 def test_a_directory_that_cannot_be_made_is_said(table: DelayTable) -> None:

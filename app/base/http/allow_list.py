@@ -84,12 +84,12 @@ class AllowList:
         target = target_of(text)
         admitting = [pattern for pattern in self._patterns if pattern.admits(target)]
         if not admitting:
-            raise NotListed("is on no list")
+            raise NotListed("is not on the list of allowed URLs")
         named = any(pattern.names(target) for pattern in admitting)
         if not named:
             _assure_public(target)
         if target.port != DEFAULT_PORTS[target.url.scheme] and not any(one.opens(target) for one in admitting):
-            raise NotListed(f"has port {target.port}, and no pattern has that port")
+            raise NotListed(f"has port {target.port}, which no pattern allows")
         return Allowed(target, named)
 
     def reaches(self, origin: str) -> bool:
@@ -112,6 +112,6 @@ def _assure_public(target: Target) -> None:
     """Refuse, by a ValueError, a host that is known to be none of the world's by its name or number."""
     if target.address is not None:
         if not is_global(target.address):
-            raise NotListed("has an address that is not public, and no pattern names it")
+            raise NotListed("has a private address that no pattern names")
     elif "." not in target.host or any(f".{target.host}".endswith(f".{name}") for name in LOCAL):
-        raise NotListed("has a host of a private network, and no pattern names it")
+        raise NotListed("has a host in a private network that no pattern names")

@@ -60,9 +60,9 @@ class AnswerReader:
 
     def _assure_bounds(self) -> None:
         if self._head + len(self._buffer) > HEAD_BYTES:
-            raise AnswerError("answer's head too large")
+            raise AnswerError("the headers of the response are too large")
         if self._pieces > PIECES:
-            raise AnswerError("answer in too many pieces")
+            raise AnswerError("the response has too many chunks")
 
     def _next_head(self) -> bool:
         """Read one head, interim or final; return whether it was there."""
@@ -74,7 +74,7 @@ class AnswerReader:
         head = bytes(self._buffer[: found.end()])
         self._cut(found.end())
         if self._head > HEAD_BYTES:
-            raise AnswerError("answer's head too large")
+            raise AnswerError("the headers of the response are too large")
         line = _STATUS.match(head)
         if line is None:
             raise AnswerError("no HTTP answer")
@@ -85,7 +85,7 @@ class AnswerReader:
         else:
             self._interim += 1
             if self._interim > INTERIM:
-                raise AnswerError("too many interim answers")
+                raise AnswerError("too many interim responses")
         return True
 
     def _cut(self, count: int) -> None:

@@ -71,7 +71,7 @@ class HttpClient:
             return _failure(error)
         except Exception as error:  # noqa: BLE001 - whatever a stranger's answer leads to, others' go on
             origin = to.target.origin
-            log.warning("an answer of %s ended in %s", origin, type(error).__name__, extra={"destination": origin})
+            log.warning("a response of %s ended with %s", origin, type(error).__name__, extra={"destination": origin})
             return Answer(Meaning.AGAIN, "no HTTP answer")
 
     def _session(self, may: Callable[[Address], bool]) -> aiohttp.ClientSession:

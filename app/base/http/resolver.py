@@ -39,7 +39,7 @@ class CheckedResolver(AbstractResolver):
         """Return a host's addresses. Raises AddressRefused."""
         found = await self._resolver.resolve(host, port, family)
         if not all(self._may(ip_address(one["host"])) for one in found):
-            raise AddressRefused(f"{host} has an address that must not be reached")
+            raise AddressRefused(f"{host} has an address that is not allowed")
         return found
 
     async def close(self) -> None:

@@ -37,9 +37,9 @@ def _lines(lines: list[Line]) -> list[_Line]:
 def _line(number: int, line: str) -> _Line:
     text, *secrets = line.split()
     if text != _ANY and not text.startswith(("https://", "http://")):
-        raise ValueError(f"line {number} begins with no pattern of https:// or http:// addresses")
+        raise ValueError(f"line {number} must begin with a pattern of https:// or http:// addresses")
     if not secrets:
-        raise ValueError(f"line {number} has no secret: a pattern and one or more secrets are needed")
+        raise ValueError(f"line {number} has no secret. Write a pattern and one or more secrets")
     try:
         return None if text == _ANY else Pattern.of(text), tuple(map(signatures.secret, secrets))
     except ValueError as error:

@@ -17,13 +17,13 @@ def secret(text: str) -> bytes:
     Raises ValueError, which does not repeat it.
     """
     if not text.startswith(_PREFIX):
-        raise ValueError(f"a secret begins with {_PREFIX}, followed by base64")
+        raise ValueError(f"a secret must begin with {_PREFIX}, followed by base64")
     try:
         raw = base64.b64decode(text.removeprefix(_PREFIX), validate=True)
     except binascii.Error as error:
-        raise ValueError(f"what follows {_PREFIX} is no base64") from error
+        raise ValueError(f"the text after {_PREFIX} is not base64") from error
     if not _SHORTEST <= len(raw) <= _LONGEST:
-        raise ValueError(f"a secret has {len(raw)} bytes, it can have {_SHORTEST} to {_LONGEST}")
+        raise ValueError(f"a secret has {len(raw)} bytes. It must have {_SHORTEST} to {_LONGEST}")
     return raw
 
 

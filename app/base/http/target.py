@@ -55,13 +55,13 @@ def target_of(text: str) -> Target:
         host, port = url.raw_host or "", url.port
         alone = url.raw_user is None and url.raw_password is None and _USER.match(text) is None
     except (ValueError, IndexError) as error:  # the latter where brackets or percent signs are wrong (yarl/_parse.py)
-        raise ValueError("is no URL") from error
+        raise ValueError("is not a URL") from error
     if url.scheme not in DEFAULT_PORTS or not host:
-        raise ValueError("is no https:// address with a host")
+        raise ValueError("is not an https:// address with a host")
     if not alone:
-        raise ValueError("has a user or a password in it; a secret to sign with says who sends")
+        raise ValueError("contains a user or a password. Sign messages with a secret instead")
     if not port:
-        raise ValueError("has no port that can be connected to")
+        raise ValueError("has an invalid port")
     host, address = _host(host)
     if _BRACKETS.match(text) and not isinstance(address, IPv6Address):
         raise ValueError("has a host that is neither a name nor an address")
@@ -72,7 +72,7 @@ def target_of(text: str) -> Target:
 
 def _assure_short(text: str) -> None:
     if len(text) > LONGEST:
-        raise ValueError(f"has {len(text):,} characters, at most {LONGEST:,} can be")
+        raise ValueError(f"has {len(text):,} characters. The maximum is {LONGEST:,}")
 
 
 def _host(text: str) -> tuple[str, Address | None]:
@@ -83,7 +83,7 @@ def _host(text: str) -> tuple[str, Address | None]:
         if ":" in text:
             six = IPv6Address(text)
             if six.scope_id is not None:
-                raise ValueError("has an address that is of one machine's network alone")
+                raise ValueError("has a link-local address, which is valid on one machine only")
             return six.compressed, six
         if _NUMBER.fullmatch(labels[-1]):
             four = IPv4Address(_number(labels))

@@ -26,7 +26,7 @@ def main() -> int:
     """
     port, data = os.environ.get("KAFKA_PORT") or DEFAULT_PORT, Path(os.environ.get("KAFKA_DATA") or DEFAULT_DATA)
     if not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        _say(f"KAFKA_PORT is {port!r}, which is not a port number. Set it to 1 … 65535.")
+        _say(f"KAFKA_PORT is {port!r}, which is not a port number. Set it to a number from 1 to 65535.")
         return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     _say(f"Starting Apache Kafka {KAFKA_VERSION} (the first time, its jars are fetched: 45 MB) …")

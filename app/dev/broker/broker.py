@@ -185,8 +185,8 @@ class Broker:
         node = self._given
         if stored and node.cluster_id not in ("", stored):
             raise DataDirectoryError(
-                f"The data directory {self.directory} belongs to cluster {stored}, not {node.cluster_id}. "
-                "Move it away to start with an empty one, or choose another with KAFKA_DATA."
+                f"The data directory {self.directory} belongs to cluster {stored}, not {node.cluster_id}. Move it "
+                "away to start with an empty directory, or choose another with KAFKA_DATA."
             )
         cluster_id = stored or node.cluster_id or new_cluster_id()
         # Kafka does not start if both of its listeners have the same port.
@@ -199,10 +199,10 @@ class Broker:
             text = log.read().decode(errors="replace")
         if "BindException" in text or "Address already in use" in text:
             return PortTakenError(port_taken(self._port))
-        return BrokerFailedError(f"Kafka ended by itself. {self._see_log()}\n" + "\n".join(text.splitlines()[-8:]))
+        return BrokerFailedError(f"Kafka exited unexpectedly. {self._see_log()}\n" + "\n".join(text.splitlines()[-8:]))
 
     def _see_log(self) -> str:
-        return f"Its log {self.directory / 'broker.log'} says why."
+        return f"See its log {self.directory / 'broker.log'}."
 
 
 @contextmanager

@@ -53,7 +53,9 @@ def verify(jars: list[Path], sums: dict[str, str]) -> None:
         raise JarsUnavailableError(f"Kafka's jar {min(missing)} was not resolved. {_start_over(jars)}")
     for jar in jars:
         if hashlib.sha256(jar.read_bytes()).hexdigest() != sums.get(jar.name):
-            raise JarsUnavailableError(f"{jar} is not the pinned one (app/dev/broker/jars.sha256). {_start_over(jars)}")
+            raise JarsUnavailableError(
+                f"{jar} does not match its checksum (app/dev/broker/jars.sha256). {_start_over(jars)}"
+            )
 
 
 def _resolve() -> list[Path]:
@@ -66,9 +68,8 @@ def _resolve() -> list[Path]:
         logging = jgo.build(f"org.apache.logging.log4j:{LOG_BINDING}:{LOG_BINDING_VERSION}").all_jars
     except Exception as error:
         raise JarsUnavailableError(
-            f"Kafka {KAFKA_VERSION} could not be fetched from Maven Central: {_first_line(error)}. "
-            "Connect this machine to it (once: the jars are cached), "
-            "or set KAFKA_BOOTSTRAP_SERVERS to a Kafka that runs already."
+            f"Kafka {KAFKA_VERSION} could not be fetched from Maven Central: {_first_line(error)}. Connect this "
+            "machine to the internet (once: the jars are cached), or set KAFKA_BOOTSTRAP_SERVERS to a running Kafka."
         ) from error
     jars += [Path(jar) for jar in logging if Path(jar).name.startswith(LOG_BINDING)]
     return sorted(jars, key=lambda jar: jar.name)

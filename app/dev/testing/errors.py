@@ -17,8 +17,8 @@ class NoInput(SimulationError):
     def __init__(self, topic: str, partition: int) -> None:
         """Name the place."""
         super().__init__(
-            f"Punctual reads no requests from {topic} partition {partition}. Is its DELAY_APP_ID, DELAY_INPUTS or "
-            "DELAY_PARTITIONS another one? Options(settings={…}) of the fixture delayed_options sets them."
+            f"Punctual reads no requests from {topic} partition {partition}. Check its DELAY_APP_ID, DELAY_INPUTS "
+            "and DELAY_PARTITIONS. Set them with Options(settings={…}) in the fixture delayed_options."
         )
 
 
@@ -28,7 +28,7 @@ class Stuck(SimulationError):
     def __init__(self, now_ms: int) -> None:
         """Say when."""
         super().__init__(
-            f"at {now_ms} ms the simulated Punctual does not come to rest. That is a bug: please report it."
+            f"at {now_ms} ms the simulated Punctual does not become idle. This is a bug: please report it."
         )
 
 
@@ -38,6 +38,6 @@ class Inside(SimulationError):
     def __init__(self) -> None:
         """Say what to do instead."""
         super().__init__(
-            "respond() is called while Punctual is at work, and nothing can be asked of it then. Note there what came, "
-            "and act when advance() has returned."
+            "respond() is called while the simulation runs, so it cannot call the simulation. Record the request in "
+            "respond(), and react to it after advance() has returned."
         )

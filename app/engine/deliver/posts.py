@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 #: What nobody expects must not leave a row without an answer.
-_FAULT = Answer(Meaning.AGAIN, "an internal error of this worker")
+_FAULT = Answer(Meaning.AGAIN, "internal error of the worker")
 #: They are reported under one name.
 _CALLBACKS = "failure callbacks"
 

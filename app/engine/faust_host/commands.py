@@ -32,8 +32,11 @@ _WORKER_HELP = """Run a worker until SIGTERM or Ctrl-C.
 _SETTINGS = {"web_port": "PORT", "web_bind": "HOST", "web_host": "HOST and WORKER_URL", "datadir": "DATADIR"}
 _HIDDEN = {*_SETTINGS, "with_web", "web_transport", "json", "loop", "console_port"}
 _INSTEAD = {
-    "reset": "To start with an empty data directory, stop the worker and move the directory (DATADIR) away. Keep "
-    "it until the worker is ready again: it is a copy of the changelog, and all that is left if that has lost records.",
+    "reset": (
+        "To start with an empty data directory, stop the worker and move the directory (DATADIR) away. Keep it "
+        "until the worker is ready again. It is a copy of the changelog, and the only copy if the changelog has "
+        "lost records."
+    ),
 }
 _SEE = "The console shows the pending messages (docs/how-to/see-what-is-pending.md)."
 

@@ -213,7 +213,7 @@ class Consumer(driver.Consumer):
                     before = await PartitionReader(self.app.engine.cluster, *tp, offset - 1).leader_epoch()
             except (aiokafka.errors.OffsetOutOfRangeError, TimeoutError) as error:
                 about = {"topic": tp[0], "partition": tp[1]}
-                log.warning("%s-%d has a new leader; its records could not be checked: %r", *tp, error, extra=about)
+                log.warning("%s-%d has a new leader, and its records could not be checked: %r", *tp, error, extra=about)
                 continue
             if before is not None and before > last:
                 end_process(InputGone([tp[0]]))

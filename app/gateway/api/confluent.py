@@ -126,7 +126,7 @@ def _cut(splitter: Splitter, piece: bytes, most: int) -> Iterator[list[bytes]]:
 
 def _reported(done: Done, cluster: str) -> Report:
     submission, taken, draft = done.accepted.submission, done.taken, done.accepted.draft
-    waits = "; it is on the gateway's disk until Kafka takes it" if taken.spooled else ""
+    waits = "; it is on the gateway's disk until Kafka accepts it" if taken.spooled else ""
     return Report(
         error_code=HTTPStatus.OK,
         message=f"The message's id is {done.id}{waits}",

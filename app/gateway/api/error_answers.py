@@ -31,7 +31,7 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         raise
     except Exception:
         log.exception("%s %s has failed", request.method, request.path)
-        return _answer(request, Problem("internal", "The gateway failed; see its log."))
+        return _answer(request, Problem("internal", "The gateway failed. See its log."))
 
 
 def register(web_app: web.Application, _parts: object) -> None:

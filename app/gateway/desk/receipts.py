@@ -39,8 +39,9 @@ class Receipts:
         elif self._moment_ms - now_ms > _SET_BACK_MS and not self._behind:
             self._behind = True
             log.warning(
-                "the clock was set back by %.1f s: until it is where it was, spans of time count from there, and "
-                "messages are due by so much later. See that NTP runs here; a restart begins with the clock as it is.",
+                "the clock was set back by %.1f s. Until it catches up, delays count from the previous time, so "
+                "messages are due later by this difference. Check NTP on this machine. A restart uses the clock as "
+                "it is.",
                 (self._moment_ms - now_ms) / 1_000,
             )
         return self._moment_ms

@@ -58,8 +58,8 @@ _ORDERS: Final = (
     ProblemType("unknown-message", 404, "No message with this id is pending"),
     ProblemType("came-too-late", 409, "The message was delivered before the command arrived"),
     ProblemType("conflict", 409, "The message is being delivered, or the command does not apply to it"),
-    ProblemType("stale", 409, "A later request or command holds"),
-    ProblemType("changed", 412, "The message is not due when If-Match says"),
+    ProblemType("stale", 409, "A later request or command applies"),
+    ProblemType("changed", 412, "The message has a different due time than If-Match"),
 )
 #: What is wrong with a request, whatever it asks for.
 _REQUESTS: Final = (

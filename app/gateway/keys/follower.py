@@ -57,7 +57,7 @@ class Follower:
                 self.connected = False
                 self.begun.set()
                 if not failing:
-                    log.warning("%s cannot be read, trying on: %s", self._topic, error)
+                    log.warning("%s cannot be read, retrying: %s", self._topic, error)
                 failing = True
             await asyncio.sleep(_AGAIN_S)
 
@@ -103,7 +103,7 @@ class Follower:
             if await consumer.position(tp) < end:
                 return
         self.caught_up.set()
-        log.info("%s has been read: keys are known", self._topic)
+        log.info("%s has been read, so all idempotency keys are known", self._topic)
 
     def _take(self, partition: int, records: list[ConsumerRecord]) -> None:
         next_offset = records[-1].offset + 1
@@ -116,7 +116,7 @@ class Follower:
                 there.set_result(None)
 
     def _read(self, record: ConsumerRecord) -> Written | None:
-        key, why = record.key or b"", "its key is no digest"
+        key, why = record.key or b"", "its key is not a digest"
         if len(key) == _DIGEST_BYTES:
             try:
                 return Written(key, record.timestamp, decode(record.value))

@@ -59,7 +59,10 @@ class Keys:
     def unwritable(self) -> str | None:
         """Return why the disk takes no key; None if it does."""
         if not self._room.enough():
-            return "less disk is free than DELAY_GATEWAY_MIN_FREE_DISK: requests with an Idempotency-Key are refused"
+            return (
+                "less disk space is free than DELAY_GATEWAY_MIN_FREE_DISK, so requests with an Idempotency-Key are "
+                "refused"
+            )
         failed = self._store.failed
         return f"the disk cannot store idempotency keys: {failed}" if failed else None
 
@@ -128,7 +131,7 @@ class Keys:
         except TimeoutError:
             return 0
         except SendError as error:
-            log.warning("receipts that were taken while Kafka was down cannot be written: %s", error)
+            log.warning("idempotency keys that were stored while Kafka was down cannot be written: %s", error)
             return 0
         self._store.paid(owed)
         return len(owed)
@@ -180,7 +183,7 @@ class Keys:
         except TimeoutError:
             return None
         except SendError as error:
-            log.warning("a receipt is not taken, so that its key is known to this gateway alone: %s", error)
+            log.warning("Kafka did not accept an idempotency key, so only this gateway knows it: %s", error)
             return None
 
     async def _begun(self) -> ReceiptWriter | None:

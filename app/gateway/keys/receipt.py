@@ -45,7 +45,7 @@ def decode(value: bytes | None) -> Record:
     try:
         return _decoder.decode(bounded(value))
     except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
+        raise ValueError("it has too many levels of nesting") from error
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):

@@ -54,7 +54,7 @@ class Store:
         try:
             self._db = Database(path, _options())
         except StoreCorrupt as error:
-            log.warning("%s is damaged (%s): the keys of the last day are read anew", path, error)
+            log.warning("%s is damaged (%s). The keys of the last day are read again from Kafka", path, error)
             shutil.rmtree(path)
             self._db = Database(path, _options())
 
@@ -92,7 +92,11 @@ class Store:
             self._db.write(batch)
         except (StoreUnusable, StoreCorrupt) as error:
             self._failed = str(error.__cause__ or error)
-            log.error("%s cannot be written: %s. No Idempotency-Key is taken until it can.", self._path, self._failed)  # noqa: TRY400 - the sentence has it
+            log.error(  # noqa: TRY400 - the sentence has it
+                "%s cannot be written: %s. Requests with an Idempotency-Key are refused until it can be written.",
+                self._path,
+                self._failed,
+            )
             raise KeysUnwritable(self._failed) from error
 
     # what is known ----------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class Connection:
             await self.cluster.start(settings.requests)
             if await self.cluster.refresh([settings.requests]):
                 log.warning(
-                    "the topic %s is not there yet: start a worker, which creates it",
+                    "the topic %s does not exist yet. Start a worker, which creates it",
                     settings.requests,
                     extra={"topic": settings.requests},
                 )

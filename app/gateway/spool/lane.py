@@ -135,7 +135,7 @@ class Lane:
 
     async def _outlast(self, flying: list[Waiting], acked: "asyncio.Task[list[Outcome]]") -> None:
         """Have the spool promise what Kafka does not take in time, and wait for the batch all the same."""
-        log.warning("%s-%d takes no records, they go to the spool", *self.place, extra=self._about)
+        log.warning("%s-%d accepts no records. They are written to the spool", *self.place, extra=self._about)
         spooling = self._to_spool(flying)
         if self._waiting:  # what came behind them
             behind, self._waiting = list(self._waiting), deque()
@@ -194,7 +194,7 @@ class Lane:
         except _STUCK as error:
             self.trouble = str(error)
             log.error(  # noqa: TRY400 - it is expected, and says all
-                "%s-%d: what is spooled cannot be sent: %s", *self.place, error, extra=self._about
+                "%s-%d: the spooled records cannot be sent: %s", *self.place, error, extra=self._about
             )
             await asyncio.sleep(_AGAIN_S)
         else:

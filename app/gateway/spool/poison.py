@@ -33,6 +33,8 @@ class Poison:
         written = Submission(letter.topic, letter.partition, letter.key, letter.value, letter.headers, submission.id)
         [outcome] = await deliver(self._connection, (letter.topic, letter.partition), [written])
         if isinstance(outcome, Refused):
-            raise DeadLetterRefused(f"{submission.id} is refused ({refused.sentence}), its dead letter too: {outcome}")
+            raise DeadLetterRefused(
+                f"{submission.id} is refused ({refused.sentence}), and so is its dead letter: {outcome}"
+            )
         self._tally.buried += 1
-        log.error("%s, which was in the spool, is a dead letter: %s", submission.id, refused.sentence)
+        log.error("Kafka refused %s from the spool. It is now a dead letter: %s", submission.id, refused.sentence)

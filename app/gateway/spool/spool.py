@@ -149,7 +149,9 @@ class Spool:
 
     def _fail(self, group: list[_Write], error: OSError) -> None:
         """Refuse a group of which nothing counts; the next one finds out whether the disk is better."""
-        log.error("the spool in %s cannot be written: %s. Nothing is taken into it until it can.", self._path, error)
+        log.error(
+            "the spool in %s cannot be written: %s. It accepts no records until it can be written.", self._path, error
+        )
         self._room.exhaust()
         for write in group:
             place = write.records[0][0]

@@ -210,7 +210,7 @@ class Cluster:
         try:
             return await first_answer([partial(self._ask_one, node, request) for node in nodes])
         except aiokafka.errors.KafkaError as error:
-            msg = "no broker answers; is KAFKA_BOOTSTRAP_SERVERS right?"
+            msg = "no broker answers. Check KAFKA_BOOTSTRAP_SERVERS"
             raise aiokafka.errors.KafkaConnectionError(msg) from error
 
     async def _ask_one(self, node: int, request: Any) -> Any:

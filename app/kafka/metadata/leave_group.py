@@ -60,4 +60,4 @@ async def leave_group(cluster: Cluster, group: str, instance: str) -> None:
             response = await cluster.client.send(coordinator, _LeaveGroup(group, instance))
         log.info("left the group: %s", aiokafka.errors.for_code(response.error_code).__name__)
     except (aiokafka.errors.KafkaError, TimeoutError, OSError) as error:
-        log.warning("the group is not told that this member leaves: %r", error)
+        log.warning("the group coordinator did not confirm that this member leaves: %r", error)

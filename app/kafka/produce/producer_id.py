@@ -24,5 +24,5 @@ async def new_producer_id(cluster: Cluster) -> ProducerId:
         if error is kafka.NoError:
             return response.producer_id, response.producer_epoch
         if not getattr(error, "retriable", False):
-            raise error("the cluster gives no producer id")
+            raise error("the cluster returns no producer id")
         await asyncio.sleep(_ASK_EVERY_S)

@@ -232,7 +232,7 @@ class Sender:
                 if queue.gone >= _GONE_AFTER:
                     self._fail(queue, TopicUnknown(queue.topic, queue.partition))
                 else:
-                    self._retry(queue, "the topic is not there")
+                    self._retry(queue, "the topic does not exist")
             else:
                 self._retry(queue, "it has no leader")
 
@@ -259,7 +259,7 @@ class Sender:
     async def _renumber(self, queue: PartitionQueue, why: str) -> None:
         """Begin the queue anew with a producer id of its own; its batch was not stored under the old one."""
         if not queue.stale:
-            sentence = "%s-%d: %s, beginning anew with another producer id"
+            sentence = "%s-%d: %s. Continuing with a new producer id"
             log.warning(sentence, queue.topic, queue.partition, why, extra=self._about(queue))
         queue.stale = True
         try:
@@ -287,7 +287,7 @@ class Sender:
         backoff = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** min(queue.failures, 10)) * random.uniform(0.5, 1)  # noqa: S311
         if queue.failures in (1, 10) or queue.failures % 100 == 0:
             tp = f"{queue.topic}-{queue.partition}{self._where}"
-            log.warning("%s: not sent (%s), try %d", tp, why, queue.failures, extra=self._about(queue))
+            log.warning("%s: not sent (%s), attempt %d", tp, why, queue.failures, extra=self._about(queue))
         queue.retry_at = self._loop.time() + backoff
         self._land(queue)
 

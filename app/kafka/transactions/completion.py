@@ -191,7 +191,11 @@ class CompletedId(TransactionalId):
         tps = await self._led(tps)
         if self._still_ours is not None:
             await self._still_ours()  # a new owner may have looked already: its epoch would abort what follows
-        log.info("transactional id %s: ended again in %s, for a broker was away", self._id, sorted(tps))
+        log.info(
+            "transactional id %s: the transaction was ended again in %s, because a broker was down",
+            self._id,
+            sorted(tps),
+        )
         again = {self._again} if committed else set()
         while tps and (refused := await self._join({*tps, *again}, None)) is not None:
             tps -= {refused[0]}

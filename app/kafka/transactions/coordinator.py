@@ -191,7 +191,7 @@ class TransactionalId:
         elif error not in _PASSING and not getattr(error, "retriable", False):
             raise error(self._id)
         elif error is kafka.UnknownError:
-            log.warning("transaction %s: its coordinator fails", self._id)
+            log.warning("transaction %s: its coordinator reports an unknown error", self._id)
         await asyncio.sleep(BACKOFF_S if busy else SLOWLY_S)
 
     async def _once(self, ask: Callable[[int], Awaitable[Any]]) -> Any | None:

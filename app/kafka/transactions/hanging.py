@@ -93,7 +93,7 @@ async def _look(cluster: Cluster, leaders: dict[TopicPartition, int]) -> OpenTra
         try:
             response = await cluster.client.send(leader, DescribeProducers(topics), group="read")
         except kafka.KafkaError as error:
-            log.warning("broker %d does not say which transactions are open: %r", leader, error)
+            log.warning("broker %d does not return its open transactions: %r", leader, error)
             continue
         for topic, partitions, _ in response.topics:
             for number, code, _, producers, _ in partitions:

@@ -75,7 +75,7 @@ class TransactionalIdPool:
             self._raise_failed()
             if self._free and all([await late.ending() for late in list(self._mending)]):
                 break
-            log.warning("transactions %s: waiting for the coordinator to give over all ids", self._name)
+            log.warning("transactions %s: waiting until the coordinator hands over all ids", self._name)
 
     async def run(self, work: Callable[[Transactions], Awaitable[T]]) -> T:
         """Do a whole transaction, or the rest of one that has begun; return what `work` does, which commits it.
@@ -140,7 +140,11 @@ class TransactionalIdPool:
                 return self._free[0]
             done, _ = await asyncio.wait(self._mending.values(), timeout=_USUAL_S, return_when=asyncio.FIRST_COMPLETED)
             if not done:
-                log.warning("transactions %s: none can begin; partitions of each of the last ones are away", self._name)
+                log.warning(
+                    "transactions %s: no transaction can begin, because each of the previous ones has partitions "
+                    "that are unavailable",
+                    self._name,
+                )
                 await asyncio.wait(self._mending.values(), return_when=asyncio.FIRST_COMPLETED)
             self._raise_failed()
 
@@ -168,7 +172,7 @@ class TransactionalIdPool:
             while not task.done():
                 tps = await transactions.unfinished()
                 if tps - mended.keys():
-                    log.warning("transactions %s: %s do not take its end", transactions, sorted(tps))
+                    log.warning("transactions %s: the transaction cannot end in %s", transactions, sorted(tps))
                 for tp in mended.keys() - tps:
                     mended.pop(tp)()
                 mended |= {tp: self._stuck(tp) for tp in sorted(tps - mended.keys())}

@@ -99,14 +99,16 @@ class QuickConnection(AIOKafkaConnection):
     def _frame(self, frame: bytes) -> bool:
         """Take an answer; return whether there may be another."""
         if not self._requests:
-            raise kafka.CorrelationIdError("an answer that nobody has asked for")
+            raise kafka.CorrelationIdError("a response without a request")
         number, reader, answer = self._requests[0]
         if not isinstance(reader, Codec):
             self._handle_frame(frame)
             return self._reader is not None
         if int.from_bytes(frame[:_NUMBER], "big") != number:
             if not answer.done():
-                answer.set_exception(kafka.CorrelationIdError(f"{self}: an answer to another request than {number}"))
+                answer.set_exception(
+                    kafka.CorrelationIdError(f"{self}: the response does not belong to request {number}")
+                )
             self.close(reason=CloseReason.OUT_OF_SYNC)
             return False
         if not answer.done():

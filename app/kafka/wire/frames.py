@@ -46,11 +46,11 @@ class Frames(asyncio.Protocol):
         del rest[:begin]
 
     def eof_received(self) -> None:
-        """Hear that the broker has ended the connection."""
+        """Hear that the broker closed the connection."""
         self._streams.eof_received()
-        self._lost(EOFError("the broker has ended the connection"))
+        self._lost(EOFError("the broker closed the connection"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Hear that the connection is gone."""
+        """Hear that the connection is lost."""
         self._streams.connection_lost(exc)
-        self._lost(exc or EOFError("the connection is gone"))
+        self._lost(exc or EOFError("the connection is lost"))

@@ -46,7 +46,7 @@ async def first_answer(sends: Iterable[Send], patience_s: float = PATIENCE_S) ->
     Raises the error of the last one, a KafkaError or TimeoutError, if all fail.
     """
     pending, waiting = list(reversed(list(sends))), set[asyncio.Task[Any]]()
-    error: BaseException = kafka.KafkaConnectionError("no broker is known")
+    error: BaseException = kafka.KafkaConnectionError("the client knows no broker")
     try:
         while pending or waiting:
             if pending:

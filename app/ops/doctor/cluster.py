@@ -94,7 +94,7 @@ class _Asked:
                 raise kafka.IncompatibleBrokerVersion("its brokers are older than Kafka 2.3") from error
             except kafka.KafkaError as error:
                 last = error
-        raise last if self._nodes else kafka.KafkaConnectionError("it names no broker")
+        raise last if self._nodes else kafka.KafkaConnectionError("it has no broker")
 
     async def _versions(self, node: int) -> Versions | None:
         try:

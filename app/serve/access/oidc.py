@@ -54,7 +54,7 @@ class Oidc:
         try:
             claims = await self._provider.verified(token)
         except (ProviderFailed, TokenRefused) as error:
-            log.info("a bearer token is refused: %s", error)
+            log.info("rejected a bearer token: %s", error)
             return None
         grant = self._rules.grant(claims)
         if grant is None:
@@ -85,7 +85,7 @@ class Oidc:
         grant, name = self._rules.grant(claims), name_of(claims)
         if grant is None:
             return self._forgotten(_failed("no-role", f"{name} has none of DELAY_WEB_OIDC_ROLES"))
-        log.info("%s has signed in as %s", name, grant.role)
+        log.info("%s signed in as %s", name, grant.role)
         answer = redirect(local_address(sign_in.back))
         self.sessions.begin(answer, name, grant)
         return self._forgotten(answer)
@@ -115,5 +115,5 @@ class Oidc:
 
 
 def _failed(said: str, why: object) -> web.StreamResponse:
-    log.warning("a sign-in has failed: %s", why)
+    log.warning("a sign-in failed: %s", why)
     return redirect(f"{SIGN_IN}?said={said}")

@@ -131,7 +131,7 @@ class Jobs:
             await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
             raise NotGiven(why) from error
         except (SendError, aiokafka.errors.KafkaError) as error:
-            await self._audit.end(begun, Outcome(outcome="failed", sentence=f"It goes on: {error}", source=""))
+            await self._audit.end(begun, Outcome(outcome="failed", sentence=f"The job continues: {error}", source=""))
             raise NotGiven(f"the job continues: {error}") from error
         await self._audit.end(begun, Outcome(outcome=SENT, sentence="It is stopped.", source=""))
         await self._search.wake_others()

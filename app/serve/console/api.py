@@ -13,7 +13,7 @@ from yarl import URL
 from app.serve.access.roles import ASKER, put
 
 _OF_A_BODY: Final = ("Content-Type", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Expect")
-_NO_ANSWER: Final = "this worker has no answer to {asked}; its log may say why"
+_NO_ANSWER: Final = "this worker cannot answer {asked}. See its log"
 
 
 class Answer(msgspec.Struct, frozen=True):

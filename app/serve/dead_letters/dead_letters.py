@@ -169,9 +169,9 @@ def _cursor(text: str, partitions: int) -> list[int]:
     if len(parts) != partitions or not all(
         part.isascii() and part.isdigit() and len(part) <= _DIGITS for part in parts
     ):
-        raise FilterError("cursor should be the `next` of an earlier answer")
+        raise FilterError("cursor must be the `next` of an earlier response")
     return [int(part) for part in parts]
 
 
 def _unreadable(error: Exception) -> Unreadable:
-    return Unreadable(f"the brokers do not tell the dead letters: {str(error) or 'they do not answer in time'}")
+    return Unreadable(f"the brokers do not return the dead letters: {str(error) or 'they do not answer in time'}")

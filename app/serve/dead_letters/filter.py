@@ -39,7 +39,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         """
         given = given_in(query, NAMES)
         if given["sent_again"] not in _YES_OR_NO:
-            raise FilterError(f"sent_again={given['sent_again']!r} should be yes or no")
+            raise FilterError(f"sent_again={given['sent_again']!r} must be yes or no")
         since, until = given.pop("written_from"), given.pop("written_to")
         return cls(
             within=part_of(namespaces, given.pop("namespace")),

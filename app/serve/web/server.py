@@ -102,7 +102,7 @@ def attach(
     Raises RuntimeError when the app has a web server already.
     """
     if "web" in vars(faust_app):
-        raise RuntimeError("attach the console before anything asks the Faust app for its web server (app.web)")
+        raise RuntimeError("attach the console before the web server of the Faust app (app.web) is used")
     server = WebServer(faust_app)
     register(server.web_app, state)
     history.register(server.web_app, state)

@@ -152,7 +152,7 @@ def damaged(run: Run, worker: Worker, way: str) -> None:
     # Damage deep in a table is found when it is read: the worker ends, and is started again.
     ended = start_again(run, worker)
     run.measure("ends_before_ready", ended)
-    dropped = worker.log.count("is dropped and restored")
+    dropped = worker.log.count("deletes it and restores it")
     run.did("databases dropped", dropped)
 
 
@@ -176,7 +176,7 @@ def old_disk(run: Run) -> None:
             with Copy(run, worker) as old:
                 wait_forgotten(run, old.rows)
             old.put_back()
-            run.expect("tombstones since may be compacted away" in worker.log, "a copy that was too old was believed")
+            run.expect("Newer tombstones may be compacted away" in worker.log, "a copy that was too old was believed")
             run.did("copies put back after the tombstones' time")
     other_installation(run, worker)
     compare(run, worker)

@@ -62,7 +62,7 @@ def newer_version(run: Run) -> None:
                 if what == "record":  # on the same disk it is before the offset at which reading goes on
                     worker.wipe()
                 older(worker)
-                last_words(run, worker, "Upgrade this worker: a newer one has written to the changelog.")
+                last_words(run, worker, "Upgrade this worker: a newer worker has written to the changelog.")
                 run.did("starts of an older worker that cannot read")
         newer(run, worker, "row,record")
 

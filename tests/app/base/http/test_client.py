@@ -201,11 +201,11 @@ async def test_cookies_are_not_kept_and_redirects_not_followed() -> None:
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", "answer's head too large"),
-        (b"HTTP/1.1 200 " + b"x" * 100_000 + b"\r\n\r\n", "answer's head too large"),
-        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 20_000 + b"\r\n", "answer's head too large"),
-        (b"\r\n" * 40_000 + b"HTTP/1.1 200 OK\r\n\r\n", "answer's head too large"),
-        (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 9 + b"HTTP/1.1 200 OK\r\n\r\n", "too many interim answers"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", "the headers of the response are too large"),
+        (b"HTTP/1.1 200 " + b"x" * 100_000 + b"\r\n\r\n", "the headers of the response are too large"),
+        (b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 20_000 + b"\r\n", "the headers of the response are too large"),
+        (b"\r\n" * 40_000 + b"HTTP/1.1 200 OK\r\n\r\n", "the headers of the response are too large"),
+        (b"HTTP/1.1 103 Early Hints\r\n\r\n" * 9 + b"HTTP/1.1 200 OK\r\n\r\n", "too many interim responses"),
         (b"not HTTP at all\r\n\r\n", "no HTTP answer"),
         (b"HTTP/1.1 abc\r\n\r\n", "no HTTP answer"),
         (b"HTTP/1.1 2000 OK\r\n\r\n", "no HTTP answer"),
@@ -273,7 +273,7 @@ async def test_what_never_ends_is_cut_off_early(first: bytes, rest: bytes) -> No
 async def test_an_answer_in_many_pieces_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_reader, "PIECES", 10)
     async with listening(Drip()) as peer:
-        assert await post(peer) == Answer(Meaning.AGAIN, "answer in too many pieces")
+        assert await post(peer) == Answer(Meaning.AGAIN, "the response has too many chunks")
 
 
 class Twice(Peer):

@@ -39,7 +39,7 @@ def test_a_change_is_seen_within_a_second_and_a_bad_one_changes_nothing(
     assert secrets.of(target_of("https://a/"), 11) == (secret(B), secret(A))
     assert secrets.of(target_of("https://a/"), 12) == (secret(B), secret(A))
     [said] = caplog.messages
-    assert "DELAY_HTTP_SECRETS_FILE has changed, but is not valid: line 1: what follows whsec_" in said
+    assert "DELAY_HTTP_SECRETS_FILE has changed, but is not valid: line 1: the text after whsec_" in said
     path.unlink()
     assert secrets.of(target_of("https://a/"), 13) == (secret(B), secret(A))
     assert all(text not in " ".join(caplog.messages) for text in (A, B, "whsec_short"))
@@ -48,9 +48,9 @@ def test_a_change_is_seen_within_a_second_and_a_bad_one_changes_nothing(
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        (b"https://a/*\n", "line 1 has no secret: a pattern and one or more secrets are needed"),
-        (b"\nhttps://a/* topsecret\n", "line 2: a secret begins with whsec_, followed by base64"),
-        (b"hooks.example.com whsec_x\n", "line 1 begins with no pattern of https:// or http:// addresses"),
+        (b"https://a/*\n", "line 1 has no secret. Write a pattern and one or more secrets"),
+        (b"\nhttps://a/* topsecret\n", "line 2: a secret must begin with whsec_, followed by base64"),
+        (b"hooks.example.com whsec_x\n", "line 1 must begin with a pattern of https:// or http:// addresses"),
         (b"\xff", "it cannot be read: it is not UTF-8"),
         (None, "it cannot be read: No such file or directory"),
     ],

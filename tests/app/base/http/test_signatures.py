@@ -52,9 +52,9 @@ def test_an_id_is_the_same_for_the_same_parts_alone_and_has_no_dot() -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "a secret begins with whsec_, followed by base64"),
-        ("whsec_!", "what follows whsec_ is no base64"),
-        ("whsec_c2hvcnQ=", "a secret has 5 bytes, it can have 24 to 64"),
+        ("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "a secret must begin with whsec_, followed by base64"),
+        ("whsec_!", "the text after whsec_ is not base64"),
+        ("whsec_c2hvcnQ=", "a secret has 5 bytes. It must have 24 to 64"),
     ],
 )
 def test_what_is_no_secret_is_refused_without_being_repeated(text: str, why: str) -> None:

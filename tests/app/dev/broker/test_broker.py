@@ -273,6 +273,9 @@ def test_a_kafka_that_ends_by_itself_is_reported_with_its_last_words(tmp_path: P
         '#!/bin/sh\necho \'openjdk version "21"\' >&2\n[ "$1" = -version ] || { echo "out of luck"; exit 3; }\n'
     )
     broken.chmod(0o755)
-    with pytest.raises(BrokerFailedError, match=r"ended by itself.*broker\.log") as caught, Broker(java=str(broken)):
+    with (
+        pytest.raises(BrokerFailedError, match=r"exited unexpectedly.*broker\.log") as caught,
+        Broker(java=str(broken)),
+    ):
         pass
     assert "out of luck" in str(caught.value)

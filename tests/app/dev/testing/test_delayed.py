@@ -247,7 +247,7 @@ class TestPartitions:
 
 
 def test_time_goes_forward_only(delayed: Delayed) -> None:
-    with pytest.raises(ValueError, match="time only goes forward"):
+    with pytest.raises(ValueError, match="Time only moves forward"):
         delayed.advance(hours=-1)
     with pytest.raises(ValueError, match="has no zone"):
         delayed.advance_to(datetime(2027, 2, 1))  # noqa: DTZ001 - that is what is refused
@@ -255,7 +255,7 @@ def test_time_goes_forward_only(delayed: Delayed) -> None:
 
 def test_a_respond_that_asks_punctual_for_something_is_told_what_to_do_instead() -> None:
     def respond(_: Post) -> int:
-        with pytest.raises(Inside, match=r"act when advance\(\) has returned"):
+        with pytest.raises(Inside, match=r"react to it after advance\(\) has returned"):
             running.advance(hours=1)
         return 204
 

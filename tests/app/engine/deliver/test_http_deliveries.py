@@ -250,7 +250,7 @@ async def test_a_list_that_has_changed_holds_for_what_waits(stage: Stage, script
     assert not script.posted
     said = {name: (value or b"").decode() for name, value in stage.dead_letters[0].headers}
     assert (said["delay-reason"], said["delay-to"]) == ("not-allowed", "https://a.example/x")
-    assert "no longer allows its URL, because it is on no list" in said["delay-error"]
+    assert "no longer allows its URL, because it is not on the list of allowed URLs" in said["delay-error"]
 
 
 async def test_it_is_late_by_policy_like_any_other(stage: Stage, script: Script) -> None:

@@ -230,13 +230,17 @@ def test_a_url_is_kept_as_it_will_be_asked_for(bench: Workbench, asked: str, kep
 @pytest.mark.parametrize(
     ("said", "reason", "why"),
     [
-        ({"delay_to": "http://hooks.example.com/"}, "not-allowed", "for requests on delay-requests: it is on no list"),
+        (
+            {"delay_to": "http://hooks.example.com/"},
+            "not-allowed",
+            "for requests on delay-requests: it is not on the list of allowed URLs",
+        ),
         (
             {"delay_to": "https://a.internal/"},
             "not-allowed",
-            "it has a host of a private network, and no pattern names it",
+            "it has a host in a private network that no pattern names",
         ),
-        ({"delay_to": "https://u:p@example.com/"}, "malformed", "delay-to has a user or a password in it"),
+        ({"delay_to": "https://u:p@example.com/"}, "malformed", "delay-to contains a user or a password"),
         (
             {"delay_to": URL, "delay_to_partition": "0"},
             "malformed",

@@ -198,7 +198,7 @@ async def test_the_reader_starts_and_stops_with_the_server(
 
 def test_attaching_too_late_says_what_to_do(faust_app: faust.App, state: "FakeState") -> None:
     assert faust_app.web
-    with pytest.raises(RuntimeError, match="before anything asks"):
+    with pytest.raises(RuntimeError, match="attach the console before"):
         attach(faust_app, state)
 
 
