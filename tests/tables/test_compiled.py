@@ -61,6 +61,6 @@ def test_a_worker_says_why_it_has_none_or_does_not_start(monkeypatch: pytest.Mon
     shown = banner(Settings.from_env({}))
     assert "off (Python is used instead): the installed native extension has version 0.1.9, not 0.2.0\n" in shown
     with pytest.raises(
-        SettingInvalid, match=r"has version 0\.1\.9, not 0\.2\.0\. Build it in a checkout: `make kernel`"
+        SettingInvalid, match=r"has version 0\.1\.9, not 0\.2\.0\. Build it in a checkout: `make build "
     ):
         Settings.from_env({"PUNCTUAL_KERNEL": "require"})

@@ -64,7 +64,7 @@ async def restored(
         (Stored(key(7), b""), "index out of range"),
         (Stored(key(7), b"\x09"), "a row has version 9"),
         (Stored(key(7), b"\x01\xc1"), "MessagePack"),
-        (Stored(key(7)[:19], encode(entry())), "the key of a row has 20 bytes, not 19"),
+        (Stored(key(7)[:19], encode(entry())), "the key of a row must have 20 bytes, not 19"),
         (Stored(keys.COMMANDS + b"\xff", b""), "utf-8"),
         (
             Stored(keys.COMMANDS + b"a", commands_bytes(RememberedCommands(0, -1, ""))),

@@ -249,7 +249,7 @@ class TestPartitions:
 def test_time_goes_forward_only(delayed: Delayed) -> None:
     with pytest.raises(ValueError, match="Time only moves forward"):
         delayed.advance(hours=-1)
-    with pytest.raises(ValueError, match="has no zone"):
+    with pytest.raises(ValueError, match="has no time zone"):
         delayed.advance_to(datetime(2027, 2, 1))  # noqa: DTZ001 - that is what is refused
 
 
