@@ -26,7 +26,7 @@ def provider(*people: dict[str, object], registers: bool = False) -> Iterator[st
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         url = f"http://127.0.0.1:{port}"
         try:
-            eventually(lambda: _answers(f"{url}/jwks"), 30, "the provider's start")
+            eventually(lambda: _answers(f"{url}/jwks"), what="the provider's start")
             yield url
         finally:
             process.terminate()

@@ -91,7 +91,7 @@ def test_what_fails_is_posted_back_as_it_came_or_as_json_that_asks_for_the_same(
         installation.requests.send([], None, body.encode(), topic=topic, partition=number % PARTITIONS)
     installation.requests.flush()
     installation.wait_for(to, 1)
-    eventually(lambda: len(client.taken) == 3, 60, "the callbacks")
+    eventually(lambda: len(client.taken) == 3, what="the callbacks")
 
     assert {name: posted.reason for name, posted in client.taken.items()} == {
         "no-time": "missing-due",

@@ -111,7 +111,7 @@ def test_a_host_that_hangs_keeps_no_other_waiting(installation: Installation) ->
             installation.requests.send({"delay-to": to, "delay-on-failure": one.url}, None, b"")
         installation.requests.flush()
 
-        eventually(lambda: all(one.taken for one in healthy), 8, "a callback to each of the other hosts")
+        eventually(lambda: all(one.taken for one in healthy), what="a callback to each of the other hosts")
 
 
 def test_a_worker_that_has_made_its_callbacks_goes_on(installation: Installation) -> None:

@@ -298,7 +298,7 @@ def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(page: 
     page.locator("main form button").click()
     assert page.locator("h1").inner_text().startswith("Job ")
     _wait_done(page, count)
-    eventually(lambda: f"cancelled\n{count:,}" in page.locator(".facts").inner_text().lower(), 30, "the outcomes")
+    eventually(lambda: f"cancelled\n{count:,}" in page.locator(".facts").inner_text().lower(), what="the outcomes")
     page.goto(f"/find/all?to={topics[1]}&act=cancel")
     assert "No message matches" in page.locator("main").inner_text()
     page.goto("/jobs")
@@ -332,7 +332,7 @@ def test_all_dead_letters_that_match_are_sent_again(page: "Page") -> None:
     count = page.get_by_text("To confirm, type the number:").inner_text().rpartition(" ")[2]
     page.get_by_label("To confirm").fill(count)
     page.locator("main form button").click()
-    eventually(lambda: page.locator("main .badge").first.inner_text() == "done", 60, "the job")
+    eventually(lambda: page.locator("main .badge").first.inner_text() == "done", what="the job")
     page.goto("/dead-letters?id_prefix=lost-2&sent_again=yes")
     assert page.locator("tbody th").all_inner_texts() == ["lost-2"]
 
@@ -388,7 +388,7 @@ def test_a_worker_that_ends_is_told_and_comes_back(page: "Page", installation: "
     installation.worker.kill()
     eventually(lambda: "does not respond" in page.locator("#connection").inner_text(), what="the warning")
     installation.worker.start().wait_ready()
-    eventually(lambda: not page.locator("#connection").inner_text(), 30, "the end of the warning")
+    eventually(lambda: not page.locator("#connection").inner_text(), what="the end of the warning")
     eventually(lambda: "On time" in page.locator("h1").inner_text(), what="the verdict")
 
 

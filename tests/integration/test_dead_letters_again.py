@@ -31,7 +31,7 @@ def lost(installation: Installation, count: int = 1, **more: str) -> str:
         headers = {"delay-to": to, "delay-after": "0", "h": "1", **more}
         installation.requests.send(headers, b"k\xff", b"%d" % number)
     installation.requests.flush()
-    eventually(lambda: counted(installation, to=to) == len(before) + count, 30, "the dead letters")
+    eventually(lambda: counted(installation, to=to) == len(before) + count, what="the dead letters")
     return to
 
 
@@ -168,7 +168,7 @@ def test_a_job_says_what_came_of_what_it_has_sent(installation: Installation) ->
         status, answer = post(installation, "/jobs", body)
         assert status == 202, answer
         path = f"/jobs/{answer['job']['job_id']}"
-        eventually(lambda path=path: get(installation, path)[1].get("state") != "running", 30, "the job")  # type: ignore[misc]
+        eventually(lambda path=path: get(installation, path)[1].get("state") != "running", what="the job")  # type: ignore[misc]
         standing = get(installation, path)[1]
         assert (standing["state"], standing["sent"], standing["outcomes"]) == (state, most, outcomes)
         assert standing["untold"] == 0
@@ -184,11 +184,11 @@ def test_a_job_sends_all_that_match_again_though_the_worker_is_killed(installati
     status, answer = post(installation, "/jobs", {"act": "resend", "filter": wanted, "confirm": MANY - 1})
     assert status == 202, answer
     path = f"/jobs/{answer['job']['job_id']}"
-    eventually(lambda: get(installation, path)[1].get("sent", 0) > 0, 20, "the beginning")
+    eventually(lambda: get(installation, path)[1].get("sent", 0) > 0, what="the beginning")
     installation.worker.kill()
     time.sleep(0.5)
     installation.worker.start().wait_ready()
-    eventually(lambda: get(installation, path)[1].get("state") == "done", 60, "the job")
+    eventually(lambda: get(installation, path)[1].get("state") == "done", what="the job")
 
     values = [record.value for record in installation.wait_for(to, MANY, 60)]
     assert set(values) == {b"%d" % number for number in range(MANY)}

@@ -16,7 +16,7 @@ import pytest
 from tests.harness.account import Account, pending_of
 from tests.harness.kafka import Record, Requests, create_topic, read
 from tests.harness.waiting import eventually
-from tests.harness.worker import Worker
+from tests.harness.worker import Worker, await_sharing
 from tests.integration.installation import new_app_id, topics_removed
 
 log = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ def test_ids_that_are_pushed_back_are_due_within_their_bound_with_the_last_paylo
     with topics_removed(bootstrap, app_id), workers[0], workers[1]:
         for worker in workers:
             worker.start().wait_ready()
-        eventually(lambda: all(worker.assigned for worker in workers), 30, "partitions of both")
+        await_sharing(*workers)
         requests = Requests(bootstrap, app_id)
         with ThreadPoolExecutor(1) as pool:
             disturbed = pool.submit(disturb, FORM, *workers)

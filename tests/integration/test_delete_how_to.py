@@ -60,7 +60,7 @@ def test_its_commands_cancel_and_find_what_is_left(installation: Installation) -
     assert said.count("cancelled") == 3
     assert said.endswith("no pending messages match\n")
     refused = refused.replace("--to reminders ", "")
-    eventually(lambda: '"partition"' in follow(refused, installation), 20, "the dead letter")
+    eventually(lambda: '"partition"' in follow(refused, installation), what="the dead letter")
     places = dict(re.findall(r"^([a-z-]+): (\d+)$", follow(left, installation), re.MULTILINE))
     assert {name for name, count in places.items() if count != "0"} >= {"requests", "dead-letters"}
     assert (places["events"], places["jobs"]) == ("0", "0")

@@ -84,7 +84,7 @@ def test_workers_that_have_other_settings_are_found(installation: Installation, 
             wrong = [one["sentence"] for one in found(said, "warning", "error") if one["check"] == "workers"]
             return any("DELAY_MAX_DELAY" in sentence for sentence in wrong)
 
-        eventually(named, 30, "the difference")
+        eventually(named, what="the difference")
 
 
 def test_a_cluster_that_is_away_has_an_exit_code_of_its_own(tmp_path: Path) -> None:

@@ -115,10 +115,10 @@ def test_a_start_is_a_banner_and_a_line_at_readiness(bootstrap: str, tmp_path: P
         worker.start().wait_ready()
         assert listening(worker.port) == {"0100007F"}, "others than this machine reach it"
         serving = f"serving 4 of 4 partitions, delivering to *, {worker.url}"
-        eventually(lambda: serving in worker.log, 10, "a word about readiness")
+        eventually(lambda: serving in worker.log, what="a word about readiness")
         worker.stop()
         worker.start().wait_ready()  # the topics are there now
-        eventually(lambda: serving in worker.log, 10, "a word about readiness")
+        eventually(lambda: serving in worker.log, what="a word about readiness")
         said = worker.log.splitlines()
 
     banner, log = (list(filter(lambda line: line.startswith("[") == logged, said)) for logged in (False, True))
@@ -149,7 +149,7 @@ def test_workers_whose_settings_differ_warn_of_each_other(bootstrap: str, tmp_pa
         other.start().wait_ready()
         for worker, neighbour in ((one, other), (other, one)):
             said = f"the worker at {neighbour.url} has different values of the settings DELAY_MAX_DELAY."
-            eventually(lambda: said in worker.log, 20, "a warning")  # noqa: B023 - it is over before the next one
+            eventually(lambda: said in worker.log, what="a warning")  # noqa: B023 - it is over before the next one
 
 
 def test_a_web_view_that_others_reach_and_nobody_signs_in_to_is_refused(tmp_path: Path) -> None:

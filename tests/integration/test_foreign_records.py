@@ -119,6 +119,6 @@ def test_made_up_consumers_of_queues_are_bounded_in_memory_and_metrics(installat
             lines: list[str] = answer.read().decode().split("\n")
         return [line for line in lines if line.startswith("delay_queue_unacked_messages{")]
 
-    eventually(lambda: len(shown()) >= _OF_TOPIC, 60, "made-up consumers")
+    eventually(lambda: len(shown()) >= _OF_TOPIC, what="made-up consumers")
     assert len(shown()) == _OF_TOPIC
     assert "more consumers report than can be shown" in installation.worker.log

@@ -70,7 +70,7 @@ def test_a_copy_that_is_killed_again_and_again_has_each_record_once_with_its_tim
     for kill in range(KILLS):  # at work, each time a bit further
         before = sum(ends(installation.bootstrap, copied).values())
         with started(installation):
-            eventually(partial(more_than, before + kill * STEP), 60, "copies")
+            eventually(partial(more_than, before + kill * STEP), what="copies")
     with started(installation, "--once") as last:
         said, _ = last.communicate(timeout=90)
     assert (last.returncode, "is copied to" in said) == (0, True)

@@ -91,7 +91,7 @@ def served(gateway: GatewayProcess, what: str, within_s: float = 1.0) -> Iterato
     thread.start()
     try:
         yield
-        eventually(lambda: len(client.seconds) + len(client.failures) > 5, 10, "answers to others")
+        eventually(lambda: len(client.seconds) + len(client.failures) > 5, what="answers to others")
     finally:
         client.stop()
         thread.join(20)
@@ -149,7 +149,7 @@ def test_one_address_does_not_take_all_connections(gateway: GatewayProcess) -> N
         for number in range(700):
             crowd.append(Attacker(gateway.port))
             crowd[-1].send(b"POST /v1/messages HTTP/1.1\r\nX: %d" % number)
-        eventually(lambda: sum(not one.is_cut_off() for one in crowd) <= 500, 5, "the end of 200 connections")
+        eventually(lambda: sum(not one.is_cut_off() for one in crowd) <= 500, what="the end of 200 connections")
         assert sum(not one.is_cut_off() for one in crowd) >= 400
     for one in crowd:
         one.close()
@@ -184,7 +184,7 @@ def test_bodies_that_are_too_large_are_refused(gateway: GatewayProcess) -> None:
         with Attacker(gateway.port) as endless:
             endless.send(HEAD + JSON + b"Transfer-Encoding: chunked\r\n\r\n")
             chunk = b"100000\r\n" + b" " * MIB + b"\r\n"
-            eventually(lambda: not endless.send(chunk), 10, "the end of the connection")
+            eventually(lambda: not endless.send(chunk), what="the end of the connection")
 
     assert status(said) == 413
 

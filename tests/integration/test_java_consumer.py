@@ -50,7 +50,9 @@ def test_what_fails_twice_comes_back_twice(mode: str, java: Path, installation: 
 
     with program:
         eventually(all_done, 90, "the last message")
-        eventually(lambda: not sum(pending_of(installation.bootstrap, installation.app_id).values()), 20, "all markers")
+        eventually(
+            lambda: not sum(pending_of(installation.bootstrap, installation.app_id).values()), what="all markers"
+        )
 
     lines = sorted(tuple(map(str, line.split())) for line in done.read_text().splitlines())
     fails = [str(number) for number in range(0, COUNT, 3)]

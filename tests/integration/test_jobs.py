@@ -15,7 +15,7 @@ from punctual.cli.exits import Exit
 from tests.harness.account import Account
 from tests.harness.kafka import now_ms, read
 from tests.harness.waiting import LIMIT_S, eventually
-from tests.harness.worker import Worker
+from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_acts import HOUR_MS, get, post
@@ -37,7 +37,7 @@ def fill(installation: Installation, count: int) -> tuple[str, str]:
     for number, to in zip(range(count), itertools.cycle(topics), strict=False):
         installation.requests.schedule(f"order-{number}", due + number, to, b"v")
     installation.requests.flush()
-    eventually(lambda: counted(installation) == count, 60, "all messages")
+    eventually(lambda: counted(installation) == count, what="all messages")
     return topics
 
 
@@ -67,21 +67,21 @@ def test_all_that_match_are_cancelled_though_a_worker_is_killed_and_nothing_else
     env = installation.worker.env
     with Worker(installation.bootstrap, installation.app_id, tmp_path / "second", env=env) as second:
         second.start().wait_ready()
-        eventually(lambda: second.assigned and installation.worker.assigned, 30, "the sharing")
+        await_sharing(installation.worker, second)
         hit, spared = fill(installation, 40_000)
         job_id = given(installation, "cancel", 20_000, {"to": hit})
         # What is asked for after the job is not its business, though it matches.
         installation.requests.schedule("order-0", now_ms() + HOUR_MS, hit, b"later")
         installation.requests.schedule("newcomer", now_ms() + HOUR_MS, hit, b"later")
         installation.requests.flush()
-        eventually(lambda: 0 < get(installation, f"/jobs/{job_id}")[1]["sent"] < 15_000, 20, "the beginning")
+        eventually(lambda: 0 < get(installation, f"/jobs/{job_id}")[1]["sent"] < 15_000, what="the beginning")
         second.kill()
         time.sleep(0.5)
         second.start().wait_ready()
         standing = over(installation, job_id)
 
         assert counted(installation, to=spared) == 20_000
-        eventually(lambda: counted(installation, to=hit) == 2, 20, "the rest")
+        eventually(lambda: counted(installation, to=hit) == 2, what="the rest")
         assert get(installation, "/messages/order-0")[0] == 200
         assert standing["partitions_over"] == standing["partitions"]
         account = Account.settled(installation.bootstrap, installation.app_id, pending=20_002)
@@ -128,7 +128,9 @@ def test_a_job_acts_on_as_many_as_were_confirmed_and_says_that_more_match(instal
     hit, spared = fill(installation, 2_000)
     for most, left in ((7, 993), (600, 393)):
         job_id = given(installation, "cancel", most, {"to": hit})
-        eventually(lambda job_id=job_id: get(installation, f"/jobs/{job_id}")[1]["state"] == "limited", 30, "the bound")  # type: ignore[misc]
+        eventually(
+            lambda job_id=job_id: get(installation, f"/jobs/{job_id}")[1]["state"] == "limited", what="the bound"
+        )  # type: ignore[misc]
         standing = get(installation, f"/jobs/{job_id}")[1]
         assert (standing["sent"], standing["outcomes"]) == (most, {"cancelled": most})
         assert counted(installation, to=hit) == left
@@ -144,7 +146,7 @@ def test_a_job_ends_every_series_though_they_go_on_meanwhile(installation: Insta
         headers = {"delay-id": f"series-{number}", "delay-to": to, "delay-every": "PT1S"}
         installation.requests.send(headers, b"", b"v")
     installation.requests.flush()
-    eventually(lambda: counted(installation) == count, 60, "all series")
+    eventually(lambda: counted(installation) == count, what="all series")
     standing = over(installation, given(installation, "cancel", count, {"to": to}))
 
     assert standing["outcomes"] == {"cancelled": count}
@@ -205,7 +207,7 @@ def test_a_job_that_is_stopped_goes_no_further(installation: Installation) -> No
         seen.append(counted(installation, to=hit))
         return seen[-1] == seen[-2]
 
-    eventually(settled, 60, "that nothing more is cancelled")
+    eventually(settled, what="that nothing more is cancelled")
     assert 10_000 - seen[-1] <= most
 
 
@@ -242,7 +244,7 @@ def test_a_job_begins_though_what_it_waits_for_ends_with_the_mark_of_a_commit(ru
             headers = {"delay-id": f"away-{number}", "delay-to": to, "delay-at": str(now_ms() + HOUR_MS)}
             installation.requests.send(headers, b"one key", b"v")
         installation.requests.flush()
-        eventually(lambda: counted(installation) == 20, 60, "all messages")
+        eventually(lambda: counted(installation) == 20, what="all messages")
 
         standing = over(installation, given(installation, "cancel", 20, {"to": to}), 20)
         assert standing["outcomes"] == {"cancelled": 20}

@@ -79,7 +79,7 @@ def test_the_last_failure_is_a_dead_letter_and_the_next_event_of_its_key_comes(
         installation.requests.send({"fails": str(fails)}, b"k", b"%d" % number, topic=to)
     installation.requests.flush()
     with app(installation, to, done, "only", max_attempts=3):
-        eventually(lambda: histories(done).get("k") == [0, 2], 60, "the event after it")
+        eventually(lambda: histories(done).get("k") == [0, 2], what="the event after it")
 
     letter = installation.dead_letters(1)[b"k"]
     assert letter.header("delay-reason") == "attempts-exhausted"
@@ -96,7 +96,7 @@ def test_what_nobody_has_thought_of_ends_the_app_and_nothing_comes_after_it(
         installation.requests.send(headers, b"k", b"%d" % number, topic=to)
     installation.requests.flush()
     with app(installation, to, done, "badly") as only:
-        eventually(lambda: not only.alive, 60, "its end")
+        eventually(lambda: not only.alive, what="its end")
         assert "nobody has thought of this" in only.log
         assert histories(done)["k"] == [0]
         only.kill()

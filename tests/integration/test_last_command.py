@@ -112,7 +112,7 @@ def await_the_last(installation: Installation, sender: Sender) -> None:
     """Wait until everything is due and delivered."""
     count = sum(_IDS for case in CASES if case.delivered(sender) is not None)
     time.sleep(max(0.0, (sender.later - now_ms()) / 1000))
-    eventually(lambda: Account.read(installation.bootstrap, installation.app_id).sums.get("pending", 0) == 0, 30)
+    eventually(lambda: Account.read(installation.bootstrap, installation.app_id).sums.get("pending", 0) == 0)
     assert len({record.header("delay-id") for record in read(installation.bootstrap, sender.to)}) >= count
 
 
@@ -186,7 +186,7 @@ def test_a_zombie_and_an_order_that_overtakes_change_nothing(installation: Insta
             for number, id_ in enumerate(ids):
                 requests.cancel(id_) if number % 2 else requests.reschedule(id_, due + 1_000)
             requests.flush()
-            eventually(lambda: len(second.assigned) == PARTITIONS, 30, "all partitions of the second worker")
+            eventually(lambda: len(second.assigned) == PARTITIONS, what="all partitions of the second worker")
         finally:
             os.kill(first.pid, signal.SIGCONT)
         moved = ids[::2]

@@ -17,7 +17,7 @@ from tables.entry import Entry, encode
 from tests.harness.kafka import now_ms, read
 from tests.harness.pace import Stopwatch
 from tests.harness.waiting import LIMIT_S, eventually
-from tests.harness.worker import Worker
+from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import Event, Installation, late_ms
 
@@ -87,7 +87,7 @@ def test_reports_are_complete_and_delivery_goes_on_when_workers_join_and_leave(
     installation: Installation, tmp_path: Path
 ) -> None:
     to, first = installation.topic(), installation.worker
-    eventually(lambda: complete(installation, now_ms() - 3_000), 60, "complete reports")
+    eventually(lambda: complete(installation, now_ms() - 3_000), what="complete reports")
     for number in range(300):  # ten a second, from partitions of both workers
         headers = {"delay-to": to, "delay-at": str(now_ms() + 100 * number)}
         installation.requests.send(headers, b"%d" % number, b"", partition=number % PARTITIONS)
@@ -95,12 +95,12 @@ def test_reports_are_complete_and_delivery_goes_on_when_workers_join_and_leave(
     with Worker(installation.bootstrap, installation.app_id, tmp_path / "second", partitions=PARTITIONS) as second:
         joined = now_ms()
         second.start().wait_ready()
-        eventually(lambda: len(second.assigned) == PARTITIONS // 2, 30, "a share of the partitions")
-        eventually(lambda: complete(installation, joined), 60, "complete reports of two workers")
+        await_sharing(first, second)
+        eventually(lambda: complete(installation, joined), what="complete reports of two workers")
         assert memory_kib(second) < MEMORY_KIB
         left = now_ms()
         second.stop()
-    eventually(lambda: complete(installation, left), 60, "complete reports after one has left")
+    eventually(lambda: complete(installation, left), what="complete reports after one has left")
     records = installation.wait_for(to, 300, 60)
     assert max(late_ms(record) for record in records) < PAUSE_MS, sorted(late_ms(record) for record in records)[-20:]
     assert memory_kib(first) < MEMORY_KIB

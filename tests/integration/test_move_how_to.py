@@ -87,7 +87,7 @@ def test_the_guide_moves_everything_once(old: Installation, new: Installation, t
     reader.run(cancel)
     ended_ms = now_ms()
     assert ids(old) <= {"soon"}
-    eventually(lambda: "no messages are pending" in reader.run(left), 40, "the end of the old installation")
+    eventually(lambda: "no messages are pending" in reader.run(left), what="the end of the old installation")
 
     there = ids(new)
     assert there >= {"later", "often", "yearly"}
@@ -103,7 +103,7 @@ def _check_deliveries(new: Installation, to: str, began_ms: int, ended_ms: int) 
     def came() -> Counter[str]:
         return Counter(record.header("delay-id") for record in new.wait_for(to, 1))
 
-    eventually(lambda: planned <= came().keys(), 30, "occurrences of both")
+    eventually(lambda: planned <= came().keys(), what="occurrences of both")
     found = came()
     assert found["soon"] == 1
     assert not {id_ for id_ in found if not id_.startswith(("soon", "often@"))}

@@ -1,7 +1,8 @@
 """Teams on a real Kafka: each with its input, its namespace and its quota, served by two workers.
 
 QUOTA (300) is how many messages of a team may wait. Each of two workers hears within three seconds what the other has
-admitted, so that at PACE (140) messages a second, of which each gets half, so much goes beyond it.
+admitted, on a slow machine within six, so that at PACE (70) messages a second, of which each gets half, so much goes
+beyond it.
 """
 
 import os
@@ -25,8 +26,8 @@ from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_search import ask
 
-QUOTA, PACE = int(os.environ.get("QUOTA", "300")), int(os.environ.get("PACE", "140"))
-BEYOND, ASKED = 3 * PACE // 2, 2 * QUOTA + 100
+QUOTA, PACE = int(os.environ.get("QUOTA", "300")), int(os.environ.get("PACE", "70"))
+BEYOND, ASKED = 3 * PACE, 2 * QUOTA + 100
 HOUR_MS = 3_600_000
 
 
@@ -138,7 +139,8 @@ def test_what_a_team_has_remembered_and_what_its_series_deliver_is_bounded(insta
     eventually(lambda: len(list(read(installation.bootstrap, to))) >= 10, what="occurrences")
     time.sleep(3)
     spans = Counter(record.timestamp_ms // 10_000 for record in read(installation.bootstrap, to))
-    assert max(spans.values()) <= 10
+    # Some of a span may be delivered in the next one. Unlimited, the four series deliver 40.
+    assert max(spans.values()) <= 15
     assert waiting(installation.worker, "brief")["remembered"] >= 20
     for number in range(4):
         requests.cancel(f"paced/s{number}")
@@ -181,7 +183,7 @@ def test_a_quota_holds_over_two_workers(installation: Installation, tmp_path: Pa
         installation.await_event("replaced", taken[-1])
         installation.await_event("accepted", "orders/new-0")
         assert f'delay_namespace_quota_messages{{namespace="orders"}} {QUOTA}.0' in fetched(f"{second.url}/metrics")
-    eventually(lambda: waiting(installation.worker, "orders")["messages"] == QUOTA, 60, "one worker has all")
+    eventually(lambda: waiting(installation.worker, "orders")["messages"] == QUOTA, what="one worker has all")
 
 
 def test_what_waits_is_counted_anew_when_the_namespaces_change(installation: Installation) -> None:

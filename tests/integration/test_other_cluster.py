@@ -14,7 +14,7 @@ import pytest
 
 from app.dev.broker import Broker, properties
 from tests.harness.kafka import create_topic, delete_topic, ends, now_ms, read
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, crowd, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms, new_app_id, wait_for
 
@@ -70,7 +70,7 @@ def reach(installation: Installation, broker: Broker, to: str) -> None:
         time.sleep(0.2)
         return sum(ends(broker.bootstrap, to).values()) > end
 
-    eventually(through, 30, f"a message for {to}")
+    eventually(through, what=f"a message for {to}")
 
 
 def has_all(broker: Broker, to: str, ids: set[str]) -> bool:
@@ -90,7 +90,7 @@ def test_messages_reach_another_cluster(installation: Installation, broker: Brok
 
 def test_a_cluster_that_makes_up_topics_is_not_made_to(installation: Installation, broker: Broker, there: str) -> None:
     deleted = create_topic(broker.bootstrap, new_app_id("there"), 3)
-    send(installation, deleted, now_ms() + 1_500, 5)
+    send(installation, deleted, now_ms() + int(3_000 * crowd()), 5)  # it is deleted before that
     send(installation, new_app_id("there"), now_ms(), 5)
     delete_topic(broker.bootstrap, deleted)
     send(installation, there, now_ms() + 1_500, 5)

@@ -47,7 +47,7 @@ def test_what_a_transaction_that_is_aborted_has_asked_for_is_never_seen(
     installation.requests.flush()
 
     with Program(tmp_path / "log", str(file)) as running:
-        eventually(lambda: not running.alive, 30, "the end of a program whose order cannot be stored")
+        eventually(lambda: not running.alive, what="the end of a program whose order cannot be stored")
         assert "an order without an address" in running.log
 
     [reminder] = installation.wait_for(reminders, 1)

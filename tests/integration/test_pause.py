@@ -13,7 +13,7 @@ import pytest
 from punctual import DelayClient
 from tests.harness.kafka import now_ms, read
 from tests.harness.waiting import eventually
-from tests.harness.worker import Worker
+from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
@@ -75,7 +75,7 @@ def test_it_is_held_across_kill_and_rebalance_and_comes_in_order(installation: I
         env=installation.worker.env,
     ) as second:
         second.start().wait_ready()
-        eventually(lambda: len(second.assigned) == PARTITIONS // 2, 30, "a share of the partitions")
+        await_sharing(installation.worker, second)
         installation.requests.cancel(cancelled)
         for number in range(PARTITIONS):  # each partition delivers to others meanwhile
             installation.requests.send({"delay-to": beside, "delay-after": "0"}, b"", b"", partition=number)

@@ -55,7 +55,7 @@ def test_processes_are_killed_and_their_parent_too_and_nothing_is_lost(bootstrap
         left = children(worker)
         os.kill(worker.pid, signal.SIGKILL)
         worker.wait_dead()
-        eventually(lambda: not any(map(alive, left)), 10, "the end of the processes without their parent")
+        eventually(lambda: not any(map(alive, left)), what="the end of the processes without their parent")
 
         worker.start().wait_ready()
         wait_for(bootstrap, to, COUNT, 40)

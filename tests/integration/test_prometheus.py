@@ -79,7 +79,7 @@ def prometheus(installation: Installation, tmp_path_factory: pytest.TempPathFact
         )
         try:
             url = f"http://127.0.0.1:{port}/api/v1"
-            eventually(lambda: scrapes(url) > 5, 30, "some readings")
+            eventually(lambda: scrapes(url) > 5, what="some readings")
             yield url
         finally:
             running.terminate()

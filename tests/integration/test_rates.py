@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 
 from tests.harness.kafka import create_topic, now_ms, read
 from tests.harness.waiting import crowd, eventually
-from tests.harness.worker import Worker
+from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 
@@ -99,7 +99,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         installation.bootstrap, installation.app_id, tmp_path / "second", partitions=PARTITIONS, env=env
     ) as second:
         second.start().wait_ready()
-        eventually(lambda: len(second.assigned) == PARTITIONS // 2, 30, "a share of the partitions")
+        await_sharing(installation.worker, second)
         soon = now_ms() + 3_000
         evenly(installation, installation.topic(), sum(CAPS), soon, 10)  # as many as all caps allow together
         beside_others = p99_ms(installation, free, evenly(installation, free, BESIDE, soon, 10))
@@ -112,7 +112,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         second.kill()  # what is left has one worker
         lost = now_ms()
         second.start().wait_ready()
-        eventually(lambda: now_ms() > lost + 12_000, 60, "a while")
+        eventually(lambda: now_ms() > lost + 12_000, what="a while")
         ended = now_ms()
 
     found = {topic: sorted(record.timestamp_ms for record in read(installation.bootstrap, topic)) for topic in capped}

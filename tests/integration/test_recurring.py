@@ -60,7 +60,7 @@ def test_no_occurrence_is_missing_or_doubled_when_the_worker_is_killed(installat
     installation.worker.wait_ready()
 
     exact = installation.worker.env["DELAY_GUARANTEE"] == "exactly_once"
-    eventually(lambda: len({r.header("delay-id") for r in read(installation.bootstrap, to)}) == _SERIES * _COUNT, 40)
+    eventually(lambda: len({r.header("delay-id") for r in read(installation.bootstrap, to)}) == _SERIES * _COUNT)
     for number in range(_SERIES):
         expected = [begin + number + place * _EVERY_MS for place in range(_COUNT)]
         records = of(installation, to, f"s{number}")
@@ -172,7 +172,7 @@ def test_commands_that_are_given_in_an_outage_count_from_then(installation: Inst
 
 def await_due(installation: Installation, to: str, id_: str, due: int) -> None:
     """Wait for the delivery of an occurrence."""
-    eventually(lambda: due in dues(of(installation, to, id_)), 20, f"{id_}, due at {due}")
+    eventually(lambda: due in dues(of(installation, to, id_)), what=f"{id_}, due at {due}")
 
 
 def dues(records: list[Record]) -> set[int]:
@@ -212,7 +212,7 @@ def test_large_messages_that_recur_all_at_once_go_on_in_steps_that_a_broker_take
     every_second(installation, "jittered", jittered, jitter="PT10S", count="8", misfire="catch-up")
     installation.requests.flush()
 
-    eventually(lambda: len({r.header("delay-id") for r in read(installation.bootstrap, to)}) == 2 * series, 40)
+    eventually(lambda: len({r.header("delay-id") for r in read(installation.bootstrap, to)}) == 2 * series)
     eventually(lambda: len(of(installation, jittered, "jittered")) == 8, what="what is spread over its interval")
     first, second, *rest = [int(record.header("delay-due")) for record in of(installation, old, "old")]
     assert (first, len(rest) > 40) == (0, True)
@@ -247,7 +247,7 @@ def test_series_move_to_the_new_rules_of_their_zones_at_the_next_start(run: Run,
         assert {event["reason"] for event in moved.values()} == {"zone-rules"}
         dues = {id_: event["due"] for id_, event in moved.items()}
         assert dues == {sooner: planned_ms - hour_ms, later: planned_ms + hour_ms}
-        eventually(lambda: of(installation, to, sooner), 40, "the occurrence that comes sooner")
+        eventually(lambda: of(installation, to, sooner), what="the occurrence that comes sooner")
         assert [int(record.header("delay-due")) for record in of(installation, to, sooner)] == [dues[sooner]]
         assert late_ms(of(installation, to, sooner)[0]) >= 0
         installation.worker.stop()

@@ -112,7 +112,7 @@ def _ask(installation: Installation, to: str, soon_ms: int) -> None:
     for _ in range(10):
         requests.send({}, value=b"for nobody", partition=1)
     requests.flush()
-    eventually(lambda: _pending(installation) == IDS + PLAIN + 1, 30, "all pending")
+    eventually(lambda: _pending(installation) == IDS + PLAIN + 1, what="all pending")
     installation.dead_letters(10)
 
 
@@ -173,11 +173,11 @@ def test_a_worker_that_was_paused_before_does_nothing_afterwards(
     for id_ in ids:
         installation.requests.schedule(id_, due_ms, to)
     installation.requests.flush()
-    eventually(lambda: _pending(installation) == len(ids), 30, "all pending")
+    eventually(lambda: _pending(installation) == len(ids), what="all pending")
     os.kill(paused.pid, signal.SIGSTOP)
     assert now_ms() < due_ms, "what was in flight may come twice: it must have been stopped before"
     try:
-        eventually(lambda: _run(installation).returncode == 0, 40, "the repartition")
+        eventually(lambda: _run(installation).returncode == 0, what="the repartition")
         with Worker(bootstrap, paused.app_id, tmp_path / "next", env=paused.env) as worker:
             has_grown(worker, AFTER)
             worker.start().wait_ready()

@@ -135,7 +135,7 @@ def test_a_faust_app_that_is_killed_while_events_fail_loses_none(installation: I
         def all_done() -> bool:
             return {int(record.value or b"") for record in installation.wait_for(done, 1)} == set(range(count))
 
-        eventually(all_done, 60, "every event")
+        eventually(all_done, what="every event")
 
 
 def test_an_event_is_not_acknowledged_before_it_is_handled(installation: Installation) -> None:
@@ -144,7 +144,7 @@ def test_an_event_is_not_acknowledged_before_it_is_handled(installation: Install
         installation.requests.send({"fails": "0"}, b"0", b"0", topic=to)
         installation.requests.send({"fails": "0", "dies": "once"}, b"1", b"1", topic=to)
         installation.requests.flush()
-        eventually(lambda: not app.alive, 60, "the death of the app")
+        eventually(lambda: not app.alive, what="the death of the app")
         app.kill()
         app.start()
-        eventually(lambda: {record.value for record in installation.wait_for(done, 1)} == {b"0", b"1"}, 60, "both")
+        eventually(lambda: {record.value for record in installation.wait_for(done, 1)} == {b"0", b"1"}, what="both")

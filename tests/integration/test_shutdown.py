@@ -107,7 +107,7 @@ def test_a_request_that_takes_long_holds_up_neither_the_handover_nor_the_end(boo
             time.sleep(0.5)  # it is being read
             worker.terminate()
             began = time.monotonic()
-            eventually(lambda: "left the group: NoError" in worker.log, 60, "leaving the group")
+            eventually(lambda: "left the group: NoError" in worker.log, what="leaving the group")
             assert worker.alive, "it has not waited for the request at all"
             left_s = time.monotonic() - began
             assert worker.wait_dead(60) == 0

@@ -154,7 +154,7 @@ def test_a_team_acts_on_all_of_its_own_and_on_nobody_elses(both: Installation) -
     path = f"/jobs/{given['job']['job_id']}"
     both.worker.kill()  # what it keeps to is written down with the job
     both.worker.start().wait_ready()
-    eventually(lambda: asked(both, "a", path)[1]["state"] == "done", 30, "the end of the job")
+    eventually(lambda: asked(both, "a", path)[1]["state"] == "done", what="the end of the job")
     assert asked(both, "a", "/messages/count?header=campaign:spring")[1]["matching"] == 0
     assert asked(both, "b", "/messages/count?header=campaign:spring")[1]["matching"] == MANY
     assert asked(both, "b", path)[0] == asked(both, "b", f"{path}/stop", {})[0] == 404
@@ -236,8 +236,8 @@ def test_other_workers_keep_to_a_namespace_too(both: Installation, tmp_path: Pat
             pages = [asked(both, "root", "/messages?limit=500", url=url)[1] for url in (both.worker.url, second.url)]
             return all(page["complete"] for page in pages)
 
-        eventually(shared, 30, "two partitions each")
-        eventually(whole, 10, "a whole page of each")
+        eventually(shared, what="two partitions each")
+        eventually(whole, what="a whole page of each")
         for url in (both.worker.url, second.url):
             for team in TEAMS:
                 assert ids(both, team, url=url) == before[team]

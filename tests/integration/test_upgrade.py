@@ -16,7 +16,7 @@ from tests.harness.account import Account
 from tests.harness.changelog import rows_of
 from tests.harness.kafka import Requests, create_topic, now_ms
 from tests.harness.waiting import eventually
-from tests.harness.worker import ROOT, Worker
+from tests.harness.worker import ROOT, Worker, await_sharing
 from tests.integration.installation import Installation, new_app_id, topics_removed
 
 #: By the newest version of a row that they know: the last commit of such workers, and the packages that they need.
@@ -76,8 +76,7 @@ class Case:
     def await_reports(self, field: str, value: int | None) -> None:
         eventually(
             lambda: [report.get(field) for report in self.installation.progress().values()] == [value] * 4,
-            20,
-            f"{field} {value} in all reports",
+            what=f"{field} {value} in all reports",
         )
 
     def deliver_all(self) -> None:
@@ -105,14 +104,14 @@ def test_workers_are_upgraded_one_by_one_and_go_back_one_by_one(
 
         second.kill()
         case.start(second, {})
-        eventually(lambda: second.assigned and first.assigned, 20, "partitions of both")
+        await_sharing(first, second)
         case.schedule("beside")
         assert case.versions() == {version}
 
         first.kill()
         case.start(first, {})
         case.await_reports("reads", VERSION)
-        eventually(lambda: _is_new(case, version), 20, "rows of the newest version beside those that were there")
+        eventually(lambda: _is_new(case, version), what="rows of the newest version beside those that were there")
 
         for worker in (first, second):
             worker.kill()

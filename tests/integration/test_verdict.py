@@ -33,17 +33,17 @@ def live(worker: Worker) -> dict[str, Any]:
 def test_a_pause_for_which_messages_are_late_is_not_on_time(run: Run, tmp_path: Path) -> None:
     with run("verdict", balanced=False) as installation:
         to = installation.topic()
-        eventually(lambda: live(installation.worker).get("level") == "good", 20, "the verdict")
+        eventually(lambda: live(installation.worker).get("level") == "good", what="the verdict")
         assert post(installation, f"/destinations/{to}/pause", {"reason": "closed"})[0] == 200
         installation.requests.schedule("one", now_ms() + 1_500, to, b"v")  # a pause is in force within a second
         installation.requests.flush()
-        eventually(lambda: live(installation.worker).get("level") == "late", 20, "the verdict")
+        eventually(lambda: live(installation.worker).get("level") == "late", what="the verdict")
         assert live(installation.worker)["verdict"].startswith(f"Paused: {to} is paused")
         assert installation.worker.ready()[0], "the pause is ended by the same API"
         assert f'delay_destination_paused_due_timestamp_seconds{{destination="{to}"}}' in metrics(installation.worker)
         assert post(installation, f"/destinations/{to}/resume")[0] == 200
         installation.wait_for(to, 1)
-        eventually(lambda: live(installation.worker).get("level") == "good", 20, "the verdict")
+        eventually(lambda: live(installation.worker).get("level") == "good", what="the verdict")
 
         installation.worker.stop()
         env = {**installation.worker.env, **LITTLE}
@@ -51,13 +51,11 @@ def test_a_pause_for_which_messages_are_late_is_not_on_time(run: Run, tmp_path: 
             worker.start()
             eventually(
                 lambda: "the worker accepts no requests, because less disk space is free" in str(worker.ready()[1]),
-                60,
-                "the reason",
+                what="the reason",
             )
             eventually(
                 lambda: "stopped accepting requests: free disk space is below" in live(worker).get("verdict", ""),
-                20,
-                "the verdict",
+                what="the verdict",
             )
 
 
@@ -79,13 +77,13 @@ def test_a_worker_whose_brokers_confirm_nothing_is_not_ready_and_counts_what_is_
             for number in range(20):
                 installation.requests.schedule(f"one-{number}", now_ms() + 6_000, to, b"v")
             installation.requests.flush()
-            eventually(lambda: get(installation, "/overview")[1].get("pending") == 20, 5, "the messages")
+            eventually(lambda: get(installation, "/overview")[1].get("pending") == 20, what="the messages")
             os.kill(broker.pid, signal.SIGSTOP)
             try:
-                eventually(lambda: not installation.worker.ready()[0], 30, "the worker's not being ready")
-                eventually(lambda: live(installation.worker).get("overdue") == 20, 30, "the overdue messages")
+                eventually(lambda: not installation.worker.ready()[0], what="the worker's not being ready")
+                eventually(lambda: live(installation.worker).get("overdue") == 20, what="the overdue messages")
                 assert "Late: The brokers have not confirmed any write for" in live(installation.worker)["verdict"]
             finally:
                 os.kill(broker.pid, signal.SIGCONT)
             installation.wait_for(to, 20, 60)
-            eventually(lambda: installation.worker.ready()[0], 30, "the worker's being ready")
+            eventually(lambda: installation.worker.ready()[0], what="the worker's being ready")

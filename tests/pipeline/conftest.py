@@ -62,7 +62,7 @@ def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> Context:
     for future in admin.create_topics(new).values():
         future.result(timeout=LIMIT_S)
     names = {topic.topic for topic in new}
-    eventually(lambda: names <= admin.list_topics(timeout=30).topics.keys(), 30, "the broker's knowing its new topics")
+    eventually(lambda: names <= admin.list_topics(timeout=30).topics.keys(), what="the broker's knowing its new topics")
     return Context(spark, Kafka(bootstrap), app_id)
 
 

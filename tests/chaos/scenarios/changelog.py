@@ -29,7 +29,7 @@ def compacted_changelog(run: Run) -> None:
             run.did("lost disks")
             for _ in run.rounds(3, 6):
                 worker.start()
-                eventually(lambda: "restoring" in worker.ready()[1] or worker.ready()[0], 60, "restoring")
+                eventually(lambda: "restoring" in worker.ready()[1] or worker.ready()[0], what="restoring")
                 time.sleep(run.random.uniform(0, 0.3))
                 run.did("killed while restoring" if not worker.ready()[0] else "killed after restoring")
                 run.kill(worker)

@@ -94,5 +94,5 @@ def send_to_bad(run: Run, name: str, **config: str) -> str:
     for number in range(_BAD):
         requests.schedule(f"{name}-{number}", begin + 30 * number, topic, b"-" * 200)
     requests.flush()
-    eventually(lambda: pending_of(run.bootstrap, run.app_id)[topic] == _BAD, 30, "the acceptance of all requests")
+    eventually(lambda: pending_of(run.bootstrap, run.app_id)[topic] == _BAD, what="the acceptance of all requests")
     return topic

@@ -33,7 +33,7 @@ def rolling_restart(run: Run) -> None:
 
 def shared(run: Run, workers: list[Worker]) -> None:
     """Wait until the partitions are shared evenly and served."""
-    eventually(lambda: all(len(worker.assigned) == run.partitions // 2 for worker in workers), 60, "sharing")
+    eventually(lambda: all(len(worker.assigned) == run.partitions // 2 for worker in workers), what="sharing")
     for worker in workers:
         worker.wait_ready()
 

@@ -49,7 +49,7 @@ def zombie(run: Run) -> None:
     with run.traffic(300):
         for number in run.rounds(1, 10):
             victim = workers[number % 2]
-            eventually(lambda: all(len(worker.assigned) == run.partitions // 2 for worker in workers), 60, "sharing")
+            eventually(lambda: all(len(worker.assigned) == run.partitions // 2 for worker in workers), what="sharing")
             time.sleep(2)
             run.crashed(victim)
             os.kill(victim.pid, signal.SIGSTOP)
@@ -93,7 +93,7 @@ def pauses(run: Run) -> None:
         for _ in run.rounds(1, 5):
             for worker in (one, two):
                 worker.wait_ready()
-            eventually(lambda: len(one.assigned) == len(two.assigned), 60, "sharing")
+            eventually(lambda: len(one.assigned) == len(two.assigned), what="sharing")
             time.sleep(2)
             begin, moved = now_ms(), two.assigned
             run.kill(two)

@@ -103,7 +103,7 @@ def test_what_comes_while_no_worker_runs_stops_one_partition_until_it_is_left_ou
 
 def said(worker: Worker, pattern: str) -> str:
     """Wait until a worker that is not ready says why; return what the pattern finds."""
-    eventually(lambda: re.search(pattern, worker.ready()[1]), 30, pattern)
+    eventually(lambda: re.search(pattern, worker.ready()[1]), what=pattern)
     found = re.search(pattern, worker.ready()[1])
     assert found is not None
     return found[1]

@@ -42,7 +42,7 @@ def traffic(case: Case) -> Iterator[None]:
 
 def share(case: Case, one: Worker, two: Worker) -> None:
     """Wait until both work on half of the partitions."""
-    eventually(lambda: len(one.assigned) == len(two.assigned) == case.partitions // 2, 30, "the sharing")
+    eventually(lambda: len(one.assigned) == len(two.assigned) == case.partitions // 2, what="the sharing")
     one.wait_ready()
     two.wait_ready()
 
@@ -94,7 +94,7 @@ def test_the_partitions_of_a_worker_that_goes_move_with_nothing_lost(
             case.wait_delivered({"message-100"})
             began = now_ms()
             leave(two)
-            eventually(lambda: len(one.assigned) == case.partitions, 30, "the handover")
+            eventually(lambda: len(one.assigned) == case.partitions, what="the handover")
             known = set(case.expected.due)
             case.wait_delivered(known)
             time_ms = pause(case, began)

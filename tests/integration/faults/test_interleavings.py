@@ -62,7 +62,7 @@ def test_a_cancel_that_waited_in_a_partition_of_another_worker_holds(case: Case)
     with case.worker("one") as one, case.worker("two") as two:
         one.start().wait_ready()
         two.start().wait_ready()
-        eventually(lambda: len(one.assigned) == len(two.assigned) == 1, 30, "the sharing")
+        eventually(lambda: len(one.assigned) == len(two.assigned) == 1, what="the sharing")
         due = now_ms() + 2_000
         ids = [name for name in (f"message-{number}" for number in range(40)) if [case.home(name)] == one.assigned]
         for id_ in ids:

@@ -58,7 +58,7 @@ def release(case: Case, name: str) -> None:
 
 def said_when_stopped(worker: Worker) -> str:
     worker.start()
-    eventually(lambda: "is stopped" in worker.ready()[1], 30, "the stop")
+    eventually(lambda: "is stopped" in worker.ready()[1], what="the stop")
     return worker.ready()[1]
 
 

@@ -38,7 +38,7 @@ def anonymous(case: Case, value: bytes, due_ms: int) -> None:
 
 def wait_stopped(worker: Worker) -> str:
     """Wait until a worker says that a partition is stopped, and return what it says."""
-    eventually(lambda: "is stopped" in worker.ready()[1], 20, "the stop")
+    eventually(lambda: "is stopped" in worker.ready()[1], what="the stop")
     return worker.ready()[1]
 
 

@@ -48,7 +48,7 @@ def test_the_largest_request_is_delivered_to_a_topic_that_takes_it(way: str, cas
         case.requests.send(headers, value=value, partition=partition)
         case.requests.send({**headers, "delay-id": "tight", "delay-to": case.out}, value=value[8:], partition=partition)
         case.requests.flush()
-        eventually(lambda: list(read(case.bootstrap, roomy)), 20, "the delivery")
+        eventually(lambda: list(read(case.bootstrap, roomy)), what="the delivery")
         account = case.settled()
         assert [record.value for record in read(case.bootstrap, roomy)] == [value]
         assert account.endings("largest") == ["delivered"]

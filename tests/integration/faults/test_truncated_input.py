@@ -48,7 +48,7 @@ def test_an_input_that_lost_its_last_records_is_read_on_from_its_end(tmp_path: P
             lose_power(broker, sizes)
             broker.launch()
             broker.wait()
-            eventually(lambda: ends(case.bootstrap, case.requests.topic).keys() == before.keys(), 30)
+            eventually(lambda: ends(case.bootstrap, case.requests.topic).keys() == before.keys())
             assert sum(ends(case.bootstrap, case.requests.topic).values()) == len(KEPT)
 
             worker.start().wait_ready()

@@ -152,9 +152,9 @@ def test_if_there_is_no_new_token_the_old_one_is_used_to_its_end(
     tokens = Tokens(endpoint.client())
     tokens.get()
     endpoint.answer = (503, b"away")
-    eventually(lambda: "answers 503" in caplog.text, 5, "a word about it")
+    eventually(lambda: "answers 503" in caplog.text, what="a word about it")
     assert tokens.kept() == "token-1"
-    eventually(lambda: tokens.kept() is None, 5, "its end")
+    eventually(lambda: tokens.kept() is None, what="its end")
     endpoint.answer = (200, b"{}")
     assert tokens.get() == "token-3"
 

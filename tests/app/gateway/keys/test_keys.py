@@ -104,14 +104,10 @@ class Gateways:
 
 
 @pytest.fixture
-def brokers_are_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Brokers that are slow are not taken to be down, where each gateway judges keys by itself."""
+async def gateways(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gateways]:
+    """Gateways for which slow brokers are not down: while they are, each gateway judges keys by itself."""
     monkeypatch.setattr("app.gateway.keys.keys.PATIENCE_S", LIMIT_S)
     monkeypatch.setattr("app.gateway.keys.writer.PATIENCE_S", LIMIT_S)
-
-
-@pytest.fixture
-async def gateways(bootstrap: str, tmp_path: Path, brokers_are_up: None) -> AsyncIterator[Gateways]:
     app_id = new_app_id("keys")
     env = {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, "DELAY_APP_ID": app_id, "DELAY_REPLICATION_FACTOR": "1"}
     settings = Settings.from_env(env)
