@@ -14,7 +14,7 @@ from app.serve.acts.job_part import BATCH
 from punctual.cli.exits import Exit
 from tests.harness.account import Account
 from tests.harness.kafka import now_ms, read
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
@@ -128,10 +128,11 @@ def test_a_job_acts_on_as_many_as_were_confirmed_and_says_that_more_match(instal
     hit, spared = fill(installation, 2_000)
     for most, left in ((7, 993), (600, 393)):
         job_id = given(installation, "cancel", most, {"to": hit})
-        eventually(
-            lambda job_id=job_id: get(installation, f"/jobs/{job_id}")[1]["state"] == "limited", what="the bound"
-        )  # type: ignore[misc]
-        standing = get(installation, f"/jobs/{job_id}")[1]
+        standing = ask_until(
+            lambda path=f"/jobs/{job_id}": get(installation, path)[1],  # type: ignore[misc]
+            lambda standing: standing["state"] == "limited",
+            "the bound",
+        )
         assert (standing["sent"], standing["outcomes"]) == (most, {"cancelled": most})
         assert counted(installation, to=hit) == left
     command = process("cancel", "--to", hit, "--at-most", "100", "--url", installation.worker.url)
