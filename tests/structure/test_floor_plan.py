@@ -1,0 +1,122 @@
+"""The floor plan: few rooms, files of a size to read, one name for one thing, no circles.
+
+Each limit is what is reached today; GOALS is what they go down to.
+"""
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+
+from app.settings.settings import Settings
+
+_TREE = Path(__file__).parents[2]
+_PACKAGES = ("app", "pipeline", "punctual", "tables")
+_FILES = {path: path.read_text() for package in _PACKAGES for path in sorted((_TREE / package).rglob("*.py"))}
+_LINES = {path.relative_to(_TREE): text.count("\n") for path, text in _FILES.items()}
+_TREES = {path.relative_to(_TREE): ast.parse(text) for path, text in _FILES.items()}
+
+GOALS = {"rooms": 10, "lines": 300, "small files": 60, "names twice": 15, "settings": 60, "circles": 0}
+LIMITS = {"rooms": 10, "lines": 371, "small files": 100, "names twice": 74, "settings": 86, "circles": 2}
+_SMALL = 50
+#: Class names that may stand for two things, with the reason.
+_MAY_BE_TWICE: Mapping[str, str] = {}
+
+
+def test_the_worker_has_few_rooms() -> None:
+    rooms = {path.name for path in (_TREE / "app").iterdir()} - {"__init__.py", "py.typed", "__pycache__"}
+
+    assert len(rooms) <= LIMITS["rooms"], rooms
+
+
+def test_no_file_is_long() -> None:
+    assert not {str(path): lines for path, lines in _LINES.items() if lines > LIMITS["lines"]}
+
+
+def test_few_files_are_small() -> None:
+    small = {
+        path: lines
+        for path, lines in _LINES.items()
+        if path.parts[0] == "app" and path.name != "__init__.py" and lines < _SMALL
+    }
+
+    assert len(small) <= LIMITS["small files"], small
+
+
+def test_few_classes_share_a_name() -> None:
+    places = defaultdict(list)
+    for path, tree in _TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.name not in _MAY_BE_TWICE:
+                places[node.name].append(str(path))
+    twice = {name: where for name, where in places.items() if len(where) > 1}
+
+    assert len(twice) <= LIMITS["names twice"], twice
+
+
+def test_there_are_few_settings() -> None:
+    names = {field.metadata["env"] for field in fields(Settings) if "env" in field.metadata}
+
+    assert names
+    assert len(names) <= LIMITS["settings"], sorted(names)
+
+
+def test_no_modules_import_each_other() -> None:
+    circles = list(_circles({module: set(_imported(path)) - {module} for module, path in _MODULES.items()}))
+
+    assert len(circles) <= LIMITS["circles"], circles
+
+
+def test_a_circle_is_found() -> None:
+    assert list(_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == [["b", "c"]]
+    assert list(_circles({"a": {"b"}, "b": set()})) == []
+
+
+def test_limits_are_no_lower_than_goals() -> None:
+    assert LIMITS.keys() == GOALS.keys()
+    assert all(LIMITS[name] >= goal for name, goal in GOALS.items())
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.with_suffix("").parts).removesuffix(".__init__")
+
+
+_MODULES = {_module(path): path for path in _TREES}
+
+
+def _imported(path: Path) -> Iterator[str]:
+    """Yield the modules of ours that a file imports anywhere, for types alone too."""
+    for node in ast.walk(_TREES[path]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in _MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module in _MODULES:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield inner if inner in _MODULES else node.module
+
+
+def _circles(graph: Mapping[str, set[str]]) -> Iterator[list[str]]:
+    """Yield the groups of modules that reach each other (Tarjan's strongly connected components)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+
+    def visit(module: str) -> Iterator[list[str]]:
+        order[module] = lowest[module] = len(order)
+        stack.append(module)
+        for other in sorted(graph[module]):
+            if other not in order:
+                yield from visit(other)
+                lowest[module] = min(lowest[module], lowest[other])
+            elif other in stack:
+                lowest[module] = min(lowest[module], order[other])
+        if lowest[module] == order[module]:
+            group = stack[stack.index(module) :]
+            del stack[stack.index(module) :]
+            if len(group) > 1:
+                yield sorted(group)
+
+    for module in sorted(graph):
+        if module not in order:
+            yield from visit(module)
