@@ -5,7 +5,7 @@ request looks or how a message is delivered: that is `app`.
 """
 
 from tables.bound import Bound
-from tables.changes import Changes, Position, Told
+from tables.changes import Changes, ColdMark, Position
 from tables.commands import Command, RecordStamp, RememberedCommands
 from tables.entry import Entry
 from tables.errors import (
@@ -20,7 +20,7 @@ from tables.errors import (
 )
 from tables.inspection import Inspection
 from tables.series import Series
-from tables.shares import Share, Whose
+from tables.shares import NamespaceShare, Whose
 from tables.store import PartitionStore
 from tables.stores import Stores
 from tables.table import DelayTable
@@ -28,10 +28,12 @@ from tables.table import DelayTable
 __all__ = [
     "Bound",
     "Changes",
+    "ColdMark",
     "Command",
     "DelayTable",
     "Entry",
     "Inspection",
+    "NamespaceShare",
     "PartitionStore",
     "Position",
     "RecordStamp",
@@ -39,13 +41,11 @@ __all__ = [
     "RecordsGarbled",
     "RememberedCommands",
     "Series",
-    "Share",
     "StoreCorrupt",
     "StoreLocked",
     "StoreUnusable",
     "Stores",
     "TableError",
-    "Told",
     "UnknownRecordKind",
     "UnknownRowVersion",
     "Whose",

@@ -42,7 +42,7 @@ class RememberedDelivery(msgspec.Struct, array_like=True, frozen=True):
     expires_ms: int
 
 
-class Told(msgspec.Struct, array_like=True, frozen=True):
+class ColdMark(msgspec.Struct, array_like=True, frozen=True):
     """What the cold tier was last told of an id: by the record `source`, remembered until `expires_ms`.
 
     `kept` says that the id's message, if there is one, is this worker's; else the cold tier may have it.
@@ -57,7 +57,7 @@ _encode = msgspec.msgpack.encode
 position_bytes = delivered_bytes = told_bytes = _encode
 decode_position = msgspec.msgpack.Decoder(Position).decode
 decode_delivered = msgspec.msgpack.Decoder(RememberedDelivery).decode
-decode_told = msgspec.msgpack.Decoder(Told).decode
+decode_told = msgspec.msgpack.Decoder(ColdMark).decode
 
 
 class Changes:
@@ -95,7 +95,7 @@ class Changes:
         self.origins: dict[bytes, int] = {}
         self.commands: dict[str, RememberedCommands | None] = {}
         self.delivered: dict[str, RememberedDelivery | None] = {}
-        self.told: dict[str, Told | None] = {}
+        self.told: dict[str, ColdMark | None] = {}
         self.size = 0
 
     def __bool__(self) -> bool:

@@ -17,7 +17,7 @@ due_of, _HOUR_MS = keys.due_of, keys.BUCKET_MS
 _HOUR_MINUTES = _HOUR_MS // MINUTE_MS
 
 
-class Counts:
+class PendingCounts:
     """How many rows wait, per destination and per hour; kept in memory and written with the step that changed them."""
 
     def __init__(self, db: Database) -> None:

@@ -92,11 +92,13 @@ class Database:
             yield item
         self._assure_end(start if key is None else key + b"\x00", options)
 
-    def scan(self, start: bytes, end: bytes) -> "Scan":
+    def scan(self, start: bytes, end: bytes) -> "DatabaseScan":
         """Return the same, for who takes many at a time, once: what is read does not stay in the block cache."""
         options = _before(end)
         options.fill_cache(False)  # noqa: FBT003 - theirs
-        return Scan(self._db.items(from_key=start, read_opt=options), start, lambda at: self._assure_end(at, options))
+        return DatabaseScan(
+            self._db.items(from_key=start, read_opt=options), start, lambda at: self._assure_end(at, options)
+        )
 
     def keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
         """Go through keys from `start` to before `end`, in order."""
@@ -145,7 +147,7 @@ class Database:
             (self.path / _DAMAGED).touch()
 
 
-class Scan:
+class DatabaseScan:
     """Keys and their values in order, as many at a time as one asks for: none of them passes through Python alone."""
 
     def __init__(self, items: Iterator[tuple[bytes, bytes]], start: bytes, assure_end: Callable[[bytes], None]) -> None:

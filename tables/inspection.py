@@ -25,7 +25,7 @@ _MARKS: dict[bytes, Callable[[bytes], Any]] = {
 }
 
 
-class Record(Protocol):
+class ChangelogRecord(Protocol):
     """A changelog record and its place."""
 
     @property

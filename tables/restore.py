@@ -7,7 +7,7 @@ from typing import Protocol
 
 from tables import keys
 from tables.errors import RecordsGarbled, StoreCorrupt, StoreUnusable
-from tables.inspection import GARBLED, Inspection, Record, odd
+from tables.inspection import GARBLED, ChangelogRecord, Inspection, odd
 from tables.store import PartitionStore
 
 log = logging.getLogger(__name__)
@@ -27,7 +27,7 @@ class ChangelogReader(Protocol):
         """Return the offset after the last record."""
         ...
 
-    async def chunk(self, limit: int) -> Sequence[Record]:
+    async def chunk(self, limit: int) -> Sequence[ChangelogRecord]:
         """Return the next records, at most `limit`, in order; an empty list when none has come yet."""
         ...
 
@@ -121,7 +121,7 @@ class StaleFilter:
         self.inside = False
         self._skip, self._inspection = skip, inspection
 
-    def accept(self, records: Iterable[Record]) -> Iterator[tuple[bytes, bytes | None]]:
+    def accept(self, records: Iterable[ChangelogRecord]) -> Iterator[tuple[bytes, bytes | None]]:
         """Return the records of rightful writers; a batch whose stamp no owner can have written is nobody's."""
         for record in records:
             key, value = record.key or b"", record.value
@@ -137,7 +137,7 @@ class StaleFilter:
         if self._inspection is not None:
             self.keys |= self._inspection.skipped
 
-    def replay(self, store: PartitionStore, records: Iterable[Record], position: int, now_ms: int) -> None:
+    def replay(self, store: PartitionStore, records: Iterable[ChangelogRecord], position: int, now_ms: int) -> None:
         """Apply the records of rightful writers; the store's offset stays before a zombie's batch that may go on.
 
         So whoever goes on from there sees whose batch it is. It stays too before what an inspection has taken out.

@@ -12,7 +12,7 @@ from tables import compiled, keys
 from tables import places as in_python
 from tables.changes import Changes
 from tables.compiled import exhaust
-from tables.counts import Counts
+from tables.counts import PendingCounts
 from tables.entry import Entry, entry_of
 from tables.id_index import IdIndex
 
@@ -20,7 +20,7 @@ from tables.id_index import IdIndex
 class RowWrites:
     """Puts what a step does to rows into its batch, and into the index and the counts that go with it."""
 
-    def __init__(self, ids: IdIndex, counts: Counts) -> None:
+    def __init__(self, ids: IdIndex, counts: PendingCounts) -> None:
         """Keep `ids` and `counts`."""
         self._ids, self._counts = ids, counts
 

@@ -36,7 +36,7 @@ class Whose(NamedTuple):
     inputs: Mapping[int, str] | None = None
 
 
-class Share(msgspec.Struct, array_like=True, frozen=True):
+class NamespaceShare(msgspec.Struct, array_like=True, frozen=True):
     """How much of a partition is one namespace's: messages, and the bytes of their keys, values and headers.
 
     `remembered` counts ids: of commands that wait for their message, of messages that have ended, and of messages that
@@ -48,9 +48,9 @@ class Share(msgspec.Struct, array_like=True, frozen=True):
     remembered: int = 0
 
 
-_NONE = Share()
+_NONE = NamespaceShare()
 _encode = msgspec.msgpack.encode
-_decode = msgspec.msgpack.Decoder(Share).decode
+_decode = msgspec.msgpack.Decoder(NamespaceShare).decode
 
 
 def size_of(entry: Entry) -> int:
@@ -70,7 +70,7 @@ class Shares:
         """Read the shares that the database holds; if they are not those of its last step, `count` has work to do."""
         self._db, self._of_id = db, whose.of_id
         self._mark = zlib.crc32(f"{_LAYOUT} {whose.mark}".encode())
-        self._known: dict[str, Share] = {}
+        self._known: dict[str, NamespaceShare] = {}
         self._inputs, self._holdings = whose.inputs, Holdings()
         #: From where on rows are still to be counted.
         self._from: bytes | None = None
@@ -86,7 +86,7 @@ class Shares:
             self._from, self._stale = b"\x00", set(stored)
 
     @property
-    def known(self) -> Mapping[str, Share]:
+    def known(self) -> Mapping[str, NamespaceShare]:
         """The share of each namespace of which anything waits or is remembered."""
         self._count_all()
         return self._known
@@ -192,7 +192,7 @@ class Shares:
         """Add up; return whose shares have changed."""
         for name, (messages, size, remembered) in self._added.items():
             before = self._known.get(name, _NONE)
-            share = Share(before.messages + messages, before.bytes + size, before.remembered + remembered)
+            share = NamespaceShare(before.messages + messages, before.bytes + size, before.remembered + remembered)
             if share.messages or share.remembered:
                 self._known[name] = share
             else:

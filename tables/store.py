@@ -15,16 +15,16 @@ import rocksdict
 from tables import keys
 from tables.changes import (
     Changes,
+    ColdMark,
     Position,
     RememberedDelivery,
-    Told,
     decode_delivered,
     decode_position,
     decode_told,
     position_bytes,
 )
 from tables.commands import RememberedCommands, decode_commands
-from tables.counts import Counts
+from tables.counts import PendingCounts
 from tables.database import Database
 from tables.entry import VERSION, Entry, decode
 from tables.errors import StoreCorrupt, TableError, UnknownRecordKind
@@ -83,7 +83,7 @@ class PartitionStore:
             )
         #: The newest version of a row that there may be: the layout that is needed follows from it.
         self.row_version = max(1, self.format - _LAYOUTS)
-        self.counts = Counts(self._db)
+        self.counts = PendingCounts(self._db)
         self.offset = self._db.number(_META_OFFSET)
         #: What waits per namespace, None if nobody wants to know.
         self.shares = None if self._whose is None else Shares(self._db, self._whose, self.offset)
@@ -111,7 +111,7 @@ class PartitionStore:
         self.delivered: ExpiringIndex[RememberedDelivery] = ExpiringIndex(
             self._db, keys.DELIVERED, decode_delivered, counted
         )
-        self.told: ExpiringIndex[Told] = ExpiringIndex(self._db, keys.TOLD, decode_told, counted)
+        self.told: ExpiringIndex[ColdMark] = ExpiringIndex(self._db, keys.TOLD, decode_told, counted)
         self.foreign = ForeignWrites(self._db)
         #: Where the changelog goes on, if that is not here: nobody works on it any more (docs/decisions/0021).
         self.sealed = self._db.get(keys.SEAL)

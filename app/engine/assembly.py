@@ -11,7 +11,7 @@ from app.engine.commit.transactional_journal import TransactionalJournal
 from app.engine.connections import Connections
 from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.deliver.posts import Posts
-from app.engine.deliver.target import Target
+from app.engine.deliver.target import DestinationCluster
 from app.engine.deliver.transactional_dispatcher import TransactionalDispatcher
 from app.engine.due.due_loop import DueLoop
 from app.engine.due.input_lag import margins_of
@@ -20,12 +20,12 @@ from app.engine.due.series_pace import SeriesPace
 from app.engine.faust_host.group_intake import GroupIntake
 from app.engine.ingest.admission import Admission
 from app.engine.ingest.census import Census
-from app.engine.ingest.destinations import Destinations, Elsewhere, Neighbours
+from app.engine.ingest.destinations import DestinationTopics, Elsewhere, Neighbours
 from app.engine.ingest.hopes import Hopes
 from app.engine.ingest.quotas import Quotas
-from app.engine.ownership.arrivals import Arrivals
+from app.engine.ownership.arrivals import ArrivalSearch
 from app.engine.ownership.assignment import Ownership, Stages
-from app.engine.ownership.catching_up import CatchingUp
+from app.engine.ownership.catching_up import PartitionCatchUp
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.ownership.input_logs import InputLogs
 from app.engine.ownership.internal_logs import InternalLogs
@@ -33,7 +33,7 @@ from app.engine.ownership.recovery import StoreRecovery
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
 from app.engine.reports.agreement import Agreement
-from app.engine.reports.latest import Reports
+from app.engine.reports.latest import LatestReports
 from app.engine.reports.measures import Measures
 from app.engine.reports.minutes import Minutes
 from app.engine.reports.progress import ProgressReporter
@@ -89,7 +89,7 @@ def assemble(
     controls.changed = due.obey
 
     # requests
-    destinations = Destinations(cluster, patience_s=0)  # that is what hopes are for
+    destinations = DestinationTopics(cluster, patience_s=0)  # that is what hopes are for
     shared = len(senders(settings.namespaces, settings.inputs)) > 1
     admission = Admission(
         settings,
@@ -105,7 +105,7 @@ def assemble(
 
     # reports
     progress = ProgressReporter(settings, clock, connections.sender, due, reader.last, quotas)
-    reports = Reports(settings, cluster)
+    reports = LatestReports(settings, cluster)
     watermark = Watermark(settings, cluster, clock, reports, partitions, intake, limits.producers_time)
 
     # partitions
@@ -132,9 +132,9 @@ def assemble(
             logs,
             watermark,
             intake,
-            CatchingUp(settings, cluster, logs, intake, partitions, progress.report),
+            PartitionCatchUp(settings, cluster, logs, intake, partitions, progress.report),
             controls,
-            Arrivals(settings, clock, targets),
+            ArrivalSearch(settings, clock, targets),
         ),
         lambda number, lost_inputs: Partition(number, services, due, lost_inputs),
         due.notify,
@@ -165,7 +165,7 @@ def assemble(
 def dispatcher_and_journal(
     settings: Settings,
     clock: Clock,
-    targets: dict[str | None, Target],
+    targets: dict[str | None, DestinationCluster],
     cluster: Cluster,
     sender: Sender,
     table: Stores,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from app.base.patience import patiently
 from app.base.process.datadir import belongs
 from app.base.process.library_logs import silent
-from app.engine.deliver.target import Target, connect
+from app.engine.deliver.target import DestinationCluster, connect
 from app.engine.topics import layout
 from app.engine.topics.creation import ensure
 from app.engine.topics.internal_topics import TopicLimits
@@ -30,7 +30,7 @@ class Connections:
         self._settings = settings
         self.limits = TopicLimits()
         #: Where messages go, by the cluster's name; None is the worker's own cluster.
-        self.targets: dict[str | None, Target] = {}
+        self.targets: dict[str | None, DestinationCluster] = {}
 
     async def open(self) -> None:
         """Create and check the topics, check that the data directory is of this installation, connect to all clusters.
@@ -42,7 +42,7 @@ class Connections:
         with silent("aiokafka"):
             self.limits = await ensure(settings, layout.assure)
         self.cluster = Cluster(settings.bootstrap, **settings.kafka_options())
-        own = self.targets[None] = Target(self.cluster, Sender(self.cluster, recalls=True))
+        own = self.targets[None] = DestinationCluster(self.cluster, Sender(self.cluster, recalls=True))
         await self.cluster.start(settings.progress)
         self.own_id = await self.cluster.id()
         belongs(settings.data_path, settings.app_id, self.own_id, settings.changelog)

@@ -10,7 +10,7 @@ import msgspec
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.engine.deliver.dispatcher import Dispatcher
-from app.engine.deliver.target import Target
+from app.engine.deliver.target import DestinationCluster
 from app.engine.due.due_loop import DueLoop
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
@@ -190,7 +190,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         self.clock = SimulatedClock()
         self.clock.compare(self.clock.wall, self.clock.wall, self.clock.wall)
         self.sender, self.destinations, self.journal = ScriptedSender(), Destinations(), Applied(self)
-        target = Target(cast("Cluster", self.destinations), cast("Sender", self.sender))
+        target = DestinationCluster(cast("Cluster", self.destinations), cast("Sender", self.sender))
         self.dispatcher = Dispatcher(self.settings, self.clock, dict.fromkeys((None, *self.settings.clusters), target))
         self.partitions: dict[int, Partition] = {}
         self.controls: dict[Destination, Control] = {}

@@ -12,7 +12,7 @@ from app.engine.ingest.ingest import Ingest
 from app.engine.ingest.policy import Policy
 from app.engine.ingest.quotas import Quotas, whose
 from app.engine.partition.claims import Claims
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.occurrences import number_of
 from app.engine.steps.outcome_handler import OutcomeHandler
 from app.engine.steps.outcomes import Delivered, Outcome
@@ -70,7 +70,7 @@ class Workbench:
         self.stores = {self.number: self.store}
         self.quotas = quotas = Quotas(self.settings, self.stores, self.restoring, self.reports, lambda: self.seconds)
         policy = Policy(self.settings, None, quotas if self.settings.quotas else None)
-        context = Context.of(self.number, self.settings, self.limits, self.store, self.claims)
+        context = PartitionContext.of(self.number, self.settings, self.limits, self.store, self.claims)
         self.tier, self.memory = context.cold, context.memory
         self.ingest, self.outcomes = Ingest(context, policy), OutcomeHandler(context)
 

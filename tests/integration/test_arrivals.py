@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from app.base.clock import Clock
-from app.engine.deliver.target import Target
-from app.engine.ownership.arrivals import Arrivals
+from app.engine.deliver.target import DestinationCluster
+from app.engine.ownership.arrivals import ArrivalSearch
 from app.engine.steps.occurrences import occurrence
 from app.engine.steps.series_rules import begun
 from app.kafka import Cluster, Sender
@@ -91,16 +91,16 @@ def there(bootstrap: str, tmp_path: Path) -> Destination:
 
 
 @pytest.fixture
-async def arrivals(bootstrap: str, there: Destination) -> AsyncIterator[Arrivals]:
+async def arrivals(bootstrap: str, there: Destination) -> AsyncIterator[ArrivalSearch]:
     cluster = Cluster(bootstrap)
     await cluster.start(there.topic)
     await cluster.refresh([there.topic])
     settings = Settings.from_env({"DELAY_PARTITIONS": str(PARTITIONS)})
-    yield Arrivals(settings, Clock(), {None: Target(cluster, Sender(cluster))})
+    yield ArrivalSearch(settings, Clock(), {None: DestinationCluster(cluster, Sender(cluster))})
     await cluster.stop()
 
 
-async def found(arrivals: Arrivals, there: Destination) -> set[str]:
+async def found(arrivals: ArrivalSearch, there: Destination) -> set[str]:
     """Return the ids of what has arrived."""
     store = there.store()
     try:
@@ -112,14 +112,14 @@ async def found(arrivals: Arrivals, there: Destination) -> set[str]:
     return {there.rows[one.row].id for one in arrived}
 
 
-async def test_what_is_at_the_end_has_arrived(arrivals: Arrivals, there: Destination) -> None:
+async def test_what_is_at_the_end_has_arrived(arrivals: ArrivalSearch, there: Destination) -> None:
     waiting = there.expect(*OURS[:5])
     there.write(there.row(OURS[9]), *waiting[:3])
 
     assert await found(arrivals, there) == {*OURS[:3]}
 
 
-async def test_it_is_found_behind_much_of_others(arrivals: Arrivals, there: Destination) -> None:
+async def test_it_is_found_behind_much_of_others(arrivals: ArrivalSearch, there: Destination) -> None:
     waiting = there.expect(*OURS[:4])
     there.write(there.row(OURS[9]), waiting[0])
     there.say(*[BY_OTHERS] * OTHERS)
@@ -129,7 +129,7 @@ async def test_it_is_found_behind_much_of_others(arrivals: Arrivals, there: Dest
     assert await found(arrivals, there) == {*OURS[:2]}
 
 
-async def test_nothing_is_looked_for_before_what_is_settled(arrivals: Arrivals, there: Destination) -> None:
+async def test_nothing_is_looked_for_before_what_is_settled(arrivals: ArrivalSearch, there: Destination) -> None:
     """Nothing of the kind is there: it shows that millions of records that were delivered are not read again."""
     waiting = there.expect(*OURS[:2])
     there.write(waiting[0])
@@ -141,7 +141,7 @@ async def test_nothing_is_looked_for_before_what_is_settled(arrivals: Arrivals, 
     assert await found(arrivals, there) == {OURS[1]}
 
 
-async def test_it_is_looked_for_where_it_would_be_alone(arrivals: Arrivals, there: Destination) -> None:
+async def test_it_is_looked_for_where_it_would_be_alone(arrivals: ArrivalSearch, there: Destination) -> None:
     """Nothing with this key is sent there: it shows that partitions to which nothing goes are not read."""
     rows = dict(zip([KEY, ELSEWHERE, None], OURS[:3], strict=True))
     there.rows.update(there.row(id_, key=key) for key, id_ in rows.items())
@@ -151,7 +151,9 @@ async def test_it_is_looked_for_where_it_would_be_alone(arrivals: Arrivals, ther
 
 
 @pytest.mark.parametrize("other", ["source", "due", "id", "header", "users", "value"])
-async def test_what_differs_in_anything_has_not_arrived(other: str, arrivals: Arrivals, there: Destination) -> None:
+async def test_what_differs_in_anything_has_not_arrived(
+    other: str, arrivals: ArrivalSearch, there: Destination
+) -> None:
     [(key, entry)] = there.expect(OURS[0])
     due = keys.due_of(key)
     said = {
@@ -167,7 +169,7 @@ async def test_what_differs_in_anything_has_not_arrived(other: str, arrivals: Ar
     assert not await found(arrivals, there)
 
 
-async def test_nothing_that_others_have_written_is_in_the_way(arrivals: Arrivals, there: Destination) -> None:
+async def test_nothing_that_others_have_written_is_in_the_way(arrivals: ArrivalSearch, there: Destination) -> None:
     [waiting] = there.expect(OURS[0])
     said = [("delay-due", b"\xff" * 9), ("delay-source", b"\xff")]
     there.write(waiting)
@@ -178,7 +180,7 @@ async def test_nothing_that_others_have_written_is_in_the_way(arrivals: Arrivals
     assert await found(arrivals, there) == {OURS[0]}
 
 
-async def test_what_was_aborted_has_not_arrived(arrivals: Arrivals, there: Destination) -> None:
+async def test_what_was_aborted_has_not_arrived(arrivals: ArrivalSearch, there: Destination) -> None:
     waiting = there.expect(*OURS[:2])
     there.abort(*waiting)
     there.write(waiting[1])
@@ -186,7 +188,7 @@ async def test_what_was_aborted_has_not_arrived(arrivals: Arrivals, there: Desti
     assert await found(arrivals, there) == {OURS[1]}
 
 
-async def test_a_topic_that_has_gone_has_nothing(arrivals: Arrivals, there: Destination) -> None:
+async def test_a_topic_that_has_gone_has_nothing(arrivals: ArrivalSearch, there: Destination) -> None:
     there.expect(OURS[0])
     for key, entry in list(there.rows.items()):
         there.rows[key] = Entry(entry.id, f"{there.topic}-gone", KEY, b"v", [], entry.source)
@@ -194,7 +196,7 @@ async def test_a_topic_that_has_gone_has_nothing(arrivals: Arrivals, there: Dest
     assert not await found(arrivals, there)
 
 
-async def test_an_occurrence_of_a_series_has_arrived_by_its_own_id(arrivals: Arrivals, there: Destination) -> None:
+async def test_an_occurrence_of_a_series_has_arrived_by_its_own_id(arrivals: ArrivalSearch, there: Destination) -> None:
     [(key, entry)] = there.expect(OURS[0])
     due = keys.due_of(key)
     there.rows[key] = series = msgspec.structs.replace(
@@ -205,7 +207,9 @@ async def test_an_occurrence_of_a_series_has_arrived_by_its_own_id(arrivals: Arr
     assert await found(arrivals, there) == {OURS[0]}
 
 
-async def test_one_that_was_moved_may_be_where_another_one_was_before(arrivals: Arrivals, there: Destination) -> None:
+async def test_one_that_was_moved_may_be_where_another_one_was_before(
+    arrivals: ArrivalSearch, there: Destination
+) -> None:
     [(key, entry)] = there.expect(OURS[0])
     due, later = keys.due_of(key), keys.due_of(key) + 60_000
     there.rows[key] = series = msgspec.structs.replace(
@@ -216,7 +220,7 @@ async def test_one_that_was_moved_may_be_where_another_one_was_before(arrivals: 
     assert not await found(arrivals, there)
 
 
-async def test_deliveries_of_other_installations_settle_nothing(arrivals: Arrivals, there: Destination) -> None:
+async def test_deliveries_of_other_installations_settle_nothing(arrivals: ArrivalSearch, there: Destination) -> None:
     [waiting] = there.expect(OURS[0])
     there.write(waiting)
     there.say(*[[]] * OTHERS)
@@ -227,7 +231,7 @@ async def test_deliveries_of_other_installations_settle_nothing(arrivals: Arriva
 
 
 async def test_what_one_partition_has_read_serves_the_others_until_they_are_assigned_anew(
-    arrivals: Arrivals, there: Destination
+    arrivals: ArrivalSearch, there: Destination
 ) -> None:
     first, second = there.expect(*OURS[:3]), there.expect(*THEIRS[:3])
     there.write(*first[:2], *second[:2])
@@ -246,7 +250,7 @@ async def test_what_one_partition_has_read_serves_the_others_until_they_are_assi
 async def test_exactly_once_nothing_is_looked_for(there: Destination) -> None:
     there.expect(OURS[0])
     store = there.store()
-    arrivals = Arrivals(Settings.from_env({"DELAY_GUARANTEE": "exactly_once"}), Clock(), {})
+    arrivals = ArrivalSearch(Settings.from_env({"DELAY_GUARANTEE": "exactly_once"}), Clock(), {})
 
     assert not await arrivals.expected(store)
     store.close()

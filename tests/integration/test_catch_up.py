@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from prometheus_client import REGISTRY
 
 from app.engine.ownership import catch_up
-from app.engine.ownership.catch_up import CatchUp
+from app.engine.ownership.catch_up import UnreadBacklog
 from app.kafka import Cluster
 from app.settings.settings import Settings
 from tests.harness.kafka import create_topic
@@ -50,13 +50,13 @@ async def cluster(bootstrap: str, settings: Settings) -> AsyncIterator[Cluster]:
     await made.stop()
 
 
-def looking(settings: Settings, cluster: Cluster, silent: tuple[int, ...] = ()) -> CatchUp:
+def looking(settings: Settings, cluster: Cluster, silent: tuple[int, ...] = ()) -> UnreadBacklog:
     """Begin to look what waits, as a worker that has no partition."""
 
     async def report() -> None:
         """Have nothing to tell."""
 
-    return CatchUp(settings, cluster, {}, lambda *_: True, report, silent)
+    return UnreadBacklog(settings, cluster, {}, lambda *_: True, report, silent)
 
 
 def tell(bootstrap: str, settings: Settings, number: int, position: int, **more: str) -> None:

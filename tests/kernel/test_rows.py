@@ -17,7 +17,7 @@ from punctual.contract.events import Event
 from punctual.contract.events import encode as encode_event
 from punctual.contract.home import key_partition
 from tables import Entry, compiled, keys, places
-from tables.counts import Counts
+from tables.counts import PendingCounts
 from tables.entry import decode, encode
 from tests.kernel.batches import NOW, garbled, theirs
 from tests.kernel.built import kernel, needed, patient
@@ -75,8 +75,8 @@ def _gone(plain: Iterable[tuple[bytes, Entry | None]], offset: int, watermark_ms
 
 
 def _counted(found: Entries, near_end: bytes) -> dict[tuple[str, int], int]:
-    """Return how `Counts` counts rows."""
-    counts = Counts.__new__(Counts)
+    """Return how `PendingCounts` counts rows."""
+    counts = PendingCounts.__new__(PendingCounts)
     counts._added, counts.near = {}, type("Near", (), {"end": near_end})()
     for key, entry in found:
         counts.add(entry.to, key, 1)

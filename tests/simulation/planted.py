@@ -17,15 +17,15 @@ from app.engine.due.http_rows import HttpRows
 from app.engine.due.input_lag import InputLag
 from app.engine.ingest import commands, schedules
 from app.engine.ownership import arrivals, destination_end
-from app.engine.ownership.catching_up import CatchingUp
+from app.engine.ownership.catching_up import PartitionCatchUp
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.ownership.destination_end import DestinationEnd
-from app.engine.partition.arrived import Arrived
+from app.engine.partition.arrived import ArrivedRow
 from app.engine.partition.partition import Partition
 from app.engine.partition.replanning import Replanning
 from app.engine.reports.watermark import Watermark
 from app.engine.steps import moves, occurrences, outcome_handler, plan, series_rules, transitions
-from app.engine.steps.bounds import Bounds
+from app.engine.steps.bounds import BoundJoiner
 from app.engine.steps.command_memory import CommandMemory
 from app.engine.steps.outcome_handler import OutcomeHandler
 from app.engine.steps.outcomes import Attempted, Delivered
@@ -258,10 +258,10 @@ def _ended(_: Any) -> Any:
 
 
 def _runs_from_then_on(moved: Any) -> Any:
-    def planted(entry: Entry, due_ms: int, command: Command) -> moves.Moved:
+    def planted(entry: Entry, due_ms: int, command: Command) -> moves.MovedOccurrence:
         if command.op == "deliver-now" and due_ms <= command.due_ms:
-            return moves.Moved(command.due_ms, entry)
-        found: moves.Moved = moved(entry, due_ms, command)
+            return moves.MovedOccurrence(command.due_ms, entry)
+        found: moves.MovedOccurrence = moved(entry, due_ms, command)
         return found
 
     return planted
@@ -277,8 +277,8 @@ def _when_read(moved: Any) -> Any:
 
 
 def _planned_again(resumed: Any) -> Any:
-    def planted(entry: Entry, series: Series, due_ms: int, command: Command) -> moves.Moved:
-        found: moves.Moved = resumed(entry, series, due_ms, command)
+    def planted(entry: Entry, series: Series, due_ms: int, command: Command) -> moves.MovedOccurrence:
+        found: moves.MovedOccurrence = resumed(entry, series, due_ms, command)
         if found.entry.series is None:
             return found
         again = moves.as_planned(found.entry.series)
@@ -341,7 +341,7 @@ def _by_id(copy_of: Any) -> Any:
 
 
 def _claimed_when_known(settle: Any) -> Any:
-    def planted(self: Partition, arrived: list[Arrived]) -> None:
+    def planted(self: Partition, arrived: list[ArrivedRow]) -> None:
         for one in arrived:
             entry = None if self.in_flight.busy(one.row) else self.store.entry(one.row)
             if entry is not None:
@@ -395,7 +395,7 @@ BUGS: dict[str, list[Bug]] = {
     "an ending is forgotten before the watermark has passed it": [(CommandMemory, "spent", _spent_at_once)],
     "an id that comes again in the step of its delivery is not found": [(RowWrites, "write", _removed_last)],
     "what replaces a message has a bound of its own": [(Bound, "joined", _counts_anew)],
-    "an older request that comes late does not count for a bound": [(Bounds, "join", _unheard)],
+    "an older request that comes late does not count for a bound": [(BoundJoiner, "join", _unheard)],
     "a command lifts a bound": [(Entry, "within", _as_asked)],
     "jitter is added again to what is forwarded": [(forward, "decode", _spread_again)],
     "a watermark does not wait for anybody": [(Watermark, "_move_on", _hasty)],
@@ -414,7 +414,7 @@ BUGS: dict[str, list[Bug]] = {
         (Partition, "expect", _unheard),
         (Partition, "settle", _claimed_when_known),
     ],
-    "a partition fires before it has caught up": [(CatchingUp, "wait", _nothing)],
+    "a partition fires before it has caught up": [(PartitionCatchUp, "wait", _nothing)],
     "exactly once, the last owner is fenced after the changelog's end is read": [
         (TransactionalJournal, "fence", _nothing),
         (TransactionalJournal, "claim", _fence_last),

@@ -3,7 +3,7 @@
 from typing import Any
 
 from app.engine.ingest.quotas import Quotas
-from app.engine.ingest.refusals import Refusals
+from app.engine.ingest.refusals import RefusalWriter
 from app.engine.steps.step import Step
 from app.settings.quotas import Quota
 from punctual.contract.events import Event
@@ -55,7 +55,7 @@ def _additions_alone(_: Any) -> Any:
 
 
 def _told_alone(_: Any) -> Any:
-    def planted(_: Refusals, step: Step, asked: Request, refusal: Refusal) -> None:
+    def planted(_: RefusalWriter, step: Step, asked: Request, refusal: Refusal) -> None:
         step.tell(Event("refused", asked.id, step.now_ms, asked.source, reason=refusal.reason.value))
 
     return planted
@@ -67,5 +67,5 @@ BUGS: dict[str, list[tuple[Any, str, Any]]] = {
     "nobody asks whether there is room": [(Quotas, "admit", _unasked)],
     "what waits here takes no room": [(Quotas, "_count", _of_an_empty_table)],
     "what leaves the table still counts for its namespace": [(Shares, "apply", _additions_alone)],
-    "what is sent home and has no room there are no dead letters": [(Refusals, "refuse_forwarded", _told_alone)],
+    "what is sent home and has no room there are no dead letters": [(RefusalWriter, "refuse_forwarded", _told_alone)],
 }

@@ -13,21 +13,21 @@ from app.base.errors import NotOwner
 from app.base.process.tasks import telling
 from app.engine.assembly import dispatcher_and_journal
 from app.engine.deliver.posts import Posts
-from app.engine.deliver.target import Target
+from app.engine.deliver.target import DestinationCluster
 from app.engine.due.due_loop import DueLoop
 from app.engine.due.input_lag import margins_of
 from app.engine.due.input_liveness import InputLiveness
-from app.engine.ingest.destinations import Destinations
+from app.engine.ingest.destinations import DestinationTopics
 from app.engine.ingest.quotas import whose
-from app.engine.ownership.arrivals import Arrivals
+from app.engine.ownership.arrivals import ArrivalSearch
 from app.engine.ownership.assignment import Ownership, Stages
-from app.engine.ownership.catching_up import CatchingUp
+from app.engine.ownership.catching_up import PartitionCatchUp
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.ownership.input_logs import InputLogs
 from app.engine.ownership.recovery import StoreRecovery
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
-from app.engine.reports.latest import Reports
+from app.engine.reports.latest import LatestReports
 from app.engine.reports.progress import ProgressReporter
 from app.engine.reports.row_version import RowVersion
 from app.engine.reports.watermark import Watermark
@@ -216,7 +216,7 @@ class Worker:
                 await asyncio.sleep(0.1)
         self.senders = (sender, deliveries)
         self.table = Table(self.slot, clock, whose(settings.namespaces, settings.inputs))
-        targets: dict[str | None, Target] = {None: Target(self.cluster, deliveries)}
+        targets: dict[str | None, DestinationCluster] = {None: DestinationCluster(self.cluster, deliveries)}
         dispatcher, journal = dispatcher_and_journal(settings, clock, targets, self.cluster, sender, self.table)
         partitions: dict[int, Partition] = {}
         self.consumer = Consumer(self, self._broker, self._rnd)
@@ -229,9 +229,9 @@ class Worker:
         self.due = DueLoop(settings, clock, dispatcher, partitions, liveness, posts, throttle)
         self.controls.changed = self.due.obey
         journal.reached = self.reached  # type: ignore[method-assign]
-        limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), Destinations(self.cluster)
+        limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), DestinationTopics(self.cluster)
         progress = ProgressReporter(settings, clock, sender, self.due)
-        reports = Reports(settings, self.cluster)
+        reports = LatestReports(settings, self.cluster)
         watermark = Watermark(settings, self.cluster, clock, reports, partitions, self.consumer, ())
         versions, following = RowVersion(settings, reports), Following(self._broker, settings)
         quotas = following.quotas(self.table, self._loop.time)
@@ -245,9 +245,9 @@ class Worker:
                 logs,
                 watermark,
                 self.consumer,
-                CatchingUp(settings, self.cluster, logs, self.consumer, partitions, progress.report),
+                PartitionCatchUp(settings, self.cluster, logs, self.consumer, partitions, progress.report),
                 self.controls,
-                Arrivals(settings, clock, targets),
+                ArrivalSearch(settings, clock, targets),
             ),
             lambda number, lost_inputs: self._noting(Partition(number, services, self.due, lost_inputs)),
             self.due.notify,

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tables import Changes, Command, Entry, PartitionStore, Share, Whose, keys
+from tables import Changes, Command, Entry, NamespaceShare, PartitionStore, Whose, keys
 from tables.destination import told
 from tables.entry import encode
 from tables.near_counts import MINUTE_MS
@@ -82,15 +82,15 @@ def assert_sound(store: PartitionStore) -> None:
     assert store.counts.hours == hours
     assert store.counts.total == len(rows)
     if store.shares is not None:
-        shares: dict[str, Share] = {}
+        shares: dict[str, NamespaceShare] = {}
         for _, what in rows:
             if name := WHOSE.of_id(what.id):
-                before = shares.get(name, Share())
-                shares[name] = Share(before.messages + 1, before.bytes + size_of(what))
+                before = shares.get(name, NamespaceShare())
+                shares[name] = NamespaceShare(before.messages + 1, before.bytes + size_of(what))
         for key, _ in store.marks():
             if name := WHOSE.of_id(key[1:].decode()):
-                before = shares.get(name, Share())
-                shares[name] = Share(before.messages, before.bytes, before.remembered + 1)
+                before = shares.get(name, NamespaceShare())
+                shares[name] = NamespaceShare(before.messages, before.bytes, before.remembered + 1)
         assert store.shares.known == shares
         held = Counter((WHOSE.of_id(what.id), told(what.to)) for _, what in rows if what.to)
         of = store.shares.destinations

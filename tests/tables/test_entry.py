@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tables import Bound, Command, Entry, Position, RecordStamp, RememberedCommands, Series, Told, UnknownRowVersion
+from tables import Bound, ColdMark, Command, Entry, Position, RecordStamp, RememberedCommands, Series, UnknownRowVersion
 from tables.changes import (
     RememberedDelivery,
     decode_delivered,
@@ -173,7 +173,7 @@ def test_the_bytes_of_positions_and_marks_are_frozen() -> None:
     waiting = RememberedCommands.of(
         1_767_226_200_000, RecordStamp(1_767_225_600_001, "orders-0-10"), (moved,), cancelled=False
     )
-    told = Told("orders-0-9", 1_767_226_200_000, kept=True)
+    told = ColdMark("orders-0-9", 1_767_226_200_000, kept=True)
 
     assert position_bytes(position).hex() == "96cd0412cf0000019b76daa8000700ffa0"
     assert commands_bytes(cancel).hex() == "96cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39c0c390"

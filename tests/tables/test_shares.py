@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tables import Changes, Entry, PartitionStore, Share, Whose, keys
+from tables import Changes, Entry, NamespaceShare, PartitionStore, Whose, keys
 from tables.entry import encode
-from tables.inspection import Record
+from tables.inspection import ChangelogRecord
 from tables.restore import RestoreProgress, restore
 from tables.shares import size_of
 from tests.tables.rows import CRC, NOW, WHOSE, apply, assert_sound, entry, image, key, put
@@ -20,14 +20,14 @@ class Empty:
     async def end(self) -> int:
         return 0
 
-    async def chunk(self, _limit: int) -> Sequence[Record]:
+    async def chunk(self, _limit: int) -> Sequence[ChangelogRecord]:
         return []
 
     async def position(self) -> int:
         return 0
 
 
-def known(store: PartitionStore) -> dict[str, Share]:
+def known(store: PartitionStore) -> dict[str, NamespaceShare]:
     assert store.shares is not None
     return dict(store.shares.known)
 
@@ -50,7 +50,7 @@ def test_shares_are_there_again_when_the_store_is_opened(tmp_path: Path) -> None
     store.close()
 
     store = PartitionStore(tmp_path / "s.db", WHOSE)
-    assert known(store) == {"team-a": Share(1, 2)}
+    assert known(store) == {"team-a": NamespaceShare(1, 2)}
     assert_sound(store)
     store.close()
 
@@ -74,17 +74,21 @@ def test_what_others_have_counted_or_nobody_is_counted_anew(tmp_path: Path, step
         fill(store, "d")
         store.close()
         store = PartitionStore(tmp_path / "s.db", WHOSE)
-        assert known(store) == {"team-a": Share(1, 2), "team-b": Share(1, 2), "team-d": Share(1, 2)}
+        assert known(store) == {
+            "team-a": NamespaceShare(1, 2),
+            "team-b": NamespaceShare(1, 2),
+            "team-d": NamespaceShare(1, 2),
+        }
         assert_sound(store)
         store.close()
 
     other = Whose(lambda id_: "all" if id_ != "a" else "", "another")
     store = PartitionStore(tmp_path / "s.db", other)
-    assert known(store) == {"all": Share(2 + steps_between, 2 * (2 + steps_between))}
+    assert known(store) == {"all": NamespaceShare(2 + steps_between, 2 * (2 + steps_between))}
     fill(store, "e")
     store.close()
     store = PartitionStore(tmp_path / "s.db", other)
-    assert known(store) == {"all": Share(3 + steps_between, 2 * (3 + steps_between))}
+    assert known(store) == {"all": NamespaceShare(3 + steps_between, 2 * (3 + steps_between))}
     assert sorted(raw for raw in image(store) if raw.startswith(b"s")) == [b"s\0orders", b"sall", b"sall\0orders"]
     store.close()
 
@@ -144,7 +148,7 @@ async def test_counting_anew_leaves_time_for_others(tmp_path: Path, monkeypatch:
     await restore(store, Empty(), RestoreProgress(0, lambda: 0), lambda: NOW)
     beside.cancel()
     assert turns >= 2
-    assert known(store) == {f"team-{id_}": Share(1, 2) for id_ in "abde"}
+    assert known(store) == {f"team-{id_}": NamespaceShare(1, 2) for id_ in "abde"}
     assert_sound(store)
     store.close()
 
@@ -156,7 +160,7 @@ def test_a_step_waits_until_all_is_counted(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "s.db", WHOSE)
     fill(store, "d")
 
-    assert known(store) == {f"team-{id_}": Share(1, 2) for id_ in "abd"}
+    assert known(store) == {f"team-{id_}": NamespaceShare(1, 2) for id_ in "abd"}
     assert_sound(store)
     store.close()
 

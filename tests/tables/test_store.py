@@ -12,19 +12,19 @@ import rocksdict
 
 from tables import (
     Changes,
+    ColdMark,
     Command,
     Entry,
     PartitionStore,
     RememberedCommands,
     StoreCorrupt,
     StoreLocked,
-    Told,
     UnknownRecordKind,
     keys,
 )
 from tables.changes import RememberedDelivery, delivered_bytes, told_bytes
 from tables.commands import commands_bytes
-from tables.database import Scan
+from tables.database import DatabaseScan
 from tables.entry import encode
 from tables.store import FORMAT
 from tests.tables.rows import NOW, apply, assert_sound, entry, filled, image, key, put, rewrite
@@ -211,7 +211,7 @@ def test_looks_are_served_from_what_was_read_ahead(tmp_path: Path, monkeypatch: 
     looked = []
     scan = store._db.scan
 
-    def look(start: bytes, end: bytes) -> Scan:
+    def look(start: bytes, end: bytes) -> DatabaseScan:
         looked.append(start)
         return scan(start, end)
 
@@ -419,7 +419,7 @@ def test_marks_are_given_as_the_changelog_has_them(tmp_path: Path) -> None:
     marks = [
         (keys.COMMANDS + b"a", commands_bytes(RememberedCommands(1, NOW, "delay-requests-0-1"))),
         (keys.DELIVERED + b"b", delivered_bytes(RememberedDelivery(1, NOW))),
-        (keys.TOLD + b"c", told_bytes(Told("delay-requests-0-1", NOW, kept=True))),
+        (keys.TOLD + b"c", told_bytes(ColdMark("delay-requests-0-1", NOW, kept=True))),
     ]
     with closing(PartitionStore(tmp_path / "0.db")) as store:
         store.replay([*marks, (key(1), encode(entry("x")))], 4, NOW)

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from tables import Changes, Command, Entry, PartitionStore, Position, RememberedCommands, Told, keys
+from tables import Changes, ColdMark, Command, Entry, PartitionStore, Position, RememberedCommands, keys
 from tables.changes import RememberedDelivery
 from tables.entry import decode
 from tests.tables.changelog import compacted, cut, replay
@@ -40,7 +40,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.index: dict[str, bytes] = {}
         self.commands: dict[str, RememberedCommands] = {}
         self.delivered: dict[str, RememberedDelivery] = {}
-        self.told: dict[str, Told] = {}
+        self.told: dict[str, ColdMark] = {}
         self.positions: dict[str, Position] = {}
         self.origins: dict[bytes, int] = {}
         self.offset = 0
@@ -97,7 +97,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def tell(self, data: st.DataObject) -> None:
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
-        self.told[id_] = self.step.told[id_] = Told("orders-0-1", expires, kept=data.draw(st.booleans()))
+        self.told[id_] = self.step.told[id_] = ColdMark("orders-0-1", expires, kept=data.draw(st.booleans()))
 
     def forget(self, data: st.DataObject) -> None:
         if self.told:

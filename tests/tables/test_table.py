@@ -8,7 +8,7 @@ import faust
 import pytest
 
 from tables import Changes, DelayTable, PartitionStore, StoreUnusable
-from tables.inspection import Record
+from tables.inspection import ChangelogRecord
 from tests.tables.rows import entry, key, put
 
 DAY_MS = 86_400_000
@@ -136,7 +136,7 @@ class Broken:
     async def position(self) -> int:
         return 0
 
-    async def chunk(self, limit: int) -> Sequence[Record]:
+    async def chunk(self, limit: int) -> Sequence[ChangelogRecord]:
         msg = f"no {limit} records"
         raise ConnectionError(msg)
 

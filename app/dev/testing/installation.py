@@ -16,7 +16,7 @@ from app.dev.testing.web import Web
 from app.engine.commit.journal import Journal
 from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.deliver.posts import Posts
-from app.engine.deliver.target import Target
+from app.engine.deliver.target import DestinationCluster
 from app.engine.due.due_loop import DueLoop
 from app.engine.due.series_pace import SeriesPace
 from app.engine.ingest.quotas import Quotas, whose
@@ -78,11 +78,11 @@ class Installation:
         self._start()
 
     def _due_loop(self, destinations: Mapping[str, int] | None) -> _DueLoop:
-        targets: dict[str | None, Any] = {None: Target(*self._ends(self.brokers))}
+        targets: dict[str | None, Any] = {None: DestinationCluster(*self._ends(self.brokers))}
         for name in self.settings.clusters:
             elsewhere = Brokers(self.clock, {}, destinations, name)
             elsewhere.written = self.brokers.written
-            targets[name] = Target(*self._ends(elsewhere))
+            targets[name] = DestinationCluster(*self._ends(elsewhere))
         dispatcher = Dispatcher(self.settings, self.clock, targets)
         posts = Posts(self.settings, self.clock, "simulated", self.web)
         throttle = Throttle(self.settings, self.clock, self._controls)

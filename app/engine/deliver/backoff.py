@@ -13,7 +13,7 @@ _TRIAL_S = 2.0
 
 
 @dataclass(eq=False)
-class _Failure:
+class _RouteFailure:
     """What keeps routes from taking messages, since when, and until when they wait."""
 
     since: float
@@ -24,13 +24,13 @@ class _Failure:
     routes: set[Route] = field(default_factory=set)
 
 
-class Backoff:
+class RouteBackoff:
     """Remembers which routes have failed. Routes that fail for the same reason wait, and are tried, as one."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """Begin with none; `now` gives a time in seconds."""
         self._now = now
-        self._of: dict[Route, _Failure] = {}
+        self._of: dict[Route, _RouteFailure] = {}
 
     def __contains__(self, route: Route) -> bool:
         """Return whether a route has failed, and not taken anything since."""
@@ -43,7 +43,7 @@ class Backoff:
         """
         routes, now = {route, *alike}, self._now()
         known = [self._of[one] for one in routes if one in self._of]
-        failure = max(known, key=lambda one: one.until, default=_Failure(now))
+        failure = max(known, key=lambda one: one.until, default=_RouteFailure(now))
         failure.routes |= routes
         self._of.update(dict.fromkeys(routes, failure))
         if failure.until > now and not failure.tried:
@@ -54,7 +54,7 @@ class Backoff:
 
     def hold(self, route: Route) -> Callable[[], None]:
         """Let messages wait for a route until what this returns is called."""
-        failure = self._of.setdefault(route, _Failure(self._now(), routes={route}))
+        failure = self._of.setdefault(route, _RouteFailure(self._now(), routes={route}))
         failure.until, failure.tried = math.inf, False
 
         def release() -> None:

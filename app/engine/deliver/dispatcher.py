@@ -9,7 +9,7 @@ from app.base.clock import Clock
 from app.engine.deliver import usual_routes as in_python
 from app.engine.deliver.delivery_batch import DeliveryBatch, Row
 from app.engine.deliver.missing_topics import MissingTopics
-from app.engine.deliver.target import Target
+from app.engine.deliver.target import DestinationCluster
 from app.engine.partition.partition import Partition
 from app.engine.steps.outcomes import Delivered, Rejected, Unsent, reason_of
 from app.engine.steps.route import ANY, Route, chosen
@@ -33,7 +33,11 @@ class Dispatcher:
     """Sends due rows, and tells their partitions what became of them."""
 
     def __init__(
-        self, settings: Settings, clock: Clock, targets: dict[str | None, Target], traces: "Traces | None" = None
+        self,
+        settings: Settings,
+        clock: Clock,
+        targets: dict[str | None, DestinationCluster],
+        traces: "Traces | None" = None,
     ) -> None:
         """Deliver to `targets`, by the name of the cluster; None is our own."""
         self._settings, self._clock, self._targets, self._traces = settings, clock, targets, traces

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import aiokafka.errors
 
-from app.engine.deliver.target import Target
+from app.engine.deliver.target import DestinationCluster
 from app.engine.steps.route import Route
 from punctual.contract.destination import described, named
 from punctual.contract.dialects.dialects import OF_ROWS
@@ -22,7 +22,7 @@ _GONE_S = 1.0
 class MissingTopics:
     """Routes to topics, and to partitions asked for, that are looked for or known to be gone."""
 
-    def __init__(self, targets: Mapping[str | None, Target], give_up_ms: int) -> None:
+    def __init__(self, targets: Mapping[str | None, DestinationCluster], give_up_ms: int) -> None:
         """Look in `targets`, with hope for `give_up_ms`; 0 is for ever."""
         self._targets, self._give_up_s = targets, give_up_ms / 1000
         #: Routes to what is not there, until when that is believed, and those that are looked for, since when.

@@ -15,7 +15,7 @@ from tables import Entry, keys
 _JSON = "application/json"
 
 
-class Post(NamedTuple):
+class PostRequest(NamedTuple):
     """A request's body and header fields."""
 
     body: bytes
@@ -39,7 +39,7 @@ class PostWriter:
             return self._settings.callback_list(_input_of(entry)).allowed(entry.url)
         return self._settings.url_list(_input_of(entry)).allowed(entry.to)
 
-    def post(self, key: bytes, entry: Entry, to: Allowed) -> Post:
+    def post(self, key: bytes, entry: Entry, to: Allowed) -> PostRequest:
         """Return the request for a row: key, value and user headers of a delivery, JSON of a callback."""
         body = entry.value or b""
         if entry.url is not None:
@@ -54,7 +54,7 @@ class PostWriter:
                 (names.SOURCE, fields.encoded(entry.source)),
                 (names.ATTEMPT, str(entry.attempts + 1)),
             ]
-        return Post(body, [*own, *self._signed(key, entry, to, body)])
+        return PostRequest(body, [*own, *self._signed(key, entry, to, body)])
 
     def _signed(self, key: bytes, entry: Entry, to: Allowed, body: bytes) -> list[tuple[str, str]]:
         """Return the header fields of Standard Webhooks; without a secret for the URL nothing is signed."""

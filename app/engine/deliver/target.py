@@ -12,14 +12,14 @@ from punctual.security.reason import reason
 log = logging.getLogger(__name__)
 
 
-class Target(NamedTuple):
+class DestinationCluster(NamedTuple):
     """A destination cluster."""
 
     cluster: Cluster
     sender: Sender
 
 
-async def connect(name: str, bootstrap: str, settings: Settings) -> Target:
+async def connect(name: str, bootstrap: str, settings: Settings) -> DestinationCluster:
     """Connect to a destination cluster; one that does not answer is asked again when there is something for it."""
     cluster = Cluster(bootstrap, **settings.kafka_options(name))
     sender = Sender(cluster, recalls=True, name=name)
@@ -34,4 +34,4 @@ async def connect(name: str, bootstrap: str, settings: Settings) -> Target:
             bootstrap,
             await reason(bootstrap, settings.kafka_options(name)) or error,
         )
-    return Target(cluster, sender)
+    return DestinationCluster(cluster, sender)

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from app.engine.deliver.backoff import Backoff
+from app.engine.deliver.backoff import RouteBackoff
 from app.engine.deliver.delivery_batch import DeliveryBatch
 from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.partition.partition import Partition
@@ -61,7 +61,7 @@ class TransactionalDispatcher(Dispatcher):
     def __init__(self, *args: Any) -> None:
         """Begin with every route free."""
         super().__init__(*args)
-        self._failures = Backoff(asyncio.get_running_loop().time)
+        self._failures = RouteBackoff(asyncio.get_running_loop().time)
         self._troubles: dict[Route, str] = {}
 
     def _new_delivery(self, route: Route) -> DeliveryBatch:

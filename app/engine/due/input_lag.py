@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from prometheus_client import Counter
 
-from app.engine.partition.fetched import Fetched, has_ingested
+from app.engine.partition.fetched import FetchedPositions, has_ingested
 from app.engine.partition.partition import Partition
 from app.settings.settings import Settings
 from punctual.contract.namespaces import Namespaces
@@ -37,7 +37,7 @@ _NOT_HELD: Final[Mapping[str, float]] = {}
 _MARKS = 400
 
 
-class InputReads(Fetched, Protocol):
+class InputReads(FetchedPositions, Protocol):
     """What is known of how inputs are read."""
 
     def heard(self, topic: str, partition: int) -> float | None:
@@ -56,7 +56,7 @@ def margins_of(settings: Settings) -> dict[str, float]:
 
 
 @dataclass(slots=True)
-class _Input:
+class _InputMarks:
     """Where an input ended at some times, and since when everything before is read."""
 
     read_s: float
@@ -71,7 +71,7 @@ class InputLag:
         """Measure the lag in the topics of `margins` (seconds by topic); some are inputs of `namespaces`."""
         self._reads, self._margins, self._namespaces = reads, margins, namespaces
         #: The life of each partition that was looked at last, and its inputs.
-        self._inputs: dict[int, tuple[int, dict[str, _Input]]] = {}
+        self._inputs: dict[int, tuple[int, dict[str, _InputMarks]]] = {}
         #: For how many seconds messages of each partition wait, by the namespace of the input; "" holds back all.
         self._held: dict[int, dict[str, float]] = {}
 
@@ -91,7 +91,7 @@ class InputLag:
         """Look at a live partition at a time of the event loop; the last look was `since_s` ago."""
         life, inputs = self._inputs.get(partition.number, (0, {}))
         if life != partition.life or self._held.get(partition.number) is None:
-            inputs = {topic: _Input(now_s) for topic in self._margins}
+            inputs = {topic: _InputMarks(now_s) for topic in self._margins}
             self._inputs[partition.number] = partition.life, inputs
         before, held = self._held.get(partition.number, _NOT_HELD), dict[str, float]()
         for topic, one in inputs.items():
@@ -110,7 +110,7 @@ class InputLag:
         """Begin anew with a partition, which has read all inputs when it is looked at next."""
         self._held.pop(partition.number, None)
 
-    def _read(self, partition: Partition, topic: str, one: _Input, now_s: float) -> float:
+    def _read(self, partition: Partition, topic: str, one: _InputMarks, now_s: float) -> float:
         """Return since when everything is read that was known to stand in an input before."""
         number, marks = partition.number, one.marks
         heard = self._reads.heard(topic, number)

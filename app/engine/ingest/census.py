@@ -13,12 +13,12 @@ class _Counts(Protocol):
     def destinations(self) -> Mapping[str, int]: ...
 
 
-class _Shares(Protocol):
+class _CensusShares(Protocol):
     @property
     def destinations(self) -> Mapping[str, Mapping[str, int]]: ...
 
 
-class Store(Protocol):
+class CensusStore(Protocol):
     """A partition of the table."""
 
     @property
@@ -27,12 +27,12 @@ class Store(Protocol):
         ...
 
     @property
-    def shares(self) -> _Shares | None:
+    def shares(self) -> _CensusShares | None:
         """What of it is whose, None where all are of one sender."""
         ...
 
 
-class _Progress(Protocol):
+class _CensusProgress(Protocol):
     @property
     def pending(self) -> Mapping[str, int]: ...
     @property
@@ -41,11 +41,11 @@ class _Progress(Protocol):
     def held_by(self) -> Mapping[str, int]: ...
 
 
-class Report(Protocol):
+class CensusReport(Protocol):
     """What another worker has told of a partition."""
 
     @property
-    def progress(self) -> _Progress:
+    def progress(self) -> _CensusProgress:
         """What it says."""
         ...
 
@@ -70,8 +70,8 @@ class Census:
     def __init__(
         self,
         limit: int,
-        stores: Mapping[int, Store],
-        reports: Mapping[int, Report],
+        stores: Mapping[int, CensusStore],
+        reports: Mapping[int, CensusReport],
         now: Callable[[], float],
         *,
         shared: bool = False,

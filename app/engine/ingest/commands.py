@@ -6,7 +6,7 @@ from app.engine.ingest.pending_rows import PendingRows
 from app.engine.ingest.quotas import Quotas
 from app.engine.steps import moves, occurrences
 from app.engine.steps.command_memory import stamp_of
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.plan import PAUSED_MS
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import cancelled, ended, move
@@ -21,7 +21,7 @@ class Commands:
     """Applies the commands that come to one partition."""
 
     def __init__(
-        self, context: Context, rows: PendingRows, crcs: Mapping[str, int], quotas: Quotas | None = None
+        self, context: PartitionContext, rows: PendingRows, crcs: Mapping[str, int], quotas: Quotas | None = None
     ) -> None:
         """Serve the partition of a context; `crcs` are the checksums of the input topics' names."""
         self._rows, self._crcs, self._quotas = rows, crcs, quotas

@@ -31,7 +31,7 @@ _NEIGHBOURS_S = 10.0
 _REMEMBERED = 10_000
 
 
-class Destinations:
+class DestinationTopics:
     """What is known of the destination topics of a cluster."""
 
     def __init__(self, cluster: Cluster, patience_s: float = _NEW_S) -> None:
@@ -128,7 +128,7 @@ class Inquiry:
             task.exception()  # whoever asked may not have waited for it
 
 
-class Elsewhere(Destinations):
+class Elsewhere(DestinationTopics):
     """What is known of the topics of another cluster, which may be away."""
 
     def __init__(self, cluster: Cluster, own_id: str, patience_s: float = _NEW_S) -> None:

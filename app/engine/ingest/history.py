@@ -8,7 +8,7 @@ from punctual.contract.request import Parked, Request
 from tables import PartitionStore
 
 
-class History:
+class IdHistory:
     """Asks a step, and then the table, what is remembered of an id."""
 
     def __init__(self, store: PartitionStore, memory: CommandMemory) -> None:

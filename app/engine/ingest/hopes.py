@@ -22,7 +22,7 @@ _REMEMBERED: Final = 10_000
 
 
 @dataclass(slots=True)
-class _Name:
+class _HopedTopic:
     """A topic that is hoped for, by whom and until when, and what is done for each message if it is not there."""
 
     sender: str
@@ -36,7 +36,7 @@ class Hopes:
     def __init__(self, cluster: Cluster) -> None:
         """Hope for topics of a cluster."""
         self._cluster = cluster
-        self._names: dict[str, _Name] = {}
+        self._names: dict[str, _HopedTopic] = {}
         self._denied: dict[str, float] = {}
         self._name_places, self._message_places = Places(_NAMES), Places(_MESSAGES)
         self._looking: asyncio.Task[None] | None = None
@@ -54,7 +54,7 @@ class Hopes:
             if not self._name_places.take(sender):
                 self._message_places.leave(sender)
                 return False
-            name = self._names[topic] = _Name(sender, now_s + _HOPE_S)
+            name = self._names[topic] = _HopedTopic(sender, now_s + _HOPE_S)
         name.waiting.append((sender, absent))
         if self._looking is None:
             self._looking = asyncio.get_running_loop().create_task(self._look())

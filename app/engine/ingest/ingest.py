@@ -13,9 +13,9 @@ from app.engine.ingest.commands import Commands
 from app.engine.ingest.pending_rows import PendingRows
 from app.engine.ingest.plain_requests import PlainRequests
 from app.engine.ingest.policy import AHEAD_MS, Policy
-from app.engine.ingest.refusals import Refusals
+from app.engine.ingest.refusals import RefusalWriter
 from app.engine.ingest.schedules import Schedules
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import OutgoingRecord, Step
 from app.kafka.patches.lenient_records import Unread
 from punctual.contract import forward, request
@@ -40,12 +40,12 @@ _TOO_OLD = (
 class Ingest:
     """Turns the records of one partition into steps."""
 
-    def __init__(self, context: Context, policy: Policy) -> None:
+    def __init__(self, context: PartitionContext, policy: Policy) -> None:
         """Serve the partition of a context; `policy` says which requests may be accepted."""
         settings = context.settings
         self._number, self._policy = context.number, policy
         self._store, self._memory = context.store, context.memory
-        self._refusals = Refusals(context, policy.quotas)
+        self._refusals = RefusalWriter(context, policy.quotas)
         self._rates = None if policy.quotas is None else policy.quotas.rates
         self._dialect = settings.dialect
         self._inputs, self._forwards, self._partitions = settings.inputs, settings.forwards, settings.partitions

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import Step
 from punctual.contract.events import Event
 from punctual.contract.request import Reason, Refusal
@@ -16,7 +16,7 @@ _COMMANDS = 32
 class PendingRows:
     """Looks up the rows of one partition, and writes on those that are being sent."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: PartitionContext) -> None:
         """Serve the partition of a context."""
         self._store, self._claims, self._limits = context.store, context.claims, context.limits
         self._settings = context.settings

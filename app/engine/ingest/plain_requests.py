@@ -5,7 +5,7 @@ from typing import Any
 
 from app.engine.ingest import usual_rows as in_python
 from app.engine.ingest.policy import AHEAD_MS, Policy
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import Step
 from punctual.contract import native
 from punctual.contract.record import Record
@@ -16,7 +16,7 @@ from tables.entry import VERSION
 class PlainRequests:
     """Takes in the plain requests of one partition; of all others, and what it finds known, it takes none."""
 
-    def __init__(self, context: Context, policy: Policy, crcs: Mapping[str, int]) -> None:
+    def __init__(self, context: PartitionContext, policy: Policy, crcs: Mapping[str, int]) -> None:
         """Serve the partition of a context; `policy` says where messages may go."""
         settings = context.settings
         self._store, self._cold, self._policy = context.store, context.cold, policy

@@ -9,20 +9,20 @@ from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Reason, Refusal
-from tables import Share, Whose, keys
+from tables import NamespaceShare, Whose, keys
 
 #: What other workers report is looked at so often, and what is admitted meanwhile is counted down.
 _COUNT_EVERY_S = 0.5
 _ENDLESS = 1 << 62
-_NONE = Share()
+_NONE = NamespaceShare()
 
 
-class _Shares(Protocol):
+class _QuotaShares(Protocol):
     @property
-    def known(self) -> Mapping[str, Share]: ...
+    def known(self) -> Mapping[str, NamespaceShare]: ...
 
 
-class Store(Protocol):
+class QuotaStore(Protocol):
     """A partition of the table."""
 
     @property
@@ -31,12 +31,12 @@ class Store(Protocol):
         ...
 
     @property
-    def shares(self) -> _Shares | None:
+    def shares(self) -> _QuotaShares | None:
         """What waits there per namespace."""
         ...
 
 
-class _Waiting(Protocol):
+class _NamespaceUse(Protocol):
     @property
     def messages(self) -> int: ...
     @property
@@ -45,23 +45,23 @@ class _Waiting(Protocol):
     def remembered(self) -> int: ...
 
 
-class _Progress(Protocol):
+class _QuotaProgress(Protocol):
     @property
-    def namespaces(self) -> Mapping[str, _Waiting]: ...
+    def namespaces(self) -> Mapping[str, _NamespaceUse]: ...
     @property
     def requests(self) -> Mapping[str, Mapping[str, int]]: ...
 
 
-class Report(Protocol):
+class QuotaReport(Protocol):
     """What another worker has told of a partition."""
 
     @property
-    def progress(self) -> _Progress:
+    def progress(self) -> _QuotaProgress:
         """What it says."""
         ...
 
 
-class _Room:
+class _NamespaceRoom:
     """What a namespace may still get, as it was counted at a time."""
 
     __slots__ = ("bytes", "counted_s", "messages", "remembered")
@@ -79,9 +79,9 @@ class Quotas:
     def __init__(
         self,
         settings: Settings,
-        stores: Mapping[int, Store],
+        stores: Mapping[int, QuotaStore],
         restoring: Container[int],
-        reports: Mapping[int, Report],
+        reports: Mapping[int, QuotaReport],
         now: Callable[[], float],
     ) -> None:
         """Go by the settings; `stores` are the worker's own but those `restoring`, `now` has seconds.
@@ -91,7 +91,7 @@ class Quotas:
         self._restoring = restoring
         self._limits = by_namespace(settings.quotas, settings.namespaces)
         self._of_id, self._stores, self._reports, self._now = settings.namespaces.of_id, stores, reports, now
-        self._room: dict[str, _Room] = {}
+        self._room: dict[str, _NamespaceRoom] = {}
         #: By partition, what was admitted since a step, of which the table knows nothing yet.
         self._admitted: dict[int, tuple[int, dict[str, list[int]]]] = {}
         rates = {name: quota.rate for name, quota in self._limits.items() if quota.rate is not None}
@@ -158,7 +158,7 @@ class Quotas:
         noted[0] += messages
         noted[1] += size
 
-    def _count(self, name: str, quota: Quota) -> _Room:
+    def _count(self, name: str, quota: Quota) -> _NamespaceRoom:
         """Return how much room there is, by all that is known."""
         messages = size = remembered = 0
         for number, store in self._stores.items():
@@ -178,7 +178,7 @@ class Quotas:
         most, largest, ids = (
             _ENDLESS if limit is None else limit for limit in (quota.messages, quota.bytes, quota.remembered_limit)
         )
-        return _Room(most - messages, largest - size, ids - remembered, self._now())
+        return _NamespaceRoom(most - messages, largest - size, ids - remembered, self._now())
 
 
 def whose(namespaces: Namespaces, inputs: Collection[str]) -> Whose | None:

@@ -2,7 +2,7 @@
 
 from app.engine.ingest.quotas import Quotas
 from app.engine.steps import callbacks, dead_letters
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import OutgoingRecord, Step
 from punctual.contract import native, recurring
 from punctual.contract.dialects.dialects import Dialect
@@ -12,10 +12,10 @@ from punctual.contract.request import Reason, Refusal, Request
 from tables import Entry, keys
 
 
-class Refusals:
+class RefusalWriter:
     """Refuses the requests that come to one partition."""
 
-    def __init__(self, context: Context, quotas: Quotas | None) -> None:
+    def __init__(self, context: PartitionContext, quotas: Quotas | None) -> None:
         """Serve the partition of a context; of namespaces whose `quotas` are used up no callback waits."""
         self._context, self._quotas = context, quotas
         self._number, self._settings, self._limits = context.number, context.settings, context.limits

@@ -20,16 +20,16 @@ _REMEMBERED = 1_000
 _TOLD, _DELIVERIES = 2, "="
 
 
-class _Progress(Protocol):
+class _RateProgress(Protocol):
     @property
     def requests(self) -> Mapping[str, Mapping[str, int]]: ...
 
 
-class Report(Protocol):
+class RateReport(Protocol):
     """What another worker has told of a partition."""
 
     @property
-    def progress(self) -> _Progress:
+    def progress(self) -> _RateProgress:
         """What it says."""
         ...
 
@@ -65,7 +65,7 @@ class RequestRates:
         namespaces: Namespaces,
         rates: Mapping[str, Rate],
         owned: Container[int],
-        reports: Mapping[int, Report],
+        reports: Mapping[int, RateReport],
     ) -> None:
         """Hold namespaces to `rates`; `owned` are the worker's own partitions, `reports` are those of all."""
         self._limits = {name: _Limit(rate) for name, rate in rates.items()}

@@ -5,17 +5,17 @@ from functools import partial
 
 import msgspec
 
-from app.engine.ingest.history import History
+from app.engine.ingest.history import IdHistory
 from app.engine.ingest.pending_rows import PendingRows
 from app.engine.ingest.policy import Policy
 from app.engine.ingest.quotas import Quotas
-from app.engine.ingest.refusals import Refusals
+from app.engine.ingest.refusals import RefusalWriter
 from app.engine.ingest.rows import content, reminded, row_of
 from app.engine.steps import moves, occurrences
-from app.engine.steps.bounds import Bounds
+from app.engine.steps.bounds import BoundJoiner
 from app.engine.steps.command_memory import stamp_of
-from app.engine.steps.context import Context
-from app.engine.steps.resent import Request as Asked
+from app.engine.steps.context import PartitionContext
+from app.engine.steps.resent import SeriesRequest as Asked
 from app.engine.steps.resent import goes_on, goes_on_after
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended, skipped, why
@@ -32,14 +32,19 @@ class Schedules:
     """Takes in the messages that come to one partition, from their senders or back from the cold tier."""
 
     def __init__(
-        self, context: Context, policy: Policy, rows: PendingRows, refusals: Refusals, crcs: Mapping[str, int]
+        self,
+        context: PartitionContext,
+        policy: Policy,
+        rows: PendingRows,
+        refusals: RefusalWriter,
+        crcs: Mapping[str, int],
     ) -> None:
         """Serve the partition of a context; `crcs` are the checksums of the input topics' names."""
         self._settings, self._store, self._claims = context.settings, context.store, context.claims
         self._cold, self._memory = context.cold, context.memory
         self._policy, self._rows, self._refusals, self._crcs = policy, rows, refusals, crcs
         self._number, self._quotas = context.number, policy.quotas
-        self._history, self._bounds = History(context.store, context.memory), Bounds(context)
+        self._history, self._bounds = IdHistory(context.store, context.memory), BoundJoiner(context)
 
     def schedule(self, step: Step, record: Record, asked: Request) -> None:
         """Add to `step` what becomes of a message. Raises Refusal."""

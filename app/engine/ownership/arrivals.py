@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Mapping
 import aiokafka.errors
 
 from app.base.clock import FAST_MS, Clock
-from app.engine.deliver.target import Target
-from app.engine.ownership.destination_end import DestinationEnd, Expected, Waiting, content_of
-from app.engine.partition.arrived import Arrived
+from app.engine.deliver.target import DestinationCluster
+from app.engine.ownership.destination_end import DestinationEnd, Expected, UnconfirmedRow, content_of
+from app.engine.partition.arrived import ArrivedRow
 from app.engine.steps import occurrences
 from app.engine.steps.route import ANY, Route, chosen, whole
 from app.settings.settings import Settings
@@ -42,10 +42,10 @@ _AT_ONCE = 8
 _AT_A_TIME = 500
 
 
-class Arrivals:
+class ArrivalSearch:
     """Finds what has arrived of the rows of partitions that a worker takes over."""
 
-    def __init__(self, settings: Settings, clock: Clock, targets: Mapping[str | None, Target]) -> None:
+    def __init__(self, settings: Settings, clock: Clock, targets: Mapping[str | None, DestinationCluster]) -> None:
         """Look at the ends of destinations on `targets`, by the name of the cluster."""
         self._settings, self._clock, self._targets = settings, clock, targets
         self._turns = defaultdict[str | None, asyncio.Semaphore](lambda: asyncio.Semaphore(_AT_ONCE))
@@ -61,7 +61,7 @@ class Arrivals:
 
         Exactly once there are none: what has arrived is removed.
         """
-        found, size = defaultdict[Route, dict[Copy, Waiting]](dict), 0
+        found, size = defaultdict[Route, dict[Copy, UnconfirmedRow]](dict), 0
         if self._settings.exactly_once:
             return found
         for count, (key, raw) in enumerate(self._due(store), 1):
@@ -73,7 +73,7 @@ class Arrivals:
                 copy = copy_of(headers)
                 if copy is not None:
                     content = content_of(entry.key, entry.value, headers)
-                    found[self._place(entry)][copy] = Waiting(key, entry.source, content)
+                    found[self._place(entry)][copy] = UnconfirmedRow(key, entry.source, content)
             if size > _BYTES:
                 break
             if not count % _AT_A_TIME:
@@ -91,9 +91,9 @@ class Arrivals:
         number = chosen(entry, partitions)
         return entry.cluster, entry.to, ANY if number is None else number
 
-    async def look(self, number: int, expected: Mapping[Route, Expected]) -> list[Arrived]:
+    async def look(self, number: int, expected: Mapping[Route, Expected]) -> list[ArrivedRow]:
         """Return those of a partition's rows that have arrived, as far as that is found out in time."""
-        found = list[Arrived]()
+        found = list[ArrivedRow]()
         try:
             async with asyncio.timeout(_MOST_S):
                 destinations = {whole(place) for place in expected}
@@ -106,7 +106,9 @@ class Arrivals:
             log.warning(sentence, number, _MOST_S, extra={"partition": number})
         return found
 
-    async def _at(self, to: Destination, number: int, expected: Mapping[Route, Expected], found: list[Arrived]) -> None:
+    async def _at(
+        self, to: Destination, number: int, expected: Mapping[Route, Expected], found: list[ArrivedRow]
+    ) -> None:
         """Find what has arrived at one destination, and say what is in the way."""
         cluster, topic = to
         target = self._targets.get(cluster)
@@ -129,7 +131,7 @@ class Arrivals:
             )
             log.warning(sentence, number, named(*to), trouble, extra={"partition": number})
 
-    async def _in(self, place: Route, number: int, rows: Expected, found: list[Arrived]) -> str:
+    async def _in(self, place: Route, number: int, rows: Expected, found: list[ArrivedRow]) -> str:
         """Find what has arrived in a destination's partition; return what is in the way of that."""
         cluster, topic, partition = place
         if place not in self._ends:

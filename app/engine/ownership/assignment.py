@@ -16,13 +16,13 @@ import aiokafka.errors
 from app.base.errors import PartitionStopped
 from app.base.process.tasks import telling
 from app.engine.due.input_liveness import BLIND_S
-from app.engine.ownership.arrivals import Arrivals
-from app.engine.ownership.catch_up import CatchUp
-from app.engine.ownership.catching_up import CatchingUp
+from app.engine.ownership.arrivals import ArrivalSearch
+from app.engine.ownership.catch_up import UnreadBacklog
+from app.engine.ownership.catching_up import PartitionCatchUp
 from app.engine.ownership.destination_end import Expected
 from app.engine.ownership.input_logs import InputLogs
 from app.engine.ownership.recovery import StoreRecovery
-from app.engine.partition.fetched import Fetched
+from app.engine.partition.fetched import FetchedPositions
 from app.engine.partition.partition import Partition
 from app.engine.reports.watermark import Watermark
 from app.engine.steps.route import Route
@@ -41,7 +41,7 @@ _FINISH_S = 3.0
 _REPLAN_S = 2.0
 
 
-class Intake(Fetched, Protocol):
+class SeekableInputs(FetchedPositions, Protocol):
     """What ownership needs of the consumer."""
 
     async def begin(self, partition: int, offsets: dict[str, int]) -> None:
@@ -55,10 +55,10 @@ class Stages:
     recovery: StoreRecovery
     logs: InputLogs
     watermark: Watermark
-    intake: Intake
-    catching_up: CatchingUp
+    intake: SeekableInputs
+    catching_up: PartitionCatchUp
     controls: Controls
-    arrivals: Arrivals
+    arrivals: ArrivalSearch
 
 
 class Ownership:
@@ -149,7 +149,7 @@ class Ownership:
                 break
         self._go_live(partition, generation)
 
-    async def _acquire(self, partition: Partition, generation: int, look: CatchUp) -> None:
+    async def _acquire(self, partition: Partition, generation: int, look: UnreadBacklog) -> None:
         """Bring a partition from assignment to firing."""
         number, stages = partition.number, self._stages
         partition.restore()
@@ -193,7 +193,7 @@ class Ownership:
         """Find out which of the expected rows have arrived; commands for them wait until then."""
         partition.settle(await self._stages.arrivals.look(partition.number, expected))
 
-    async def _catch_up(self, partition: Partition, ends: dict[str, int], look: CatchUp, began: float) -> float:
+    async def _catch_up(self, partition: Partition, ends: dict[str, int], look: UnreadBacklog, began: float) -> float:
         """Wait until a partition has caught up; return when that was, by the loop's clock."""
         await self._stages.catching_up.wait(partition, ends, look, began)
         return asyncio.get_running_loop().time()

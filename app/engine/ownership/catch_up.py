@@ -42,7 +42,7 @@ class _Report(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Report).decode
 
 
-class CatchUp:
+class UnreadBacklog:
     """What waited at one assignment; all partitions that were assigned with it share it."""
 
     def __init__(

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from prometheus_client import Counter
 
 from app.engine.due.input_liveness import BLIND_S
-from app.engine.ownership.catch_up import SILENT_S, CatchUp
+from app.engine.ownership.catch_up import SILENT_S, UnreadBacklog
 from app.engine.ownership.input_logs import InputLogs
-from app.engine.partition.fetched import Fetched, has_ingested
+from app.engine.partition.fetched import FetchedPositions, has_ingested
 from app.engine.partition.partition import Partition
 from app.kafka import Cluster
 from app.settings.settings import Settings
@@ -24,7 +24,7 @@ _LOOK_S = 0.02
 _TOGETHER_S = 1.0
 
 
-class CatchingUp:
+class PartitionCatchUp:
     """Lets the partitions of one worker catch up, those that begin together with one look at what waits."""
 
     def __init__(
@@ -32,7 +32,7 @@ class CatchingUp:
         settings: Settings,
         cluster: Cluster,
         logs: InputLogs,
-        fetched: Fetched,
+        fetched: FetchedPositions,
         partitions: Mapping[int, Partition],
         report: Callable[[], Awaitable[None]],
     ) -> None:
@@ -40,7 +40,7 @@ class CatchingUp:
         self._settings, self._cluster, self._logs, self._fetched = settings, cluster, logs, fetched
         self._partitions, self._report = partitions, report
         #: Those that may still be waited for, the latest last, which began at this time.
-        self._looks: list[CatchUp] = []
+        self._looks: list[UnreadBacklog] = []
         self._looked_s = 0.0
         #: Partitions of others that were not waited for since the assignment.
         self._silent = set[int]()
@@ -51,7 +51,7 @@ class CatchingUp:
             look.close()
         self._looks.clear()
 
-    def begin(self) -> CatchUp:
+    def begin(self) -> UnreadBacklog:
         """Begin anew, for a new assignment; return the look that all of its partitions share."""
         self._silent.clear()
         return self._look()
@@ -61,7 +61,7 @@ class CatchingUp:
         began, look = asyncio.get_running_loop().time(), self._shared()
         await self.wait(partition, await self._logs.ends(partition.number), look, began)
 
-    async def wait(self, partition: Partition, ends: dict[str, int], look: CatchUp, began: float) -> None:
+    async def wait(self, partition: Partition, ends: dict[str, int], look: UnreadBacklog, began: float) -> None:
         """Wait until what waited at assignment is ingested: commands among it come before firing.
 
         They may come from other partitions: those are waited for too, and then what they have forwarded. If it is long
@@ -85,20 +85,20 @@ class CatchingUp:
                 extra={"partition": partition.number},
             )
 
-    def _shared(self) -> CatchUp:
+    def _shared(self) -> UnreadBacklog:
         """Return the last look if it has just begun, else a new one."""
         together = asyncio.get_running_loop().time() - self._looked_s <= _TOGETHER_S
         return self._looks[-1] if self._looks and together else self._look()
 
-    def _look(self) -> CatchUp:
-        look = CatchUp(
+    def _look(self) -> UnreadBacklog:
+        look = UnreadBacklog(
             self._settings, self._cluster, self._partitions, self._has_ingested, self._report, frozenset(self._silent)
         )
         self._looks = [*(one for one in self._looks if not one.over), look]
         self._looked_s = asyncio.get_running_loop().time()
         return look
 
-    async def _read_all(self, partition: Partition, ends: dict[str, int], look: CatchUp) -> None:
+    async def _read_all(self, partition: Partition, ends: dict[str, int], look: UnreadBacklog) -> None:
         await self._ingested(partition, ends)
         await look.cleared()
         self._note_silent(look.without)

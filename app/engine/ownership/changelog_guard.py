@@ -36,7 +36,7 @@ Committed = Callable[[int, Collection[str]], Awaitable[Mapping[str, int]]]
 
 
 @dataclass(slots=True)
-class _Found:
+class _Changelog:
     """What a changelog partition looks like: its topic's id, its first and its next offset.
 
     `trusted` says that the local database was complete before the rest was read, `lost` that records are missing and
@@ -65,14 +65,14 @@ class ChangelogGuard:
         """Guard the stores of `table`; `log_id` gives the changelog's topic id, "" if it is not known."""
         self._settings, self._table, self._journal = settings, table, journal
         self._log_id, self._committed = log_id, committed
-        self._found: dict[int, _Found] = {}
+        self._found: dict[int, _Changelog] = {}
 
     async def before(self, number: int, store: PartitionStore, begin: int, end: int) -> PartitionStore:
         """Check that a database is a copy of the changelog, before the rest is read; return the one to go on with.
 
         Raises PartitionStopped with what to do if it is not.
         """
-        found = self._found[number] = _Found(await self._log_id(), begin, end)
+        found = self._found[number] = _Changelog(await self._log_id(), begin, end)
         followed = store.followed
         other = _moved(store, found) or store.offset > end
         gap = begin > store.offset + _NO_STEP
@@ -121,7 +121,7 @@ class ChangelogGuard:
         if writes or found.lost or followed.restoring:
             store.follow(Followed(found.id, found.begin))
 
-    async def _apart(self, number: int, store: PartitionStore, found: _Found, *, other: bool) -> PartitionStore:
+    async def _apart(self, number: int, store: PartitionStore, found: _Changelog, *, other: bool) -> PartitionStore:
         """Go on where database and changelog do not fit together: with what is complete, if either is."""
         name, moved = self._name(number), _moved(store, found)
         if (moved or not other) and await self._is_whole(number, found, moved=moved):
@@ -144,7 +144,7 @@ class ChangelogGuard:
         store.follow(Followed(found.id, 0, writing=True), found.end)
         return store
 
-    async def _assure_replaced(self, number: int, store: PartitionStore, found: _Found) -> None:
+    async def _assure_replaced(self, number: int, store: PartitionStore, found: _Changelog) -> None:
         """Check that a database may replace what the changelog holds. Raises PartitionStopped."""
         if self._settings.changelog not in self._settings.accept_recreated:
             msg = (
@@ -163,19 +163,19 @@ class ChangelogGuard:
         if behind:
             self._accept_loss(number, f"another worker has read {_listed(behind)}, so the local database is outdated")
 
-    def _anew(self, number: int, store: PartitionStore, found: _Found) -> PartitionStore:
+    def _anew(self, number: int, store: PartitionStore, found: _Changelog) -> PartitionStore:
         """Return an empty database that is restored from all that the changelog has."""
         if store.offset:
             store = self._table.renew(number)
         store.follow(Followed(found.id, found.begin, restoring=True))
         return store
 
-    async def _is_whole(self, number: int, found: _Found, *, moved: bool) -> bool:
+    async def _is_whole(self, number: int, found: _Changelog, *, moved: bool) -> bool:
         """Return whether a worker has written its database to the changelog, and ended that."""
         _, _, head = await self._survey(number, found)
         return head is not None and head.crc == WHOLE and (moved or head.offset >= found.begin)
 
-    async def _survey(self, number: int, found: _Found) -> tuple[set[bytes], int, Position | None]:
+    async def _survey(self, number: int, found: _Changelog) -> tuple[set[bytes], int, Position | None]:
         """Return the keys in a changelog partition, the highest epoch, and what it says of its beginning."""
         reader, seen, writer, head = self._journal.reader(number, found.begin), set[bytes](), 0, None
         while await reader.position() < found.end:
@@ -188,7 +188,7 @@ class ChangelogGuard:
                     seen.add(record.key)
         return seen, writer, head
 
-    async def _write(self, number: int, store: PartitionStore, found: _Found, now_ms: int) -> None:
+    async def _write(self, number: int, store: PartitionStore, found: _Changelog, now_ms: int) -> None:
         """Write the whole database to the changelog; cut off, it is done again, by this database alone."""
         name = self._name(number)
         log.warning("%s is missing records that the local database has; writing them again", name)
@@ -219,7 +219,7 @@ class ChangelogGuard:
         return f"{self._settings.changelog}-{number}"
 
 
-def _moved(store: PartitionStore, found: _Found) -> bool:
+def _moved(store: PartitionStore, found: _Changelog) -> bool:
     """Return whether a database is a copy of a topic that had the same name."""
     return bool(store.followed.log and found.id) and store.followed.log != found.id
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from app.engine.partition.arrived import Arrived
+from app.engine.partition.arrived import ArrivedRow
 from app.kafka import Cluster
 from app.kafka.metadata.reader import ForeignReader
 from punctual.contract.native import Copy, copy_of
@@ -17,7 +17,7 @@ _FETCH_BYTES = 512 * 1024
 _CLOCKS_MS = 10_000
 
 
-class Waiting(NamedTuple):
+class UnconfirmedRow(NamedTuple):
     """A row that may have arrived: its key, the source of its message, and the hash of what is delivered of it."""
 
     row: bytes
@@ -26,7 +26,7 @@ class Waiting(NamedTuple):
 
 
 #: What may have arrived at one destination.
-Expected = Mapping[Copy, Waiting]
+Expected = Mapping[Copy, UnconfirmedRow]
 
 
 class _Delivery(NamedTuple):
@@ -60,7 +60,7 @@ class DestinationEnd:
         #: Where the log begins, and what is read already; not known yet.
         self._begin = self._start = -1
 
-    async def find(self, expected: Expected, ours: Callable[[Copy], bool]) -> AsyncIterator[Arrived]:
+    async def find(self, expected: Expected, ours: Callable[[Copy], bool]) -> AsyncIterator[ArrivedRow]:
         """Go through what there is of what is expected, the last stretch first.
 
         `ours` tells what the same sender has sent: one after the other, and it has taken note in the same order of what
@@ -78,7 +78,7 @@ class DestinationEnd:
                     settled = settled or False
                     if waiting.content == content:
                         late_ms = max(at_ms, int(copy.due))
-                        yield Arrived(waiting.row, waiting.source, self._topic, self._partition, offset, late_ms)
+                        yield ArrivedRow(waiting.row, waiting.source, self._topic, self._partition, offset, late_ms)
                 elif settled is None and ours(copy):
                     settled = True
             if settled:

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 _AGAIN_S = 0.1
 
 
-class _Found(NamedTuple):
+class _InputLog(NamedTuple):
     """A partition of an input: its topic's id, "" if it is not known, and its first offset."""
 
     topic: str
@@ -77,7 +77,7 @@ class InputLogs:
         step = Step(now_ms, now_ms - self._clock.offset_ms)
         offsets = {}
         for topic in self.topics:
-            found = _Found(topic, number, await self._id_of(topic), await self._reader(topic, number).begin())
+            found = _InputLog(topic, number, await self._id_of(topic), await self._reader(topic, number).begin())
             position = store.positions.get(topic)
             if position is None or _is_unread_former(found, position):
                 offsets[topic] = found.begin
@@ -93,7 +93,7 @@ class InputLogs:
             await self._journal.commit(number, step)
         return offsets
 
-    async def _following(self, step: Step, found: _Found, position: Position) -> Position:
+    async def _following(self, step: Step, found: _InputLog, position: Position) -> Position:
         """Return where to read on in an input that was read up to a position. Raises PartitionStopped."""
         trouble = await self._differs(found, position)
         if not trouble:
@@ -105,7 +105,7 @@ class InputLogs:
         why = "it was deleted and created again, and may contain unread commands"
         return self._from_its_start(found, position, f"{trouble}: {why}", ", or restore the old one")
 
-    async def _differs(self, found: _Found, position: Position) -> str:
+    async def _differs(self, found: _InputLog, position: Position) -> str:
         """Say how a topic differs from the one that was read before, or nothing."""
         if position.timestamp_ms < 0:
             return ""
@@ -119,7 +119,7 @@ class InputLogs:
             return f"{found} has a different record at offset {last} than when it was last read"
         return ""
 
-    async def _has(self, found: _Found, position: Position) -> bool:
+    async def _has(self, found: _InputLog, position: Position) -> bool:
         """Return whether an input has the last record that was read, as far as it can be told."""
         last = position.offset - 1
         reader = self._reader(found.topic, found.number, last)
@@ -129,7 +129,7 @@ class InputLogs:
                 return same or record.offset != last
         return True
 
-    async def _is_same(self, found: _Found, position: Position) -> bool:
+    async def _is_same(self, found: _InputLog, position: Position) -> bool:
         """Return whether a log is the one that was read before, though it does not have all that was read."""
         if position.log and found.id:
             return position.log == found.id
@@ -140,7 +140,7 @@ class InputLogs:
             return record.timestamp_ms <= position.timestamp_ms
         return False
 
-    async def _truncated(self, step: Step, found: _Found, position: Position, trouble: str) -> Position:
+    async def _truncated(self, step: Step, found: _InputLog, position: Position, trouble: str) -> Position:
         """Return where a log goes on that has lost its last records, and add the event that says so.
 
         Raises PartitionStopped if that cannot be told.
@@ -170,7 +170,7 @@ class InputLogs:
         step.tell(Event("truncated", str(found), step.now_ms, first, by=last))
         return Position(at, -1, 0, base + lost, max(position.stamp_ms, position.timestamp_ms), found.id)
 
-    def _from_its_start(self, found: _Found, position: Position, trouble: str, more: str) -> Position:
+    def _from_its_start(self, found: _InputLog, position: Position, trouble: str, more: str) -> Position:
         """Return where an input is read on from its start, which its operator has accepted.
 
         Raises PartitionStopped with the way on, and `more` about it, if it is not accepted.
@@ -204,7 +204,7 @@ class InputLogs:
         return PartitionReader(self._cluster, topic, number, offset)
 
 
-def _is_unread_former(found: _Found, position: Position) -> bool:
+def _is_unread_former(found: _InputLog, position: Position) -> bool:
     """Return whether a position is that of a former log of which nothing was read."""
     unread = position.timestamp_ms < 0 and position.stamp_ms == UNKNOWN_MS
     return unread and bool(position.log and found.id) and position.log != found.id

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Arrived(NamedTuple):
+class ArrivedRow(NamedTuple):
     """A row that has arrived: its key, the source of its message, where the copy is, and its timestamp."""
 
     row: bytes

@@ -5,14 +5,14 @@ from typing import Protocol
 from app.engine.partition.partition import Partition
 
 
-class Fetched(Protocol):
+class FetchedPositions(Protocol):
     """What is known of the consumer."""
 
     def position(self, topic: str, partition: int) -> int | None:
         """Return the offset up to which records have been fetched and ingested, or None if not known."""
 
 
-def has_ingested(partition: Partition, fetched: Fetched, topic: str, end: int) -> bool:
+def has_ingested(partition: Partition, fetched: FetchedPositions, topic: str, end: int) -> bool:
     """Return whether all that stands before `end` in a topic's partition is in the table, or is no record."""
     position = partition.store.positions.get(topic)
     if not end or (position is not None and position.offset >= end):

@@ -14,7 +14,7 @@ from app.base.clock import FAST_MS
 from app.base.errors import InputGone
 from app.base.process.tasks import telling
 from app.engine.ingest.policy import Policy, no_topic
-from app.engine.partition.arrived import Arrived
+from app.engine.partition.arrived import ArrivedRow
 from app.engine.partition.in_flight import InFlight
 from app.engine.partition.pacing import SOON_MS, Pacing
 from app.engine.partition.ports import Firing
@@ -24,7 +24,7 @@ from app.engine.partition.state import State
 from app.engine.partition.step_builder import Chunk, StepBuilder
 from app.engine.partition.step_deliveries import StepDeliveries
 from app.engine.steps.command_memory import CommandMemory
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.delivery import Delivery
 from app.engine.steps.outcomes import Delivered, Outcome, Rejected, Unsent
 from app.engine.steps.route import Route
@@ -111,7 +111,7 @@ class Partition:
         self.in_flight.clear()
         self._outcomes.clear()
         self._deliveries.clear()
-        self._context = Context.of(self.number, self._settings, self._services.limits, store, self.claims)
+        self._context = PartitionContext.of(self.number, self._settings, self._services.limits, store, self.claims)
         topics, keeps = self._services.topics, self._services.traces is not None
         self._builder = StepBuilder(self._context, self._policy, topics, self._inbox, self._outcomes, keeps=keeps)
         self._closing = False
@@ -138,7 +138,7 @@ class Partition:
         """
         self.in_flight.claim_unknown(rows, self.store.entry)
 
-    def settle(self, arrived: Iterable[Arrived]) -> None:
+    def settle(self, arrived: Iterable[ArrivedRow]) -> None:
         """Take those of the expected rows for delivered that have arrived; the others have not been sent."""
         settled = 0
         for one in arrived:

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from app.engine.partition.partition import Partition
 
 
-class Topics(Protocol):
+class TopicPartitions(Protocol):
     """What is known of destination topics."""
 
     def partitions(self, topic: str) -> int:

@@ -7,7 +7,7 @@ import asyncio
 import itertools
 from collections import deque
 
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import Step
 from app.engine.steps.zone_rules import replan
 from punctual.contract.zone_data import zone_data
@@ -21,7 +21,7 @@ _LOOKS, _SERIES = 1_000, 20
 class Replanning:
     """Plans the series of a partition by the zone rules of this worker, some with each step."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: PartitionContext) -> None:
         """Do nothing until begin()."""
         self._context, self._store = context, context.store
         #: Which rows are still to be looked at: from one key up to another.

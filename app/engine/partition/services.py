@@ -8,7 +8,7 @@ from app.base.clock import Clock
 from app.engine.commit.journal import Journal
 from app.engine.ingest.admission import Admission
 from app.engine.ingest.quotas import Quotas
-from app.engine.partition.ports import Topics
+from app.engine.partition.ports import TopicPartitions
 from app.engine.topics.internal_topics import TopicLimits
 from app.settings.settings import Settings
 from tables.entry import VERSION
@@ -30,7 +30,7 @@ class Services:
     settings: Settings
     clock: Clock
     journal: Journal
-    topics: Topics
+    topics: TopicPartitions
     limits: TopicLimits
     row_version: Callable[[int], int] = lambda _: VERSION
     admission: Admission | None = None

@@ -7,9 +7,9 @@ from typing import Any
 
 from app.engine.ingest.ingest import Ingest
 from app.engine.ingest.policy import Policy
-from app.engine.partition.ports import Topics
+from app.engine.partition.ports import TopicPartitions
 from app.engine.partition.replanning import Replanning
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.downgrade import Downgrade
 from app.engine.steps.outcome_handler import OutcomeHandler
 from app.engine.steps.outcomes import Outcome
@@ -61,9 +61,9 @@ class StepBuilder:
 
     def __init__(
         self,
-        context: Context,
+        context: PartitionContext,
         policy: Policy,
-        topics: Topics,
+        topics: TopicPartitions,
         inbox: deque[Chunk],
         outcomes: deque[Outcome],
         *,

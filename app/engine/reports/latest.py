@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 _LAST = 8
 
 
-class Report(msgspec.Struct, frozen=True):
+class LatestReport(msgspec.Struct, frozen=True):
     """What matters here of a progress record; what workers before did not report is as if they could not."""
 
     partition: int
@@ -26,10 +26,10 @@ class Report(msgspec.Struct, frozen=True):
     reads: Annotated[int, msgspec.Meta(ge=1)] = 1
 
 
-_decode = msgspec.json.Decoder(Report).decode
+_decode = msgspec.json.Decoder(LatestReport).decode
 
 
-class Reports:
+class LatestReports:
     """Follows the progress topic."""
 
     def __init__(self, settings: Settings, cluster: Cluster) -> None:
@@ -37,7 +37,7 @@ class Reports:
         self._settings, self._cluster = settings, cluster
         self._reader: PartitionReader | None = None
         self._reading = asyncio.Lock()
-        self._last: dict[int, Report] = {}
+        self._last: dict[int, LatestReport] = {}
 
     async def read(self) -> None:
         """Read to the topic's end; waits for its broker as long as it takes."""

@@ -23,7 +23,7 @@ from app.engine.steps.plan import PAUSED_MS
 from app.kafka import Batch, Sender
 from app.settings.settings import Settings
 from punctual.contract.destination import named
-from tables import PartitionStore, Share, keys
+from tables import NamespaceShare, PartitionStore, keys
 from tables.entry import VERSION as VERSION_READ
 
 log = logging.getLogger(__name__)
@@ -192,7 +192,7 @@ class ProgressReporter:
         return {kind: excerpt.smallest(since) for kind, since in found.items()}
 
 
-def _share(of: Share) -> dict[str, int]:
+def _share(of: NamespaceShare) -> dict[str, int]:
     remembered = {"remembered": of.remembered} if of.remembered else {}
     return {"messages": of.messages, "bytes": of.bytes, **remembered}
 

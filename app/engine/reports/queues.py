@@ -40,7 +40,7 @@ class Said(NamedTuple):
     at_ms: int
 
 
-class _Room:
+class _ConsumerRoom:
     """Places for consumers, by topic and group."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class Queues:
         self._reader: PartitionReader | None = None
         self._known: dict[bytes, Said] = {}
         #: Where there is room for more, and the place that each consumer has.
-        self._room, self._places = _Room(), dict[bytes, tuple[str, str]]()
+        self._room, self._places = _ConsumerRoom(), dict[bytes, tuple[str, str]]()
         self._full = False
 
     @property

@@ -43,7 +43,7 @@ class MalformedProgressError(ValueError):
     """The record is not a progress report; compare it with records.md#progress."""
 
 
-class Rest(msgspec.Struct, frozen=True):
+class OtherDestinations(msgspec.Struct, frozen=True):
     """The destinations that a report does not name, and the messages that wait for them."""
 
     destinations: Count = 0
@@ -56,7 +56,7 @@ class HeldRest(msgspec.Struct, frozen=True):
     destinations: Count = 0
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class NamespaceHoldings(msgspec.Struct, frozen=True):
     """What one namespace has of a partition: messages, bytes of keys, values and headers, and remembered ids."""
 
     messages: Count = 0
@@ -110,14 +110,14 @@ class ProgressRecord(
     paced_ms: dict[str, Count] = msgspec.field(default_factory=dict)
     lateness: dict[str, Count] = msgspec.field(default_factory=dict)
     settings: dict[str, str] = msgspec.field(default_factory=dict)
-    pending_rest: Rest = Rest()
+    pending_rest: OtherDestinations = OtherDestinations()
     held_rest: HeldRest = HeldRest()
     state: str | None = None
     read_to: dict[str, int] = msgspec.field(default_factory=dict)
     reads: int = 1
     rows: int = 1
     retrying: Count = 0
-    namespaces: dict[str, Waiting] = msgspec.field(default_factory=dict)
+    namespaces: dict[str, NamespaceHoldings] = msgspec.field(default_factory=dict)
     requests: dict[str, dict[str, Count]] = msgspec.field(default_factory=dict)
     held_by: dict[str, Count] = msgspec.field(default_factory=dict)
     unread_ms: Count | None = None

@@ -1,6 +1,6 @@
 """Which version of a row is written: the newest that every worker reads (docs/decisions/0010)."""
 
-from app.engine.reports.latest import Reports
+from app.engine.reports.latest import LatestReports
 from app.settings.settings import Settings
 from tables.entry import VERSION
 
@@ -8,7 +8,7 @@ from tables.entry import VERSION
 class RowVersion:
     """The version of rows that every worker of the installation reads, or the one that the settings want."""
 
-    def __init__(self, settings: Settings, reports: Reports) -> None:
+    def __init__(self, settings: Settings, reports: LatestReports) -> None:
         """Go by what `reports` say of other workers."""
         self._wanted, self._reports = settings.row_version, reports
 

@@ -12,7 +12,7 @@ TOO_LONG_S: Final = 10.0
 NO_ROOM: Final = "the worker accepts no requests, because less disk space is free than DELAY_MIN_FREE_DISK"
 
 
-class Intake(Protocol):
+class InputProgress(Protocol):
     """What is known of how inputs are read."""
 
     @property
@@ -37,7 +37,7 @@ class Intake(Protocol):
 
 
 @dataclass(slots=True)
-class _Input:
+class _InputState:
     """When a partition of an input last got on, and was last heard of; `unread_s` is None if all has been read.
 
     Otherwise it is when the worker first saw a record before `end` that is still unread.
@@ -55,11 +55,15 @@ class Standstill:
     """Looks every second at what partitions read and write."""
 
     def __init__(
-        self, topics: tuple[str, ...], intake: Intake, partitions: Mapping[int, Partition], now_s: Callable[[], float]
+        self,
+        topics: tuple[str, ...],
+        intake: InputProgress,
+        partitions: Mapping[int, Partition],
+        now_s: Callable[[], float],
     ) -> None:
         """Look at these inputs; `now_s` is the loop's clock."""
         self._topics, self._intake, self._partitions, self._now_s = topics, intake, partitions, now_s
-        self._inputs: dict[tuple[int, str], _Input] = {}
+        self._inputs: dict[tuple[int, str], _InputState] = {}
         #: When a progress report was sent that no broker has confirmed yet.
         self.reporting_s: float | None = None
 
@@ -75,10 +79,10 @@ class Standstill:
         self._inputs = {key: one for key, one in self._inputs.items() if key[0] in working}
         for number, partition in working.items():
             for topic in self._topics:
-                one = self._inputs.setdefault((number, topic), _Input(now_s, now_s))
+                one = self._inputs.setdefault((number, topic), _InputState(now_s, now_s))
                 self._look_at(one, partition, topic, now_s)
 
-    def _look_at(self, one: _Input, partition: Partition, topic: str, now_s: float) -> None:
+    def _look_at(self, one: _InputState, partition: Partition, topic: str, now_s: float) -> None:
         end, position = self._intake.end(topic, partition.number), self._intake.position(topic, partition.number)
         if position is None:
             there = partition.store.positions.get(topic)

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping
 
 from app.base.clock import Clock
 from app.engine.ingest.policy import AHEAD_MS
-from app.engine.partition.fetched import Fetched, has_ingested
+from app.engine.partition.fetched import FetchedPositions, has_ingested
 from app.engine.partition.partition import Partition
 from app.engine.partition.state import State
-from app.engine.reports.latest import Reports
+from app.engine.reports.latest import LatestReports
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.settings.settings import Settings
@@ -31,9 +31,9 @@ class Watermark:
         settings: Settings,
         cluster: Cluster,
         clock: Clock,
-        reports: Reports,
+        reports: LatestReports,
         partitions: Mapping[int, Partition],
-        intake: Fetched,
+        intake: FetchedPositions,
         producers_time: Collection[str],
     ) -> None:
         """Serve `partitions`; `producers_time` are the inputs whose records have their producers' timestamps."""

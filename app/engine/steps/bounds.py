@@ -6,17 +6,17 @@ from functools import partial
 
 import msgspec
 
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended, why
 from tables import Bound, Command, Entry, keys
 from tables.entry import decode, encode
 
 
-class Bounds:
+class BoundJoiner:
     """Joins the bounds of requests for one id, for one partition, whatever order they come in."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: PartitionContext) -> None:
         """Serve the partition of a context."""
         self._store, self._claims = context.store, context.claims
         self._cold, self._memory = context.cold, context.memory

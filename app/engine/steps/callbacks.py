@@ -11,7 +11,7 @@ import msgspec
 
 from app.base.http.allow_list import AllowList, NotListed
 from app.engine.steps import occurrences
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import Step
 from punctual.contract.destination import shown
 from punctual.contract.headers import REASON
@@ -47,7 +47,13 @@ def is_allowed(url: str, allowed: AllowList) -> bool:
 
 
 def queue(
-    context: Context, step: Step, row: bytes, entry: Entry, reason: Reason, sentence: str, body: bytes | None = None
+    context: PartitionContext,
+    step: Step,
+    row: bytes,
+    entry: Entry,
+    reason: Reason,
+    sentence: str,
+    body: bytes | None = None,
 ) -> None:
     """Add to `step` the callback of a message that failed, if it asks for one; the key of its `row` lends the rest.
 

@@ -14,7 +14,7 @@ from punctual.contract import headers as names
 from punctual.contract import native
 from punctual.contract.events import Event
 from punctual.contract.request import Headers, Parked, Reason, Refusal, Request
-from tables import Entry, PartitionStore, Told, keys
+from tables import ColdMark, Entry, PartitionStore, keys
 
 #: Of what is remembered, so much is for clocks that differ, and for records that are written but not readable yet.
 _SLACK_MS = 120_000
@@ -138,7 +138,7 @@ class Cold:
             step.send(OutgoingRecord(self._topic, self._number, key, value, headers))
 
     def _remember(self, step: Step, id_: str, source: str, *, kept: bool, memory_ms: int = 0) -> None:
-        step.changes.told[id_] = Told(source, step.broker_ms + max(memory_ms, self._memory_ms), kept)
+        step.changes.told[id_] = ColdMark(source, step.broker_ms + max(memory_ms, self._memory_ms), kept)
         step.changes.size += len(id_.encode()) + len(source) + 32
 
     # what comes back -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from tables import Entry, PartitionStore, keys
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class PartitionContext:
     """A partition between two assignments. `claims` are its rows whose sends are outstanding."""
 
     number: int

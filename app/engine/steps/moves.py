@@ -11,12 +11,12 @@ import msgspec
 
 from app.engine.steps import plan
 from app.engine.steps.occurrences import due_of, is_as_planned, is_extra, timed
-from app.engine.steps.plan import PAUSED_MS, Kept, Passed, Plan, Rule
+from app.engine.steps.plan import PAUSED_MS, HeldOccurrence, Passed, Plan, Rule
 from app.engine.steps.series_rules import rule_of, with_rule
 from tables import Command, Entry, RecordStamp, Series
 
 
-class Moved(NamedTuple):
+class MovedOccurrence(NamedTuple):
     """When a message is due now, and what of its series is passed over for that; `over` if nothing is left to come."""
 
     due_ms: int
@@ -34,22 +34,22 @@ class _Released(NamedTuple):
     over: bool = False
 
 
-def moved(entry: Entry, due_ms: int, command: Command) -> Moved:
+def moved(entry: Entry, due_ms: int, command: Command) -> MovedOccurrence:
     """Return what a command makes of a message that was to be due at `due_ms`."""
     series = entry.series
     if series is None:
         overdue = command.op == "deliver-now" and due_ms <= command.due_ms
         again = entry.moved is not None and entry.moved.stamp_ms == due_ms
-        return Moved(due_ms if overdue and not again else command.due_ms, entry)
+        return MovedOccurrence(due_ms if overdue and not again else command.due_ms, entry)
     if is_before_hold(entry, command):
         return _moved_before_hold(entry, series, due_ms, command)
     if command.op == "pause":
-        return Moved(PAUSED_MS, _held(entry, series, due_ms, command))
+        return MovedOccurrence(PAUSED_MS, _held(entry, series, due_ms, command))
     if command.op == "resume":
         return _resumed(entry, series, due_ms, command)
     if command.op == "deliver-now":
         return _run_now(entry, series, due_ms, command)
-    return Moved(command.due_ms, _having(entry, unheld(series)))
+    return MovedOccurrence(command.due_ms, _having(entry, unheld(series)))
 
 
 # commands that come late ---------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def is_before_hold(entry: Entry, command: Command) -> bool:
     return (kept.stamp or entry.asked).precedes(command.stamp) and entry.asked.precedes(command.stamp)
 
 
-def _moved_before_hold(entry: Entry, series: Series, due_ms: int, command: Command) -> Moved:
+def _moved_before_hold(entry: Entry, series: Series, due_ms: int, command: Command) -> MovedOccurrence:
     """Return a series as it is if a command is followed by the pause or the resume that has come before it."""
     assert entry.moved is not None, "nothing has held it"
     hold = Command("resume", entry.moved.source, stamp_ms=entry.moved.stamp_ms)
@@ -85,20 +85,20 @@ def _held(entry: Entry, series: Series, due_ms: int, command: Command) -> Entry:
         return entry
     own_ms = None if due_ms == PAUSED_MS or _is_planned(entry, series, due_ms) else due_ms
     rule = plan.hold(
-        msgspec.structs.replace(rule, kept=Kept(own_ms, timed(entry))), min(command.stamp_ms, command.due_ms)
+        msgspec.structs.replace(rule, kept=HeldOccurrence(own_ms, timed(entry))), min(command.stamp_ms, command.due_ms)
     )
     return _having(entry, with_rule(series, rule, series.planned_ms, series.number))
 
 
-def _resumed(entry: Entry, series: Series, due_ms: int, command: Command) -> Moved:
+def _resumed(entry: Entry, series: Series, due_ms: int, command: Command) -> MovedOccurrence:
     """Return a series that goes on; what was to be while it was paused is passed over."""
     found = _Released(due_ms, series)
     if due_ms == PAUSED_MS:
         found = _released(entry, series, command.stamp_ms)
-    rule = msgspec.structs.replace(rule_of(found.series), kept=Kept(None, timed(entry)))
+    rule = msgspec.structs.replace(rule_of(found.series), kept=HeldOccurrence(None, timed(entry)))
     series = with_rule(found.series, rule, found.series.planned_ms, found.series.number)
     passed = _beside_first(rule, found.passed) if found.over else found.passed
-    return Moved(found.due_ms, _having(entry, series), passed, found.over)
+    return MovedOccurrence(found.due_ms, _having(entry, series), passed, found.over)
 
 
 def _released(entry: Entry, series: Series, stamp_ms: int) -> _Released:
@@ -165,7 +165,7 @@ def _is_planned(entry: Entry, series: Series, due_ms: int) -> bool:
 
 
 # deliver-now ---------------------------------------------------------------------------------------------------------
-def _run_now(entry: Entry, series: Series, due_ms: int, command: Command) -> Moved:
+def _run_now(entry: Entry, series: Series, due_ms: int, command: Command) -> MovedOccurrence:
     """Return a series with one more occurrence before the one that is planned, or with one that is due already."""
     found, stamp = _Released(due_ms, unheld(series)), timed(entry)
     if due_ms == PAUSED_MS:
@@ -175,10 +175,10 @@ def _run_now(entry: Entry, series: Series, due_ms: int, command: Command) -> Mov
         series = with_rule(series, rule, command.due_ms, series.number)
     elif found.due_ms <= command.due_ms:
         again = _was_run_now(entry, series, found.due_ms, stamp, command)
-        return Moved(command.due_ms if again else found.due_ms, _having(entry, series), found.passed)
+        return MovedOccurrence(command.due_ms if again else found.due_ms, _having(entry, series), found.passed)
     elif not is_extra(series) and command.due_ms < due_of(rule, entry.id, series.planned_ms):
         series = with_rule(series, plan.less(rule, -1), series.planned_ms - 1, series.number)
-    return Moved(command.due_ms, _having(entry, series), found.passed)
+    return MovedOccurrence(command.due_ms, _having(entry, series), found.passed)
 
 
 def _was_run_now(entry: Entry, series: Series, due_ms: int, stamp: RecordStamp | None, command: Command) -> bool:

@@ -6,8 +6,8 @@ import zlib
 import msgspec
 
 from app.engine.steps import callbacks, dead_letters, occurrences
-from app.engine.steps.bounds import Bounds
-from app.engine.steps.context import Context
+from app.engine.steps.bounds import BoundJoiner
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.outcomes import Attempted, Called, Delivered, Dropped, Outcome, Rejected
 from app.engine.steps.plain_deliveries import PlainDeliveries
 from app.engine.steps.resent import give_back
@@ -35,11 +35,11 @@ _DOUBLINGS = 12
 class OutcomeHandler:
     """Turns outcomes into steps, for one partition."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: PartitionContext) -> None:
         """Serve the partition of a context."""
         self._context, self._number, self._settings = context, context.number, context.settings
         self._claims, self._cold, self._memory = context.claims, context.cold, context.memory
-        self._bounds, self._plain = Bounds(context), PlainDeliveries(context)
+        self._bounds, self._plain = BoundJoiner(context), PlainDeliveries(context)
         self._longest_ms = context.settings.longest_dedupe_ms
 
     def apply(self, step: Step, outcome: Outcome) -> None:

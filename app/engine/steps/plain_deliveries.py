@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 
 from app.engine.steps import usual_removals as in_python
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import Step
 from tables import Entry, compiled, keys
 
@@ -12,7 +12,7 @@ from tables import Entry, compiled, keys
 class PlainDeliveries:
     """Removes the rows of one partition of which there is nothing to say but that they were delivered."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: PartitionContext) -> None:
         """Serve the partition of a context."""
         self._claims, self._memory = context.claims, context.memory
         self._keeps = bool(context.settings.dedupe_window_ms)

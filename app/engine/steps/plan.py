@@ -23,7 +23,7 @@ _FURTHER: Final = 8
 _HELD: Final = 8
 
 
-class Kept(NamedTuple):
+class HeldOccurrence(NamedTuple):
     """What a pause or a resume has left as it was: an occurrence's due time, and the stamp of the record that set it.
 
     `due_ms` (epoch ms) is None if the occurrence is due as planned, and once its row has the due time again.
@@ -43,7 +43,7 @@ class Rule(Recurrence, array_like=True, frozen=True, gc=False):
 
     held: tuple[tuple[int, int], ...] = ()
     offset_s: int | None = None
-    kept: Kept | None = None
+    kept: HeldOccurrence | None = None
 
 
 class Passed(NamedTuple):

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.engine.steps import moves, occurrences, plan
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.occurrences import due_of
 from app.engine.steps.plan import PAUSED_MS, Passed, Rule
 from app.engine.steps.series_rules import rule_of, with_rule
@@ -26,7 +26,7 @@ class Resent(NamedTuple):
     passed: tuple[Passed, ...] = ()
 
 
-class Request(NamedTuple):
+class SeriesRequest(NamedTuple):
     """A request for a series: its entry, its stamp, and whether it says when the series begins."""
 
     entry: Entry
@@ -34,7 +34,7 @@ class Request(NamedTuple):
     says_when: bool
 
 
-def goes_on(asked: Request, row: bytes, before: Entry) -> Resent | None:
+def goes_on(asked: SeriesRequest, row: bytes, before: Entry) -> Resent | None:
     """Return how a series goes on with the one in a row, which nobody is sending; None if it begins anew."""
     found = _state(asked, row, before)
     if found is None:
@@ -46,7 +46,7 @@ def goes_on(asked: Request, row: bytes, before: Entry) -> Resent | None:
     return Resent(due_ms, with_rule(series, rule, series.planned_ms, 1), passed)
 
 
-def goes_on_after(asked: Request, row: bytes, before: Entry, now_ms: int, most: int) -> Resent | None:
+def goes_on_after(asked: SeriesRequest, row: bytes, before: Entry, now_ms: int, most: int) -> Resent | None:
     """Return how a series goes on after the occurrence in a row, which is being sent; None if it begins anew.
 
     Of what was missed by `now_ms` it catches up with `most` occurrences at the most.
@@ -63,7 +63,7 @@ def goes_on_after(asked: Request, row: bytes, before: Entry, now_ms: int, most: 
     return Resent(onward.next[0], onward.next[1].series, onward.passed)
 
 
-def give_back(context: Context, step: Step, row: bytes, entry: Entry, by: Command) -> bool:
+def give_back(context: PartitionContext, step: Step, row: bytes, entry: Entry, by: Command) -> bool:
     """Have a series that has replaced the occurrence in a row begin with it after all, for that was not sent.
 
     False if it does not recur.
@@ -87,7 +87,7 @@ def give_back(context: Context, step: Step, row: bytes, entry: Entry, by: Comman
     return True
 
 
-def _state(asked: Request, row: bytes, before: Entry) -> tuple[int, Series, tuple[Passed, ...]] | None:
+def _state(asked: SeriesRequest, row: bytes, before: Entry) -> tuple[int, Series, tuple[Passed, ...]] | None:
     """Return when a series was due when it was asked for again, how it stood, by the new rule, and what it passes over.
 
     None if the request has another schedule, or if nothing was left of the series. What was commanded later comes to
@@ -119,7 +119,7 @@ def _state(asked: Request, row: bytes, before: Entry) -> tuple[int, Series, tupl
     return due_ms, with_rule(series, held, series.planned_ms, series.number), () if passed is None else (passed,)
 
 
-def _next(asked: Request, series: Series, passed: tuple[Passed, ...]) -> Resent | None:
+def _next(asked: SeriesRequest, series: Series, passed: tuple[Passed, ...]) -> Resent | None:
     """Return a series of which nothing was due or planned: it begins when the request says, if that is to come."""
     new = asked.entry.series
     assert new is not None
@@ -133,7 +133,7 @@ def _next(asked: Request, series: Series, passed: tuple[Passed, ...]) -> Resent 
     return Resent(due_of(rule, asked.entry.id, planned_ms), with_rule(series, rule, planned_ms, 1), passed)
 
 
-def _unless_planned_later(asked: Request, rule: Rule) -> Rule:
+def _unless_planned_later(asked: SeriesRequest, rule: Rule) -> Rule:
     """Return a rule that plans nothing between a request and the first time that it asks for, if that is later."""
     series, stamp_ms = asked.entry.series, asked.stamp.stamp_ms
     assert series is not None
@@ -143,7 +143,7 @@ def _unless_planned_later(asked: Request, rule: Rule) -> Rule:
     return msgspec.structs.replace(rule, held=(*rule.held, (stamp_ms, until_ms)))
 
 
-def _joined(asked: Request, new: Rule, old: Rule) -> Rule | None:
+def _joined(asked: SeriesRequest, new: Rule, old: Rule) -> Rule | None:
     """Return a rule with the times of the old one, None if the new one has others."""
     goes_on = new.every_ms is not None and new.every_ms == old.every_ms and not asked.says_when
     return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if goes_on or _is_same(new, old) else None

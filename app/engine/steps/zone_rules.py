@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.occurrences import due_of, is_as_planned
 from app.engine.steps.plan import PAUSED_MS
 from app.engine.steps.series_rules import is_between, planned_here, rule_of, with_rule
@@ -25,7 +25,7 @@ class Replanned(NamedTuple):
     entry: Entry
 
 
-def replan(context: Context, step: Step, key: bytes, entry: Entry) -> None:
+def replan(context: PartitionContext, step: Step, key: bytes, entry: Entry) -> None:
     """Add to a step what the zone rules of this worker change in a series."""
     changed = replanned(entry, key)
     if changed is None:

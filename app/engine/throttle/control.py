@@ -11,7 +11,7 @@ from punctual.contract.times import parse_time
 _TEXT, _LARGEST_MS = 500, 1 << 52
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _ControlRecord(msgspec.Struct, frozen=True):
     """The value as it stands there; unknown fields are ignored, so that newer workers can know more."""
 
     paused: bool = False
@@ -39,7 +39,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
         return self.paused and (self.until_ms is None or now_ms < self.until_ms)
 
 
-_decode = msgspec.json.Decoder(_Said).decode
+_decode = msgspec.json.Decoder(_ControlRecord).decode
 
 
 def decode(key: bytes | None, value: bytes | None) -> tuple[Destination, Control | None]:

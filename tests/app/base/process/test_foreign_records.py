@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 
 from app.base.process.foreign_records import MAX_BYTES, bounded
 from app.engine.ownership import catch_up
-from app.engine.reports.latest import Reports
+from app.engine.reports.latest import LatestReports
 from app.engine.reports.queues import Queues
 from app.engine.reports.reader import decode_progress
 from app.engine.throttle.controls import Controls
@@ -72,9 +72,9 @@ def test_who_knows_of_controls_queues_and_jobs_goes_on_without_it() -> None:
 
 def test_the_last_reports_are_read_without_it() -> None:
     reports: Any = SimpleNamespace(_last={}, _settings=SimpleNamespace(partitions=1))
-    Reports._remember(reports, b"0", REPORT.ljust(MAX_BYTES + 1))
+    LatestReports._remember(reports, b"0", REPORT.ljust(MAX_BYTES + 1))
     assert not reports._last
-    Reports._remember(reports, b"0", REPORT.ljust(MAX_BYTES))
+    LatestReports._remember(reports, b"0", REPORT.ljust(MAX_BYTES))
     assert reports._last
 
 

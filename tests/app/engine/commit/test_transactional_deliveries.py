@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.engine.deliver.target import Target
+from app.engine.deliver.target import DestinationCluster
 from app.engine.deliver.transactional_dispatcher import TransactionalDispatcher
 from app.engine.partition.partition import Partition
 from app.engine.partition.state import State
@@ -73,7 +73,7 @@ class Refused(Transacted):
 
 def exact(stage: Stage, journal: Transacted) -> None:
     """Have a stage deliver exactly once."""
-    target = Target(cast("Cluster", stage.destinations), cast("Sender", stage.sender))
+    target = DestinationCluster(cast("Cluster", stage.destinations), cast("Sender", stage.sender))
     stage.dispatcher = stage.due._dispatcher = TransactionalDispatcher(stage.settings, stage.clock, {None: target})
     stage.journal = stage.partition._journal = journal  # type: ignore[assignment]
 

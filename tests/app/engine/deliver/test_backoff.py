@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.engine.deliver.backoff import Backoff
+from app.engine.deliver.backoff import RouteBackoff
 from app.engine.steps.route import Route
 
 FIRST, SECOND, OTHER = ((None, "orders", number) for number in range(3))
@@ -27,12 +27,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def failures(clock: Clock) -> Backoff:
+def failures(clock: Clock) -> RouteBackoff:
     """Failures of which none is known."""
-    return Backoff(clock)
+    return RouteBackoff(clock)
 
 
-def backoffs(failures: Backoff, clock: Clock, route: Route) -> Iterator[float]:
+def backoffs(failures: RouteBackoff, clock: Clock, route: Route) -> Iterator[float]:
     """Fail again and again, each time as soon as the way is free."""
     while True:
         failures.trying(route)
@@ -42,7 +42,7 @@ def backoffs(failures: Backoff, clock: Clock, route: Route) -> Iterator[float]:
         clock.now_s += backoff_s
 
 
-def test_a_way_that_fails_again_waits_longer_up_to_a_bound(failures: Backoff, clock: Clock) -> None:
+def test_a_way_that_fails_again_waits_longer_up_to_a_bound(failures: RouteBackoff, clock: Clock) -> None:
     lengths = [length for length, _ in zip(backoffs(failures, clock, FIRST), range(12), strict=False)]
 
     assert 0.125 <= lengths[0] <= 0.25
@@ -53,7 +53,7 @@ def test_a_way_that_fails_again_waits_longer_up_to_a_bound(failures: Backoff, cl
     assert not failures.waits(FIRST)
 
 
-def test_alike_ways_wait_and_are_tried_as_one(failures: Backoff, clock: Clock) -> None:
+def test_alike_ways_wait_and_are_tried_as_one(failures: RouteBackoff, clock: Clock) -> None:
     failures.failed(FIRST, [FIRST, SECOND])
     assert failures.waits(FIRST)
     assert failures.waits(SECOND)
@@ -68,7 +68,7 @@ def test_alike_ways_wait_and_are_tried_as_one(failures: Backoff, clock: Clock) -
     assert failures.seconds(SECOND) == 0
 
 
-def test_a_message_of_which_nothing_is_heard_is_not_waited_for_for_ever(failures: Backoff, clock: Clock) -> None:
+def test_a_message_of_which_nothing_is_heard_is_not_waited_for_for_ever(failures: RouteBackoff, clock: Clock) -> None:
     failures.failed(FIRST, ())
     clock.now_s += 1
     failures.trying(FIRST)
@@ -77,7 +77,7 @@ def test_a_message_of_which_nothing_is_heard_is_not_waited_for_for_ever(failures
     assert not failures.waits(FIRST)
 
 
-def test_a_way_that_is_held_waits_until_it_is_released(failures: Backoff, clock: Clock) -> None:
+def test_a_way_that_is_held_waits_until_it_is_released(failures: RouteBackoff, clock: Clock) -> None:
     failures.failed(FIRST, [SECOND])
     release = failures.hold(SECOND)
     clock.now_s += 1_000

@@ -9,7 +9,7 @@ import pytest
 
 from app.engine.ingest.admission import SUFFIXES, Admission
 from app.engine.ingest.census import Census
-from app.engine.ingest.destinations import Destinations, Elsewhere, Neighbours
+from app.engine.ingest.destinations import DestinationTopics, Elsewhere, Neighbours
 from app.engine.ingest.policy import Policy
 from app.settings.quotas import senders
 from app.settings.settings import Settings
@@ -52,7 +52,7 @@ class Site:
         clusters = {"DELAY_CLUSTERS": "other=h:1,alias=h:2"}
         self.settings = Settings.from_env({"DELAY_DESTINATIONS": "*", **clusters, **env})
         others = {"other": self.other, "alias": self.own}
-        self.destinations = Destinations(cast("Any", self.own))
+        self.destinations = DestinationTopics(cast("Any", self.own))
         self.policy = Policy(
             self.settings,
             Admission(

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from app.engine.ingest.destinations import Destinations
+from app.engine.ingest.destinations import DestinationTopics
 from tests.app.fake_kafka import ScriptedCluster
 
 HEARD_S = 0.2
@@ -14,7 +14,7 @@ def later(cluster: ScriptedCluster, topic: str) -> None:
     asyncio.get_running_loop().call_later(HEARD_S, cluster.topics.update, {topic: 4})
 
 
-async def seconds(destinations: Destinations, *topics: str) -> float:
+async def seconds(destinations: DestinationTopics, *topics: str) -> float:
     """Learn about topics and give how long it took."""
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -24,7 +24,7 @@ async def seconds(destinations: Destinations, *topics: str) -> float:
 
 async def test_a_topic_that_the_brokers_have_not_heard_of_yet_is_waited_for() -> None:
     cluster = ScriptedCluster()
-    destinations = Destinations(cluster)  # type: ignore[arg-type]
+    destinations = DestinationTopics(cluster)  # type: ignore[arg-type]
     later(cluster, "new")
 
     await asyncio.gather(*(destinations.learn(["new"]) for _ in range(3)))  # as partitions do
@@ -33,7 +33,7 @@ async def test_a_topic_that_the_brokers_have_not_heard_of_yet_is_waited_for() ->
 
 
 async def test_names_that_nobody_knows_hold_up_once_and_not_each_time() -> None:
-    destinations = Destinations(ScriptedCluster())  # type: ignore[arg-type]
+    destinations = DestinationTopics(ScriptedCluster())  # type: ignore[arg-type]
 
     assert await seconds(destinations, "typo") > PATIENCE_S / 2
     assert await seconds(destinations, "typo") < PATIENCE_S / 2  # it is believed to be absent
@@ -42,7 +42,7 @@ async def test_names_that_nobody_knows_hold_up_once_and_not_each_time() -> None:
 
 async def test_a_name_that_was_not_there_is_asked_for_again_after_a_second() -> None:
     cluster = ScriptedCluster()
-    destinations = Destinations(cluster)  # type: ignore[arg-type]
+    destinations = DestinationTopics(cluster)  # type: ignore[arg-type]
     await destinations.learn(["late"])
     cluster.topics["late"] = 2
     asked: list[object] = []
@@ -64,4 +64,4 @@ async def test_what_can_be_no_topic_is_not_asked_for() -> None:
     cluster = ScriptedCluster()
     cluster.away = ValueError("it does not fit into a request")
 
-    assert await seconds(Destinations(cluster), "x" * 40_000, "ä", "") < PATIENCE_S / 2  # type: ignore[arg-type]
+    assert await seconds(DestinationTopics(cluster), "x" * 40_000, "ä", "") < PATIENCE_S / 2  # type: ignore[arg-type]

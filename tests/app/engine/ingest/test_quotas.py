@@ -12,7 +12,7 @@ from app.engine.steps.outcomes import Rejected
 from punctual.contract import headers as names
 from punctual.contract import request
 from punctual.contract.request import Reason
-from tables import Share
+from tables import NamespaceShare
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW, FakeRecord, Log
 
@@ -51,7 +51,7 @@ def limited(tmp_path: Path) -> Iterator[Limited]:
     limited.close()
 
 
-def report(**waiting: Share) -> Any:
+def report(**waiting: NamespaceShare) -> Any:
     return SimpleNamespace(progress=SimpleNamespace(namespaces=waiting, requests={}))
 
 
@@ -130,22 +130,22 @@ def test_whoever_names_an_id_in_full_uses_its_namespaces_room(limited: Limited) 
 
 
 def test_what_waits_on_other_workers_counts_as_it_was_last_reported(limited: Limited) -> None:
-    limited.reports[7] = report(orders=Share(2, 4))
+    limited.reports[7] = report(orders=NamespaceShare(2, 4))
     assert limited.outcomes_of(limited.asked(), limited.asked()) == ["accepted", "quota"]
 
-    limited.reports[7] = report(orders=Share(1, 2))
+    limited.reports[7] = report(orders=NamespaceShare(1, 2))
     assert limited.outcomes_of(limited.asked(), limited.asked()) == ["accepted", "quota"]
 
 
 def test_what_was_reported_of_a_partition_that_is_here_does_not_count_twice(limited: Limited) -> None:
-    limited.reports[0] = report(orders=Share(3, 6))
+    limited.reports[0] = report(orders=NamespaceShare(3, 6))
 
     assert limited.outcomes_of(limited.asked()) == ["accepted"]
 
 
 def test_what_was_reported_of_a_partition_counts_while_it_is_restored_here(limited: Limited) -> None:
     limited.stores[5] = limited.store
-    limited.reports[5] = report(orders=Share(1, 2))
+    limited.reports[5] = report(orders=NamespaceShare(1, 2))
     limited.restoring.add(5)
 
     assert limited.outcomes_of(*(limited.asked() for _ in range(3))) == ["accepted"] * 2 + ["quota"]
@@ -153,7 +153,7 @@ def test_what_was_reported_of_a_partition_counts_while_it_is_restored_here(limit
 
 def test_reports_are_looked_at_again_after_a_while_also_if_there_seems_to_be_room(limited: Limited) -> None:
     assert limited.outcomes_of(limited.asked()) == ["accepted"]
-    limited.reports[7] = report(orders=Share(2, 4))
+    limited.reports[7] = report(orders=NamespaceShare(2, 4))
     limited.seconds += 0.4
     assert limited.outcomes_of(limited.asked()) == ["accepted"]
     limited.seconds += 0.1

@@ -9,7 +9,7 @@ import rocksdict
 from app.base.errors import SettingInvalid
 from app.settings.settings import Settings
 from punctual.contract.request import Refusal
-from tables import Changes, Share
+from tables import Changes, NamespaceShare
 from tests.app.engine.ingest.test_quotas import Limited
 from tests.app.workbench import Workbench
 from tests.punctual.contract.records import NOW
@@ -30,7 +30,7 @@ def _deliver(limited: Limited, id_: str) -> None:
     limited.run(limited.delivered(limited.claim(f"orders/{id_}")))
 
 
-def _shares(bench: Workbench) -> dict[str, Share]:
+def _shares(bench: Workbench) -> dict[str, NamespaceShare]:
     assert bench.store.shares is not None
     return dict(bench.store.shares.known)
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from app.engine.ownership.catch_up import CatchUp
+from app.engine.ownership.catch_up import UnreadBacklog
 from app.engine.partition.state import State
 from app.kafka.metadata.reader import Stored
 from app.settings.settings import Settings
@@ -56,7 +56,7 @@ class Topics:
         return SimpleNamespace(end=end, begin=begin, position=position, chunk=chunk)
 
 
-def look(topics: Topics, monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> CatchUp:
+def look(topics: Topics, monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> UnreadBacklog:
     """Return a look of a worker that has no partition yet, or both, which are being restored."""
     monkeypatch.setattr("app.engine.ownership.catch_up.PartitionReader", topics.reader)
     restoring: Any = SimpleNamespace(state=State.RESTORING, working=False)
@@ -65,7 +65,7 @@ def look(topics: Topics, monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> Catc
         """Tell nobody."""
 
     partitions = dict.fromkeys(range(2), restoring) if ours else {}
-    return CatchUp(SETTINGS, cast("Any", None), partitions, lambda *_: False, report)
+    return UnreadBacklog(SETTINGS, cast("Any", None), partitions, lambda *_: False, report)
 
 
 @pytest.mark.parametrize("ours", [True, False])

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from prometheus_client import REGISTRY
 
-from app.engine.ownership.catching_up import CatchingUp
+from app.engine.ownership.catching_up import PartitionCatchUp
 from app.engine.partition.partition import Partition
 from app.engine.partition.state import State
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from app.engine.ownership.catch_up import CatchUp
+    from app.engine.ownership.catch_up import UnreadBacklog
     from app.engine.ownership.input_logs import InputLogs
     from app.engine.partition.ports import Firing
     from app.engine.partition.services import Services
 
 
-def looked_at(began_s: float) -> "CatchUp":
+def looked_at(began_s: float) -> "UnreadBacklog":
     """Return a look at what waits, taken then."""
-    return cast("CatchUp", SimpleNamespace(began_s=began_s))
+    return cast("UnreadBacklog", SimpleNamespace(began_s=began_s))
 
 
 def partition_of() -> Partition:
@@ -30,7 +30,7 @@ def partition_of() -> Partition:
     return Partition(0, cast("Services", parts), cast("Firing", None))
 
 
-class Behind(CatchingUp):
+class Behind(PartitionCatchUp):
     """Of partitions that never catch up."""
 
     def __init__(self) -> None:
@@ -47,14 +47,14 @@ class Ends:
         return {"delay-requests": 2}
 
 
-class Slow(CatchingUp):
+class Slow(PartitionCatchUp):
     """Of partitions whose first reading takes long."""
 
     def __init__(self) -> None:
         self._settings, self._logs = Settings.from_env({}), cast("InputLogs", Ends())
         self.read: list[int] = []
 
-    def _shared(self) -> "CatchUp":
+    def _shared(self) -> "UnreadBacklog":
         return looked_at(asyncio.get_running_loop().time())
 
     async def _read_all(self, _partition: object, ends: dict[str, int], _look: object) -> None:

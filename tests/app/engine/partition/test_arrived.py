@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.partition.arrived import Arrived
+from app.engine.partition.arrived import ArrivedRow
 from app.engine.partition.state import State
 from app.engine.steps.outcomes import Delivered
 from tables import keys
@@ -39,7 +39,7 @@ class Takeover:
         for offset, id_ in enumerate(arrived):
             entry = self.store.entry(self.rows[id_])
             assert entry is not None
-            found.append(Arrived(self.rows[id_], entry.source, "orders", 0, offset, self.stage.clock.wall))
+            found.append(ArrivedRow(self.rows[id_], entry.source, "orders", 0, offset, self.stage.clock.wall))
         partition.settle(found)
         partition.go_live()
         await self.stage.settle()

@@ -26,7 +26,7 @@ from tests.tables.rows import apply, assert_sound, entry, key, put
 if TYPE_CHECKING:
     from app.engine.commit.journal import Journal
     from app.engine.ownership.changelog_guard import ChangelogGuard
-    from app.engine.reports.latest import Reports
+    from app.engine.reports.latest import LatestReports
     from tables import DelayTable
 
 MIB = 1 << 20
@@ -297,7 +297,7 @@ async def test_a_worker_that_reads_less_does_not_take_from_rows_what_they_have(
     """It cannot take over a partition that has newer rows: only who wants an older version gets it."""
     async with Stage(tmp_path, DELAY_ROW_VERSION=wanted) as stage:
         reports = SimpleNamespace(lowest_version=4)
-        versions = RowVersion(stage.settings, cast("Reports", reports))
+        versions = RowVersion(stage.settings, cast("LatestReports", reports))
         versions._wanted = 0  # the row that there is was written by a worker that wanted nothing
         stage.partition._services = replace(stage.partition._services, row_version=versions)
         await stage.ask(delay_id="a", delay_to="orders", delay_every="PT1S", delay_at=str(stage.clock.wall))

@@ -9,7 +9,7 @@ import pytest
 
 from app.engine.partition.replanning import Replanning
 from app.engine.steps import series_rules
-from app.engine.steps.context import Context
+from app.engine.steps.context import PartitionContext
 from app.engine.steps.plan import PAUSED_MS
 from app.engine.steps.step import Step
 from punctual.contract.cron import Schedule
@@ -35,7 +35,7 @@ def give(tmp_path: Path) -> Iterator[Give]:
 
 def start(bench: Workbench) -> list[Event]:
     """Plan series as the start of a partition does; return the events. Rows that are overdue come last."""
-    context = Context.of(bench.number, bench.settings, bench.limits, bench.store, bench.claims)
+    context = PartitionContext.of(bench.number, bench.settings, bench.limits, bench.store, bench.claims)
 
     async def steps() -> list[Event]:
         rules, events = Replanning(context), list[Event]()

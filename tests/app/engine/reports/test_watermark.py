@@ -10,7 +10,7 @@ import pytest
 
 from app.engine.reports import latest as reports_module
 from app.engine.reports import watermark as module
-from app.engine.reports.latest import Reports
+from app.engine.reports.latest import LatestReports
 from app.engine.reports.row_version import RowVersion
 from app.engine.reports.watermark import Watermark
 from app.kafka.metadata.reader import PartitionReader, Stored
@@ -212,8 +212,8 @@ async def test_what_a_partition_has_said_long_ago_is_found_too(monkeypatch: pyte
 
 
 # row versions --------------------------------------------------------------------------------------------------------
-def reports_of(*values: bytes | None) -> Reports:
-    reports = Reports(Settings.from_env({"DELAY_PARTITIONS": "2"}), cast("Any", None))
+def reports_of(*values: bytes | None) -> LatestReports:
+    reports = LatestReports(Settings.from_env({"DELAY_PARTITIONS": "2"}), cast("Any", None))
     for value in values:
         reports._remember(b"1" if value and value.startswith(b'{"partition":1') else b"0", value)
     return reports

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.reports.reader import Waiting
+from app.engine.reports.reader import NamespaceHoldings
 from app.ops.doctor import namespaces
 from app.ops.doctor.finding import Finding
 from tests.app.ops.doctor.test_checks import facts, report, settings
@@ -11,7 +11,7 @@ INPUTS = {"DELAY_INPUTS": "orders-delays=native", "DELAY_NAMESPACES": "orders-de
 SIGNED_IN = {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_USERNAME": "worker"}
 
 
-def found(*reports: Waiting, **env: str) -> list[Finding]:
+def found(*reports: NamespaceHoldings, **env: str) -> list[Finding]:
     told = {number: report(number, namespaces={"orders": waiting}) for number, waiting in enumerate(reports)}
     return list(namespaces.check(settings(**{**INPUTS, **env}), facts(reports=told)))
 
@@ -40,12 +40,16 @@ def test_where_nobody_signs_in_anybody_may_write_anywhere() -> None:
 )
 def test_a_quota_that_is_nearly_used_up_is_said(quota: str, says: str) -> None:
     [finding] = [
-        one for one in found(Waiting(10, 500, 9), Waiting(8, 400), DELAY_QUOTAS=quota) if one.subject == "orders"
+        one
+        for one in found(NamespaceHoldings(10, 500, 9), NamespaceHoldings(8, 400), DELAY_QUOTAS=quota)
+        if one.subject == "orders"
     ]
     assert finding.level == "warning"
     assert says in finding.sentence
 
 
 def test_a_quota_with_room_is_fine() -> None:
-    [finding] = [one for one in found(Waiting(10, 500), DELAY_QUOTAS="*=messages:12") if one.subject == "orders"]
+    [finding] = [
+        one for one in found(NamespaceHoldings(10, 500), DELAY_QUOTAS="*=messages:12") if one.subject == "orders"
+    ]
     assert (finding.level, finding.sentence) == ("ok", "10 messages of the namespace orders are pending.")
