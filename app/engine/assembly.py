@@ -9,9 +9,9 @@ from app.base.process.fatal import end_process
 from app.engine.commit.journal import Journal
 from app.engine.commit.transactional_journal import TransactionalJournal
 from app.engine.connections import Connections
+from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.deliver.posts import Posts
-from app.engine.deliver.target import DestinationCluster
 from app.engine.deliver.transactional_dispatcher import TransactionalDispatcher
 from app.engine.due.due_loop import DueLoop
 from app.engine.due.input_lag import margins_of
@@ -20,20 +20,20 @@ from app.engine.due.series_pace import SeriesPace
 from app.engine.faust_host.group_intake import GroupIntake
 from app.engine.ingest.admission import Admission
 from app.engine.ingest.census import Census
-from app.engine.ingest.destinations import DestinationTopics, Elsewhere, Neighbours
+from app.engine.ingest.destination_topics import DestinationTopics, Elsewhere, Neighbours
 from app.engine.ingest.hopes import Hopes
 from app.engine.ingest.quotas import Quotas
-from app.engine.ownership.arrivals import ArrivalSearch
+from app.engine.ownership.arrival_search import ArrivalSearch
 from app.engine.ownership.assignment import Ownership, Stages
-from app.engine.ownership.catching_up import PartitionCatchUp
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.ownership.input_logs import InputLogs
 from app.engine.ownership.internal_logs import InternalLogs
+from app.engine.ownership.partition_catch_up import PartitionCatchUp
 from app.engine.ownership.recovery import StoreRecovery
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
 from app.engine.reports.agreement import Agreement
-from app.engine.reports.latest import LatestReports
+from app.engine.reports.latest_reports import LatestReports
 from app.engine.reports.measures import Measures
 from app.engine.reports.minutes import Minutes
 from app.engine.reports.progress import ProgressReporter

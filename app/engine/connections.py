@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from app.base.patience import patiently
 from app.base.process.datadir import belongs
 from app.base.process.library_logs import silent
-from app.engine.deliver.target import DestinationCluster, connect
+from app.engine.deliver.destination_cluster import DestinationCluster, connect
 from app.engine.topics import layout
 from app.engine.topics.creation import ensure
 from app.engine.topics.internal_topics import TopicLimits

@@ -50,7 +50,11 @@ Clock = _found("app.base.clock:Clock", "app.clock:Clock")
 Settings = _found("app.settings.settings:Settings", "app.settings:Settings")
 Journal = _found("app.engine.commit.journal:Journal", "app.commit.journal:Journal")
 Dispatcher = _found("app.engine.deliver.dispatcher:Dispatcher", "app.deliver.dispatcher:Dispatcher")
-Target = _found("app.engine.deliver.target:Target", "app.deliver.target:Target")
+DestinationCluster = _found(
+    "app.engine.deliver.destination_cluster:DestinationCluster",
+    "app.engine.deliver.target:Target",
+    "app.deliver.target:Target",
+)
 DueLoop = _found("app.engine.due.due_loop:DueLoop", "app.due.due_loop:DueLoop")
 Ack = _found("app.kafka:Ack")
 Partition = _found("app.engine.partition.partition:Partition", "app.partition.partition:Partition")
@@ -70,7 +74,9 @@ class Assembly:
         self.settings = settings = Settings.from_env({"DELAY_DESTINATIONS": "*", **given, **fixed})
         self._store = PartitionStore(directory / "0.db")
         clock, destinations, sender = Clock(), Destinations(), Acknowledged()
-        dispatcher = built(Dispatcher, settings=settings, clock=clock, targets={None: Target(destinations, sender)})
+        dispatcher = built(
+            Dispatcher, settings=settings, clock=clock, targets={None: DestinationCluster(destinations, sender)}
+        )
         self._due = built(DueLoop, settings=settings, clock=clock, dispatcher=dispatcher, partitions={})
         table = SimpleNamespace(stores={_NUMBER: self._store})
         journal = built(AloneJournal, settings=settings, cluster=destinations, sender=sender, table=table)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import msgspec
 from aiokafka.record.memory_records import MemoryRecords
 
+from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.dispatcher import Dispatcher
-from app.engine.deliver.target import DestinationCluster
 from app.engine.due.due_loop import DueLoop
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services

@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 
 from app.base.clock import Clock
-from app.engine.deliver.target import DestinationCluster
-from app.engine.ownership.arrivals import ArrivalSearch
+from app.engine.deliver.destination_cluster import DestinationCluster
+from app.engine.ownership.arrival_search import ArrivalSearch
 from app.engine.steps.occurrences import occurrence
 from app.engine.steps.series_rules import begun
 from app.kafka import Cluster, Sender

@@ -8,8 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client import REGISTRY
 
-from app.engine.ownership import catch_up
-from app.engine.ownership.catch_up import UnreadBacklog
+from app.engine.ownership.unread_backlog import UnreadBacklog
 from app.kafka import Cluster
 from app.settings.settings import Settings
 from tests.harness.kafka import create_topic

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PROMPT_S, _TRANSACTIONS = 0.5, 4
 #: And it is in the forwards, if its home is another partition.
 _FORWARDED_S = 0.3
-#: A partition waits so long for a topic that nobody has heard of (app/engine/ingest/destinations.py).
+#: A partition waits so long for a topic that nobody has heard of (app/engine/ingest/destination_topics.py).
 _LOOKED_FOR_S = 0.6
 
 #: A worker's time with a partition: its name, when it was given the partition, and which.

@@ -12,22 +12,22 @@ import aiokafka.errors as kafka
 from app.base.errors import NotOwner
 from app.base.process.tasks import telling
 from app.engine.assembly import dispatcher_and_journal
+from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.posts import Posts
-from app.engine.deliver.target import DestinationCluster
 from app.engine.due.due_loop import DueLoop
 from app.engine.due.input_lag import margins_of
 from app.engine.due.input_liveness import InputLiveness
-from app.engine.ingest.destinations import DestinationTopics
+from app.engine.ingest.destination_topics import DestinationTopics
 from app.engine.ingest.quotas import whose
-from app.engine.ownership.arrivals import ArrivalSearch
+from app.engine.ownership.arrival_search import ArrivalSearch
 from app.engine.ownership.assignment import Ownership, Stages
-from app.engine.ownership.catching_up import PartitionCatchUp
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.ownership.input_logs import InputLogs
+from app.engine.ownership.partition_catch_up import PartitionCatchUp
 from app.engine.ownership.recovery import StoreRecovery
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
-from app.engine.reports.latest import LatestReports
+from app.engine.reports.latest_reports import LatestReports
 from app.engine.reports.progress import ProgressReporter
 from app.engine.reports.row_version import RowVersion
 from app.engine.reports.watermark import Watermark

@@ -14,9 +14,9 @@ from app.dev.testing.loop import SimulatedLoop
 from app.dev.testing.records import Post, Record
 from app.dev.testing.web import Web
 from app.engine.commit.journal import Journal
+from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.deliver.posts import Posts
-from app.engine.deliver.target import DestinationCluster
 from app.engine.due.due_loop import DueLoop
 from app.engine.due.series_pace import SeriesPace
 from app.engine.ingest.quotas import Quotas, whose

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from app.base.clock import Clock
 from app.engine.deliver import usual_routes as in_python
 from app.engine.deliver.delivery_batch import DeliveryBatch, Row
+from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.missing_topics import MissingTopics
-from app.engine.deliver.target import DestinationCluster
 from app.engine.partition.partition import Partition
 from app.engine.steps.outcomes import Delivered, Rejected, Unsent, reason_of
 from app.engine.steps.route import ANY, Route, chosen

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import aiokafka.errors
 
-from app.engine.deliver.target import DestinationCluster
+from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.steps.route import Route
 from punctual.contract.destination import described, named
 from punctual.contract.dialects.dialects import OF_ROWS

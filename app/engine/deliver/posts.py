@@ -12,7 +12,7 @@ from app.base.http.allow_list import Allowed
 from app.base.http.answers import Answer, Meaning
 from app.base.http.client import Client, HttpClient
 from app.base.http.hosts import Hosts
-from app.engine.deliver.post import PostWriter
+from app.engine.deliver.post_writer import PostWriter
 from app.engine.partition.partition import Partition
 from app.engine.steps.outcomes import Attempted, Called, Delivered, Rejected
 from app.engine.steps.route import HTTP, Route

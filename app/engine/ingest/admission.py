@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from app.engine.ingest.census import Census, Lack
-from app.engine.ingest.destinations import DestinationTopics, Elsewhere, Neighbours
+from app.engine.ingest.destination_topics import DestinationTopics, Elsewhere, Neighbours
 from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 from tables.destination import told

@@ -16,12 +16,12 @@ import aiokafka.errors
 from app.base.errors import PartitionStopped
 from app.base.process.tasks import telling
 from app.engine.due.input_liveness import BLIND_S
-from app.engine.ownership.arrivals import ArrivalSearch
-from app.engine.ownership.catch_up import UnreadBacklog
-from app.engine.ownership.catching_up import PartitionCatchUp
+from app.engine.ownership.arrival_search import ArrivalSearch
 from app.engine.ownership.destination_end import Expected
 from app.engine.ownership.input_logs import InputLogs
+from app.engine.ownership.partition_catch_up import PartitionCatchUp
 from app.engine.ownership.recovery import StoreRecovery
+from app.engine.ownership.unread_backlog import UnreadBacklog
 from app.engine.partition.fetched import FetchedPositions
 from app.engine.partition.partition import Partition
 from app.engine.reports.watermark import Watermark

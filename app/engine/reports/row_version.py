@@ -1,6 +1,6 @@
 """Which version of a row is written: the newest that every worker reads (docs/decisions/0010)."""
 
-from app.engine.reports.latest import LatestReports
+from app.engine.reports.latest_reports import LatestReports
 from app.settings.settings import Settings
 from tables.entry import VERSION
 

@@ -13,7 +13,7 @@ from app.engine.ingest.policy import AHEAD_MS
 from app.engine.partition.fetched import FetchedPositions, has_ingested
 from app.engine.partition.partition import Partition
 from app.engine.partition.state import State
-from app.engine.reports.latest import LatestReports
+from app.engine.reports.latest_reports import LatestReports
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.settings.settings import Settings

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from app.engine.ingest.admission import changelog_of
-from app.engine.ingest.destinations import Elsewhere
+from app.engine.ingest.destination_topics import Elsewhere
 from app.engine.ingest.policy import Policy
 from app.gateway.desk.acceptance import Accepted, problem_of
 from app.gateway.http.problem import Problem

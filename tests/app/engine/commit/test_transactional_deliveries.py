@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.engine.deliver.target import DestinationCluster
+from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.transactional_dispatcher import TransactionalDispatcher
 from app.engine.partition.partition import Partition
 from app.engine.partition.state import State

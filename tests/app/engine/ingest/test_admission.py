@@ -9,7 +9,7 @@ import pytest
 
 from app.engine.ingest.admission import SUFFIXES, Admission
 from app.engine.ingest.census import Census
-from app.engine.ingest.destinations import DestinationTopics, Elsewhere, Neighbours
+from app.engine.ingest.destination_topics import DestinationTopics, Elsewhere, Neighbours
 from app.engine.ingest.policy import Policy
 from app.settings.quotas import senders
 from app.settings.settings import Settings
@@ -136,7 +136,7 @@ async def test_our_own_topics_are_never_allowed_whatever_the_cluster_is_called()
 
 
 async def test_an_installation_that_comes_or_goes_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.engine.ingest.destinations._NEIGHBOURS_S", 0.0)
+    monkeypatch.setattr("app.engine.ingest.destination_topics._NEIGHBOURS_S", 0.0)
     site = Site()
     site.own.topics |= {"shop-events": 1}
     for there in (False, True, False):

@@ -26,7 +26,7 @@ from tests.tables.rows import apply, assert_sound, entry, key, put
 if TYPE_CHECKING:
     from app.engine.commit.journal import Journal
     from app.engine.ownership.changelog_guard import ChangelogGuard
-    from app.engine.reports.latest import LatestReports
+    from app.engine.reports.latest_reports import LatestReports
     from tables import DelayTable
 
 MIB = 1 << 20

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
-import app.engine.ownership.catching_up  # noqa: F401 - it has a metric
+import app.engine.ownership.partition_catch_up  # noqa: F401 - it has a metric
 from app.engine.reports.state import Recovery
 from app.ops.processes.metrics import own
 from app.serve.web.metrics import exposition

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 import aiokafka.errors
 
 from app.base.clock import FAST_MS, Clock
-from app.engine.deliver.target import DestinationCluster
+from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.ownership.destination_end import DestinationEnd, Expected, UnconfirmedRow, content_of
 from app.engine.partition.arrived import ArrivedRow
 from app.engine.steps import occurrences

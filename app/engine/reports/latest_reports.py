@@ -66,7 +66,7 @@ class LatestReports:
         try:
             report = _decode(bounded(value))
         except (ValueError, msgspec.MsgspecError, RecursionError):
-            return  # others may write to the topic: app/engine/ownership/catch_up.py logs it
+            return  # others may write to the topic: app/engine/ownership/unread_backlog.py logs it
         if key == b"%d" % report.partition and 0 <= report.partition < self._settings.partitions:
             self._last[report.partition] = report
 

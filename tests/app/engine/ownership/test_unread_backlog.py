@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from app.engine.ownership.catch_up import UnreadBacklog
+from app.engine.ownership.unread_backlog import UnreadBacklog
 from app.engine.partition.state import State
 from app.kafka.metadata.reader import Stored
 from app.settings.settings import Settings
@@ -58,7 +58,7 @@ class Topics:
 
 def look(topics: Topics, monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> UnreadBacklog:
     """Return a look of a worker that has no partition yet, or both, which are being restored."""
-    monkeypatch.setattr("app.engine.ownership.catch_up.PartitionReader", topics.reader)
+    monkeypatch.setattr("app.engine.ownership.unread_backlog.PartitionReader", topics.reader)
     restoring: Any = SimpleNamespace(state=State.RESTORING, working=False)
 
     async def report() -> None:
@@ -101,5 +101,5 @@ async def test_a_position_of_what_has_come_since_is_believed(monkeypatch: pytest
         topics.ends = dict.fromkeys(topics.ends, 50 if len(asked) < 4 else 80)
         return reader(*args)
 
-    monkeypatch.setattr("app.engine.ownership.catch_up.PartitionReader", growing)
+    monkeypatch.setattr("app.engine.ownership.unread_backlog.PartitionReader", growing)
     await asyncio.wait_for(looking.cleared(), LIMIT_S)

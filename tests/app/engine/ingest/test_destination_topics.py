@@ -2,7 +2,7 @@
 
 import asyncio
 
-from app.engine.ingest.destinations import DestinationTopics
+from app.engine.ingest.destination_topics import DestinationTopics
 from tests.app.fake_kafka import ScriptedCluster
 
 HEARD_S = 0.2

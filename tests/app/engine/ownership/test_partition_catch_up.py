@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from prometheus_client import REGISTRY
 
-from app.engine.ownership.catching_up import PartitionCatchUp
+from app.engine.ownership.partition_catch_up import PartitionCatchUp
 from app.engine.partition.partition import Partition
 from app.engine.partition.state import State
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
-    from app.engine.ownership.catch_up import UnreadBacklog
     from app.engine.ownership.input_logs import InputLogs
+    from app.engine.ownership.unread_backlog import UnreadBacklog
     from app.engine.partition.ports import Firing
     from app.engine.partition.services import Services
 
@@ -66,7 +66,7 @@ class Slow(PartitionCatchUp):
 async def test_what_came_during_a_long_catch_up_is_read_too(
     monkeypatch: pytest.MonkeyPatch, long_s: float, read: list[int]
 ) -> None:
-    monkeypatch.setattr("app.engine.ownership.catching_up.BLIND_S", long_s)
+    monkeypatch.setattr("app.engine.ownership.partition_catch_up.BLIND_S", long_s)
     catching_up, partition = Slow(), partition_of()
 
     now = asyncio.get_running_loop().time()
@@ -87,7 +87,7 @@ async def test_what_came_since_it_was_looked_long_ago_is_read_too(ends_s: float,
 
 async def test_the_time_to_learn_the_ends_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     catching_up, partition = Slow(), partition_of()
-    monkeypatch.setattr("app.engine.ownership.catching_up.BLIND_S", 0.06)
+    monkeypatch.setattr("app.engine.ownership.partition_catch_up.BLIND_S", 0.06)
     ends = catching_up._logs.ends
 
     async def slowly(number: int) -> dict[str, int]:
