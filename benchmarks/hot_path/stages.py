@@ -14,7 +14,7 @@ STAGES = {
     "apply": ("tables.store:PartitionStore.apply",),
     "due": ("tables.store:PartitionStore.due",),
     "batch": ("app.engine.due.due_loop:DueLoop.cycle", "app.engine.deliver.dispatcher:Dispatcher._submit"),
-    "settle": ("app.engine.steps.outcomes:Outcomes.apply",),
+    "settle": ("app.engine.steps.outcome_handler:OutcomeHandler.apply", "app.engine.steps.outcomes:Outcomes.apply"),
     "journal": (
         "app.engine.commit.journal:Journal._outgoing",
         "app.engine.commit.journal:Journal._batch",

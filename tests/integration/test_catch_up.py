@@ -82,7 +82,7 @@ async def test_nonsense_among_the_reports_is_counted_and_passed_over(
 async def test_a_partition_that_nobody_tells_of_is_not_waited_for(
     bootstrap: str, settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catch_up, "SILENT_S", 1.0)
+    monkeypatch.setattr(unread_backlog, "SILENT_S", 1.0)
     tell(bootstrap, settings, 0, 1)
     look = looking(settings, cluster)
     async with asyncio.timeout(LIMIT_S):
@@ -94,7 +94,7 @@ async def test_a_partition_that_nobody_tells_of_is_not_waited_for(
 async def test_a_partition_that_is_stopped_is_not_waited_for_but_one_that_is_restored_is(
     bootstrap: str, settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(catch_up, "SILENT_S", 1.0)
+    monkeypatch.setattr(unread_backlog, "SILENT_S", 1.0)
     look = looking(settings, cluster)
     clearing = asyncio.ensure_future(look.cleared())
     for _ in range(8):  # longer than silence would be waited for

@@ -407,7 +407,7 @@ BUGS: dict[str, list[Bug]] = {
     "what had arrived before is sent again": [(DestinationEnd, "find", _none_found)],
     "what had arrived before is known by its id alone": [
         (of, what, make)
-        for of in (arrivals, destination_end)
+        for of in (arrival_search, destination_end)
         for what, make in (("copy_of", _by_id), ("content_of", _never))
     ],
     "a command does not wait until it is known whether its message has arrived": [

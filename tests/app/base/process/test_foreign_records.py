@@ -28,7 +28,7 @@ RECEIPT = b'{"kind":"receipt","request":"","gateway":"g","asked_ms":1}'
     [
         (bounded, b"{}"),
         (lambda value: decode_progress(b"0", value), REPORT),
-        (lambda value: catch_up._report_of(b"0", value), REPORT),
+        (lambda value: unread_backlog._report_of(b"0", value), REPORT),
         (receipt.decode, RECEIPT),
     ],
     ids=["any", "progress", "positions", "receipts"],
