@@ -8,6 +8,7 @@ import pytest
 from confluent_kafka import Producer
 from prometheus_client import REGISTRY
 
+from app.engine.ownership import unread_backlog
 from app.engine.ownership.unread_backlog import UnreadBacklog
 from app.kafka import Cluster
 from app.settings.settings import Settings

@@ -16,7 +16,7 @@ from app.engine.due.due_loop import DueLoop
 from app.engine.due.http_rows import HttpRows
 from app.engine.due.input_lag import InputLag
 from app.engine.ingest import commands, schedules
-from app.engine.ownership import destination_end
+from app.engine.ownership import arrival_search, destination_end
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.ownership.destination_end import DestinationEnd
 from app.engine.ownership.partition_catch_up import PartitionCatchUp
