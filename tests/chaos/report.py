@@ -16,8 +16,6 @@ _POINTS = "crash-points"
 _CHECKS = ("databases compared with the changelog", "compactions seen")
 #: Measurements that the page shows, with their labels there: all others are in the saved results.
 _SHOWN = {
-    "longest_without_a_broker_ms": "longest time without the broker",
-    "longest_without_2_brokers_ms": "longest time without two brokers",
     "longest_pause_after_kill_ms": "worst lateness after a broker was killed",
     "longest_pause_after_silence_ms": "worst lateness after a broker was suspended",
     "longest pause after kill -9, ms": "worst lateness after a worker was killed",
