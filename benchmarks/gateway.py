@@ -27,11 +27,11 @@ from app.dev.broker import Broker
 from app.dev.broker.ports import free_port
 from app.dev.broker.process import GuardedProcess
 from app.gateway.desk.receipts import Receipts
-from app.gateway.spool.connection import Connection
+from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.submission import Submission
-from app.gateway.spool.tally import Tally
+from app.gateway.spool.tally import SpoolTally
 from app.settings.settings import Settings
 from benchmarks import topics
 from benchmarks.clock import wait_for
@@ -202,8 +202,8 @@ def _intake(bootstrap: str, size: int, senders: int, seconds: float, each: int) 
         with tempfile.TemporaryDirectory() as directory:
             env = {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, "DELAY_PARTITIONS": str(PARTITIONS)}
             settings = Settings.from_env({**env, "DELAY_GATEWAY_DATADIR": directory})
-            connection, spool = Connection(settings), Spool(settings, _fail)
-            intake, receipts = Intake(settings, connection, spool, Tally(), _fail), Receipts(_REQUESTS, PARTITIONS)
+            connection, spool = KafkaConnection(settings), Spool(settings, _fail)
+            intake, receipts = Intake(settings, connection, spool, SpoolTally(), _fail), Receipts(_REQUESTS, PARTITIONS)
             connecting = asyncio.create_task(connection.run(intake.is_down))
             await connection.sender()
 

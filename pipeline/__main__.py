@@ -13,7 +13,7 @@ import logging
 import os
 from types import ModuleType
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.errors import INTERRUPTED, PipelineError, SparkStopped
 from pipeline.jobs import JOBS, idle
 from pipeline.kafka import Kafka
@@ -44,7 +44,7 @@ def _run(options: argparse.Namespace, summary: Summary) -> int:
             return int(options.exit_nothing)
         name = f"punctual {options.command}"
         with session(name, options.master, options.jars_dir, options.memory, options.spark_log) as spark:
-            code = int(job.run(Context(spark, Kafka(options.bootstrap), options.app_id, summary), options) or 0)
+            code = int(job.run(JobContext(spark, Kafka(options.bootstrap), options.app_id, summary), options) or 0)
         return code or int(options.exit_nothing if summary.nothing else 0)
     except SparkStopped as error:
         summary.error = f"{error} {job.AGAIN}"

@@ -10,7 +10,7 @@ from pipeline.summary import Summary
 
 
 @dataclass(frozen=True)
-class Context:
+class JobContext:
     """`app_id` is the installation's `DELAY_APP_ID`, with which its topics' names begin; `summary` tells of the run."""
 
     spark: SparkSession

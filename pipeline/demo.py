@@ -23,7 +23,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from app.dev.broker import broker_or_given
 from pipeline.__main__ import parser
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.errors import PipelineError
 from pipeline.jobs import JOBS
 from pipeline.kafka import Kafka
@@ -58,7 +58,7 @@ def main() -> int:
         with _worker():
             os.nice(_NICE)
             with session("punctual demo") as spark:
-                context = Context(spark, Kafka(bootstrap), os.environ["DELAY_APP_ID"])
+                context = JobContext(spark, Kafka(bootstrap), os.environ["DELAY_APP_ID"])
                 return _demonstrate(context, given.rows, given.minutes, Path(given.out, context.app_id).absolute())
 
 
@@ -116,7 +116,7 @@ def _ready() -> bool:
         return False
 
 
-def _demonstrate(context: Context, rows: int, minutes: float, out: Path) -> int:
+def _demonstrate(context: JobContext, rows: int, minutes: float, out: Path) -> int:
     said = f"{rows:,} messages, due over two years that pass in {minutes:g} minutes. Results are in {out}."
     print(said, flush=True)
     made, cold, ledger = f"{out}/input", f"{out}/cold", f"{out}/ledger"
@@ -139,7 +139,7 @@ def _demonstrate(context: Context, rows: int, minutes: float, out: Path) -> int:
     return balanced
 
 
-def _make(context: Context, rows: int, where: str) -> None:
+def _make(context: JobContext, rows: int, where: str) -> None:
     """Write the input: rows with a time within two years, in seconds from now, and what is to be said then."""
     number = F.col("id").alias("number")
     day_s = (F.rand(seed=1) * _YEARS_S).alias("day_s")
@@ -147,7 +147,7 @@ def _make(context: Context, rows: int, where: str) -> None:
     context.spark.range(rows).select(number, day_s, text).write.mode("overwrite").parquet(where)
 
 
-def _do(context: Context, *command: str) -> int:
+def _do(context: JobContext, *command: str) -> int:
     """Do what the command line of the same words would."""
     print(f"\n$ python -m pipeline {' '.join(command)}", flush=True)
     options = parser(JOBS).parse_args([*command, "--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id])

@@ -16,7 +16,7 @@ _FILE = re.compile(r"reading file (\S+)\.\s")
 _SCHEME = re.compile(r"FileSystem for scheme \"(\w+)\"|Class org\.apache\.hadoop\.fs\.(s3a)\.")
 
 
-class _Said(NamedTuple):
+class _Cause(NamedTuple):
     """One of the causes of an error: a class of Java, and its message."""
 
     kind: str
@@ -51,7 +51,7 @@ def _about_input(error: PySparkException) -> PipelineError | None:
     return None
 
 
-def _about_files(text: str, causes: "list[_Said]") -> PipelineError | None:
+def _about_files(text: str, causes: "list[_Cause]") -> PipelineError | None:
     """Return what is wrong with a file that was read."""
     if "PARQUET_TYPE_ILLEGAL" in text and "NANOS" in text:
         return InputUnreadable(
@@ -82,7 +82,7 @@ def _about_place(text: str) -> PipelineError | None:
     return None
 
 
-def _otherwise(error: Exception, causes: "list[_Said]") -> PipelineError:
+def _otherwise(error: Exception, causes: "list[_Cause]") -> PipelineError:
     return SparkStopped(f"Spark stopped: {(_root(causes) or sentence(error)).rstrip('.')}.")
 
 
@@ -97,20 +97,20 @@ def java_ended(code: int) -> PipelineError:
     return SparkStopped(f"Spark's Java ended with code {code}; see its output above.")
 
 
-def _causes(error: Exception) -> Iterator[_Said]:
+def _causes(error: Exception) -> Iterator[_Cause]:
     """Yield what Java says, from the outermost cause inwards."""
     thrown: Any = getattr(error, "_origin", None)
     if isinstance(error, Py4JJavaError):
         thrown = error.java_exception
     try:
         while thrown is not None:
-            yield _Said(thrown.getClass().getSimpleName(), thrown.getMessage() or "")
+            yield _Cause(thrown.getClass().getSimpleName(), thrown.getMessage() or "")
             thrown = thrown.getCause()
     except (Py4JError, OSError):  # Java is gone by now
         return
 
 
-def _root(causes: list[_Said]) -> str:
+def _root(causes: list[_Cause]) -> str:
     """Return the innermost cause that says something, in one line."""
     said = next((cause for cause in reversed(causes) if cause.message.strip()), None)
     return f"{said.kind}: {said.message.strip().splitlines()[0]}" if said else ""

@@ -8,10 +8,10 @@ from app.base.errors import SettingInvalid
 from app.base.listening import bodies
 from app.base.listening.bodies import Bodies
 from app.gateway.callers import gate
-from app.gateway.callers.gate import Gate
+from app.gateway.callers.gate import TokenGate
 from app.gateway.callers.refusals import GatewayRefusals, counted
 from app.gateway.callers.tokens_file import SETTING, TokensFile
-from app.gateway.parts import Parts
+from app.gateway.parts import GatewayParts
 from app.gateway.spool.errors import TokensMissing
 from app.serve.web.guard import route_of
 from app.settings.settings import Settings
@@ -22,7 +22,7 @@ _BODIES_BYTES: Final = 128 << 20
 _STREAM_BYTES: Final = 1 << 20
 
 
-def register(web_app: web.Application, parts: Parts) -> None:
+def register(web_app: web.Application, parts: GatewayParts) -> None:
     """Have an application that has not started yet ask for tokens, and take bodies as far as there is room.
 
     Raises SettingInvalid, and TokensMissing where others reach the port and nobody would have to show one.
@@ -33,7 +33,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
         raise TokensMissing(settings.host)
     web_app.middlewares.append(counted)
     metrics_open = not tokens or settings.web_metrics == "open"
-    web_app.middlewares.append(gate.middleware(Gate(tokens, metrics_open=metrics_open)))
+    web_app.middlewares.append(gate.middleware(TokenGate(tokens, metrics_open=metrics_open)))
     room = Bodies(GatewayRefusals(), settings.gateway_max_body, _BODIES_BYTES, _size_of)
     web_app.middlewares.append(bodies.middleware(room))
 

@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from app.base.listening.connections import Bounds, Runner
+from app.base.listening.connections import ConnectionLimits, Runner
 from app.base.listening.limits import BACKLOG
 from app.base.process.fatal import end_process
 from app.base.process.tasks import telling
@@ -20,18 +20,18 @@ from app.gateway.callers.refusals import GatewayRefusals
 from app.gateway.desk.receipts import Receipts
 from app.gateway.http import browsers
 from app.gateway.keys import once
-from app.gateway.parts import Parts
-from app.gateway.spool.connection import Connection
+from app.gateway.parts import GatewayParts
+from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.errors import GatewayPortUnusable
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
-from app.gateway.spool.tally import Tally, TallyCollector
+from app.gateway.spool.tally import SpoolTally, TallyCollector
 from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 
 #: What adds its routes, middlewares and metrics to the application, in this order.
-REGISTER: Final[tuple[Callable[[web.Application, Parts], None], ...]] = (
+REGISTER: Final[tuple[Callable[[web.Application, GatewayParts], None], ...]] = (
     error_answers.register,
     browsers.register,
     access.register,
@@ -50,12 +50,12 @@ class Gateway:
     def __init__(self, settings: Settings) -> None:
         """Open the spool. Raises SpoolTaken or SpoolUnusable."""
         self._settings = settings
-        self._connection, self._spool, tally = Connection(settings), Spool(settings, end_process), Tally()
+        self._connection, self._spool, tally = KafkaConnection(settings), Spool(settings, end_process), SpoolTally()
         self.intake = Intake(settings, self._connection, self._spool, tally, end_process)
         metrics = CollectorRegistry()
         metrics.register(TallyCollector(tally, self.intake, settings.gateway_spool_bytes))
         receipts = Receipts(settings.requests, settings.partitions)
-        self._parts = Parts(settings, self._connection, self.intake, receipts, metrics)
+        self._parts = GatewayParts(settings, self._connection, self.intake, receipts, metrics)
         self._runner: web.AppRunner | None = None
         self._connecting: asyncio.Task[None] | None = None
 
@@ -88,9 +88,9 @@ class Gateway:
         log.info("stopped; %d records stay in the spool", self._spool.count)
 
 
-def bounds_of(settings: Settings) -> Bounds:
+def bounds_of(settings: Settings) -> ConnectionLimits:
     """Return how many connections a gateway has."""
-    return Bounds(settings.gateway_connections, settings.gateway_connections_of_one, _HEADER_BYTES)
+    return ConnectionLimits(settings.gateway_connections, settings.gateway_connections_of_one, _HEADER_BYTES)
 
 
 async def serve(settings: Settings) -> None:

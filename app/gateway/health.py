@@ -4,11 +4,11 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from app.gateway.callers import refusals
-from app.gateway.parts import Parts
+from app.gateway.parts import GatewayParts
 from app.serve.web.answers import as_json
 
 
-def register(web_app: web.Application, parts: Parts) -> None:
+def register(web_app: web.Application, parts: GatewayParts) -> None:
     """Add /live, /ready and /metrics to an application that has not started yet."""
     health = Health(parts)
     web_app.add_routes(
@@ -23,7 +23,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
 class Health:
     """Answers from what is known anyway, without waiting for anything."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
 
     async def show_live(self, _request: web.Request) -> web.Response:

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from prometheus_client import CollectorRegistry
 
 from app.gateway.desk.receipts import Receipts
-from app.gateway.spool.connection import Connection
+from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.settings.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class GatewayParts:
     """The parts of a gateway; whoever has metrics registers a collector with `metrics`.
 
     Each of `unready` says what the gateway waits for before it is to be asked for something, None for nothing.
     """
 
     settings: Settings
-    connection: Connection
+    connection: KafkaConnection
     intake: Intake
     receipts: Receipts
     metrics: CollectorRegistry

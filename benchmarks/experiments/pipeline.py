@@ -15,7 +15,7 @@ from benchmarks.errors import PromiseBroken
 from benchmarks.figures import Figures
 from benchmarks.sizes import Sizes
 from pipeline.__main__ import parser
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.headers import TYPE, joined
 from pipeline.jobs import JOBS
 from pipeline.kafka import Kafka
@@ -41,7 +41,7 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
         for rows in (sizes.pipeline_rows // _WARM_UP, sizes.pipeline_rows):
             for part in (_Messages.bulk, _Messages.ledger, _Messages.cold):
                 with _installation(bootstrap) as app_id, TemporaryDirectory(prefix="punctual-bench-") as out:
-                    found |= part(_Messages(Context(spark, Kafka(bootstrap), app_id), rows, Path(out)))
+                    found |= part(_Messages(JobContext(spark, Kafka(bootstrap), app_id), rows, Path(out)))
     return {"pipeline": found}
 
 
@@ -59,7 +59,7 @@ def _installation(bootstrap: str) -> Iterator[str]:
 class _Messages:
     """So many messages, as rows of an input, as requests, as events, as parked ones; and the jobs done on them."""
 
-    def __init__(self, context: Context, rows: int, out: Path) -> None:
+    def __init__(self, context: JobContext, rows: int, out: Path) -> None:
         self._context, self._rows, self._out = context, rows, out
         self._now_ms = time.time_ns() // 1_000_000
         self._all = context.spark.range(rows, numPartitions=4)

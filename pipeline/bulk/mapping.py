@@ -27,7 +27,7 @@ class Mapping:
 
 
 @dataclass(frozen=True)
-class Limits:
+class RowLimits:
     """What makes a row too much: due times from now on and sizes, in milliseconds and bytes."""
 
     now_ms: int

@@ -6,7 +6,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pipeline.bulk.due import due_ms
 from pipeline.bulk.expressions import Expression, attempt, quoted
 from pipeline.bulk.inputs import BROKEN
-from pipeline.bulk.mapping import Limits, Mapping
+from pipeline.bulk.mapping import Mapping, RowLimits
 from pipeline.headers import moment
 from punctual.contract import headers as names
 from punctual.contract.request import ID_BYTES, TOPIC_NAME
@@ -26,7 +26,7 @@ _JSON = {
 }
 
 
-def requests(rows: DataFrame, mapping: Mapping, limits: Limits) -> DataFrame:
+def requests(rows: DataFrame, mapping: Mapping, limits: RowLimits) -> DataFrame:
     """Return a request for each row, or the reason why it makes none; no row makes the job fail.
 
     Columns: row (a struct, as it came), id, to, due_ms (long), key, value (binary), headers (the user's, then the
@@ -108,7 +108,7 @@ def _pair(name: str, value: Column) -> Column:
     return F.struct(F.lit(name).alias("key"), value.alias("value"))
 
 
-def _reason(mapping: Mapping, limits: Limits) -> Column:
+def _reason(mapping: Mapping, limits: RowLimits) -> Column:
     """Return the first reason that applies; where records.md#dead-letters has a code for it, that one."""
     to, id_, due, place = F.col("to.value"), F.col("id"), F.col("due_ms"), F.col("place.value")
     reasons = {

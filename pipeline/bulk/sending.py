@@ -13,14 +13,14 @@ from pipeline.progress import progress
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipeline.context import Context
+    from pipeline.context import JobContext
 
 #: So often in a second a paced task sends: what is sent at once is a tenth of what is sent in a second.
 _BEATS = 10
 _MOST_ROWS = 10_000
 
 
-def send(context: "Context", requests: DataFrame, inputs: tuple[str, ...], per_second: float | None = None) -> None:
+def send(context: "JobContext", requests: DataFrame, inputs: tuple[str, ...], per_second: float | None = None) -> None:
     """Append requests, columns id, key, value and headers, to the request topic, at most so many a second.
 
     Returns when all of them are acknowledged; what is killed has sent some. `inputs` are the installation's inputs.
@@ -43,7 +43,7 @@ def send(context: "Context", requests: DataFrame, inputs: tuple[str, ...], per_s
         context.kafka.write(placed, topic)
 
 
-def input_topics(context: "Context", others: str) -> tuple[str, ...]:
+def input_topics(context: "JobContext", others: str) -> tuple[str, ...]:
     """Return an installation's input topics, `others` as DELAY_INPUTS has them: `topic=dialect,…`, or topics."""
     named = (each.partition("=")[0].strip() for each in others.split(","))
     return (context.topic("requests"), *filter(None, named))

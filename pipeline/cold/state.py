@@ -19,36 +19,36 @@ _NOTHING = -1
 
 
 @dataclass(frozen=True)
-class Parked:
+class ColdState:
     """All versions of all messages, and `voids`: versions of an id at lower offsets than its void's don't count."""
 
     messages: DataFrame
     voids: DataFrame
 
     @classmethod
-    def of(cls, lake: Lake) -> "Parked":
+    def of(cls, lake: Lake) -> "ColdState":
         """Return what the tables of the last commit say."""
         return cls(lake.read("messages", MESSAGES), lake.read("voids", VOIDS))
 
-    def plus(self, other: "Parked") -> "Parked":
+    def plus(self, other: "ColdState") -> "ColdState":
         """Return both together."""
-        return Parked(self.messages.unionByName(other.messages), self.voids.unionByName(other.voids))
+        return ColdState(self.messages.unionByName(other.messages), self.voids.unionByName(other.voids))
 
-    def of_these(self, few: DataFrame) -> "Parked":
+    def of_these(self, few: DataFrame) -> "ColdState":
         """Return these messages alone, so `few` that each executor can know all their ids, with their voids."""
-        return Parked(few, self.voids.join(F.broadcast(few.select("id")), "id", "left_semi"))
+        return ColdState(few, self.voids.join(F.broadcast(few.select("id")), "id", "left_semi"))
 
     def live(self) -> DataFrame:
         """Return the messages that are parked now."""
         last = self.voids.groupBy("id").agg(F.max("offset").alias("void"))
         return self.messages.join(last, "id", "left").where("void is null or offset >= void").select(MESSAGES.names)
 
-    def after(self, rows: DataFrame) -> "Parked":
+    def after(self, rows: DataFrame) -> "ColdState":
         """Return what later records (`records.parsed`) add to what is parked."""
         added, moved = plain(rows), self.moved(rows)
         return added if moved is None else added.plus(moved)
 
-    def moved(self, rows: DataFrame) -> "Parked | None":
+    def moved(self, rows: DataFrame) -> "ColdState | None":
         """Return what those of later records add whose effect depends on what is parked; None if there are none.
 
         For them alone messages are looked up.
@@ -58,9 +58,9 @@ class Parked:
             return None
         return self._moved(rows.drop("epoch").join(ids, "id", "left_semi"), ids)
 
-    def _moved(self, rows: DataFrame, ids: DataFrame) -> "Parked":
+    def _moved(self, rows: DataFrame, ids: DataFrame) -> "ColdState":
         """Apply the records of these ids one after the other."""
-        known = Parked(self.messages.join(F.broadcast(ids), "id", "left_semi"), self.voids).live()
+        known = ColdState(self.messages.join(F.broadcast(ids), "id", "left_semi"), self.voids).live()
         steps = known.withColumns({"op": F.lit("park"), "if_due_ms": F.lit(None).cast("long")}).unionByName(rows)
         steps = steps.withColumn("latest_ms", _said(names.FIRST) + _said(names.NO_LATER))
         ends = (
@@ -78,16 +78,16 @@ class Parked:
             *(F.col(f"last.{name}").alias(name) for name in ("order_ms", "source")),  # also if it has changed nothing
         )
         contents = steps.where("op = 'park'").select("id", F.col("offset").alias("base"), *_CONTENT)
-        return Parked(kept.join(contents, ["id", "base"]).select(MESSAGES.names), last)
+        return ColdState(kept.join(contents, ["id", "base"]).select(MESSAGES.names), last)
 
 
 #: What is needed of a record to apply it, in the order of offsets.
 _STEP = ("offset", "partition", "op", "due_ms", "if_due_ms", "order_ms", "source", "latest_ms")
 
 
-def plain(rows: DataFrame) -> Parked:
+def plain(rows: DataFrame) -> ColdState:
     """Return what records (`records.parsed`) add that don't depend on what is parked."""
-    return Parked(rows.where("op = 'park'").select(MESSAGES.names), rows.where(_makes_void()).select(VOIDS.names))
+    return ColdState(rows.where("op = 'park'").select(MESSAGES.names), rows.where(_makes_void()).select(VOIDS.names))
 
 
 def _makes_void() -> Column:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from pipeline.bulk import inputs, rejects
 from pipeline.bulk.expressions import SETTINGS
-from pipeline.bulk.mapping import Limits
+from pipeline.bulk.mapping import RowLimits
 from pipeline.bulk.options import add_mapping, duration_ms, mapping_of, pairs, positive
 from pipeline.bulk.overview import Overview
 from pipeline.bulk.repeats import essence, may_repeat, without_repeats
@@ -20,7 +20,7 @@ from pipeline.kept import kept
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
-    from pipeline.context import Context
+    from pipeline.context import JobContext
 
 TOPICS = ("requests",)
 AGAIN = "Some of the requests may already be sent. Run the same command again; each message is delivered once."
@@ -67,11 +67,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(context: "Context", options: argparse.Namespace) -> int:
+def run(context: "JobContext", options: argparse.Namespace) -> int:
     """Send what can be sent, after saying what that is; return the exit code."""
     kafka, spark, topic = context.kafka, context.spark, context.topic("requests")
     mapping, reading = mapping_of(options), pairs("--reader-option", options.reader_option)
-    limits = Limits(time.time_ns() // 1_000_000, options.max_delay, kafka.largest_record(spark, topic))
+    limits = RowLimits(time.time_ns() // 1_000_000, options.max_delay, kafka.largest_record(spark, topic))
     with using(spark, SETTINGS):
         rows = inputs.read(spark, options.input, options.format, dict(reading))
         with progress(spark, "count"):
@@ -92,7 +92,7 @@ def run(context: "Context", options: argparse.Namespace) -> int:
     return LEFT if overview.rejected and fails else 0
 
 
-def _summarise(context: "Context", overview: Overview) -> None:
+def _summarise(context: "JobContext", overview: Overview) -> None:
     context.summary.count(messages=overview.messages, past=overview.overdue, rejected=overview.rejected, sent=0)
     context.summary.count(**{f"rejected-{reason}": count for reason, count in overview.reasons.items()})
     context.summary.nothing = not overview.messages and not overview.rejected

@@ -7,7 +7,7 @@ from pipeline.bulk.commands import cancels
 from pipeline.jobs.selection import add_selection, chosen, counted, send
 
 if TYPE_CHECKING:
-    from pipeline.context import Context
+    from pipeline.context import JobContext
 
 TOPICS = ("requests",)
 AGAIN = "Some of the commands may already be sent. Run the same command again; nothing is done twice."
@@ -18,7 +18,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_selection(parser)
 
 
-def run(context: "Context", options: argparse.Namespace) -> None:
+def run(context: "JobContext", options: argparse.Namespace) -> None:
     """Count, and cancel if told to."""
     with counted(context, options, chosen(context, options)) as messages:
         send(context, options, cancels(messages))

@@ -2,7 +2,7 @@
 
 import argparse
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.dialects import within
 from pipeline.errors import OptionInvalid
 from pipeline.jobs.every import add_every, repeat
@@ -39,12 +39,12 @@ def add_ledger(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--accept-gap", action="store_true", help="continue although Kafka has deleted unread records")
 
 
-def run(context: Context, options: argparse.Namespace) -> None:
+def run(context: JobContext, options: argparse.Namespace) -> None:
     """Keep it once, or again and again."""
     repeat(options.every, lambda: _once(context, options))
 
 
-def _once(context: Context, options: argparse.Namespace) -> None:
+def _once(context: JobContext, options: argparse.Namespace) -> None:
     lake = keep(context, options)
     if options.compact or parts(lake) > options.compact_after:
         with progress(context.spark, "compact"):
@@ -71,7 +71,7 @@ def other_inputs(options: argparse.Namespace) -> dict[str, str]:
     return {topic: within(text, options.namespaces if topic in of_teams else "") for topic, text in inputs.items()}
 
 
-def keep(context: Context, options: argparse.Namespace) -> Lake:
+def keep(context: JobContext, options: argparse.Namespace) -> Lake:
     """Add what is new to the ledger that the options name, and return it."""
     lake = context.lake(options.ledger, KIND)
     inputs = other_inputs(options)

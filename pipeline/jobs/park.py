@@ -8,8 +8,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.cold.epochs import Epochs, bounds, within
 from pipeline.cold.records import RECORDS, parsed
-from pipeline.cold.state import MESSAGES, Parked, plain
-from pipeline.context import Context
+from pipeline.cold.state import MESSAGES, ColdState, plain
+from pipeline.context import JobContext
 from pipeline.errors import LakeIncomplete
 from pipeline.files import LocalFiles
 from pipeline.jobs.every import add_every, repeat
@@ -41,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_every(parser)
 
 
-def run(context: Context, options: argparse.Namespace) -> None:
+def run(context: JobContext, options: argparse.Namespace) -> None:
     """Park once, or again and again."""
     repeat(options.every, lambda: _once(context, options))
 
@@ -59,7 +59,7 @@ def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
     return True
 
 
-def _once(context: Context, options: argparse.Namespace) -> None:
+def _once(context: JobContext, options: argparse.Namespace) -> None:
     lake = context.lake(options.cold, KIND)
     parked = park(context, lake, accept_gap=options.accept_gap)
     if _wants_compaction(lake.head, options):
@@ -78,7 +78,7 @@ def _tell(parked: int, topic: str, root: str) -> None:
     print(f"{parked:,} records of {topic} parked in {root}")
 
 
-def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
+def park(context: JobContext, lake: Lake, *, accept_gap: bool = False) -> int:
     """Add what is new on the cold topic, whole or not at all; return how many records.
 
     Each file has any due times, in their order; compaction makes files of their own for each time.
@@ -99,7 +99,7 @@ def park(context: Context, lake: Lake, *, accept_gap: bool = False) -> int:
         count = _assure_listed(lake, all_rows, int(seen.get["rows"]))
         limits, epochs = bounds(all_rows, known_epochs(lake))
         rows = within(all_rows, limits)
-        added, moved = plain(rows), Parked.of(lake).moved(rows)
+        added, moved = plain(rows), ColdState.of(lake).moved(rows)
         messages = [name for name in directories if name.endswith("message=true")]
         if limits:  # not all of them count
             messages = lake.write("messages", added.messages.sortWithinPartitions("due_ms"))
@@ -132,7 +132,7 @@ def known_epochs(lake: Lake) -> Epochs:
 def compact(lake: Lake) -> None:
     """Merge the files, sorted by due time, and drop what is void; what nobody refers to any more is deleted."""
     with progress(lake.spark, "compact"):
-        with kept(Parked.of(lake).live()) as live:
+        with kept(ColdState.of(lake).live()) as live:
             files = max(1, live.count() // _MERGED_ROWS)
             by_due = live.repartitionByRange(files, "due_ms").sortWithinPartitions("due_ms")
             lake.commit({"messages": by_due.select(MESSAGES.names)}, replaced={"messages", "voids"})

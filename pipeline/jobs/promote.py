@@ -12,8 +12,8 @@ from pipeline.cold.epochs import bounds, within
 from pipeline.cold.idle import is_due, may_bring
 from pipeline.cold.promotion import Promotion, requests
 from pipeline.cold.records import parsed
-from pipeline.cold.state import Parked
-from pipeline.context import Context
+from pipeline.cold.state import ColdState
+from pipeline.context import JobContext
 from pipeline.files import LocalFiles
 from pipeline.jobs.every import add_every, repeat
 from pipeline.jobs.park import KIND, known_epochs
@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_every(parser)
 
 
-def run(context: Context, options: argparse.Namespace) -> None:
+def run(context: JobContext, options: argparse.Namespace) -> None:
     """Promote once, or again and again."""
     repeat(options.every, lambda: _once(context, options))
 
@@ -72,7 +72,7 @@ def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
     return True
 
 
-def _once(context: Context, options: argparse.Namespace) -> None:
+def _once(context: JobContext, options: argparse.Namespace) -> None:
     lead_ms = duration(options.lead)
     sent = promote(context, options.cold, lead_ms, dry_run=options.dry_run)
     context.summary.count(promoted=sent)
@@ -84,7 +84,7 @@ def _tell(sent: int, options: argparse.Namespace) -> None:
     print(f"{sent:,} messages {'would be ' if options.dry_run else ''}promoted from {options.cold}")
 
 
-def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False) -> int:
+def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = False) -> int:
     """Send back what is due within `lead_ms` and was not sent yet; return how many messages.
 
     A run that is killed sends some again: the worker knows them. What it has taken it touches, so that it is parked no
@@ -101,7 +101,7 @@ def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False)
     tail, ends = new_records(context.kafka, spark, topic, done)
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
     context.summary.read_to({topic: ends})
-    known = _with_tail(lake, tail) if ends != done else nullcontext(Parked.of(lake))
+    known = _with_tail(lake, tail) if ends != done else nullcontext(ColdState.of(lake))
     with (
         progress(spark, "promote"),
         known as now,
@@ -118,16 +118,16 @@ def promote(context: Context, root: str, lead_ms: int, *, dry_run: bool = False)
 
 
 @contextmanager
-def _with_tail(lake: Lake, tail: DataFrame) -> Iterator[Parked]:
+def _with_tail(lake: Lake, tail: DataFrame) -> Iterator[ColdState]:
     """Return what is parked after the records that are not in the tables yet."""
-    now = Parked.of(lake)
+    now = ColdState.of(lake)
     with kept(parsed(tail)) as rows:
         limits, _ = bounds(rows, known_epochs(lake))
         yield now.plus(now.after(within(rows, limits)))
 
 
 @contextmanager
-def _chosen(now: Parked, wanted: Column) -> Iterator[DataFrame | None]:
+def _chosen(now: ColdState, wanted: Column) -> Iterator[DataFrame | None]:
     """Return those of the wanted messages that are parked `now`; None if there are none, void ones included.
 
     Usually they are few of all, so their voids are chosen first.
@@ -137,6 +137,6 @@ def _chosen(now: Parked, wanted: Column) -> Iterator[DataFrame | None]:
         if not count:
             yield None
             return
-        some = Parked(messages, now.voids) if count > _FEW else now.of_these(messages)
+        some = ColdState(messages, now.voids) if count > _FEW else now.of_these(messages)
         with kept(some.live()) as live:
             yield live

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from pyspark.sql import Row
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.errors import OptionInvalid
 from pipeline.jobs import ledger
 from pipeline.jobs.ledger import add_ledger, keep
@@ -48,7 +48,7 @@ def add_judged(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(context: Context, options: argparse.Namespace) -> int:
+def run(context: JobContext, options: argparse.Namespace) -> int:
     """Judge, and say so: 0 balanced, 3 not."""
     now_ms = time.time_ns() // 1_000_000
     since_ms = moment(options.since, now_ms) if options.since else 0
@@ -63,7 +63,7 @@ def run(context: Context, options: argparse.Namespace) -> int:
     return 0 if verdict.balanced else UNBALANCED
 
 
-def opened(context: Context, options: argparse.Namespace) -> Lake:
+def opened(context: JobContext, options: argparse.Namespace) -> Lake:
     """Return the ledger, with what is new unless that is not wanted. Raises OptionInvalid if there is none."""
     if not options.as_is:
         return keep(context, options)

@@ -4,7 +4,7 @@ import argparse
 import time
 from pathlib import Path
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.jobs import ledger
 from pipeline.jobs.reconcile import add_judged, duration, opened
 from pipeline.progress import progress
@@ -21,7 +21,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--png", metavar="FILE", help="also write a picture")
 
 
-def run(context: Context, options: argparse.Namespace) -> None:
+def run(context: JobContext, options: argparse.Namespace) -> None:
     """Gather and draw."""
     from pipeline.report.findings import Findings  # noqa: PLC0415 - matplotlib takes half a second to import
     from pipeline.report.page import page, picture  # noqa: PLC0415

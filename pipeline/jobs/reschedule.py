@@ -11,7 +11,7 @@ from pipeline.errors import OptionInvalid
 from pipeline.jobs.selection import add_selection, chosen, counted, overview_of, send
 
 if TYPE_CHECKING:
-    from pipeline.context import Context
+    from pipeline.context import JobContext
 
 TOPICS = ("requests",)
 AGAIN = (
@@ -30,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     add_selection(parser)
 
 
-def run(context: "Context", options: argparse.Namespace) -> None:
+def run(context: "JobContext", options: argparse.Namespace) -> None:
     """Count, and move if told to. Raises OptionInvalid if some would have no due time."""
     with using(context.spark, SETTINGS):
         there = moved(chosen(context, options), shift_ms=options.shift, at=options.at)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.dialects import bound
 from pipeline.errors import LakeBusy, OptionInvalid, RescueTooLarge
 from pipeline.jobs import ledger
@@ -49,7 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--apply", action="store_true", help="send the messages; without it, a dry run")
 
 
-def run(context: Context, options: argparse.Namespace) -> int:
+def run(context: JobContext, options: argparse.Namespace) -> int:
     """Rescue: 0 nothing is lost any more, 3 something is."""
     since_ms = time.time_ns() // 1_000_000 - duration(options.window) if options.window else 0
     judge = Judge(opened(context, options), duration(options.grace), since_ms)
@@ -57,7 +57,7 @@ def run(context: Context, options: argparse.Namespace) -> int:
         return _shown_and_sent(context, options, judge, lost)
 
 
-def dialects_of(context: Context, options: argparse.Namespace) -> dict[str, str]:
+def dialects_of(context: JobContext, options: argparse.Namespace) -> dict[str, str]:
     """Return the dialects of inputs that are not native alone, with what `--policies` says. Raises OptionInvalid."""
     dialects = other_inputs(options)
     for topic, _, text in (each.strip().partition("=") for each in options.policies.split(",") if each.strip()):
@@ -71,7 +71,7 @@ def dialects_of(context: Context, options: argparse.Namespace) -> dict[str, str]
     return dialects
 
 
-def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge, lost: DataFrame) -> int:
+def _shown_and_sent(context: JobContext, options: argparse.Namespace, judge: Judge, lost: DataFrame) -> int:
     """Show what is lost, and send it again if that is asked for; return the exit code. Raises RescueTooLarge."""
     with progress(context.spark, "look for lost messages"):
         count = lost.count()
@@ -99,7 +99,7 @@ def _shown_and_sent(context: Context, options: argparse.Namespace, judge: Judge,
 
 
 def rescue(
-    context: Context, judge: Judge, lost: DataFrame, dialects: Mapping[str, str] | None = None, *, apply: bool
+    context: JobContext, judge: Judge, lost: DataFrame, dialects: Mapping[str, str] | None = None, *, apply: bool
 ) -> tuple[int, int]:
     """Send what is lost again, if `apply`, and note it in the ledger; return how many can be, and are overtaken.
 
@@ -126,7 +126,7 @@ def rescue(
         return count, aside
 
 
-def _note(context: Context, lake: Lake, rows: DataFrame) -> None:
+def _note(context: JobContext, lake: Lake, rows: DataFrame) -> None:
     """Commit what was sent; a ledger that is kept beside us may have committed meanwhile."""
     run, now_ms = uuid.uuid4().hex[:12], time.time_ns() // 1_000_000
     noted = rows.select("source", "id", "to", F.lit(now_ms).alias("at_ms"), F.lit(run).alias("run"))

@@ -17,7 +17,7 @@ from pipeline.ledger import KIND, pending
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
-    from pipeline.context import Context
+    from pipeline.context import JobContext
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +32,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--apply", action="store_true", help="send the commands; without it, only count them")
 
 
-def chosen(context: "Context", options: argparse.Namespace) -> DataFrame:
+def chosen(context: "JobContext", options: argparse.Namespace) -> DataFrame:
     """Return the messages that are chosen, as the ledger knows them.
 
     Raises OptionInvalid, SchemaMismatch, LakeMismatch.
@@ -46,7 +46,7 @@ def chosen(context: "Context", options: argparse.Namespace) -> DataFrame:
 
 
 @contextmanager
-def counted(context: "Context", options: argparse.Namespace, messages: DataFrame) -> Iterator[DataFrame]:
+def counted(context: "JobContext", options: argparse.Namespace, messages: DataFrame) -> Iterator[DataFrame]:
     """Say how many messages there are, to where and due when; return them for a block. Raises TooMany."""
     with kept(messages):
         with progress(context.spark, "count"):
@@ -65,7 +65,7 @@ def overview_of(messages: DataFrame, due: str) -> Overview:
     return Overview.of(rows, time.time_ns() // 1_000_000)
 
 
-def send(context: "Context", options: argparse.Namespace, commands: DataFrame) -> None:
+def send(context: "JobContext", options: argparse.Namespace, commands: DataFrame) -> None:
     """Send commands if the options say so; say what was done."""
     if not options.apply:
         print("\nNothing was sent: this was a dry run. Give --apply to send the commands.")

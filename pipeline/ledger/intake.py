@@ -12,7 +12,7 @@ from types import MappingProxyType
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.kafka import Offsets, new_records
 from pipeline.kept import kept
 from pipeline.lake import Lake
@@ -29,7 +29,7 @@ _OPEN_S, _LOOK_S = 5.0, 0.1
 
 
 def take_in(
-    context: Context,
+    context: JobContext,
     lake: Lake,
     inputs: Mapping[str, str] = MappingProxyType({}),
     *,
@@ -52,7 +52,7 @@ def take_in(
 
 
 class _Run:
-    def __init__(self, context: Context, lake: Lake, *, accept_gap: bool) -> None:
+    def __init__(self, context: JobContext, lake: Lake, *, accept_gap: bool) -> None:
         self._context, self._lake, self._accept_gap = context, lake, accept_gap
         self._kafka, self._spark = context.kafka, context.spark
         self._added: dict[str, DataFrame] = {}

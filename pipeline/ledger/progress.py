@@ -8,12 +8,12 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.kafka import Offsets
 
 
 @dataclass(frozen=True)
-class Told:
+class ReportedProgress:
     """A partition's last word: all that was due up to `fired_to` among records before `positions` is dealt with.
 
     `pending` is what it held then, `held` the oldest due time of each destination that takes nothing. Epoch ms.
@@ -26,7 +26,7 @@ class Told:
     held: dict[str, int]
 
     @classmethod
-    def of(cls, value: bytes) -> "Told":
+    def of(cls, value: bytes) -> "ReportedProgress":
         """Read a progress record."""
         said = json.loads(value)
         pending = sum(said["pending"].values()) + said.get("pending_rest", {}).get("messages", 0)
@@ -45,7 +45,7 @@ class Snapshot:
         inputs: the input topics, and `partitions` how many each has.
     """
 
-    told: dict[int, Told] = field(default_factory=dict)
+    told: dict[int, ReportedProgress] = field(default_factory=dict)
     read: dict[str, Offsets] = field(default_factory=dict)
     unsure: list[int] = field(default_factory=list)
     inputs: tuple[str, ...] = ()
@@ -56,7 +56,7 @@ class Snapshot:
         """Read what `note` gave."""
         if not note:
             return cls()
-        told = {int(number): Told(**said) for number, said in note["told"].items()}
+        told = {int(number): ReportedProgress(**said) for number, said in note["told"].items()}
         read = {topic: {int(number): at for number, at in there.items()} for topic, there in note["read"].items()}
         return cls(told, read, note["unsure"], tuple(note["inputs"]), note["partitions"])
 
@@ -68,24 +68,24 @@ class Snapshot:
 class Listener:
     """Hears what is new on the progress topic: the last word of each partition."""
 
-    def __init__(self, context: Context, known: dict[int, Told], done: Offsets) -> None:
+    def __init__(self, context: JobContext, known: dict[int, ReportedProgress], done: Offsets) -> None:
         """Go on at `done`, where `known` was the last that was heard."""
         self._context, self.told, self.done = context, dict(known), done
         self.topic = context.topic("progress")
 
-    def listen(self) -> dict[int, Told]:
+    def listen(self) -> dict[int, ReportedProgress]:
         """Read on to the end; return the last word of each partition. Raises TopicMissing, KafkaUnreachable."""
         kafka, spark = self._context.kafka, self._context.spark
         ends = kafka.ends(spark, self.topic)[self.topic]
         if ends != self.done:
             records = kafka.read(spark, self.topic, self.done, ends).where("value is not null")
             last = records.groupBy("key").agg(F.max_by("value", F.struct("stamp_ms", "offset")).alias("value"))
-            self.told |= {int(row["key"]): Told.of(bytes(row["value"])) for row in last.collect()}
+            self.told |= {int(row["key"]): ReportedProgress.of(bytes(row["value"])) for row in last.collect()}
             self.done = ends
         return dict(self.told)
 
 
-def positions(told: dict[int, Told], topics: Iterable[str]) -> dict[str, Offsets]:
+def positions(told: dict[int, ReportedProgress], topics: Iterable[str]) -> dict[str, Offsets]:
     """Return how far each of `topics` had been read, by partition."""
     return {topic: {number: said.positions.get(topic, 0) for number, said in told.items()} for topic in topics}
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from punctual.cli.api import Api
+from punctual.cli.api import WorkerApi
 from punctual.cli.arguments import add_filter, add_form, add_worker, filter_of
 from punctual.cli.by_id import give_orders
 from punctual.cli.errors import WrongUse
@@ -49,7 +49,7 @@ def run_act(options: Options, act: str, body: Mapping[str, Any]) -> Exit:
     if bool(options.ids or options.literal) == bool(wanted):
         both = "give either IDs or a filter, not both" if wanted else "give the messages: either IDs or a filter"
         raise WrongUse(f"{both}: `punctual {act} --help` shows how")
-    with Api.of(options) as api:
+    with WorkerApi.of(options) as api:
         if wanted:
             if options.if_due is not None:
                 raise WrongUse("--if-due works only with IDs; with a filter, use --due-from and --due-to")

@@ -25,7 +25,7 @@ _OK: Final = range(200, 300)
 _NOT_IN_A_PATH: Final = frozenset({".", "..", "count", "-"})
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ApiAnswer(msgspec.Struct, frozen=True):
     """What a worker answers: a status, and an object."""
 
     status: int
@@ -37,7 +37,7 @@ class Answer(msgspec.Struct, frozen=True):
         return str(self.body.get("error") or self.body.get("sentence") or f"it answers {self.status}")
 
 
-class Api:
+class WorkerApi:
     """Asks one worker, which answers for all of them."""
 
     def __init__(self, url: str, authorization: str | None = None) -> None:
@@ -62,9 +62,9 @@ class Api:
         """Return the API that options name. Raises WrongUse."""
         return cls(options.url, _authorization(options.user))
 
-    def another(self) -> "Api":
+    def another(self) -> "WorkerApi":
         """Return one that asks the same worker by a connection of its own."""
-        return Api(self.url, self._authorization)
+        return WorkerApi(self.url, self._authorization)
 
     def __enter__(self) -> Self:
         """Connect with the first question."""
@@ -93,7 +93,7 @@ class Api:
                     raise
                 time.sleep(_AGAIN_S)
 
-    def post(self, path: str, body: Mapping[str, object], query: Mapping[str, object] | None = None) -> Answer:
+    def post(self, path: str, body: Mapping[str, object], query: Mapping[str, object] | None = None) -> ApiAnswer:
         """Have something done, and return the answer; of what is wrong with it, only that the caller may not do it.
 
         Raises NotAllowed, or Unreachable.
@@ -105,7 +105,7 @@ class Api:
 
     def ask(
         self, method: str, path: str, query: Mapping[str, object] | None = None, body: bytes | None = None
-    ) -> Answer:
+    ) -> ApiAnswer:
         """Return the answer, whatever it says. Raises Unreachable, or CommandError if it is no worker's."""
         given = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         where = f"{self._path}{_BASE}{path}" + (f"?{urlencode(given)}" if given else "")
@@ -124,9 +124,9 @@ class Api:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             found = None
         if isinstance(found, dict):
-            return Answer(response.status, found)
+            return ApiAnswer(response.status, found)
         if response.status in (401, 403) or response.status in range(300, 400):
-            return Answer(401, {"error": "it requires a login"})
+            return ApiAnswer(401, {"error": "it requires a login"})
         raise CommandError(
             f"the server at {self.url} is not a Punctual worker ({response.status} {response.reason}): "
             "give the address of a worker with --url or PUNCTUAL_URL"
@@ -148,13 +148,13 @@ class Api:
             response = self._connection.getresponse()
         return response, response.read()
 
-    def _good(self, answer: Answer) -> dict[str, Any]:
+    def _good(self, answer: ApiAnswer) -> dict[str, Any]:
         """Return what a good answer says. Raises a CommandError for any other."""
         if answer.status in _OK:
             return answer.body
         raise self.failure(answer)
 
-    def failure(self, answer: Answer) -> CommandError:
+    def failure(self, answer: ApiAnswer) -> CommandError:
         """Return the error that an answer is."""
         said = answer.error
         match answer.status:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from punctual.cli.api import Answer, Api, message_at
+from punctual.cli.api import ApiAnswer, WorkerApi, message_at
 from punctual.cli.errors import CommandError, Unreachable
 from punctual.cli.exits import Exit
 from punctual.cli.progress import Progress
@@ -23,7 +23,7 @@ _EXITS: Final = {
 }
 
 
-def give_orders(api: Api, act: str, ids: Sequence[str], body: Mapping[str, object], form: str) -> Exit:
+def give_orders(api: WorkerApi, act: str, ids: Sequence[str], body: Mapping[str, object], form: str) -> Exit:
     """Give an order for each id, tell what came of each in their order, and return the code of the first not done.
 
     Raises a CommandError if a worker does not take one: those after it are not given.
@@ -35,7 +35,7 @@ def give_orders(api: Api, act: str, ids: Sequence[str], body: Mapping[str, objec
             answers = orders.give_all(some)
             progress.erase()
             told = zip(some, answers, strict=True)
-            codes += [_tell(id_, answer.body, form) for id_, answer in told if isinstance(answer, Answer)]
+            codes += [_tell(id_, answer.body, form) for id_, answer in told if isinstance(answer, ApiAnswer)]
             failed = next((answer for answer in answers if isinstance(answer, CommandError)), None)
             if failed is not None:
                 raise failed
@@ -53,12 +53,12 @@ def give_orders(api: Api, act: str, ids: Sequence[str], body: Mapping[str, objec
 class _Orders:
     """Asks a worker, some at a time, by a connection for each thread."""
 
-    def __init__(self, api: Api, act: str, body: Mapping[str, object]) -> None:
+    def __init__(self, api: WorkerApi, act: str, body: Mapping[str, object]) -> None:
         self._api, self._act, self._body = api, act, body
         self._pool, self._own = ThreadPoolExecutor(_AT_ONCE), threading.local()
-        self._all: list[Api] = []
+        self._all: list[WorkerApi] = []
 
-    def give_all(self, ids: Sequence[str]) -> list[Answer | CommandError]:
+    def give_all(self, ids: Sequence[str]) -> list[ApiAnswer | CommandError]:
         """Give an order for each, and return what came of them, or why that is not known."""
         return list(self._pool.map(self._give, ids))
 
@@ -68,11 +68,11 @@ class _Orders:
         for api in self._all:
             api.close()
 
-    def _give(self, id_: str) -> Answer | CommandError:
+    def _give(self, id_: str) -> ApiAnswer | CommandError:
         if not hasattr(self._own, "api"):
             self._own.api = self._api.another()
             self._all.append(self._own.api)
-        api: Api = self._own.api
+        api: WorkerApi = self._own.api
         try:
             path, query = message_at(id_, f"/{self._act}")
             answer = api.post(path, self._body, query)

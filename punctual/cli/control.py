@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from punctual.cli.api import Api, escaped
+from punctual.cli.api import WorkerApi, escaped
 from punctual.cli.arguments import add_form, add_worker
 from punctual.cli.by_id import give_orders
 from punctual.cli.exits import Exit
@@ -27,14 +27,14 @@ def add_object(parser: Parser) -> None:
 
 def command_series(options: Options, act: str) -> Exit:
     """Pause or resume the recurring message that options name, and write what came of it. Raises a CommandError."""
-    with Api.of(options) as api:
+    with WorkerApi.of(options) as api:
         return give_orders(api, act, [options.id], {}, options.format)
 
 
 def run_control(options: Options, act: str, body: Mapping[str, Any]) -> Exit:
     """Change it for the destination that options say, and tell what came of it. Raises a CommandError."""
     to = options.destination
-    with Api.of(options) as api:
+    with WorkerApi.of(options) as api:
         answer = api.post(f"/destinations/{escaped(to)}/{act}", body)
         if "outcome" not in answer.body:
             raise api.failure(answer)

@@ -3,7 +3,7 @@
 import base64
 from typing import Any, Final
 
-from punctual.cli.api import Api
+from punctual.cli.api import WorkerApi
 from punctual.cli.arguments import add_form, add_watch, add_worker, count_of
 from punctual.cli.errors import CommandError, NotAllowed, WrongUse
 from punctual.cli.exits import Exit
@@ -47,7 +47,7 @@ def run(options: Options) -> Exit:
         raise WrongUse("--raw needs one dead letter: give its PARTITION-OFFSET")
     if options.place is not None and not _is_place(options.place):
         raise WrongUse(f"{options.place[:64]!r} is not a PARTITION-OFFSET. Use one of the list, such as 3-1042")
-    with Api.of(options) as api:
+    with WorkerApi.of(options) as api:
         show = _list if options.place is None else _show
         return shown(options, lambda options: show(api, options))
 
@@ -57,7 +57,7 @@ def _is_place(text: str) -> bool:
     return len(numbers) == 2 and all(number.isascii() and number.isdigit() for number in numbers)  # noqa: PLR2004 - a pair
 
 
-def _list(api: Api, options: Options) -> Exit:
+def _list(api: WorkerApi, options: Options) -> Exit:
     wanted = {name: getattr(options, name) for name in _FILTER}
     left, found, cursor = options.limit or None, 0, None
     table = Table(_COLUMNS, options.format)
@@ -87,7 +87,7 @@ _COLUMNS: Final = (
 )
 
 
-def _show(api: Api, options: Options) -> Exit:
+def _show(api: WorkerApi, options: Options) -> Exit:
     told = api.get(f"/dead-letters/{options.place}")
     if options.raw:
         if told["masked"]:

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from punctual.cli.api import Api, missing
+from punctual.cli.api import WorkerApi, missing
 from punctual.cli.arguments import add_filter, add_worker, filter_of
 from punctual.cli.errors import CommandError, NotAllowed
 from punctual.cli.exits import Exit
@@ -30,7 +30,7 @@ def run(options: Options) -> Exit:
     """Write it, and then say how many there are, and what is missing."""
     wanted, patience_s = filter_of(options), options.patience.total_seconds()
     lacks, done = None, 0
-    with Api.of(options) as api:
+    with WorkerApi.of(options) as api:
         told = _installation(api, patience_s)
         progress = Progress("messages", None if wanted else told.get("pending"))
         try:
@@ -48,7 +48,7 @@ def run(options: Options) -> Exit:
     return Exit.DONE
 
 
-def _installation(api: Api, patience_s: float) -> dict[str, Any]:
+def _installation(api: WorkerApi, patience_s: float) -> dict[str, Any]:
     """Return what an installation says of itself, to whoever is bound to namespaces too."""
     try:
         return api.get("/overview", patience_s=patience_s)

@@ -7,17 +7,17 @@ from typing import Any, Self
 import msgspec
 
 
-class Base64(msgspec.Struct, frozen=True):
+class ExportedBytes(msgspec.Struct, frozen=True):
     """Bytes that are no UTF-8."""
 
     base64: bytes
 
 
 #: Bytes: as text if they are UTF-8. None is Kafka's null.
-Octets = str | Base64 | None
+Octets = str | ExportedBytes | None
 
 
-class Policies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ExportedPolicies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was asked for beside the time and the place; durations are milliseconds."""
 
     max_late_ms: int | None = None
@@ -28,7 +28,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partition: int | None = None
 
 
-class Series(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ExportedSeries(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a recurring message goes on, as the API tells it."""
 
     headers: dict[str, str]
@@ -58,8 +58,8 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     asked_ms: int | None = None
     latest_ms: int | None = None
     asked_due_ms: int | None = None
-    series: Series | None = None
-    policies: Policies = Policies()
+    series: ExportedSeries | None = None
+    policies: ExportedPolicies = ExportedPolicies()
 
     @classmethod
     def of(cls, row: Mapping[str, Any], app_id: str, exported_ms: int) -> Self:
@@ -85,7 +85,7 @@ _AS_THEY_ARE = (
 
 def octets(said: Octets) -> bytes | None:
     """Return the bytes that a line says."""
-    if isinstance(said, Base64):
+    if isinstance(said, ExportedBytes):
         return said.base64
     return None if said is None else said.encode()
 
@@ -97,4 +97,4 @@ def _octets(encoded: str | None) -> Octets:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        return Base64(raw)
+        return ExportedBytes(raw)

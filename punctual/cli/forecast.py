@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from punctual.cli.api import Api, missing
+from punctual.cli.api import WorkerApi, missing
 from punctual.cli.arguments import add_form, add_watch, add_worker
 from punctual.cli.errors import WrongUse
 from punctual.cli.exits import Exit
@@ -33,11 +33,11 @@ def run(options: Options) -> Exit:
         raise WrongUse("give both --from and --until, or neither for all messages")
     if options.step is not None and options.since is None:
         raise WrongUse("--step needs --from and --until")
-    with Api.of(options) as api:
+    with WorkerApi.of(options) as api:
         return shown(options, lambda options: _show(api, options))
 
 
-def _show(api: Api, options: Options) -> Exit:
+def _show(api: WorkerApi, options: Options) -> Exit:
     step = None if options.step is None else round(options.step.total_seconds() * 1_000)
     told = api.get("/timeline", {"from": options.since, "to": options.until, "step": step})
     if options.format == JSON:

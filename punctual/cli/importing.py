@@ -33,7 +33,7 @@ _THEN, _NOW = "then", "now"
 _OUTCOMES: Final = ("accepted", "outdated", "refused", "unknown")
 
 
-class Counts(msgspec.Struct):
+class ImportCounts(msgspec.Struct):
     """How many messages were sent, how many of them recur, how many have a new id, and what came of them.
 
     `outdated` messages lost to a later command or request; of `unknown` ones no worker has reported anything.
@@ -72,7 +72,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: Options) -> Exit:
     """Send it, or only count it, and write the counts."""
-    counts, progress = Counts(dry_run=options.dry_run), Progress("lines")
+    counts, progress = ImportCounts(dry_run=options.dry_run), Progress("lines")
     with _opened(options.file) as file:
         requests = _shown(_requests(file, options, counts), progress)
         try:
@@ -98,7 +98,7 @@ def _column(name: str) -> Column:
     return Column(name.replace("_", " ").upper(), lambda counts: f"{getattr(counts, name):,}", number=True)
 
 
-def _ended(counts: Counts) -> Exit:
+def _ended(counts: ImportCounts) -> Exit:
     """Return Exit.DONE if all messages were accepted. Raises a CommandError that says what to do about the others."""
     if counts.refused:
         raise CommandError(f"{counts.refused:,} messages were refused: see `punctual dead-letters --written-from 10m`")
@@ -130,7 +130,7 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
         yield sys.stdin.buffer
 
 
-def _requests(file: IO[bytes], options: Options, counts: Counts) -> "Iterator[list[Request]]":
+def _requests(file: IO[bytes], options: Options, counts: ImportCounts) -> "Iterator[list[Request]]":
     """Yield what asks for each message of a file, one after the other, and count them.
 
     Raises CommandError at the first line that cannot be asked for.
@@ -194,11 +194,11 @@ def _send(requests: "Iterator[list[Request]]", options: Options) -> "Counter[str
     import asyncio  # noqa: PLC0415 - help needs none of it
     from datetime import timedelta  # noqa: PLC0415 - likewise
 
-    from punctual.cli.outcomes import Outcomes  # noqa: PLC0415 - likewise
+    from punctual.cli.outcomes import OutcomeFollower  # noqa: PLC0415 - likewise
     from punctual.client.connection import Connection  # noqa: PLC0415 - likewise
 
     async def send(connection: "Connection") -> "Counter[str] | None":
-        outcomes = None if options.no_wait else Outcomes(options.bootstrap, options.app_id)
+        outcomes = None if options.no_wait else OutcomeFollower(options.bootstrap, options.app_id)
         await connection.open(None)
         try:
             if outcomes is not None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from punctual.cli.api import Api, missing
+from punctual.cli.api import WorkerApi, missing
 from punctual.cli.errors import CommandError, Incomplete, WrongUse
 from punctual.cli.exits import Exit
 from punctual.cli.parser import Options
@@ -20,7 +20,7 @@ _PATIENCE_S: Final = 60.0
 _ACCEPTED: Final = 202
 
 
-def give_job(api: Api, options: Options, act: str, wanted: Mapping[str, str], body: Mapping[str, Any]) -> Exit:
+def give_job(api: WorkerApi, options: Options, act: str, wanted: Mapping[str, str], body: Mapping[str, Any]) -> Exit:
     """Act on all that match, as options say. Raises a CommandError."""
     if options.at_most is not None and not options.dry_run:
         return _begin(api, options, {**body, "act": act, "filter": dict(wanted), "confirm": options.at_most})
@@ -49,7 +49,7 @@ def at_most(text: str) -> int:
     return number
 
 
-def _begin(api: Api, options: Options, job: Mapping[str, Any]) -> Exit:
+def _begin(api: WorkerApi, options: Options, job: Mapping[str, Any]) -> Exit:
     """Begin a job, and follow it if options say so. Raises a CommandError."""
     answer = api.post("/jobs", job)
     if answer.status != _ACCEPTED:
@@ -59,7 +59,7 @@ def _begin(api: Api, options: Options, job: Mapping[str, Any]) -> Exit:
     return follow(api, answer.body, options.format)
 
 
-def follow(api: Api, standing: dict[str, Any], form: str) -> Exit:
+def follow(api: WorkerApi, standing: dict[str, Any], form: str) -> Exit:
     """Wait until a job is over, showing how far it is, and write what came of it. Raises a CommandError."""
     job, pause_s = standing["job"], _SOON_S
     try:
@@ -97,7 +97,7 @@ def ended(standing: dict[str, Any], form: str) -> Exit:
     return Exit.DONE
 
 
-def _count(api: Api, wanted: Mapping[str, str]) -> dict[str, Any]:
+def _count(api: WorkerApi, wanted: Mapping[str, str]) -> dict[str, Any]:
     counted = api.get("/messages/count", {**wanted, "seconds": _COUNT_S})
     lacks = missing(counted)
     if lacks is not None:

@@ -1,6 +1,6 @@
 """`punctual jobs`: acts on all that match a filter, how far each is, and an end to one."""
 
-from punctual.cli.api import Api, escaped
+from punctual.cli.api import WorkerApi, escaped
 from punctual.cli.arguments import add_form, add_worker
 from punctual.cli.errors import WrongUse
 from punctual.cli.exits import Exit
@@ -33,14 +33,14 @@ def run(options: Options) -> Exit:
     """Tell how jobs stand."""
     if options.stop and options.job is None:
         raise WrongUse("--stop needs the ID of a job: list them with `punctual jobs`")
-    with Api.of(options) as api:
+    with WorkerApi.of(options) as api:
         if options.job is None:
             return _list(api, options)
         path = f"/jobs/{escaped(options.job)}"
         return _stop(api, path, options) if options.stop else follow(api, api.get(path), options.format)
 
 
-def _list(api: Api, options: Options) -> Exit:
+def _list(api: WorkerApi, options: Options) -> Exit:
     jobs = api.get("/jobs")["jobs"]
     Table(_COLUMNS, options.format).add(jobs)
     if not jobs:
@@ -48,7 +48,7 @@ def _list(api: Api, options: Options) -> Exit:
     return Exit.DONE
 
 
-def _stop(api: Api, path: str, options: Options) -> Exit:
+def _stop(api: WorkerApi, path: str, options: Options) -> Exit:
     answer = api.post(f"{path}/stop", {})
     standing = answer.body
     if "state" not in standing:

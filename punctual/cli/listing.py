@@ -3,7 +3,7 @@
 import base64
 from typing import Any, Final
 
-from punctual.cli.api import Api, missing
+from punctual.cli.api import WorkerApi, missing
 from punctual.cli.arguments import add_filter, add_form, add_watch, add_worker, count_of, filter_of
 from punctual.cli.exits import Exit
 from punctual.cli.pages import pages
@@ -30,11 +30,11 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: Options) -> Exit:
     """List them."""
-    with Api.of(options) as api:
+    with WorkerApi.of(options) as api:
         return shown(options, lambda options: _list(api, options))
 
 
-def _list(api: Api, options: Options) -> Exit:
+def _list(api: WorkerApi, options: Options) -> Exit:
     left, found, at_ms = options.limit or None, 0, now_ms()
     columns = (
         Column("DUE", lambda row: "paused" if is_paused(row) else written(row["due_ms"])),

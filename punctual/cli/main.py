@@ -8,7 +8,7 @@ from punctual.cli.errors import CommandError, WrongUse
 from punctual.cli.exits import Exit
 from punctual.cli.output import with_output
 from punctual.cli.parser import Options, Parser
-from punctual.cli.registry import COMMANDS, Command, find
+from punctual.cli.registry import COMMANDS, CliCommand, find
 from punctual.cli.terminal import legible, say
 from punctual.cli.times import one_now
 
@@ -24,7 +24,7 @@ def run(name: str, arguments: Sequence[str], prog: str = PROG) -> int:
     return with_output(lambda: _run(command, arguments, prog))
 
 
-def _run(command: Command, arguments: Sequence[str], prog: str) -> int:
+def _run(command: CliCommand, arguments: Sequence[str], prog: str) -> int:
     try:
         _check_utf_8(arguments)
         return command.load().run(_read(parser_of(command, prog), arguments))
@@ -50,7 +50,7 @@ def _read(parser: Parser, arguments: Sequence[str]) -> Options:
     return options
 
 
-def parser_of(command: Command, prog: str = PROG) -> Parser:
+def parser_of(command: CliCommand, prog: str = PROG) -> Parser:
     """Return the parser of a command."""
     parser = Parser(f"{prog} {command.name}", f"{command.summary[:1].upper()}{command.summary[1:]}.")
     command.load().add_arguments(parser)

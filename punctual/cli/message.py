@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from punctual.cli.api import Api, message_at
+from punctual.cli.api import WorkerApi, message_at
 from punctual.cli.arguments import add_form, add_worker
 from punctual.cli.errors import NotAllowed
 from punctual.cli.exits import Exit
@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: Options) -> Exit:
     """Show it; of a message that is not pending any more, how it has ended."""
-    with Api.of(options) as api:
+    with WorkerApi.of(options) as api:
         path, query = message_at(options.id)
         answer = api.ask("GET", path, {**query, "life": "1", "whole": "1"})
         pending = answer.status in range(200, 300)

@@ -18,7 +18,7 @@ _FIRST: Final = {"accepted", "refused", "duplicate"}
 _OUTDATED: Final = {"cancelled", "replaced"}
 
 
-class Outcomes:
+class OutcomeFollower:
     """Follows the events of an installation from the moment at which it is opened."""
 
     def __init__(self, bootstrap: str, app_id: str) -> None:

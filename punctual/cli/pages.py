@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from punctual.cli.api import Api
+from punctual.cli.api import WorkerApi
 
 _PAGE: Final = 500
 _AGAIN_S: Final = 1.0
@@ -14,7 +14,7 @@ _FIRST_WHOLE: Final = 50
 
 
 def pages(
-    api: Api,
+    api: WorkerApi,
     wanted: Mapping[str, str],
     *,
     limit: int | None = None,
@@ -45,7 +45,7 @@ def pages(
             return
 
 
-def _page(api: Api, asked: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
+def _page(api: WorkerApi, asked: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
     """Return a page, when nothing is missing from it or nobody waits any more."""
     until = time.monotonic() + patience_s
     while True:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from punctual.cli.api import Api
+from punctual.cli.api import WorkerApi
 from punctual.cli.arguments import add_form, add_watch, add_worker
 from punctual.cli.errors import Incomplete
 from punctual.cli.exits import Exit
@@ -27,11 +27,11 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: Options) -> Exit:
     """Count it."""
-    with Api.of(options) as api:
+    with WorkerApi.of(options) as api:
         return shown(options, lambda options: _show(api, options.format))
 
 
-def _show(api: Api, form: str) -> Exit:
+def _show(api: WorkerApi, form: str) -> Exit:
     told = api.get("/overview")
     at_ms = told["at_ms"]
     if form == JSON:

@@ -17,7 +17,7 @@ class Module(Protocol):
         """Do it, and return what to end with. Raises a CommandError."""
 
 
-class Command(NamedTuple):
+class CliCommand(NamedTuple):
     """A command: its name, what it does in a line, and its file."""
 
     name: str
@@ -30,26 +30,26 @@ class Command(NamedTuple):
 
 
 COMMANDS: Final = (
-    Command("list", "list pending messages that match a filter", "listing"),
-    Command("show", "show a pending message and the history of its ID", "message"),
-    Command("pending", "count pending messages by destination", "pending"),
-    Command("forecast", "count messages by due time", "forecast"),
-    Command("send", "schedule a message, through Kafka", "send"),
-    Command("cancel", "cancel pending messages, by ID or by a filter", "cancel"),
-    Command("reschedule", "change the due time of pending messages, by ID or by a filter", "reschedule"),
-    Command("deliver-now", "deliver pending messages at once, by ID or by a filter", "deliver_now"),
-    Command("jobs", "list, follow and stop jobs: actions on all messages that match a filter", "jobs"),
-    Command("pause", "pause deliveries to a destination", "pause"),
-    Command("resume", "resume deliveries to a destination", "resume"),
-    Command("rate", "limit the rate of messages to a destination", "rate"),
-    Command("tail", "follow the events of messages", "tail"),
-    Command("dead-letters", "list dead letters (the DLQ), or show one", "dead_letters"),
-    Command("export", "write pending messages as JSON lines, for a backup or a migration", "export"),
-    Command("import", "schedule the messages of an export again, through Kafka", "importing"),
-    Command("completion", "print a script for shell completion", "completion"),
+    CliCommand("list", "list pending messages that match a filter", "listing"),
+    CliCommand("show", "show a pending message and the history of its ID", "message"),
+    CliCommand("pending", "count pending messages by destination", "pending"),
+    CliCommand("forecast", "count messages by due time", "forecast"),
+    CliCommand("send", "schedule a message, through Kafka", "send"),
+    CliCommand("cancel", "cancel pending messages, by ID or by a filter", "cancel"),
+    CliCommand("reschedule", "change the due time of pending messages, by ID or by a filter", "reschedule"),
+    CliCommand("deliver-now", "deliver pending messages at once, by ID or by a filter", "deliver_now"),
+    CliCommand("jobs", "list, follow and stop jobs: actions on all messages that match a filter", "jobs"),
+    CliCommand("pause", "pause deliveries to a destination", "pause"),
+    CliCommand("resume", "resume deliveries to a destination", "resume"),
+    CliCommand("rate", "limit the rate of messages to a destination", "rate"),
+    CliCommand("tail", "follow the events of messages", "tail"),
+    CliCommand("dead-letters", "list dead letters (the DLQ), or show one", "dead_letters"),
+    CliCommand("export", "write pending messages as JSON lines, for a backup or a migration", "export"),
+    CliCommand("import", "schedule the messages of an export again, through Kafka", "importing"),
+    CliCommand("completion", "print a script for shell completion", "completion"),
 )
 
 
-def find(name: str) -> Command | None:
+def find(name: str) -> CliCommand | None:
     """Return the command of a name, or None."""
     return next((command for command in COMMANDS if command.name == name), None)

@@ -18,7 +18,7 @@ class TooManyFieldsError(Exception):
         super().__init__(f"an object of more than {MAX_FIELDS:,} fields, which is the maximum")
 
 
-class _Name(str):
+class _FieldName(str):
     """A field's name: msgspec hands names of a type that it does not know to its hook, one after another."""
 
     __slots__ = ()
@@ -32,14 +32,14 @@ def fields(raw: bytes | msgspec.Raw) -> tuple[dict[str, msgspec.Raw], set[str]]:
     count, names = 0, set[str]()
     repeated = set[str]()
 
-    def take(_: type, name: str) -> _Name:
+    def take(_: type, name: str) -> _FieldName:
         nonlocal count
         count += 1
         if count > MAX_FIELDS:
             raise TooManyFieldsError
         (repeated if name in names else names).add(name)
-        return _Name(name)
+        return _FieldName(name)
 
     found: dict[str, msgspec.Raw] = {}
-    found |= msgspec.json.decode(raw, type=dict[_Name, msgspec.Raw], dec_hook=take)
+    found |= msgspec.json.decode(raw, type=dict[_FieldName, msgspec.Raw], dec_hook=take)
     return found, repeated

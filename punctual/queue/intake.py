@@ -19,7 +19,7 @@ _FIXED: Final = frozenset({"enable_auto_commit", "group_id"})
 _TIMED_OUT: Final = "no acknowledgement within the timeout"
 
 
-class Intake:
+class QueueIntake:
     """One consumer of the group. Belongs to the event loop that opened it."""
 
     def __init__(self, consumer: Any, connection: Connection, markers: Markers, keeper: Keeper) -> None:
@@ -37,7 +37,7 @@ class Intake:
         connection: Connection,
         markers: Markers,
         keeper: Keeper,
-    ) -> "Intake":
+    ) -> "QueueIntake":
         """Join the group. Raises KafkaUnreachableError, InvalidDestinationError or InvalidOptionError."""
         # As in the client: only who connects pays for loading it.
         from aiokafka import AIOKafkaConsumer  # noqa: PLC0415

@@ -19,7 +19,7 @@ from punctual.contract.retry import Backoff
 from punctual.queue.backlog import Backlog
 from punctual.queue.breaker import Breaker
 from punctual.queue.held import Held
-from punctual.queue.intake import Intake
+from punctual.queue.intake import QueueIntake
 from punctual.queue.last_attempt import make_letter
 from punctual.queue.markers import Markers
 from punctual.queue.message import Message
@@ -96,7 +96,7 @@ class DelayQueue:
         self._held = Held(max_unacked, time.monotonic)
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
-        self._intake: Intake | None = None
+        self._intake: QueueIntake | None = None
         self._closed = False
         about = Connection(bootstrap_servers, topic_of(app_id), (), _ABOUT, dict(kafka))
         self._reporter, self._name = Reporter(about, self._report), f"{socket.gethostname()}-{uuid4().hex[:8]}"
@@ -117,7 +117,7 @@ class DelayQueue:
             return
         await self._connection.open(None)
         try:
-            self._intake = await Intake.open(
+            self._intake = await QueueIntake.open(
                 self._servers, self._topics, self._consuming, self._connection, self._markers, self
             )
         except BaseException:
@@ -247,7 +247,7 @@ class DelayQueue:
         self._changed.set()
 
     # what happens meanwhile ------------------------------------------------------------------------------------------
-    async def _read(self, intake: Intake) -> None:
+    async def _read(self, intake: QueueIntake) -> None:
         opened, is_open = self.breaker.opened, False
         while True:
             self._expire()

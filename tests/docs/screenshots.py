@@ -22,7 +22,7 @@ from app.base.errors import PunctualError
 from app.dev.broker import BrokerError
 from app.dev.broker.ports import free_port
 from app.dev.demo.errors import DemoError
-from app.dev.demo.installation import Installation, installation
+from app.dev.demo.installation import DemoInstallation, installation
 from app.dev.demo.options import parse
 from punctual import DelayClient, DelayError
 from tests.docs import busy_shop
@@ -71,7 +71,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _take(place: Installation, minutes: float, directory: Path, *, everything: bool) -> None:
+async def _take(place: DemoInstallation, minutes: float, directory: Path, *, everything: bool) -> None:
     from playwright.async_api import async_playwright  # noqa: PLC0415 - slow, and only needed with a browser
 
     await busy_shop.create_topics(place.settings)

@@ -4,7 +4,7 @@ import re
 import shlex
 
 from app.ops.repartition.command import repartition
-from app.ops.repartition.run import Report
+from app.ops.repartition.run import RunReport
 from app.settings.settings import Settings
 from tests.docs.how_to import blocks
 from tests.harness.worker import ROOT
@@ -32,4 +32,4 @@ def test_it_names_what_programs_get() -> None:
     page = (ROOT / "docs/how-to/repartition.md").read_text()
     [said] = re.findall(r"`--format json` gives (.*?)\.\n", page, re.DOTALL)
     said = re.sub(r"\(.*?\)", "", said)
-    assert set(re.findall(r"`(\w+)`", said)) == set(Report.__struct_fields__)
+    assert set(re.findall(r"`(\w+)`", said)) == set(RunReport.__struct_fields__)

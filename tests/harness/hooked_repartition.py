@@ -19,7 +19,7 @@ from faust.cli.faust import cli  # noqa: E402 - found after the line above
 
 from app.ops.repartition import copying, run, switching  # noqa: E402 - the same
 from app.ops.repartition.ground import Ground, Side  # noqa: E402 - the same
-from app.ops.repartition.topics import Topics  # noqa: E402 - the same
+from app.ops.repartition.topics import ClusterTopics  # noqa: E402 - the same
 
 Method = Callable[..., Awaitable[Any]]
 
@@ -31,7 +31,7 @@ POINTS: dict[str, tuple[Any, str, bool]] = {
     "note": (run.Repartition, "_note", True),
     "noted": (run.Repartition, "_note", False),
     "check": (run, "check", True),
-    "grow": (Topics, "grow", True),
+    "grow": (ClusterTopics, "grow", True),
     "pass-on": (switching, "pass_on", True),
     "report": (switching, "_report", True),
     "done": (Ground, "wipe", True),

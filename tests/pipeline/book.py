@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.lake import Commit, Lake
 from pipeline.ledger import KIND
-from pipeline.ledger.progress import Snapshot, Told
+from pipeline.ledger.progress import ReportedProgress, Snapshot
 from pipeline.ledger.tables import EVENT_TABLES, FORWARDED, LATENESS, REQUESTS, RESCUED, table_of
 
 REQUESTS_TOPIC, FORWARDS_TOPIC = "p-requests", "p-forwards"
@@ -71,6 +71,6 @@ class Book:
         return Lake(spark, str(root), KIND, "p")
 
 
-def told(fired_to: int = NOW_MS, read: int = 100, pending: int = 0) -> Told:
+def told(fired_to: int = NOW_MS, read: int = 100, pending: int = 0) -> ReportedProgress:
     """Return a partition's last word."""
-    return Told(NOW_MS, fired_to, {REQUESTS_TOPIC: read, FORWARDS_TOPIC: 10}, pending, {})
+    return ReportedProgress(NOW_MS, fired_to, {REQUESTS_TOPIC: read, FORWARDS_TOPIC: 10}, pending, {})

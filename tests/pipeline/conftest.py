@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.kafka import Kafka
 from pipeline.session import session
 from tests.harness import class_archives
@@ -54,7 +54,7 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> Context:
+def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> JobContext:
     """An installation without a worker: its topics, with four partitions."""
     app_id = f"p{uuid.uuid4().hex[:8]}"
     stamped = {"message.timestamp.type": "LogAppendTime"}
@@ -63,7 +63,7 @@ def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> Context:
         future.result(timeout=LIMIT_S)
     names = {topic.topic for topic in new}
     eventually(lambda: names <= admin.list_topics(timeout=30).topics.keys(), what="the broker's knowing its new topics")
-    return Context(spark, Kafka(bootstrap), app_id)
+    return JobContext(spark, Kafka(bootstrap), app_id)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from types import ModuleType
 
 import pytest
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from tests.harness.hooked_pipeline import CutOff, Points, install, points_of
 from tests.harness.worker import ROOT
 
@@ -28,7 +28,7 @@ _PATIENCE_S = 300
 class Cutter(ABC):
     """Runs commands of one installation, and ends them; `cuts` counts where."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: JobContext) -> None:
         self.context = context
         self.cuts: Counter[str] = Counter()
 
@@ -48,7 +48,7 @@ class Cutter(ABC):
 class CutterHere(Cutter):
     """Cuts commands off in this process, which takes a second."""
 
-    def __init__(self, context: Context, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, context: JobContext, patch: pytest.MonkeyPatch) -> None:
         super().__init__(context)
         self._patch = patch
 
@@ -60,7 +60,7 @@ class CutterHere(Cutter):
         """Run a command to its end; return its exit code."""
         parser = argparse.ArgumentParser()
         job.add_options(parser)
-        context = Context(self.context.spark, self.context.kafka, self.context.app_id)
+        context = JobContext(self.context.spark, self.context.kafka, self.context.app_id)
         return int(job.run(context, parser.parse_args(words, argparse.Namespace(app_id=context.app_id))) or 0)
 
     def cut(self, point: str, job: ModuleType, *words: str) -> bool:
@@ -94,7 +94,7 @@ class Killer(Cutter):
         log: where they say what they do.
     """
 
-    def __init__(self, context: Context, env: Mapping[str, str], log: Path) -> None:
+    def __init__(self, context: JobContext, env: Mapping[str, str], log: Path) -> None:
         super().__init__(context)
         self._env, self._log = env, log
 

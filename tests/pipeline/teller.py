@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.engine.reports import progress
-from pipeline.context import Context
+from pipeline.context import JobContext
 from punctual.contract.events import Event, Kind, encode
 from punctual.contract.home import home_partition
 from tests.pipeline.conftest import PARTITIONS, Produce
@@ -18,7 +18,7 @@ HOUR_MS = 3_600_000
 class Teller:
     """Writes the topics of one installation."""
 
-    def __init__(self, context: Context, produce: Produce) -> None:
+    def __init__(self, context: JobContext, produce: Produce) -> None:
         self._context, self._produce = context, produce
         self.requests = context.topic("requests")
         #: The next offset of each partition: what the worker has read, if it has read everything.

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.cold.state import Parked
-from pipeline.context import Context
+from pipeline.cold.state import ColdState
+from pipeline.context import JobContext
 from pipeline.errors import LakeBusy, LakeIncomplete, SparkStopped
 from pipeline.files import Files
 from pipeline.jobs import park, promote
@@ -24,16 +24,16 @@ from tests.pipeline.test_park_promote import HOUR_MS, NOW_MS, Worker, header, id
 
 
 @pytest.fixture
-def worker(context: Context, produce: Produce) -> Worker:
+def worker(context: JobContext, produce: Produce) -> Worker:
     return Worker(context, produce)
 
 
-def live(context: Context, cold: str) -> set[str]:
-    return {row.id for row in Parked.of(context.lake(cold, park.KIND)).live().collect()}
+def live(context: JobContext, cold: str) -> set[str]:
+    return {row.id for row in ColdState.of(context.lake(cold, park.KIND)).live().collect()}
 
 
 def test_two_promotions_at_once_send_the_same_and_one_of_them_says_so(
-    context: Context, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker knows again what it has: it is the same order of the same id."""
     cold, write = str(tmp_path), type(context.kafka).write
@@ -58,7 +58,7 @@ def test_two_promotions_at_once_send_the_same_and_one_of_them_says_so(
 
 
 def test_a_file_system_that_lists_late_loses_nothing(
-    context: Context, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither what was just written, nor the last commit."""
     cold, names = str(tmp_path), Files.names
@@ -90,7 +90,9 @@ def test_a_file_system_that_lists_late_loses_nothing(
     assert live(context, cold) == {"a", "c"}
 
 
-def test_a_directory_whose_commits_are_gone_is_not_begun_anew(context: Context, worker: Worker, tmp_path: Path) -> None:
+def test_a_directory_whose_commits_are_gone_is_not_begun_anew(
+    context: JobContext, worker: Worker, tmp_path: Path
+) -> None:
     """It has what Kafka may have no longer."""
     cold = tmp_path / "cold"
     for name in "ab":
@@ -104,7 +106,7 @@ def test_a_directory_whose_commits_are_gone_is_not_begun_anew(context: Context, 
 
 
 def test_a_ledger_that_is_gone_is_what_kafka_has_when_it_is_begun_anew(
-    context: Context, produce: Produce, tmp_path: Path
+    context: JobContext, produce: Produce, tmp_path: Path
 ) -> None:
     teller, counts = Teller(context, produce), []
     for _ in range(3):
@@ -118,7 +120,7 @@ def test_a_ledger_that_is_gone_is_what_kafka_has_when_it_is_begun_anew(
 
 
 def test_a_clock_that_is_five_minutes_ahead_sends_earlier_and_the_same(
-    context: Context, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """How early the worker is told is nothing to whom it delivers: it fires by its own clock."""
     cold = str(tmp_path)
@@ -136,7 +138,7 @@ def test_a_clock_that_is_five_minutes_ahead_sends_earlier_and_the_same(
     assert (header(sent, "delay-id"), header(sent, "delay-at")) == ("in", str(due + 240_000))
 
 
-def test_a_disk_that_is_full_is_told_and_costs_nothing(context: Context, worker: Worker, tmp_path: Path) -> None:
+def test_a_disk_that_is_full_is_told_and_costs_nothing(context: JobContext, worker: Worker, tmp_path: Path) -> None:
     cold = str(tmp_path / "disk" / "cold")
     with Volume(tmp_path / "disk", 8 << 20) as volume:
         for number in range(20):

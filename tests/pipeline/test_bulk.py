@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Message
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.errors import LEFT
 from pipeline.jobs import bulk
 from punctual.contract.home import home_partition
@@ -26,7 +26,7 @@ DUE = 4_000_000_000_000
 FAR = ("--max-delay", "P36500D")
 
 
-def run(context: Context, *words: str) -> int:
+def run(context: JobContext, *words: str) -> int:
     parser = argparse.ArgumentParser()
     bulk.add_options(parser)
     return bulk.run(context, parser.parse_args([*words, *FAR]))
@@ -42,7 +42,9 @@ def asked(message: Message) -> Request:
     return decode(Kept(message))
 
 
-def test_rows_arrive_as_requests_in_the_homes_of_their_ids(context: Context, consume: Consume, tmp_path: Path) -> None:
+def test_rows_arrive_as_requests_in_the_homes_of_their_ids(
+    context: JobContext, consume: Consume, tmp_path: Path
+) -> None:
     rows, inputs = 40, (context.topic("requests"), "orders")
     # Some of the ids are of the shape that lives where it says.
     words = [
@@ -75,7 +77,7 @@ def test_rows_arrive_as_requests_in_the_homes_of_their_ids(context: Context, con
 
 
 def test_bad_rows_are_kept_and_a_dry_run_sends_nothing(
-    context: Context, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    context: JobContext, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, kept = tmp_path / "rows.csv", tmp_path / "rejects"
     source.write_text('number,at,say\n007,2027-01-01,"a ""b"", c"\n8,never,x\n9\n10,2027-01-02T00:00:00Z,\n11,1,"y"\n')
@@ -104,7 +106,7 @@ def test_bad_rows_are_kept_and_a_dry_run_sends_nothing(
 
 
 def test_a_run_keeps_its_pace_and_after_a_kill_the_same_again_asks_for_the_same(
-    context: Context, consume: Consume, tmp_path: Path, own_spark: dict[str, str]
+    context: JobContext, consume: Consume, tmp_path: Path, own_spark: dict[str, str]
 ) -> None:
     # Both in one test, since a process with a JVM of its own takes long.
     rows, rate, topic = 3000, 300, context.topic("requests")

@@ -11,14 +11,14 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.bulk.due import due_ms
 from pipeline.bulk.expressions import SETTINGS
-from pipeline.bulk.mapping import Limits, Mapping
+from pipeline.bulk.mapping import Mapping, RowLimits
 from pipeline.bulk.repeats import essence, may_repeat, without_repeats
 from pipeline.bulk.requests import requests
 from pipeline.bulk.sending import using
 from pipeline.errors import OptionInvalid, SchemaMismatch
 
 NOW = 1_800_000_000_000
-LIMITS = Limits(NOW, 5 * 365 * 86_400_000, 10_000)
+LIMITS = RowLimits(NOW, 5 * 365 * 86_400_000, 10_000)
 
 
 def mapping(**changed: Any) -> Mapping:

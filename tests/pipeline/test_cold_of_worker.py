@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.cold.state import Parked
-from pipeline.context import Context
+from pipeline.cold.state import ColdState
+from pipeline.context import JobContext
 from pipeline.jobs import park, promote
 from pipeline.kafka import Kafka
 from tests.harness.deliveries import Deliveries
@@ -86,7 +86,7 @@ class Tier:
     def _left(self) -> int:
         """Return how many messages are parked."""
         context = self.cutter.context
-        return Parked.of(context.lake(self._cold, park.KIND)).live().count()
+        return ColdState.of(context.lake(self._cold, park.KIND)).live().count()
 
     def _tell(self, expected: dict[str, Wanted], came: Deliveries) -> None:
         late: dict[str, list[int]] = {"when due": [], "at once": []}
@@ -115,7 +115,7 @@ def test_the_last_order_is_what_comes_whatever_the_cold_tier_was_ended_at(
         for guarantee in guarantees:  # at once, for most of the time they wait
             made = running(bootstrap, tmp_path / guarantee, "cold", env=_settings(guarantee))
             here = stack.enter_context(made)
-            context = Context(spark, Kafka(bootstrap), here.app_id)
+            context = JobContext(spark, Kafka(bootstrap), here.app_id)
             log_file = tmp_path / f"{guarantee}.log"
             cutter = Killer(context, own_spark, log_file) if _IDS else CutterHere(context, monkeypatch)
             tiers.append(Tier(here, cutter, tmp_path / guarantee / "tier"))

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline.cold.records import RECORDS
-from pipeline.cold.state import MESSAGES, VOIDS, Parked
+from pipeline.cold.state import MESSAGES, VOIDS, ColdState
 from pipeline.lake import none
 
 
@@ -84,11 +84,11 @@ def frame(spark: SparkSession, records: list[dict[str, Any]]) -> DataFrame:
     return spark.createDataFrame(pa.Table.from_pylist(records, to_arrow_schema(RECORDS)))
 
 
-def nothing(spark: SparkSession) -> Parked:
-    return Parked(none(spark, MESSAGES), none(spark, VOIDS))
+def nothing(spark: SparkSession) -> ColdState:
+    return ColdState(none(spark, MESSAGES), none(spark, VOIDS))
 
 
-def found(parked: Parked) -> dict[str, Message]:
+def found(parked: ColdState) -> dict[str, Message]:
     rows = parked.live().collect()
     assert len({row.id for row in rows}) == len(rows), "two versions of one id"
     return {
@@ -119,7 +119,7 @@ def test_what_is_parked_is_what_the_records_say_one_after_the_other(spark: Spark
     parked = nothing(spark)
     for batch in (first, rest):
         parked = parked.plus(parked.after(frame(spark, batch)))
-        parked = Parked(parked.messages.localCheckpoint(), parked.voids.localCheckpoint())
+        parked = ColdState(parked.messages.localCheckpoint(), parked.voids.localCheckpoint())
 
     expected: dict[str, Message] = {}
     for story in stories:
@@ -128,8 +128,8 @@ def test_what_is_parked_is_what_the_records_say_one_after_the_other(spark: Spark
 
 
 def test_what_does_not_look_back_reads_no_messages(spark: SparkSession) -> None:
-    class Unreadable(Parked):
-        def _moved(self, rows: DataFrame, ids: DataFrame) -> Parked:
+    class Unreadable(ColdState):
+        def _moved(self, rows: DataFrame, ids: DataFrame) -> ColdState:
             assert not rows.collect()
             assert not ids.collect()
             return nothing(spark)

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pipeline.bulk.commands import moved, selected
 from pipeline.bulk.expressions import SETTINGS
 from pipeline.bulk.sending import using
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.errors import OptionInvalid, SchemaMismatch, TooMany
 from pipeline.jobs import cancel, reschedule
 from pipeline.ledger import KIND
@@ -25,7 +25,7 @@ ORDERS = "to = 'orders' and due < '2099-01-04'"
 
 
 @pytest.fixture
-def ledger(context: Context, tmp_path: Path) -> str:
+def ledger(context: JobContext, tmp_path: Path) -> str:
     """A ledger of eight pending messages of a job, due on the first days of 2099, every other one for orders."""
     root = str(tmp_path / "ledger")
     rows = [
@@ -36,20 +36,20 @@ def ledger(context: Context, tmp_path: Path) -> str:
     return root
 
 
-def run(job: ModuleType, context: Context, *words: str) -> None:
+def run(job: ModuleType, context: JobContext, *words: str) -> None:
     parser = argparse.ArgumentParser()
     job.add_options(parser)
     job.run(context, parser.parse_args(words))
 
 
-def sent(context: Context, consume: Consume) -> dict[str, tuple[int, Request]]:
+def sent(context: JobContext, consume: Consume) -> dict[str, tuple[int, Request]]:
     """Return for each id where its command stands, and the command as the worker reads it."""
     requests = [(message.partition(), decode(Kept(message))) for message in consume(context.topic("requests"))]
     return {request.id: (partition, request) for partition, request in requests}
 
 
 def test_what_is_chosen_is_counted_and_cancelled_only_if_told_to(
-    context: Context, consume: Consume, ledger: str, capsys: pytest.CaptureFixture[str]
+    context: JobContext, consume: Consume, ledger: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--ledger", ledger, "--where", ORDERS]
 
@@ -73,7 +73,7 @@ def test_what_is_chosen_is_counted_and_cancelled_only_if_told_to(
 
 
 def test_what_is_chosen_is_moved_if_it_is_due_as_the_ledger_says(
-    context: Context, consume: Consume, ledger: str, capsys: pytest.CaptureFixture[str]
+    context: JobContext, consume: Consume, ledger: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["--ledger", ledger, "--where", f"id like 'job:%' and {ORDERS}"]
 

@@ -18,7 +18,7 @@ import pytest
 
 from pipeline.cold.idle import is_due
 from pipeline.cold.promotion import Promotion
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.errors import KafkaUnreachable, LakeMismatch
 from pipeline.files import LocalFiles
 from pipeline.jobs import JOBS, idle, park, promote
@@ -39,7 +39,7 @@ def look(bootstrap: str) -> Iterator[Look]:
 class Tier:
     """The two commands on one directory."""
 
-    def __init__(self, context: Context, look: Look, cold: Path) -> None:
+    def __init__(self, context: JobContext, look: Look, cold: Path) -> None:
         self.context, self.look, self.cold = context, look, str(cold)
         self.source = source_of(context.app_id, look.cluster_id(context.topic("cold")))
 
@@ -62,7 +62,7 @@ class Tier:
 
 
 def test_a_look_never_overlooks_what_is_due(
-    context: Context, produce: Produce, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, produce: Produce, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, tier = Worker(context, produce), Tier(context, look, tmp_path / "cold")
     tier.promotes(idle=True)
@@ -154,7 +154,7 @@ def test_a_look_that_fails_stops_no_command(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_is_too_much_to_look_at_is_for_spark(
-    context: Context, produce: Produce, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, produce: Produce, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipeline.cold.promotion.AGAIN_MS", 0)  # else what was looked at once is not looked at again
     worker, tier = Worker(context, produce), Tier(context, look, tmp_path)
@@ -172,7 +172,7 @@ def test_what_is_too_much_to_look_at_is_for_spark(
 
 
 def test_a_command_with_nothing_to_do_starts_no_java(
-    context: Context, produce: Produce, tmp_path: Path, own_spark: dict[str, str]
+    context: JobContext, produce: Produce, tmp_path: Path, own_spark: dict[str, str]
 ) -> None:
     cold = str(tmp_path / "cold")
     Worker(context, produce).parks("far", NOW_MS + 10 * HOUR_MS)
@@ -189,7 +189,7 @@ def test_a_command_with_nothing_to_do_starts_no_java(
         assert time.monotonic() - began < 20, "two seconds, on a machine that does nothing else"
 
 
-def test_a_look_says_what_is_wrong(look: Look, context: Context, tmp_path: Path) -> None:
+def test_a_look_says_what_is_wrong(look: Look, context: JobContext, tmp_path: Path) -> None:
     (tmp_path / "commits").mkdir()
     (tmp_path / "commits" / "1.json").write_text("{}")
     with pytest.raises(LakeMismatch, match="is not a commit of the pipeline"):

@@ -4,14 +4,16 @@ import os
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from tests.harness.waiting import LIMIT_S, eventually
 from tests.pipeline.conftest import Consume
 
 MIB = 1 << 20
 
 
-def test_records_may_be_as_large_as_their_topic_takes(context: Context, consume: Consume, admin: AdminClient) -> None:
+def test_records_may_be_as_large_as_their_topic_takes(
+    context: JobContext, consume: Consume, admin: AdminClient
+) -> None:
     topic, value = context.topic("requests"), os.urandom(2 * MIB)
     larger = ConfigEntry("max.message.bytes", str(4 * MIB), incremental_operation=AlterConfigOpType.SET)
     for future in admin.incremental_alter_configs(

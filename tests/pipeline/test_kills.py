@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.cold.state import Parked
-from pipeline.context import Context
+from pipeline.cold.state import ColdState
+from pipeline.context import JobContext
 from pipeline.jobs import bulk, ledger, park, promote, rescue
 from pipeline.ledger import KIND, lives
 from tests.pipeline.conftest import Consume, Produce
@@ -26,7 +26,7 @@ _LARGE = bytes(20_000)
 
 
 @pytest.fixture
-def here(context: Context, monkeypatch: pytest.MonkeyPatch) -> CutterHere:
+def here(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> CutterHere:
     """What runs commands again: it takes a second."""
     return CutterHere(context, monkeypatch)
 
@@ -43,7 +43,7 @@ def ids(consume: Consume, topic: str) -> Counter[tuple[str, str]]:
     return Counter((each["delay-id"].decode(), each["delay-at"].decode()) for each in said if "delay-at" in each)
 
 
-def test_bulk(cutter: Cutter, here: CutterHere, context: Context, consume: Consume, tmp_path: Path) -> None:
+def test_bulk(cutter: Cutter, here: CutterHere, context: JobContext, consume: Consume, tmp_path: Path) -> None:
     source, due = tmp_path / "rows.jsonl", NOW_MS + HOUR_MS
     source.write_text("".join(json.dumps({"number": number, "at": due + number}) + "\n" for number in range(400)))
     words = [str(source), "--format", "jsonl", "--job", "j", "--at", "at", "--to", "out", "--value", "number"]
@@ -57,7 +57,9 @@ def test_bulk(cutter: Cutter, here: CutterHere, context: Context, consume: Consu
     assert cutter.cuts == Counter(points)
 
 
-def test_park_and_compact(cutter: Cutter, here: CutterHere, context: Context, produce: Produce, tmp_path: Path) -> None:
+def test_park_and_compact(
+    cutter: Cutter, here: CutterHere, context: JobContext, produce: Produce, tmp_path: Path
+) -> None:
     worker, cold, numbers = Worker(context, produce), str(tmp_path / "cold"), itertools.count()
     there: set[str] = set()
     points = cutter.points("park", "compact")
@@ -72,14 +74,14 @@ def test_park_and_compact(cutter: Cutter, here: CutterHere, context: Context, pr
         here.run(park, cold)
     here.run(park, cold, "--compact")
 
-    now = Parked.of(context.lake(cold, park.KIND))
+    now = ColdState.of(context.lake(cold, park.KIND))
     assert {row.id for row in now.live().collect()} == there
     assert now.messages.select(F.countDistinct("id"), F.count("id")).collect()[0][:] == (len(there), len(there))
     assert cutter.cuts == Counter(points)
 
 
 def test_promote(
-    cutter: Cutter, here: CutterHere, context: Context, produce: Produce, consume: Consume, tmp_path: Path
+    cutter: Cutter, here: CutterHere, context: JobContext, produce: Produce, consume: Consume, tmp_path: Path
 ) -> None:
     worker, cold, numbers = Worker(context, produce), str(tmp_path / "cold"), itertools.count()
     points = cutter.points("promote")
@@ -98,7 +100,7 @@ def test_promote(
     assert cutter.cuts == Counter(points)
 
 
-def test_ledger(cutter: Cutter, here: CutterHere, context: Context, produce: Produce, tmp_path: Path) -> None:
+def test_ledger(cutter: Cutter, here: CutterHere, context: JobContext, produce: Produce, tmp_path: Path) -> None:
     teller, root, count = Teller(context, produce), str(tmp_path / "ledger"), 0
     points = cutter.points("ledger")
     for point in points:
@@ -120,7 +122,7 @@ def test_ledger(cutter: Cutter, here: CutterHere, context: Context, produce: Pro
 
 
 def test_rescue(
-    cutter: Cutter, here: CutterHere, context: Context, produce: Produce, consume: Consume, tmp_path: Path
+    cutter: Cutter, here: CutterHere, context: JobContext, produce: Produce, consume: Consume, tmp_path: Path
 ) -> None:
     teller, root, numbers = Teller(context, produce), str(tmp_path / "ledger"), itertools.count()
     due, told = NOW_MS - HOUR_MS, set[str]()

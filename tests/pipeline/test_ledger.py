@@ -10,7 +10,7 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.kafka import Kafka, Offsets
 from pipeline.lake import Lake
 from pipeline.ledger import KIND, lives, pending
@@ -26,17 +26,17 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def teller(context: Context, produce: Produce) -> Teller:
+def teller(context: JobContext, produce: Produce) -> Teller:
     return Teller(context, produce)
 
 
 @pytest.fixture
-def ledger(context: Context, tmp_path: Path) -> Lake:
+def ledger(context: JobContext, tmp_path: Path) -> Lake:
     return context.lake(str(tmp_path / "ledger"), KIND)
 
 
 def test_each_life_is_counted_once_however_often_its_events_are_told(
-    context: Context, teller: Teller, ledger: Lake, bootstrap: str
+    context: JobContext, teller: Teller, ledger: Lake, bootstrap: str
 ) -> None:
     sent, crashed, waiting, moved = (teller.request() for _ in range(4))
     teller.life(sent)
@@ -80,7 +80,7 @@ def test_each_life_is_counted_once_however_often_its_events_are_told(
 
 
 def test_what_happens_while_a_run_reads_is_not_lost(
-    context: Context, teller: Teller, ledger: Lake, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, teller: Teller, ledger: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def happen() -> None:
         teller.life(teller.request(due_ms=NOW_MS - HOUR_MS), due=NOW_MS - HOUR_MS)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.jobs import reconcile, rescue
 from pipeline.kafka import Kafka
 from punctual.contract.home import home_partition
@@ -31,7 +31,7 @@ def test_what_a_worker_has_lost_is_delivered_once(
     spark: SparkSession, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with running(bootstrap, tmp_path, "ledger", balanced=False) as here:
-        context = Context(spark, Kafka(bootstrap), here.app_id)
+        context = JobContext(spark, Kafka(bootstrap), here.app_id)
         lake = str(tmp_path / "ledger")
         to, due = here.topic(), int(time.time() * 1000) + 8_000
         here.requests.schedule("on-time", due, to, b"on time")
@@ -60,7 +60,7 @@ def test_so_is_what_came_in_another_dialect(
         return {"DELAY_INPUTS": f"{app_id}-schedules=etf1,{app_id}-delayer=airtel"}
 
     with running(bootstrap, tmp_path, "dialects", env=env, balanced=False) as here:
-        context, inputs = Context(spark, Kafka(bootstrap), here.app_id), env(here.app_id)["DELAY_INPUTS"]
+        context, inputs = JobContext(spark, Kafka(bootstrap), here.app_id), env(here.app_id)["DELAY_INPUTS"]
         lake = (str(tmp_path / "ledger"), "--inputs", inputs, "--grace", "PT1S")
         to, due_ms = here.topic(), (int(time.time()) + 8) * 1_000
         for number, id_ in enumerate(("on-time", "lost", "cancelled")):

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Message, TopicPartition
 from pyarrow import parquet
 
-from pipeline.cold.state import Parked
-from pipeline.context import Context
+from pipeline.cold.state import ColdState
+from pipeline.context import JobContext
 from pipeline.errors import DataLost, LakeBusy
 from pipeline.jobs.park import KIND, compact, park, run
 from pipeline.jobs.promote import promote
@@ -25,7 +25,7 @@ NOW_MS = time.time_ns() // 1_000_000
 class Worker:
     """What a worker writes to the cold topic; everything in partition 1 unless told otherwise."""
 
-    def __init__(self, context: Context, produce: Produce) -> None:
+    def __init__(self, context: JobContext, produce: Produce) -> None:
         self._topic, self._produce, self._source = context.topic("cold"), produce, 0
 
     def parks(
@@ -53,7 +53,7 @@ class Worker:
 
 
 @pytest.fixture
-def worker(context: Context, produce: Produce) -> Worker:
+def worker(context: JobContext, produce: Produce) -> Worker:
     return Worker(context, produce)
 
 
@@ -66,7 +66,7 @@ def ids(messages: list[Message]) -> list[str]:
     return [header(message, "delay-id") for message in messages]
 
 
-def test_a_message_comes_back_as_it_was(context: Context, worker: Worker, consume: Consume, tmp_path: Path) -> None:
+def test_a_message_comes_back_as_it_was(context: JobContext, worker: Worker, consume: Consume, tmp_path: Path) -> None:
     mine = [("a", b"1"), ("b", None), ("a", b"2"), ("\u00fc", b"\xff")]
     policies = [
         ("delay-max-late", "5000"),
@@ -95,7 +95,7 @@ def test_a_message_comes_back_as_it_was(context: Context, worker: Worker, consum
 
 
 def test_what_is_touched_stays_or_goes_as_it_was_told(
-    context: Context, worker: Worker, consume: Consume, tmp_path: Path
+    context: JobContext, worker: Worker, consume: Consume, tmp_path: Path
 ) -> None:
     soon, far = NOW_MS + 1_000, NOW_MS + 100 * HOUR_MS
     for name in ("kept", "cancelled", "taken", "moved", "late-cancel", "far"):
@@ -118,7 +118,7 @@ def test_what_is_touched_stays_or_goes_as_it_was_told(
 
 
 def test_each_is_sent_once_and_again_if_the_worker_does_not_say_that_it_has_it(
-    context: Context, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cold = str(tmp_path)
     worker.parks("a", NOW_MS + HOUR_MS // 2)
@@ -136,7 +136,7 @@ def test_each_is_sent_once_and_again_if_the_worker_does_not_say_that_it_has_it(
     assert sorted(ids(consume(context.topic("requests")))) == ["a", "b", "b", "late", "late", "next", "next"]
 
 
-def test_what_a_replaced_worker_still_wrote_does_not_count(context: Context, worker: Worker, tmp_path: Path) -> None:
+def test_what_a_replaced_worker_still_wrote_does_not_count(context: JobContext, worker: Worker, tmp_path: Path) -> None:
     lake = context.lake(str(tmp_path), KIND)
     worker.parks("a", NOW_MS, epoch=1)
     worker.parks("b", NOW_MS, epoch=2)
@@ -147,27 +147,29 @@ def test_what_a_replaced_worker_still_wrote_does_not_count(context: Context, wor
     worker.parks("d", NOW_MS, epoch=1)
     park(context, lake)
 
-    assert {row.id for row in Parked.of(lake).live().collect()} == {"a", "b"}
+    assert {row.id for row in ColdState.of(lake).live().collect()} == {"a", "b"}
 
 
-def test_compacting_keeps_what_is_parked_and_deletes_the_rest(context: Context, worker: Worker, tmp_path: Path) -> None:
+def test_compacting_keeps_what_is_parked_and_deletes_the_rest(
+    context: JobContext, worker: Worker, tmp_path: Path
+) -> None:
     lake = context.lake(str(tmp_path), KIND)
     for number in range(3):
         worker.parks(f"m{number}", NOW_MS + 3 - number)
         worker.touches("m0", "cancel")
         park(context, lake)
-    before = Parked.of(lake).live().orderBy("id").collect()
+    before = ColdState.of(lake).live().orderBy("id").collect()
 
     compact(lake)
 
-    after = Parked.of(context.lake(str(tmp_path), KIND))
+    after = ColdState.of(context.lake(str(tmp_path), KIND))
     assert after.live().orderBy("id").collect() == before
     assert (after.messages.count(), after.voids.count()) == (2, 0)
     assert [row.due_ms for row in after.messages.collect()] == [NOW_MS + 1, NOW_MS + 2], "sorted by due time"
 
 
 def test_files_are_merged_after_so_many_runs_also_if_nothing_was_parked(
-    context: Context, worker: Worker, tmp_path: Path
+    context: JobContext, worker: Worker, tmp_path: Path
 ) -> None:
     options = Namespace(cold=str(tmp_path), compact=False, compact_after=2, accept_gap=False, every=None)
     files = []
@@ -179,7 +181,7 @@ def test_files_are_merged_after_so_many_runs_also_if_nothing_was_parked(
 
 
 def test_many_are_parked_in_several_files_each_sorted_by_due_time(
-    context: Context, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    context: JobContext, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also if they are of one partition: its records are read by several tasks."""
     monkeypatch.setattr("pipeline.kafka._PIECE", 20)
@@ -198,24 +200,24 @@ def test_many_are_parked_in_several_files_each_sorted_by_due_time(
     assert sorted(at for file in files for at in file) == sorted(due)
 
 
-def test_two_that_write_at_once_do_not_spoil_each_other(context: Context, worker: Worker, tmp_path: Path) -> None:
+def test_two_that_write_at_once_do_not_spoil_each_other(context: JobContext, worker: Worker, tmp_path: Path) -> None:
     one, other = (context.lake(str(tmp_path), KIND) for _ in range(2))
     worker.parks("a", NOW_MS)
     park(context, one)
     with pytest.raises(LakeBusy, match="another run writes"):
         park(context, other)
 
-    assert Parked.of(context.lake(str(tmp_path), KIND)).messages.count() == 1
+    assert ColdState.of(context.lake(str(tmp_path), KIND)).messages.count() == 1
 
 
-def delete_before(offset: int, context: Context, admin: Any) -> None:
+def delete_before(offset: int, context: JobContext, admin: Any) -> None:
     """Have Kafka delete what stands before an offset of the cold topic."""
     place = TopicPartition(context.topic("cold"), 1, offset)
     admin.delete_records([place])[place].result(LIMIT_S)
 
 
 def test_records_that_kafka_has_deleted_unread_are_no_silent_loss(
-    context: Context, worker: Worker, tmp_path: Path, admin: Any
+    context: JobContext, worker: Worker, tmp_path: Path, admin: Any
 ) -> None:
     lake = context.lake(str(tmp_path), KIND)
     worker.parks("a", NOW_MS)
@@ -227,11 +229,11 @@ def test_records_that_kafka_has_deleted_unread_are_no_silent_loss(
     with pytest.raises(DataLost, match=r"1 of partition 1 alone, 1 in all"):
         park(context, lake)
     park(context, lake, accept_gap=True)
-    assert {row.id for row in Parked.of(lake).live().collect()} == {"a", "c"}
+    assert {row.id for row in ColdState.of(lake).live().collect()} == {"a", "c"}
 
 
 def test_nor_are_those_that_it_has_deleted_before_the_first_run(
-    context: Context, worker: Worker, tmp_path: Path, admin: Any
+    context: JobContext, worker: Worker, tmp_path: Path, admin: Any
 ) -> None:
     lake = context.lake(str(tmp_path), KIND)
     for name in "ab":
@@ -241,10 +243,10 @@ def test_nor_are_those_that_it_has_deleted_before_the_first_run(
     with pytest.raises(DataLost, match=r"1 of partition 1 alone, 1 in all"):
         park(context, lake)
     park(context, lake, accept_gap=True)
-    assert {row.id for row in Parked.of(lake).live().collect()} == {"b"}
+    assert {row.id for row in ColdState.of(lake).live().collect()} == {"b"}
 
 
-def test_a_promotion_of_nothing_writes_nothing(context: Context, worker: Worker, tmp_path: Path) -> None:
+def test_a_promotion_of_nothing_writes_nothing(context: JobContext, worker: Worker, tmp_path: Path) -> None:
     worker.parks("a", NOW_MS + 2 * HOUR_MS)
     park(context, context.lake(str(tmp_path), KIND))
     assert promote(context, str(tmp_path), HOUR_MS) == 0
@@ -252,7 +254,7 @@ def test_a_promotion_of_nothing_writes_nothing(context: Context, worker: Worker,
     assert promote(context, str(tmp_path), 3 * HOUR_MS) == 1
 
 
-def test_the_log_of_promotions_is_readable(context: Context, worker: Worker, tmp_path: Path) -> None:
+def test_the_log_of_promotions_is_readable(context: JobContext, worker: Worker, tmp_path: Path) -> None:
     worker.parks("a", NOW_MS + 1_000)
     promote(context, str(tmp_path), HOUR_MS)  # without any table: what is not parked yet is promoted all the same
 

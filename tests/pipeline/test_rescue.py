@@ -9,7 +9,7 @@ from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.errors import EventsMissing, OptionInvalid, RescueTooLarge
 from pipeline.jobs import rescue
 from pipeline.ledger import KIND
@@ -27,7 +27,7 @@ HEADERS = [("trace", b"1"), ("trace", None), ("delay-max-late", b"PT1H"), ("dela
 
 
 @pytest.fixture
-def teller(context: Context, produce: Produce) -> Teller:
+def teller(context: JobContext, produce: Produce) -> Teller:
     return Teller(context, produce)
 
 
@@ -40,7 +40,7 @@ def options(*arguments: str) -> Namespace:
 
 
 def test_what_is_lost_is_sent_again_exactly_once(
-    context: Context, teller: Teller, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    context: JobContext, teller: Teller, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ledger = str(tmp_path)
     due = NOW_MS - HOUR_MS // 2
@@ -87,7 +87,7 @@ def test_what_is_lost_is_sent_again_exactly_once(
 
 
 def test_what_its_sender_has_asked_anew_or_cancelled_is_left_alone(
-    context: Context, teller: Teller, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    context: JobContext, teller: Teller, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     due = NOW_MS - HOUR_MS
     teller.life(teller.request("again", due_ms=due), "again")  # an earlier life says nothing of a later one
@@ -117,7 +117,7 @@ def test_what_its_sender_has_asked_anew_or_cancelled_is_left_alone(
 
 
 def test_contents_that_the_ledger_has_not_kept_come_from_kafka(
-    context: Context, teller: Teller, tmp_path: Path
+    context: JobContext, teller: Teller, tmp_path: Path
 ) -> None:
     due = NOW_MS - HOUR_MS
     teller.life(teller.request())
@@ -137,7 +137,7 @@ def test_contents_that_the_ledger_has_not_kept_come_from_kafka(
 
 
 def test_a_topic_whose_name_begins_with_an_inputs_says_nothing_of_that(
-    context: Context, teller: Teller, tmp_path: Path
+    context: JobContext, teller: Teller, tmp_path: Path
 ) -> None:
     teller.life(teller.request())
     teller.life(f"{teller.requests}-retry-3-90000")
@@ -156,7 +156,7 @@ def test_without_events_nothing_is_known(spark: SparkSession, tmp_path: Path) ->
 
 
 def test_another_dialects_messages_are_judged_and_rescued_as_native_requests(
-    context: Context,
+    context: JobContext,
     teller: Teller,
     produce: Produce,
     consume: Consume,
@@ -198,7 +198,7 @@ def _header(message: Message, name: str) -> bytes | None:
 
 
 def test_of_a_series_the_occurrence_that_is_lost_and_those_after_it_are_sent_again(
-    context: Context, teller: Teller, consume: Consume, tmp_path: Path
+    context: JobContext, teller: Teller, consume: Consume, tmp_path: Path
 ) -> None:
     due = NOW_MS - HOUR_MS // 2
     every = [("delay-every", b"PT1M"), ("delay-count", b"9"), ("delay-misfire", b"catch-up")]

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient
 from pyarrow import parquet
 
 from pipeline.__main__ import main
-from pipeline.context import Context
+from pipeline.context import JobContext
 from pipeline.errors import PipelineError
 from pipeline.jobs.park import KIND, park
 from pipeline.spark_errors import java_ended
@@ -28,12 +28,12 @@ _ROW = ("--job", "job", "--at", "at", "--to", "out", "--value", "at", "--id", "a
 Stops = Callable[..., tuple[int, str]]
 
 
-def where(context: Context) -> tuple[str, ...]:
+def where(context: JobContext) -> tuple[str, ...]:
     return ("--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id)
 
 
 @pytest.fixture
-def stops(context: Context, capfd: pytest.CaptureFixture[str]) -> Stops:
+def stops(context: JobContext, capfd: pytest.CaptureFixture[str]) -> Stops:
     """Runs a command line that must stop: gives the exit code and the only line on stderr."""
 
     def run(*words: str) -> tuple[int, str]:
@@ -48,7 +48,7 @@ def stops(context: Context, capfd: pytest.CaptureFixture[str]) -> Stops:
 
 
 def test_an_input_that_cannot_be_read_is_named(
-    stops: Stops, context: Context, consume: Consume, tmp_path: Path
+    stops: Stops, context: JobContext, consume: Consume, tmp_path: Path
 ) -> None:
     text, cut, nanos, empty = (tmp_path / name for name in ("a.csv", "cut.parquet", "ns.parquet", "empty"))
     text.write_text("at\n1\n" * 100)
@@ -78,7 +78,7 @@ def test_an_input_that_cannot_be_read_is_named(
     assert consume(context.topic("requests")) == []
 
 
-def test_a_directory_of_something_else_is_refused(stops: Stops, context: Context, tmp_path: Path) -> None:
+def test_a_directory_of_something_else_is_refused(stops: Stops, context: JobContext, tmp_path: Path) -> None:
     mine, foreign = tmp_path / "mine", tmp_path / "foreign"
     assert main(["ledger", str(mine), *where(context)]) == 0
     code, line = stops("park", str(mine))
@@ -101,7 +101,7 @@ def test_a_directory_of_something_else_is_refused(stops: Stops, context: Context
 
 
 def test_a_broker_or_topic_that_is_not_there_is_told_soon(
-    context: Context, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    context: JobContext, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     began = time.monotonic()
     nobody = f"127.0.0.1:{free_port()}"
@@ -120,7 +120,7 @@ def test_a_broker_or_topic_that_is_not_there_is_told_soon(
 
 def test_a_gap_and_a_lock_have_exit_codes_of_their_own(
     stops: Stops,
-    context: Context,
+    context: JobContext,
     produce: Produce,
     admin: AdminClient,
     tmp_path: Path,
@@ -154,7 +154,7 @@ def test_a_gap_and_a_lock_have_exit_codes_of_their_own(
 
 
 def test_a_bound_on_what_is_due_already(
-    stops: Stops, context: Context, consume: Consume, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    stops: Stops, context: JobContext, consume: Consume, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"at": 1700000000000}\n{"at": 1700000000001}\n{"at": "x"}\n')
@@ -213,7 +213,7 @@ sys.exit(main(sys.argv[1:]))
 
 @pytest.mark.parametrize("what", _ENDS)
 def test_of_a_java_that_ends_under_a_command_one_sentence_is_said(
-    context: Context, own_spark: dict[str, str], what: str
+    context: JobContext, own_spark: dict[str, str], what: str
 ) -> None:
     words = ["bulk", "INPUT", *_ROW, *where(context), "--master", "local[1]", "--memory", "640m", "--json"]
     script = _SCRIPT.replace("WHAT", _ENDS[what])

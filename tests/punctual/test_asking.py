@@ -6,7 +6,7 @@ import pytest
 
 from app.engine.ingest.rows import row_of
 from punctual.cli.asking import id_elsewhere, is_automatic, orders
-from punctual.cli.exported import Base64, Exported, Policies, Series
+from punctual.cli.exported import Exported, ExportedBytes, ExportedPolicies, ExportedSeries
 from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.jitter import spread
 from punctual.contract.policies import parse_policies, with_policies
@@ -44,7 +44,9 @@ def asked(exported: Exported) -> list[dict[str, str]]:
 
 
 def test_it_is_asked_for_as_it_was_and_when_it_was() -> None:
-    exported = line(key="k", value=Base64(b"\xff"), headers=[("h", "1"), ("h", None)], asked_ms=DUE_MS - 2 * HOUR_MS)
+    exported = line(
+        key="k", value=ExportedBytes(b"\xff"), headers=[("h", "1"), ("h", None)], asked_ms=DUE_MS - 2 * HOUR_MS
+    )
 
     [request] = orders(exported, "a")
 
@@ -83,7 +85,7 @@ def test_a_bound_ends_when_it_did(asked_ms: int | None, says_asked_ms: int, no_l
     ],
 )
 def test_a_series_goes_on_from_where_it_was(due_ms: int, more: dict[str, bool], following: list[Any]) -> None:
-    series = Series(headers={"delay-every": "60000", "delay-count": "3"}, planned_ms=DUE_MS, **more)
+    series = ExportedSeries(headers={"delay-every": "60000", "delay-count": "3"}, planned_ms=DUE_MS, **more)
 
     first, *rest = asked(line(due_ms=due_ms, series=series))
 
@@ -101,13 +103,13 @@ def test_a_series_goes_on_from_where_it_was(due_ms: int, more: dict[str, bool], 
     "exported",
     [
         line(),
-        line(policies=Policies(max_late_ms=5, if_late="dead-letter", dedupe_ms=7)),
-        line(policies=Policies(max_late_ms=5)),
+        line(policies=ExportedPolicies(max_late_ms=5, if_late="dead-letter", dedupe_ms=7)),
+        line(policies=ExportedPolicies(max_late_ms=5)),
         line(asked_ms=DUE_MS - 9 * HOUR_MS, latest_ms=DUE_MS, asked_due_ms=DUE_MS + HOUR_MS),
-        line(series=Series(headers=EVERY, planned_ms=DUE_MS)),
-        line(due_ms=DUE_MS + 5, series=Series(headers=EVERY, planned_ms=DUE_MS)),
-        line(due_ms=spread("a", DUE_MS, 90_000), series=Series(headers=JITTERED, planned_ms=DUE_MS)),
-        line(due_ms=DUE_MS + 5, series=Series(headers=JITTERED, planned_ms=DUE_MS)),
+        line(series=ExportedSeries(headers=EVERY, planned_ms=DUE_MS)),
+        line(due_ms=DUE_MS + 5, series=ExportedSeries(headers=EVERY, planned_ms=DUE_MS)),
+        line(due_ms=spread("a", DUE_MS, 90_000), series=ExportedSeries(headers=JITTERED, planned_ms=DUE_MS)),
+        line(due_ms=DUE_MS + 5, series=ExportedSeries(headers=JITTERED, planned_ms=DUE_MS)),
     ],
     ids=["plain", "late", "late alone", "bounded", "series", "moved", "jittered", "jittered and moved"],
 )

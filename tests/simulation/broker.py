@@ -11,7 +11,7 @@ from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
 from app.kafka.metadata.topic_ids import AskTopics
-from app.kafka.transactions.coordinators import Find
+from app.kafka.transactions.coordinators import FindCoordinators
 from app.kafka.transactions.describe import Describe, DescribeProducers
 from app.kafka.transactions.next_epoch import NextEpoch
 from tests.simulation.coordinator import Coordinator, TopicPartition
@@ -126,7 +126,7 @@ class Broker:
             NextEpoch: self._next_epoch,
             AddPartitionsToTxnRequest: self._add,
             EndTxnRequest: self._end,
-            Find: self._find,
+            FindCoordinators: self._find,
             Describe: self._describe,
             DescribeProducers: self._producers,
         }

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from app.base.http.answers import TAKEN, Answer, Meaning, answer_of
+from app.base.http.answers import TAKEN, HttpOutcome, Meaning, answer_of
 from tests.simulation.log import Sent
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ class Client:
     worker: "Worker"
     rnd: random.Random
 
-    async def post(self, to: "Allowed", body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+    async def post(self, to: "Allowed", body: bytes, headers: Sequence[tuple[str, str]]) -> HttpOutcome:
         """Post to a host."""
         self.worker.check()
         clock, now_s, turns = self.worker.clock, asyncio.get_running_loop().time(), self.web.answer
@@ -110,13 +110,13 @@ class Client:
         how = turns(to.target.origin, self.rnd)
         if how == _AWAY:
             await asyncio.sleep(self.rnd.choice((0.0, _TIMEOUT_S)))
-            return Answer(Meaning.AGAIN, "no connection", of_host=True)
+            return HttpOutcome(Meaning.AGAIN, "no connection", of_host=True)
         status = how if isinstance(how, int) else 200
         post = Post(sent, str(to.target.url), body, dict(headers), status, how != _LOST)
         (self.web.posts if "delay-source" in post.headers else self.web.callbacks).append(post)
         if how == _LOST:
             await asyncio.sleep(_TIMEOUT_S)
-            return Answer(Meaning.AGAIN, "timeout", of_host=True)
+            return HttpOutcome(Meaning.AGAIN, "timeout", of_host=True)
         await asyncio.sleep(self.rnd.choice((0.0, 0.01, 0.3)))
         if status == 200:
             return TAKEN

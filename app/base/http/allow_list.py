@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple, Self
 
 from app.base.http.addresses import is_global
-from app.base.http.target import DEFAULT_PORTS, Target, target_of
+from app.base.http.target import DEFAULT_PORTS, UrlTarget, target_of
 
 #: What some servers read as a dot, a slash or a way out of a path, once or twice decoded, where others see a name.
 DOUBTFUL = re.compile(r"%(?:25)*(?:2e|2f|5c)|/\.\.?(?:[;/]|$)", re.IGNORECASE)
@@ -19,7 +19,7 @@ _ANY = "*"
 class Allowed(NamedTuple):
     """A URL that the settings allow; `named` says that a pattern names its host, which may be a private one then."""
 
-    target: Target
+    target: UrlTarget
     named: bool
 
 
@@ -45,7 +45,7 @@ class Pattern(NamedTuple):
             host, port = authority[:-1], "*"
         return cls(scheme, authority, slash + path, host.removeprefix("[").removesuffix("]"), port)
 
-    def admits(self, target: Target) -> bool:
+    def admits(self, target: UrlTarget) -> bool:
         """Return whether it admits a URL: scheme and host are compared by themselves, no part of a path is one.
 
         The path is compared as it is sent, and none is admitted that can be misread.
@@ -56,14 +56,14 @@ class Pattern(NamedTuple):
         with_port = f"{target.authority.removesuffix(f':{target.port}')}:{target.port}"
         return any(fnmatch.fnmatchcase(one, authority) for one in (target.authority, with_port))
 
-    def _is_below(self, target: Target) -> bool:
+    def _is_below(self, target: UrlTarget) -> bool:
         return fnmatch.fnmatchcase(target.url.raw_path_qs, self.path) and DOUBTFUL.search(target.url.raw_path) is None
 
-    def names(self, target: Target) -> bool:
+    def names(self, target: UrlTarget) -> bool:
         """Return whether it names the host of a URL that it admits."""
         return self.host == target.host
 
-    def opens(self, target: Target) -> bool:
+    def opens(self, target: UrlTarget) -> bool:
         """Return whether it has the port of a URL that it admits: its own, or any of a host that it names."""
         return self.port == str(target.port) or ("*" in self.port and self.names(target))
 
@@ -108,7 +108,7 @@ class NotListed(ValueError):
     """No pattern admits a URL."""
 
 
-def _assure_public(target: Target) -> None:
+def _assure_public(target: UrlTarget) -> None:
     """Refuse, by a ValueError, a host that is known to be none of the world's by its name or number."""
     if target.address is not None:
         if not is_global(target.address):

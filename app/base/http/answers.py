@@ -22,7 +22,7 @@ class Meaning(Enum):
     NEVER = "never"
 
 
-class Answer(NamedTuple):
+class HttpOutcome(NamedTuple):
     """What came of a request: what it means, why in a word or two, and whether the whole host is the cause.
 
     `after_ms` is how long the host wants to be left alone, `status` what it has answered, 0 if it has not.
@@ -35,17 +35,17 @@ class Answer(NamedTuple):
     status: int = 0
 
 
-TAKEN: Final = Answer(Meaning.TAKEN)
+TAKEN: Final = HttpOutcome(Meaning.TAKEN)
 
 
-def answer_of(status: int, retry_after: str | None, now_ms: int) -> Answer:
+def answer_of(status: int, retry_after: str | None, now_ms: int) -> HttpOutcome:
     """Return what a status means, at `now_ms` by this worker's clock."""
     if status in _OK:
         return TAKEN._replace(status=status)
     if status == _GONE:
-        return Answer(Meaning.NEVER, f"HTTP {status}", status=status)
+        return HttpOutcome(Meaning.NEVER, f"HTTP {status}", status=status)
     after_ms = None if retry_after is None else _wait_ms(retry_after, now_ms)
-    return Answer(Meaning.AGAIN, f"HTTP {status}", status in _BUSY, after_ms, status)
+    return HttpOutcome(Meaning.AGAIN, f"HTTP {status}", status in _BUSY, after_ms, status)
 
 
 def _wait_ms(text: str, now_ms: int) -> int | None:

@@ -14,7 +14,7 @@ from multidict import CIMultiDict
 
 from app.base.http.addresses import Address, is_global, is_near
 from app.base.http.allow_list import Allowed
-from app.base.http.answers import Answer, Meaning, answer_of
+from app.base.http.answers import HttpOutcome, Meaning, answer_of
 from app.base.http.exchange import AnswerRefusedError, Connector
 from app.base.http.resolver import AddressRefused, CheckedResolver, SystemResolver
 
@@ -32,7 +32,7 @@ _USUAL = [("User-Agent", "Punctual"), ("Accept", "*/*"), ("Accept-Encoding", "id
 class Client(Protocol):
     """What posts."""
 
-    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> HttpOutcome:
         """Post a body, and return what came of it."""
         ...
 
@@ -49,7 +49,7 @@ class HttpClient:
         #: Connections to hosts that settings name are apart: others could reach private addresses by them.
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
-    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> HttpOutcome:
         """Post a body, and return what came of it; nothing of what is answered but status and `Retry-After` is kept."""
         session = self._sessions.get(to.named)
         if session is None:
@@ -66,13 +66,13 @@ class HttpClient:
                     said.close()
                 return answer
         except TimeoutError:
-            return Answer(Meaning.AGAIN, "timeout", of_host=True)
+            return HttpOutcome(Meaning.AGAIN, "timeout", of_host=True)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return _failure(error)
         except Exception as error:  # noqa: BLE001 - whatever a stranger's answer leads to, others' go on
             origin = to.target.origin
             log.warning("a response of %s ended with %s", origin, type(error).__name__, extra={"destination": origin})
-            return Answer(Meaning.AGAIN, "no HTTP answer")
+            return HttpOutcome(Meaning.AGAIN, "no HTTP answer")
 
     def _session(self, may: Callable[[Address], bool]) -> aiohttp.ClientSession:
         resolver = CheckedResolver(self._resolver or SystemResolver(), may)
@@ -114,12 +114,12 @@ _ERRORS: tuple[tuple[type[BaseException], str], ...] = (
 )
 
 
-def _failure(error: BaseException) -> Answer:
+def _failure(error: BaseException) -> HttpOutcome:
     if isinstance(error, AnswerRefusedError):
-        return Answer(Meaning.AGAIN, error.why)
+        return HttpOutcome(Meaning.AGAIN, error.why)
     found = (error, getattr(error, "os_error", None), error.__cause__)
     why = next((why for of, why in _ERRORS if any(isinstance(one, of) for one in found)), "")
-    return Answer(Meaning.AGAIN, why or "no HTTP answer", of_host=bool(why))
+    return HttpOutcome(Meaning.AGAIN, why or "no HTTP answer", of_host=bool(why))
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 from app.base.http import signatures
 from app.base.http.allow_list import Pattern
-from app.base.http.target import Target
+from app.base.http.target import UrlTarget
 from app.base.watched_file import Line, WatchedFile
 
 _ANY = "*"
@@ -24,7 +24,7 @@ class SecretsFile:
         """
         self._file = WatchedFile("DELAY_HTTP_SECRETS_FILE", path, _lines, "lines are used")
 
-    def of(self, target: Target, now_s: float) -> tuple[bytes, ...]:
+    def of(self, target: UrlTarget, now_s: float) -> tuple[bytes, ...]:
         """Return the secrets for a URL; looks, once a second by the loop's clock, whether the file has changed."""
         lines = self._file.content(now_s)
         return next((secrets for pattern, secrets in lines if pattern is None or pattern.admits(target)), ())

@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
 _LONGEST_NAME, _PARTS, _OCTET = 253, 4, 256
 
 
-class Target(NamedTuple):
+class UrlTarget(NamedTuple):
     """A URL's parts: canonical, so that what is checked is what is connected to."""
 
     url: yarl.URL
@@ -42,7 +42,7 @@ class Target(NamedTuple):
         return f"{self.url.scheme}://{self.authority}"
 
 
-def target_of(text: str) -> Target:
+def target_of(text: str) -> UrlTarget:
     """Return where a URL leads.
 
     Raises ValueError, with a clause that says what is wrong with it.
@@ -67,7 +67,7 @@ def target_of(text: str) -> Target:
         raise ValueError("has a host that is neither a name nor an address")
     url = url.with_host(host).with_port(None if port == DEFAULT_PORTS[url.scheme] else port).with_fragment(None)
     _assure_short(str(url))  # what had to be encoded is longer
-    return Target(url, host, port, address)
+    return UrlTarget(url, host, port, address)
 
 
 def _assure_short(text: str) -> None:

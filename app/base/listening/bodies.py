@@ -10,7 +10,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from app.base.listening.network import network
 from app.base.listening.protocol import TooSlow
-from app.base.listening.refusal import Refusal, Refusals
+from app.base.listening.refusal import HttpRefusal, HttpRefusals
 from app.base.places import Places
 
 _RETRY: Final = {"Retry-After": "1"}
@@ -22,7 +22,11 @@ class Bodies:
     """Lets requests in while their bodies have room."""
 
     def __init__(
-        self, refusals: Refusals, most: int, together: int, size_of: Callable[[web.Request], int | None] | None = None
+        self,
+        refusals: HttpRefusals,
+        most: int,
+        together: int,
+        size_of: Callable[[web.Request], int | None] | None = None,
     ) -> None:
         """Take bodies of at most `most` bytes each, and `together` at a time.
 
@@ -43,30 +47,32 @@ class Bodies:
         who = network(request.remote)
         if not self._places.take(who, size):
             sentence = "Too many large requests are being read. Send this one again in a second."
-            raise self._refusals.error(Refusal("busy", 503, sentence, _RETRY))
+            raise self._refusals.error(HttpRefusal("busy", 503, sentence, _RETRY))
         try:
             return await handler(request)
         except TooSlow:
-            refusal = Refusal("timeout", 408, "The body arrived too slowly. Send it again.", {"Connection": "close"})
+            refusal = HttpRefusal(
+                "timeout", 408, "The body arrived too slowly. Send it again.", {"Connection": "close"}
+            )
         except asyncio.IncompleteReadError:
-            refusal = Refusal("bad-request", 400, "The body is incomplete.")
+            refusal = HttpRefusal("bad-request", 400, "The body is incomplete.")
         except _BAD as error:  # its text quotes the body
-            refusal = Refusal("bad-request", 400, f"The body cannot be read: {type(error).__name__}.")
+            refusal = HttpRefusal("bad-request", 400, f"The body cannot be read: {type(error).__name__}.")
         finally:
             self._places.leave(who, size)
         raise self._refusals.error(refusal)
 
-    def _refusal(self, request: web.Request) -> Refusal | None:
+    def _refusal(self, request: web.Request) -> HttpRefusal | None:
         """Return why a body is not read at all, or None."""
         codings = request.headers.getall("Content-Encoding", [])
         packed = next((coding for coding in codings if coding.strip().lower() not in ("", "identity")), None)
         if packed is not None:
             sentence = f"The body has the encoding {packed:.32}, which is not supported. Send it without compression."
-            return Refusal("unsupported-media-type", 415, sentence, {"Accept-Encoding": "identity"})
+            return HttpRefusal("unsupported-media-type", 415, sentence, {"Accept-Encoding": "identity"})
         length = request.content_length
         if length is not None and length > self._most:
             sentence = f"The body has {length} bytes. The maximum is {self._most}. Send less in one request."
-            return Refusal("body-too-large", 413, sentence)
+            return HttpRefusal("body-too-large", 413, sentence)
         return None
 
     def _size(self, request: web.Request) -> int:

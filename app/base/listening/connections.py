@@ -12,7 +12,7 @@ from aiohttp import web
 from app.base.listening.limits import server_options
 from app.base.listening.network import network
 from app.base.listening.protocol import ClientConnection
-from app.base.listening.refusal import Refusals
+from app.base.listening.refusal import HttpRefusals
 from app.base.process.fatal import end_process
 from app.base.process.tasks import telling
 
@@ -24,7 +24,7 @@ _OTHER_FILES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ConnectionLimits:
     """How many connections a server has, how many of one address, and how many bytes one of its headers may have.
 
     Beyond that, the connection that has been idle for longest makes room. If all are busy, a server that lets
@@ -40,7 +40,7 @@ class Bounds:
 class Server(web.Server):
     """Makes connections, within its bounds."""
 
-    def __init__(self, bounds: Bounds, refusals: Refusals, *arguments: Any, **options: Any) -> None:
+    def __init__(self, bounds: ConnectionLimits, refusals: HttpRefusals, *arguments: Any, **options: Any) -> None:
         """Make connections within `bounds`, which answer and count as `refusals` says."""
         super().__init__(*arguments, **options)
         self._bounds, self._refusals = bounds, refusals
@@ -111,7 +111,9 @@ class Server(web.Server):
 class Runner(web.AppRunner):
     """Runs an application with bounded connections."""
 
-    def __init__(self, web_app: web.Application, refusals: Refusals, bounds: Bounds, **options: Any) -> None:
+    def __init__(
+        self, web_app: web.Application, refusals: HttpRefusals, bounds: ConnectionLimits, **options: Any
+    ) -> None:
         """Serve `web_app` within `bounds`; `refusals` answers and counts what is beyond."""
         super().__init__(web_app, access_log=None, **(server_options(bounds.header_bytes) | options))
         self._refusals, self._bounds = refusals, bounds

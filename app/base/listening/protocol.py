@@ -13,7 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.streams import StreamReader  # noqa: TC002 - its name is in slots that a reader looks up
 
 from app.base.listening import limits
-from app.base.listening.refusal import Refusal, Refusals
+from app.base.listening.refusal import HttpRefusal, HttpRefusals
 
 log = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ class ClientConnection(web.RequestHandler):
 
     __slots__ = ("_answer_s", "_body", "_body_s", "_broken", "_bytes", "_head_s", "_refusals", "_stuck_s")
 
-    def __init__(self, refusals: Refusals, *arguments: Any, **options: Any) -> None:
+    def __init__(self, refusals: HttpRefusals, *arguments: Any, **options: Any) -> None:
         """Begin, as aiohttp's own does; `refusals` answers bytes that are not HTTP."""
         super().__init__(*arguments, **options)
         self._refusals = refusals
@@ -143,14 +143,14 @@ class ClientConnection(web.RequestHandler):
         super().log_exception(*arguments, exc_info=exc_info, **options)
 
 
-def _refusal(exc: HttpProcessingError, header_bytes: int) -> Refusal:
+def _refusal(exc: HttpProcessingError, header_bytes: int) -> HttpRefusal:
     """Return why a head is refused that aiohttp cannot read; the error's text quotes the head, and is not used."""
     if isinstance(exc, LineTooLong):
         sentence = (
             "A line of the request's head is too long. The maximum is 8,190 bytes for the first line and "
             f"{header_bytes:,} for a header."
         )
-        return Refusal("headers-too-large", 431, sentence)
+        return HttpRefusal("headers-too-large", 431, sentence)
     if exc.message.startswith("Too many headers"):
-        return Refusal("headers-too-large", 431, "The request has more than 64 headers.")
-    return Refusal("bad-request", 400, "The request is not valid HTTP/1.1.")
+        return HttpRefusal("headers-too-large", 431, "The request has more than 64 headers.")
+    return HttpRefusal("bad-request", 400, "The request is not valid HTTP/1.1.")

@@ -8,7 +8,7 @@ from aiohttp import web
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class HttpRefusal:
     """Why a request is refused: a problem's type (docs/reference/problems.md), its status, and a sentence."""
 
     kind: str
@@ -17,13 +17,13 @@ class Refusal:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class Refusals(Protocol):
+class HttpRefusals(Protocol):
     """How one server answers and counts refusals."""
 
-    def error(self, refusal: Refusal) -> Exception:
+    def error(self, refusal: HttpRefusal) -> Exception:
         """Return the exception that answers a request with a refusal when a middleware raises it."""
 
-    def answer(self, refusal: Refusal) -> web.Response:
+    def answer(self, refusal: HttpRefusal) -> web.Response:
         """Return the answer to bytes that are not an HTTP request, and count the refusal."""
 
     def cut_off(self, reason: str) -> None:

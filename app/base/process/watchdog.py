@@ -15,7 +15,7 @@ _LOOK_S = 1.0
 _STUCK_S = 30.0
 
 
-class Stuck(PunctualError):
+class ProcessStuck(PunctualError):
     """Something that should run several times a second has not for half a minute."""
 
 
@@ -38,7 +38,9 @@ class Watchdog:
                 for name, beat in self._beats.items():
                     at = beat()
                     if at and loop.time() - at > _STUCK_S:
-                        end_process(Stuck(f"{name} has not moved for {loop.time() - at:.0f} s; the process exits"))
+                        end_process(
+                            ProcessStuck(f"{name} has not moved for {loop.time() - at:.0f} s; the process exits")
+                        )
                 await asyncio.sleep(_LOOK_S)
         finally:
             self._over.set()
@@ -46,4 +48,4 @@ class Watchdog:
     def _watch_loop(self) -> None:
         while not self._over.wait(_LOOK_S):
             if time.monotonic() - self._seen > _STUCK_S:
-                end_process(Stuck(f"the event loop has been stuck for {_STUCK_S:.0f} s; the process exits"))
+                end_process(ProcessStuck(f"the event loop has been stuck for {_STUCK_S:.0f} s; the process exits"))

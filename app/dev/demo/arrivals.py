@@ -6,16 +6,16 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from app.dev.demo.screen import Screen
-from app.dev.demo.tally import Tally
+from app.dev.demo.tally import DemoTally
 from app.dev.demo.topics import ORDERS, PARTITIONS, REMINDERS
 from app.settings.settings import Settings
 from punctual.contract import headers as names
 
 
-class Arrivals:
+class DeliveryReader:
     """Reads `orders` and `reminders` from now on, outside any consumer group."""
 
-    def __init__(self, settings: Settings, tally: Tally, screen: Screen) -> None:
+    def __init__(self, settings: Settings, tally: DemoTally, screen: Screen) -> None:
         """Prepare; `start` decides where "from now on" begins."""
         self._tally, self._screen = tally, screen
         self._consumer: Any = AIOKafkaConsumer(

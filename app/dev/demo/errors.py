@@ -13,7 +13,7 @@ class DemoError(Exception):
     """Anything that ends the demonstration early."""
 
 
-class PortTakenError(DemoError):
+class WebPortTakenError(DemoError):
     """A worker's web port is in use."""
 
     def __init__(self, port: int) -> None:

@@ -10,7 +10,7 @@ from app.base.errors import PunctualError
 from app.dev.broker import BrokerError
 from app.dev.broker.ports import free_port
 from app.dev.demo.errors import DemoError
-from app.dev.demo.installation import Installation, installation
+from app.dev.demo.installation import DemoInstallation, installation
 from app.dev.demo.options import parse
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
         return 1
 
 
-def _run(program: Path, place: Installation) -> int:
+def _run(program: Path, place: DemoInstallation) -> int:
     settings = {"KAFKA_BOOTSTRAP_SERVERS": place.settings.bootstrap, "DELAY_APP_ID": place.settings.app_id}
     command = [sys.executable, str(program)]
     return subprocess.run(command, env={**os.environ, **settings}, check=False).returncode  # noqa: S603 - a file of ours

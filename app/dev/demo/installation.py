@@ -11,8 +11,8 @@ from pathlib import Path
 
 from app.dev.broker import Broker
 from app.dev.broker.waiting import Say, telling
-from app.dev.demo.options import Options
-from app.dev.demo.worker import Worker
+from app.dev.demo.options import DemoOptions
+from app.dev.demo.worker import DemoWorker
 from app.settings.settings import Settings
 
 DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_REPLICATION_FACTOR": "1"}
@@ -20,11 +20,11 @@ DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_REPLICATION_FACTOR": "1"}
 
 
 @dataclass(frozen=True)
-class Installation:
+class DemoInstallation:
     """What runs, or is about to."""
 
     settings: Settings
-    workers: list[Worker]
+    workers: list[DemoWorker]
     broker: Broker | None
     #: Hears how far starts are.
     say: Say
@@ -43,7 +43,7 @@ class Installation:
 
 
 @contextmanager
-def installation(options: Options, say: Say, **settings: str) -> Iterator[Installation]:
+def installation(options: DemoOptions, say: Say, **settings: str) -> Iterator[DemoInstallation]:
     """Yield a cluster that serves and workers to start; at the end stop workers first, then the broker.
 
     `say` hears how far starts are that take long; `settings` are the workers', unless the environment has others.
@@ -60,10 +60,10 @@ def installation(options: Options, say: Say, **settings: str) -> Iterator[Instal
             defaults = DEFAULTS | settings | ({"KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap} if broker else {})
             env = {name: os.environ.get(name) or value for name, value in defaults.items()}
             ports = range(options.port, options.port + options.workers)
-            workers = [Worker(home / f"worker-{port}", port, env, temporary=not keep) for port in ports]
+            workers = [DemoWorker(home / f"worker-{port}", port, env, temporary=not keep) for port in ports]
             for worker in workers:
                 running.callback(worker.stop)
-            yield Installation(Settings.from_env(os.environ | env), workers, broker, say)
+            yield DemoInstallation(Settings.from_env(os.environ | env), workers, broker, say)
     except Exception:
         keep = True
         raise

@@ -10,7 +10,7 @@ DEFAULT_PORT = 6066  # the worker's own default
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class DemoOptions:
     """What was asked for."""
 
     rate: float
@@ -21,7 +21,7 @@ class Options:
     data: Path | None
 
 
-def parse(arguments: Sequence[str] | None = None) -> Options:
+def parse(arguments: Sequence[str] | None = None) -> DemoOptions:
     """Return the options; a wrong one ends the program with exit code 2 and a sentence."""
     parser = argparse.ArgumentParser(
         prog="python -m app.dev.demo",
@@ -42,7 +42,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument(
         "--data", type=Path, metavar="DIR", help="keep all data here across runs (default: a temporary directory)"
     )
-    return Options(**vars(parser.parse_args(arguments)))
+    return DemoOptions(**vars(parser.parse_args(arguments)))
 
 
 def _positive(text: str) -> float:

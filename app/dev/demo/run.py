@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import Any
 
-from app.dev.demo.arrivals import Arrivals
-from app.dev.demo.installation import Installation
-from app.dev.demo.options import Options
+from app.dev.demo.arrivals import DeliveryReader
+from app.dev.demo.installation import DemoInstallation
+from app.dev.demo.options import DemoOptions
 from app.dev.demo.screen import Screen
 from app.dev.demo.story import orders
-from app.dev.demo.tally import Tally
+from app.dev.demo.tally import DemoTally
 from app.dev.demo.topics import create_topics
 from app.dev.demo.traffic import Traffic
 from punctual import DelayClient
@@ -23,11 +23,11 @@ WATCH_EVERY_S = 0.5
 LONGEST_DELAY_S = 60.0
 
 
-async def run(options: Options, place: Installation, screen: Screen) -> None:
+async def run(options: DemoOptions, place: DemoInstallation, screen: Screen) -> None:
     """Start the workers and play until a signal or --seconds. Raises what ended it early."""
     stop = _on_signals()
-    tally = Tally()
-    arrivals = Arrivals(place.settings, tally, screen)
+    tally = DemoTally()
+    arrivals = DeliveryReader(place.settings, tally, screen)
     screen.say(f"Kafka       {place.settings.bootstrap}")
     async with AsyncExitStack() as opened:
         await create_topics(place.settings)
@@ -51,7 +51,7 @@ def _on_signals() -> asyncio.Event:
     return stop
 
 
-async def _start_workers(place: Installation, screen: Screen) -> None:
+async def _start_workers(place: DemoInstallation, screen: Screen) -> None:
     for worker in place.workers:
         worker.start()
         screen.say(f"Worker      {worker.url}   log: {worker.log}")
@@ -72,13 +72,13 @@ async def _until(stop: asyncio.Event, seconds: float | None, *parts: Coroutine[A
     return bool(done - {stopping})
 
 
-async def _summaries(tally: Tally, screen: Screen) -> None:
+async def _summaries(tally: DemoTally, screen: Screen) -> None:
     while True:
         await asyncio.sleep(SUMMARY_EVERY_S)
         screen.summary(tally.summary())
 
 
-async def _watch(place: Installation) -> None:
+async def _watch(place: DemoInstallation) -> None:
     while True:
         await asyncio.sleep(WATCH_EVERY_S)
         place.check()

@@ -9,7 +9,7 @@ Arrival = Literal["arrived", "extra", "other"]
 """A message that was waited for; one of this run that came again or in spite of its cancel; one of another run."""
 
 
-class Tally:
+class DemoTally:
     """Knows which messages of this run are still to come; lateness in milliseconds."""
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from app.dev.demo.screen import Screen
 from app.dev.demo.story import Order, Turn
-from app.dev.demo.tally import Tally
+from app.dev.demo.tally import DemoTally
 from app.dev.demo.topics import ORDERS, REMINDERS
 from punctual import DelayClient
 
@@ -14,7 +14,7 @@ from punctual import DelayClient
 class Traffic:
     """Sends each order's message and what becomes of it, at a steady rate."""
 
-    def __init__(self, client: DelayClient, tally: Tally, screen: Screen) -> None:
+    def __init__(self, client: DelayClient, tally: DemoTally, screen: Screen) -> None:
         """Take an open client."""
         self._client, self._tally, self._screen = client, tally, screen
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import aiohttp
 
 from app.dev.broker.process import GuardedProcess
-from app.dev.demo.errors import PortTakenError, WorkerDiedError, WorkerNotReadyError
+from app.dev.demo.errors import WebPortTakenError, WorkerDiedError, WorkerNotReadyError
 
 READY_TIMEOUT_S = 120.0  # a few seconds on an idle machine; --data from an earlier run may have much to recover
 POLL_S = 0.2
 
 
-class Worker:
+class DemoWorker:
     """One worker; it ends gracefully with `stop`, and also when this process dies."""
 
     def __init__(self, directory: Path, port: int, settings: Mapping[str, str], *, temporary: bool) -> None:
@@ -40,7 +40,7 @@ class Worker:
             try:
                 probe.bind(("127.0.0.1", self._port))
             except OSError as error:
-                raise PortTakenError(self._port) from error
+                raise WebPortTakenError(self._port) from error
         self.log.parent.mkdir(parents=True, exist_ok=True)
         # The guard passes its own environment on; env(1) adds this worker's part.
         command = [shutil.which("env") or "env", *(f"{name}={value}" for name, value in self._settings.items())]

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from app.base.clock import Clock
 from app.base.http.allow_list import Allowed
-from app.base.http.answers import Answer, answer_of
+from app.base.http.answers import HttpOutcome, answer_of
 from app.dev.testing.records import Post, time_of
 
 
@@ -17,7 +17,7 @@ class Web:
         self._clock, self._respond, self._failed = clock, respond, failed
         self.posts: list[Post] = []
 
-    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> HttpOutcome:
         """Take a post, and return what the answer means."""
         now_ms = self._clock.wall_ms()
         post = Post(str(to.target.url), body, tuple(headers), time_of(now_ms))

@@ -9,7 +9,7 @@ import yarl
 
 from app.base.clock import Clock
 from app.base.http.allow_list import Allowed
-from app.base.http.answers import Answer, Meaning
+from app.base.http.answers import HttpOutcome, Meaning
 from app.base.http.client import Client, HttpClient
 from app.base.http.hosts import Hosts
 from app.engine.deliver.post_writer import PostWriter
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 #: What nobody expects must not leave a row without an answer.
-_FAULT = Answer(Meaning.AGAIN, "internal error of the worker")
+_FAULT = HttpOutcome(Meaning.AGAIN, "internal error of the worker")
 #: They are reported under one name.
 _CALLBACKS = "failure callbacks"
 
@@ -125,7 +125,7 @@ class Posts:
         elif partition.life == life:  # the next life posts it itself, and its own answer counts
             partition.tell(Attempted(key, answer.why, answer.after_ms, answer.meaning is Meaning.NEVER))
 
-    def _make_room(self, host: str, answer: Answer | None, took_s: float) -> None:
+    def _make_room(self, host: str, answer: HttpOutcome | None, took_s: float) -> None:
         """Let the host have something else, at once or when it has been left alone for a while."""
         if answer is None:
             self._hosts.dropped(host)

@@ -13,7 +13,7 @@ from faust.cli.worker import worker as worker_command
 
 from app.engine.banner import banner
 from punctual.cli import main
-from punctual.cli.registry import COMMANDS, Command
+from punctual.cli.registry import COMMANDS, CliCommand
 
 _PROG = "faust -A app"
 
@@ -80,7 +80,7 @@ def _without_hidden(run: Callable[..., Any] | None) -> Callable[..., Any]:
 class _Passed(click.Command):
     """A command of `punctual …`: its arguments, whatever they are, go to the same code."""
 
-    def __init__(self, command: Command) -> None:
+    def __init__(self, command: CliCommand) -> None:
         super().__init__(command.name, short_help=command.summary, callback=self._run, add_help_option=False)
         self._arguments: list[str] = []
 

@@ -18,8 +18,8 @@ from opentelemetry.trace import Link, Span, SpanContext, SpanKind, StatusCode, g
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import AttributeValue
 
-from app.base.http.answers import Answer, Meaning
-from app.base.http.target import Target
+from app.base.http.answers import HttpOutcome, Meaning
+from app.base.http.target import UrlTarget
 from app.base.version import VERSION
 from app.engine.steps.route import Route
 from app.engine.steps.step import Step
@@ -90,7 +90,7 @@ class Traces:
             span.set_attribute("error.type", type(error).__name__)
         span.end()
 
-    def posted(self, entry: Entry, to: Target, answer: Answer, began_ms: int) -> None:
+    def posted(self, entry: Entry, to: UrlTarget, answer: HttpOutcome, began_ms: int) -> None:
         """Tell of a row that was posted to a URL, and what came of it."""
         links = self._links([entry.headers])
         if not links:
@@ -170,7 +170,7 @@ def _context(headers: Headers, parent: bytes | None) -> SpanContext:
     return get_current_span(_extract(told)).get_span_context()
 
 
-def attributes_of(to: Target, attempts: int, answer: Answer) -> dict[str, AttributeValue]:
+def attributes_of(to: UrlTarget, attempts: int, answer: HttpOutcome) -> dict[str, AttributeValue]:
     """Return the attributes of a post that came after so many others, and of what came of it.
 
     They follow the semantic conventions for HTTP clients, without what a URL may keep secret.

@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from app.gateway.api.messages import as_json, entity_tag, written
-from app.gateway.api.outcomes import Outcomes, Watch
+from app.gateway.api.outcomes import CommandOutcomes, Watch
 from app.gateway.api.pending import pending
 from app.gateway.api.short_form import Span
 from app.gateway.api.workers import Workers
@@ -43,7 +43,7 @@ class Reschedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     jitter: Span = None
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CommandOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of a command.
 
     `outcome` is the event's name: `cancelled`, or `rescheduled` (also for `deliver-now`). `pending`: accepted, outcome
@@ -59,14 +59,14 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     source: str | None = None
 
 
-_once: Final = json_input.Once(_NAMES)
+_once: Final = json_input.UniqueFields(_NAMES)
 _reschedule: Final = msgspec.json.Decoder(Reschedule)
 
 
-class View:
+class MessageByIdRoutes:
     """Answers about one message."""
 
-    def __init__(self, settings: Settings, desk: Desk, outcomes: Outcomes, workers: Workers) -> None:
+    def __init__(self, settings: Settings, desk: Desk, outcomes: CommandOutcomes, workers: Workers) -> None:
         """Give orders at a desk, wait for their outcomes, and ask workers what is pending."""
         self._settings, self._desk = settings, desk
         self._outcomes, self._workers = outcomes, workers
@@ -179,7 +179,7 @@ def _unheard(done: Done, events: str = "on") -> web.Response:
         outcome, sentence = "sent", "It is sent. Its outcome is not reported, because events are off (DELAY_EVENTS)."
     else:
         outcome, sentence = "pending", "It is sent and takes effect. Its outcome was not reported in time."
-    return as_json(Order(id=done.id, outcome=outcome, sentence=sentence, source=done.source), 202)
+    return as_json(CommandOutcome(id=done.id, outcome=outcome, sentence=sentence, source=done.source), 202)
 
 
 def _failed(id_: str, outcome: Outcome, *, conditional: bool) -> Problem | None:
@@ -197,7 +197,7 @@ def _failed(id_: str, outcome: Outcome, *, conditional: bool) -> Problem | None:
 
 def _answer(id_: str, outcome: Outcome, event: dict[str, Any]) -> web.Response:
     due_ms = event.get("due") if outcome.outcome == "rescheduled" else None
-    order = Order(
+    order = CommandOutcome(
         id=id_,
         outcome=outcome.outcome,
         sentence=outcome.sentence,

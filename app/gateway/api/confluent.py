@@ -29,7 +29,7 @@ class Size(msgspec.Struct, frozen=True):
     size: int
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of a record: `error_code` is 200 if it is safe.
 
     `message` contains the message's ID. A record on this gateway's disk has no `offset` until Kafka accepts it.
@@ -46,7 +46,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: Size | None = None
 
 
-class View:
+class ConfluentRoutes:
     """Takes records for input topics."""
 
     def __init__(self, settings: Settings, desk: Desk) -> None:
@@ -124,10 +124,10 @@ def _cut(splitter: Splitter, piece: bytes, most: int) -> Iterator[list[bytes]]:
     yield records
 
 
-def _reported(done: Done, cluster: str) -> Report:
+def _reported(done: Done, cluster: str) -> RecordOutcome:
     submission, taken, draft = done.accepted.submission, done.taken, done.accepted.draft
     waits = "; it is on the gateway's disk until Kafka accepts it" if taken.spooled else ""
-    return Report(
+    return RecordOutcome(
         error_code=HTTPStatus.OK,
         message=f"The message's id is {done.id}{waits}",
         cluster_id=cluster,

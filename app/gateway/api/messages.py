@@ -23,7 +23,7 @@ _CREATED, _ACCEPTED, _MULTI, _REFUSED = 201, 202, 207, 422
 _AGAIN: Final = (429, 503)
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MessageOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The outcome of a message: 201, it is in Kafka; 202, it is on this gateway's disk until Kafka accepts it.
 
     Use `id` in later requests. `due` is the due time (RFC 3339), `due_ms` the same in epoch milliseconds; commands
@@ -46,7 +46,7 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
     results: list[Any]  # Message or Answered: msgspec has no schema for untagged unions
 
 
-class View:
+class MessageRoutes:
     """Takes messages."""
 
     def __init__(self, settings: Settings, desk: Desk, most: int) -> None:
@@ -95,11 +95,11 @@ def answer(done: Done | Problem) -> web.Response:
     return as_json(message, message.status, headers)
 
 
-def told(done: Done) -> Message:
+def told(done: Done) -> MessageOutcome:
     """Return what is told of a message that is safe."""
     asked = done.accepted.asked
     is_due = asked.op in ("schedule", "reschedule")
-    return Message(
+    return MessageOutcome(
         status=_ACCEPTED if done.taken.spooled else _CREATED,
         id=done.id,
         due=written(asked.due_ms) if is_due else None,

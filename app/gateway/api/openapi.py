@@ -9,17 +9,32 @@ import msgspec
 
 from app.base.version import VERSION
 from app.gateway.api import by_id, confluent, confluent_errors, messages, pending, record_form, short_form
-from app.gateway.api.openapi_operations import OPERATIONS, Answer, Operation, Parameter
+from app.gateway.api.openapi_operations import OPERATIONS, Operation, OperationAnswer, Parameter
 from app.gateway.http import problem
-from app.gateway.http.problem_types import TYPES, Meaning
+from app.gateway.http.problem_types import TYPES, TypeMeaning
 
 _REF: Final = "#/components/schemas/{name}"
 _STRUCTS: Final = (
-    *(short_form.ShortForm, record_form.RecordForm, by_id.Reschedule, messages.Message, messages.Messages),
-    *(by_id.Order, pending.Pending, problem.Answered, confluent.Report, confluent_errors.Failure, Meaning),
+    *(short_form.ShortForm, record_form.RecordForm, by_id.Reschedule, messages.MessageOutcome, messages.Messages),
+    *(
+        by_id.CommandOutcome,
+        pending.PendingMessage,
+        problem.ProblemBody,
+        confluent.RecordOutcome,
+        confluent_errors.Failure,
+        TypeMeaning,
+    ),
 )
 _PLAIN: Final[Mapping[str, Mapping[str, Any]]] = {"text": {"type": "string"}, "anything": {"type": "object"}}
-_NAMES: Final = {"Answered": "Problem", "Failure": "ConfluentError"}
+_NAMES: Final = {
+    "CommandOutcome": "Order",
+    "Failure": "ConfluentError",
+    "MessageOutcome": "Message",
+    "PendingMessage": "Pending",
+    "ProblemBody": "Problem",
+    "RecordOutcome": "Report",
+    "TypeMeaning": "Meaning",
+}
 _DESCRIPTION: Final = (
     "Delayed messages for Kafka, over HTTP. The response is 201 when Kafka has the message, and 202 when it is on the "
     "gateway's disk because Kafka is down: it will be delivered in both cases. Errors are problems (RFC 9457), with "
@@ -98,7 +113,7 @@ def _parameter(one: Parameter) -> dict[str, Any]:
     }
 
 
-def _answer(answer: Answer) -> dict[str, Any]:
+def _answer(answer: OperationAnswer) -> dict[str, Any]:
     found: dict[str, Any] = {"description": answer.description}
     if answer.body:
         content: dict[str, Any] = {"schema": _schema(answer.body)}

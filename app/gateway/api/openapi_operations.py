@@ -19,7 +19,7 @@ class Parameter:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class OperationAnswer:
     """An answer: `body` names the structures that it may be."""
 
     status: int
@@ -39,7 +39,7 @@ class Operation:
     name: str
     summary: str
     description: str
-    answers: tuple[Answer, ...]
+    answers: tuple[OperationAnswer, ...]
     parameters: tuple[Parameter, ...] = ()
     takes: tuple[str, ...] = ()
     examples: Mapping[str, Any] = field(default_factory=dict)
@@ -135,20 +135,20 @@ OPERATIONS: Final = (
         "One message (an object) or a batch (an array), in the short form or in the record form of Confluent's REST "
         "proxy v3 with native headers. A batch has an outcome for each message.",
         (
-            Answer(
+            OperationAnswer(
                 201,
                 "Kafka has the message, or the whole batch.",
                 ("Message", "Messages"),
                 {"Location": "The message's address.", **_ETAG},
                 {"one": _DONE, "batch": {"results": [_DONE]}},
             ),
-            Answer(
+            OperationAnswer(
                 202,
                 "The message, or some of the batch, is on this gateway's disk until Kafka accepts it.",
                 ("Message", "Messages"),
                 {"Location": "The message's address.", **_ETAG},
             ),
-            Answer(207, "Some messages of the batch were refused.", ("Messages",)),
+            OperationAnswer(207, "Some messages of the batch were refused.", ("Messages",)),
         ),
         (_KEY,),
         takes=("ShortForm", "RecordForm", "[ShortForm|RecordForm]"),
@@ -174,7 +174,7 @@ OPERATIONS: Final = (
         "getMessage",
         "Read a pending message",
         "A worker answers. Messages still on this gateway's disk, or not yet read by the worker, are not pending.",
-        (Answer(200, "The message.", ("Pending",), _ETAG),),
+        (OperationAnswer(200, "The message.", ("Pending",), _ETAG),),
         (_ID, _ID_IN_QUERY),
         problems=(*_ANY, "unknown-message", "bad-id", *_NOBODY),
     ),
@@ -185,8 +185,8 @@ OPERATIONS: Final = (
         "Cancel a message",
         "The response waits a few seconds for the outcome.",
         (
-            Answer(200, "The message is cancelled and will not be delivered.", ("Order",)),
-            Answer(202, "The command is accepted; its outcome is not known yet.", ("Order",)),
+            OperationAnswer(200, "The message is cancelled and will not be delivered.", ("Order",)),
+            OperationAnswer(202, "The command is accepted; its outcome is not known yet.", ("Order",)),
         ),
         (_ID, _ID_IN_QUERY, _MATCH, _KEY),
         problems=(*_ANY, *_ORDERED),
@@ -198,8 +198,8 @@ OPERATIONS: Final = (
         "Reschedule a message",
         "The content does not change. The response waits a few seconds for the outcome.",
         (
-            Answer(200, "The message has the new due time.", ("Order",), _ETAG),
-            Answer(202, "The command is accepted; its outcome is not known yet.", ("Order",)),
+            OperationAnswer(200, "The message has the new due time.", ("Order",), _ETAG),
+            OperationAnswer(202, "The command is accepted; its outcome is not known yet.", ("Order",)),
         ),
         (_ID, _ID_IN_QUERY, _MATCH, _KEY),
         ("Reschedule",),
@@ -214,8 +214,8 @@ OPERATIONS: Final = (
         "Deliver a message now",
         "The message is due at once. The response waits a few seconds for the outcome, not for the delivery.",
         (
-            Answer(200, "The message is due now.", ("Order",), _ETAG),
-            Answer(202, "The command is accepted; its outcome is not known yet.", ("Order",)),
+            OperationAnswer(200, "The message is due now.", ("Order",), _ETAG),
+            OperationAnswer(202, "The command is accepted; its outcome is not known yet.", ("Order",)),
         ),
         (_ID, _ID_IN_QUERY, _MATCH, _KEY),
         problems=(*_ANY, *_ORDERED),
@@ -228,7 +228,11 @@ OPERATIONS: Final = (
         "One record, or a stream of them, one JSON object after another. Each gets a report, in order, as soon as its "
         "outcome is known; `error_code` is 200 if the record is safe. The topic is an input of the installation, and "
         "records are in its dialect.",
-        (Answer(200, "A report for each record, one JSON object after another.", ("Report", "ConfluentError")),),
+        (
+            OperationAnswer(
+                200, "A report for each record, one JSON object after another.", ("Report", "ConfluentError")
+            ),
+        ),
         (
             Parameter("cluster", "path", "Any text: there is only one cluster.", "any"),
             Parameter("topic", "path", "An input topic.", "delay-requests"),
@@ -243,7 +247,7 @@ OPERATIONS: Final = (
         "getProblemType",
         "Read the meaning of a problem type",
         "The address in `type` of a problem.",
-        (Answer(200, "The meaning.", ("Meaning",)),),
+        (OperationAnswer(200, "The meaning.", ("Meaning",)),),
         (Parameter("name", "path", "Name of the type.", "missing-due", {"minLength": 1}),),
         problems=(*_ANY, "not-found"),
     ),
@@ -253,7 +257,7 @@ OPERATIONS: Final = (
         "getDocument",
         "Read this document",
         "Generated from the code that reads and writes messages.",
-        (Answer(200, "This document.", ("anything",)),),
+        (OperationAnswer(200, "This document.", ("anything",)),),
         problems=_ANY,
     ),
     Operation(
@@ -262,7 +266,7 @@ OPERATIONS: Final = (
         "isLive",
         "Check that the process answers",
         "For liveness probes.",
-        (Answer(200, "The process answers.", ("text",), media_type="text/plain"),),
+        (OperationAnswer(200, "The process answers.", ("text",), media_type="text/plain"),),
         problems=_ANY,
     ),
     Operation(
@@ -272,8 +276,8 @@ OPERATIONS: Final = (
         "Check that the gateway accepts messages",
         "Into Kafka or onto this gateway's disk. For readiness probes.",
         (
-            Answer(200, "It accepts messages.", ("anything",)),
-            Answer(503, "It does not accept messages.", ("anything",), _RETRY),
+            OperationAnswer(200, "It accepts messages.", ("anything",)),
+            OperationAnswer(503, "It does not accept messages.", ("anything",), _RETRY),
         ),
         problems=_ANY,
     ),
@@ -283,7 +287,7 @@ OPERATIONS: Final = (
         "getMetrics",
         "Metrics in Prometheus format",
         "Of this gateway only.",
-        (Answer(200, "The metrics.", ("text",), media_type="text/plain"),),
+        (OperationAnswer(200, "The metrics.", ("text",), media_type="text/plain"),),
         problems=_ANY,
     ),
 )

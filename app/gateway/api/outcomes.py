@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import aiokafka.errors
 
-from app.gateway.spool.connection import Connection
+from app.gateway.spool.connection import KafkaConnection
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.acts.endings import ending
 from app.serve.acts.outcome import Outcome, event_of, of_event, tells_of
@@ -46,10 +46,10 @@ class Watch:
             await self._more.wait()
 
 
-class Follower:
+class EventFollower:
     """Reads one partition of the events as long as somebody waits for one."""
 
-    def __init__(self, connection: Connection, topic: str, partition: int) -> None:
+    def __init__(self, connection: KafkaConnection, topic: str, partition: int) -> None:
         """Read nothing yet."""
         self._connection, self._topic, self._partition = connection, topic, partition
         self._watches = defaultdict[bytes, list[Watch]](list)
@@ -98,23 +98,23 @@ class Follower:
             self._task = None
 
 
-class Outcomes:
+class CommandOutcomes:
     """Waits for what comes of orders."""
 
-    def __init__(self, settings: Settings, connection: Connection) -> None:
+    def __init__(self, settings: Settings, connection: KafkaConnection) -> None:
         """Read by a connection, once there has been one."""
         self._settings, self._connection = settings, connection
-        self._followers: dict[int, Follower] = {}
+        self._followers: dict[int, EventFollower] = {}
 
     @property
     def told(self) -> bool:
         """Whether anybody tells what comes of orders, now."""
         return self._settings.events == "on" and self._connection.up
 
-    def of(self, home: int) -> Follower:
+    def of(self, home: int) -> EventFollower:
         """Return who reads the events of ids that live in a partition."""
         if home not in self._followers:
-            self._followers[home] = Follower(self._connection, self._settings.events_topic, home)
+            self._followers[home] = EventFollower(self._connection, self._settings.events_topic, home)
         return self._followers[home]
 
     async def outcome(self, act: str, home: int, source: str, event: dict[str, Any]) -> Outcome:

@@ -10,7 +10,7 @@ from punctual.contract import headers as names
 Shown = str | Base64 | None
 
 
-class Pending(
+class PendingMessage(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=lambda name: name.replace("_", "-")
 ):
     """A pending message. Durations are milliseconds; bytes are text, or base64 if they are not UTF-8.
@@ -52,11 +52,11 @@ class Pending(
 _SERIES = ("every", "cron", "zone", "until", "count", "misfire", "jitter")
 
 
-def pending(row: Row) -> Pending:
+def pending(row: Row) -> PendingMessage:
     """Return what is told of a message that a worker has."""
     asked, series = row.policies, row.series
     recurs = {} if series is None else {name: series.headers.get(names.PREFIX + name) for name in _SERIES}
-    return Pending(
+    return PendingMessage(
         id=row.id,
         to=row.to,
         due_ms=row.due_ms,

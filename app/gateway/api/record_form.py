@@ -45,7 +45,7 @@ class RecordForm(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 NAMES: Final = tuple(field.name for field in msgspec.structs.fields(RecordForm))
-_once: Final = json_input.Once(NAMES)
+_once: Final = json_input.UniqueFields(NAMES)
 _decoder: Final = msgspec.json.Decoder(RecordForm)
 _text: Final = msgspec.json.Decoder(str)
 

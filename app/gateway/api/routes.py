@@ -9,27 +9,27 @@ from app.base.clock import Clock
 from app.engine.ingest.quotas import Quotas
 from app.gateway.api import by_id, confluent, messages
 from app.gateway.api.openapi import document
-from app.gateway.api.outcomes import Outcomes
+from app.gateway.api.outcomes import CommandOutcomes
 from app.gateway.api.workers import Workers
 from app.gateway.desk.acceptance import Acceptance
-from app.gateway.desk.admission import Admission
+from app.gateway.desk.admission import GatewayAdmission
 from app.gateway.desk.desk import Desk
 from app.gateway.http.problem import Problem
-from app.gateway.http.problem_types import PATH, TYPES, Meaning
-from app.gateway.parts import Parts
+from app.gateway.http.problem_types import PATH, TYPES, TypeMeaning
+from app.gateway.parts import GatewayParts
 from app.serve.web.ids import PLACE
 
 
-def register(web_app: web.Application, parts: Parts) -> None:
+def register(web_app: web.Application, parts: GatewayParts) -> None:
     """Add the addresses to an application that has not started yet; what they start ends with it."""
     settings = parts.settings
     acceptance = Acceptance(settings)
-    outcomes, workers = Outcomes(settings, parts.connection), Workers(settings)
+    outcomes, workers = CommandOutcomes(settings, parts.connection), Workers(settings)
     quotas = Quotas(settings, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
-    desk = Desk(acceptance, Admission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
-    many = messages.View(settings, desk, settings.gateway_batch)
-    one = by_id.View(settings, desk, outcomes, workers)
-    records = confluent.View(settings, desk)
+    desk = Desk(acceptance, GatewayAdmission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
+    many = messages.MessageRoutes(settings, desk, settings.gateway_batch)
+    one = by_id.MessageByIdRoutes(settings, desk, outcomes, workers)
+    records = confluent.ConfluentRoutes(settings, desk)
     web_app.cleanup_ctx.append(_lasting(outcomes, workers))
     web_app.add_routes(
         [
@@ -45,7 +45,7 @@ def register(web_app: web.Application, parts: Parts) -> None:
     )
 
 
-def _lasting(outcomes: Outcomes, workers: Workers) -> Callable[[web.Application], AsyncIterator[None]]:
+def _lasting(outcomes: CommandOutcomes, workers: Workers) -> Callable[[web.Application], AsyncIterator[None]]:
     """Return what runs as long as the application."""
 
     async def last(_: web.Application) -> AsyncIterator[None]:
@@ -68,5 +68,5 @@ async def _meaning(request: web.Request) -> web.Response:
     kind = TYPES.get(name)
     if kind is None:
         raise Problem("not-found", f"There is no type {name[:64]!r}. See docs/reference/problems.md.")
-    body = msgspec.json.encode(Meaning(kind.uri, kind.title, kind.status))
+    body = msgspec.json.encode(TypeMeaning(kind.uri, kind.title, kind.status))
     return web.Response(body=body, content_type="application/json")

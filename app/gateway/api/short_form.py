@@ -69,7 +69,7 @@ FIELDS: Final = {
     if field.name not in ("key", "value", "headers")
 }
 _PLACES: Final = {header: pointer(name) for name, header in FIELDS.items()}
-_once: Final = json_input.Once(field.encode_name for field in msgspec.structs.fields(ShortForm))
+_once: Final = json_input.UniqueFields(field.encode_name for field in msgspec.structs.fields(ShortForm))
 _decoder: Final = msgspec.json.Decoder(ShortForm)
 _base64: Final = msgspec.json.Decoder(Base64)
 

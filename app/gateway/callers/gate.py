@@ -20,7 +20,7 @@ _CHALLENGE: Final = 'Bearer realm="Punctual"'
 _LONGEST: Final = 256
 
 
-class Gate:
+class TokenGate:
     """Lets through who may; without a file of tokens everybody on this machine."""
 
     def __init__(self, tokens: TokensFile, *, metrics_open: bool) -> None:
@@ -80,7 +80,7 @@ class Gate:
         return found
 
 
-def middleware(gate: Gate) -> Middleware:
+def middleware(gate: TokenGate) -> Middleware:
     """Return a gate as aiohttp takes it."""
 
     @web.middleware

@@ -6,7 +6,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, Counter
 
-from app.base.listening.refusal import Refusal
+from app.base.listening.refusal import HttpRefusal
 from app.gateway.callers.caller import caller_of
 from app.gateway.http.problem import KIND, Problem, response
 from app.gateway.http.problem_types import OF_STATUS
@@ -36,11 +36,11 @@ def refused(kind: str, caller: str = "") -> None:
 class GatewayRefusals:
     """Answers refusals of the gateway's connections and bodies with problems, and counts them."""
 
-    def error(self, refusal: Refusal) -> Exception:
+    def error(self, refusal: HttpRefusal) -> Exception:
         """Return the problem that a refusal is."""
         return Problem(refusal.kind, refusal.sentence, headers=refusal.headers)
 
-    def answer(self, refusal: Refusal) -> web.Response:
+    def answer(self, refusal: HttpRefusal) -> web.Response:
         """Return the answer to bytes that are not an HTTP request, and count it."""
         refused(refusal.kind)
         return response(Problem(refusal.kind, refusal.sentence, headers=refusal.headers))

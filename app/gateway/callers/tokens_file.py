@@ -33,7 +33,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_message_bytes: Annotated[int, msgspec.Meta(ge=1)] = _DEFAULT_BYTES
 
 
-class Entry(msgspec.Struct, frozen=True):
+class TokenEntry(msgspec.Struct, frozen=True):
     """A token's digest, whose it is, and when it ends (epoch ms), if it does."""
 
     digest: bytes
@@ -76,11 +76,11 @@ class TokensFile:
         return frozenset(entry.caller.namespace for entry in self._file.last) - {""}
 
 
-def _none(_: list[Line]) -> list[Entry]:
+def _none(_: list[Line]) -> list[TokenEntry]:
     return []
 
 
-def _entries(lines: list[Line]) -> list[Entry]:
+def _entries(lines: list[Line]) -> list[TokenEntry]:
     tables = _tables(lines)
     entries = [entry for name, table in tables.items() for entry in _of(name, table)]
     if not entries:
@@ -113,7 +113,7 @@ def _tables(lines: list[Line]) -> dict[str, _Table]:
     return tables
 
 
-def _of(name: str, table: _Table) -> list[Entry]:
+def _of(name: str, table: _Table) -> list[TokenEntry]:
     try:
         rate_of(table.rate)
     except ValueError as error:
@@ -129,10 +129,10 @@ def _of(name: str, table: _Table) -> list[Entry]:
     return [_entry(name, caller, token) for token in table.tokens]
 
 
-def _entry(name: str, caller: Caller, token: _Token) -> Entry:
+def _entry(name: str, caller: Caller, token: _Token) -> TokenEntry:
     if is_token(token.sha256):
         raise ValueError(f"[{name}]: the file contains a token instead of its sha256. Make a new token")
     if not DIGEST.fullmatch(token.sha256):
         raise ValueError(f"[{name}]: a sha256 has 64 digits from 0 to f. Make one with `punctual token {name}`")
     expires_ms = None if token.expires is None else int(token.expires.timestamp() * 1000)
-    return Entry(bytes.fromhex(token.sha256), caller, expires_ms)
+    return TokenEntry(bytes.fromhex(token.sha256), caller, expires_ms)

@@ -8,7 +8,7 @@ from app.engine.ingest.destination_topics import Elsewhere
 from app.engine.ingest.policy import Policy
 from app.gateway.desk.acceptance import Accepted, problem_of
 from app.gateway.http.problem import Problem
-from app.gateway.spool.connection import Connection
+from app.gateway.spool.connection import KafkaConnection
 from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 
@@ -18,10 +18,10 @@ _PATIENCE_S: Final = 3.0
 _LATER: Final = {"Retry-After": "5"}
 
 
-class Admission:
+class GatewayAdmission:
     """Says no to topics that are not there, to those of other installations, and where a namespace is full."""
 
-    def __init__(self, settings: Settings, connection: Connection, is_full: Callable[[str], bool]) -> None:
+    def __init__(self, settings: Settings, connection: KafkaConnection, is_full: Callable[[str], bool]) -> None:
         """Ask by a connection, as soon as there is one; `is_full` says whether a namespace has all that it may."""
         self._is_full = is_full
         self._settings, self._connection, self._policy = settings, connection, Policy(settings)

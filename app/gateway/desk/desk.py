@@ -9,7 +9,7 @@ from aiohttp import web
 from app.base.errors import untraced
 from app.gateway.callers.caller import caller_of
 from app.gateway.desk.acceptance import Acceptance, Accepted
-from app.gateway.desk.admission import Admission
+from app.gateway.desk.admission import GatewayAdmission
 from app.gateway.desk.draft import Draft
 from app.gateway.desk.origin import ORIGIN, Now
 from app.gateway.desk.receipts import Receipts
@@ -22,7 +22,7 @@ from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
 _TURN_S: Final = 0.002
 
 
-class Intake(Protocol):
+class RecordIntake(Protocol):
     """What takes records."""
 
     async def submit(self, batch: Sequence[Submission]) -> list[Outcome]:
@@ -56,7 +56,9 @@ class Done:
 class Desk:
     """Hands in what comes in requests."""
 
-    def __init__(self, acceptance: Acceptance, admission: Admission, intake: Intake, receipts: Receipts) -> None:
+    def __init__(
+        self, acceptance: Acceptance, admission: GatewayAdmission, intake: RecordIntake, receipts: Receipts
+    ) -> None:
         """Hand in to an intake what is acceptable and admitted."""
         self._acceptance, self._admission = acceptance, admission
         self._intake, self._receipts = intake, receipts

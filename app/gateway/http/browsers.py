@@ -7,13 +7,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from app.gateway.http.problem import Problem
-from app.gateway.parts import Parts
+from app.gateway.parts import GatewayParts
 from app.serve.web.guard import SAFE, is_under
 from app.serve.web.origin import from_another_site
 from app.settings.settings import Settings
 
 
-def register(web_app: web.Application, parts: Parts) -> None:
+def register(web_app: web.Application, parts: GatewayParts) -> None:
     """Have an application that has not started yet refuse what such pages send."""
     web_app.middlewares.append(_no_strangers)
     if not parts.settings.gateway_tokens_file:

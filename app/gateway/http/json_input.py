@@ -71,7 +71,7 @@ def check_headers(given: Sized) -> None:
         raise Problem("too-large", sentence, [Fault(pointer("headers"), sentence)])
 
 
-class Once:
+class UniqueFields:
     """Refuses objects that have a field twice, of which msgspec takes the last."""
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ class Fault(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Answered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A problem (RFC 9457)."""
 
     type: str
@@ -55,15 +55,15 @@ class Problem(Exception):
         """The status of the answer."""
         return self.kind.status
 
-    def answered(self, at: str = "") -> Answered:
+    def answered(self, at: str = "") -> ProblemBody:
         """Return what is written; pointers begin `at` a place of the body."""
         errors = [Fault(_below(at, fault.pointer), fault.detail) for fault in self.errors]
         return answered(self.kind, self.detail, errors=errors, **self.members)
 
 
-def answered(kind: ProblemType, detail: str, **members: Any) -> Answered:
+def answered(kind: ProblemType, detail: str, **members: Any) -> ProblemBody:
     """Return what is written of a problem of a kind."""
-    return Answered(type=kind.uri, title=kind.title, status=kind.status, detail=detail, **members)
+    return ProblemBody(type=kind.uri, title=kind.title, status=kind.status, detail=detail, **members)
 
 
 def response(problem: Problem) -> web.Response:

@@ -25,7 +25,7 @@ class ProblemType:
         return PATH + self.name
 
 
-class Meaning(msgspec.Struct, frozen=True):
+class TypeMeaning(msgspec.Struct, frozen=True):
     """The meaning of a problem type."""
 
     type: str

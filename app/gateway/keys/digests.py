@@ -10,7 +10,7 @@ _LEAST: Final = 10**31
 _BYTES: Final = 12
 
 
-class Asked(NamedTuple):
+class FirstReceipt(NamedTuple):
     """What the messages of a request take from its first receipt: what their ids follow from, and when it came (ms)."""
 
     order: bytes
@@ -39,7 +39,7 @@ class KeyedOrigin:
     key keep their order (records.md#commands).
     """
 
-    def __init__(self, asked: Asked, requests: str, partitions: int) -> None:
+    def __init__(self, asked: FirstReceipt, requests: str, partitions: int) -> None:
         """Make ids for the requests topic of an installation with so many partitions."""
         self.moment_ms = asked.asked_ms
         self._order, self._requests, self._partitions = asked.order, requests, partitions

@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from app.base.process.foreign_records import passed_over
 from app.gateway.keys.receipt import decode
-from app.gateway.keys.store import Store, Written
+from app.gateway.keys.store import KeyStore, Written
 from punctual.bounded_fetch import bounded
 
 log = logging.getLogger(__name__)
@@ -25,11 +25,11 @@ _WAIT_MS: Final = 500
 _RECORDS: Final = 500
 
 
-class Follower:
+class ReceiptFollower:
     """Reads all partitions; it belongs to no consumer group, and never creates the topic."""
 
     def __init__(
-        self, topic: str, store: Store, ensure: Callable[[], Awaitable[int]], options: Mapping[str, Any]
+        self, topic: str, store: KeyStore, ensure: Callable[[], Awaitable[int]], options: Mapping[str, Any]
     ) -> None:
         """Read into `store`; `ensure` sees that the topic is there, and gives the number of its partitions."""
         self.caught_up = asyncio.Event()

@@ -14,11 +14,11 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from app.gateway.keys.digests import Asked, key_digest, order_digest
+from app.gateway.keys.digests import FirstReceipt, key_digest, order_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread, KeysUnwritable
-from app.gateway.keys.follower import Follower
-from app.gateway.keys.receipt import Answer, Answered, Known, Receipt, encode
-from app.gateway.keys.store import Store
+from app.gateway.keys.follower import ReceiptFollower
+from app.gateway.keys.receipt import Answered, GivenAnswer, Known, Receipt, encode
+from app.gateway.keys.store import KeyStore
 from app.gateway.keys.writer import PATIENCE_S, ReceiptWriter
 from app.gateway.spool.disk_room import DiskRoom
 from app.kafka.errors import SendError
@@ -34,14 +34,14 @@ _SWEEP_S, _PAY_S = 60.0, 0.5
 
 
 #: Carries a request out; returns the answer, and whether it stays the same when the request comes again.
-Submit = Callable[[Asked], Awaitable[tuple[Answer, bool]]]
+Submit = Callable[[FirstReceipt], Awaitable[tuple[GivenAnswer, bool]]]
 
 
 class Keys:
     """The keys of one gateway."""
 
     def __init__(
-        self, gateway: str, store: Store, follower: Follower, now_ms: Callable[[], int], room: DiskRoom
+        self, gateway: str, store: KeyStore, follower: ReceiptFollower, now_ms: Callable[[], int], room: DiskRoom
     ) -> None:
         """Know what is in the store; `gateway` is the name of its data directory: what it has begun is ours alone."""
         self._gateway, self._store, self._follower, self._room = gateway, store, follower, room
@@ -71,7 +71,7 @@ class Keys:
         self._writer = writer
         self._connected.set()
 
-    async def once(self, scope: str, key: str, request: bytes, submit: Submit) -> tuple[Answer, bool]:
+    async def once(self, scope: str, key: str, request: bytes, submit: Submit) -> tuple[GivenAnswer, bool]:
         """Have `submit` carry out a request, unless its key has been answered; return the answer and whether it is old.
 
         `scope` is whose key it is, `request` the request's digest. An answer that `submit` says does not stay is not
@@ -93,7 +93,7 @@ class Keys:
                 return first.answer, True
             if first.gateway != self._gateway:
                 self._leave_to_its_gateway(first)
-            answer, stays = await submit(Asked(order_digest(digest, request), first.asked_ms))
+            answer, stays = await submit(FirstReceipt(order_digest(digest, request), first.asked_ms))
             if stays:
                 answer = await self._answer(digest, first, answer)
             return answer, False
@@ -194,7 +194,7 @@ class Keys:
         await self._connected.wait()
         return self._writer
 
-    async def _answer(self, digest: bytes, first: Known, answer: Answer) -> Answer:
+    async def _answer(self, digest: bytes, first: Known, answer: GivenAnswer) -> GivenAnswer:
         """Keep an answer, with the topic if it takes it, before it is given; return the first one that there was.
 
         That is this one, unless others may have taken the request over meanwhile, or it was.

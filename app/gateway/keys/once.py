@@ -12,13 +12,13 @@ from app.base.process.tasks import telling
 from app.gateway.callers.caller import caller_of
 from app.gateway.desk.origin import ORIGIN
 from app.gateway.http.problem import Problem
-from app.gateway.keys.digests import Asked, KeyedOrigin, request_digest
+from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, request_digest
 from app.gateway.keys.errors import KeyRefused
 from app.gateway.keys.field import HEADER, key_of
 from app.gateway.keys.keys import Keys
-from app.gateway.keys.receipt import Answer
+from app.gateway.keys.receipt import GivenAnswer
 from app.gateway.keys.service import KeyService
-from app.gateway.parts import Parts
+from app.gateway.parts import GatewayParts
 from app.serve.web.guard import SAFE, route_of
 from app.settings.settings import Settings
 
@@ -71,7 +71,7 @@ class Once:
         digest = request_digest(request.method, request.path_qs, await request.read())
         given: list[web.StreamResponse] = []
 
-        async def submit(asked: Asked) -> tuple[Answer, bool]:
+        async def submit(asked: FirstReceipt) -> tuple[GivenAnswer, bool]:
             request[ORIGIN] = KeyedOrigin(asked, self._settings.requests, self._settings.partitions)
             answer = await handler(request)
             given.append(answer)
@@ -81,14 +81,14 @@ class Once:
         return given[0] if given and not old and _kept(given[0]) == answer else _replayed(answer)
 
 
-def _kept(answer: web.StreamResponse) -> Answer:
+def _kept(answer: web.StreamResponse) -> GivenAnswer:
     assert isinstance(answer, web.Response), "what takes something answers at once"
     body = answer.body if isinstance(answer.body, bytes | bytearray) else b""
     headers = {name: answer.headers[name] for name in _KEPT if name in answer.headers}
-    return Answer(answer.status, bytes(body).decode(), headers)
+    return GivenAnswer(answer.status, bytes(body).decode(), headers)
 
 
-def _replayed(answer: Answer) -> web.Response:
+def _replayed(answer: GivenAnswer) -> web.Response:
     return web.Response(body=answer.body.encode(), status=answer.status, headers={**answer.headers, REPLAYED: "true"})
 
 
@@ -102,7 +102,7 @@ def middleware(once: Once) -> Middleware:
     return check
 
 
-def register(web_app: web.Application, parts: Parts) -> None:
+def register(web_app: web.Application, parts: GatewayParts) -> None:
     """Have an application that has not started yet know keys, as long as it runs.
 
     Raises a TableError or DataDirectoryUnusable if the disk does not do what it is asked.

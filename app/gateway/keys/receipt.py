@@ -10,7 +10,7 @@ import msgspec
 from app.base.process.foreign_records import bounded
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
+class GivenAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a request was answered."""
 
     status: int
@@ -31,7 +31,7 @@ class Answered(msgspec.Struct, frozen=True, tag="answered", tag_field="kind"):
 
     gateway: str
     asked_ms: int
-    answer: Answer
+    answer: GivenAnswer
 
 
 Record = Receipt | Answered
@@ -60,7 +60,7 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
     asked_ms: int
     since_ms: int
     local: bool = False
-    answer: Answer | None = None
+    answer: GivenAnswer | None = None
 
     @classmethod
     def of(cls, receipt: Receipt, since_ms: int, *, local: bool = False) -> Self:

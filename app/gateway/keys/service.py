@@ -8,10 +8,10 @@ from typing import Any
 
 from app.base.process.datadir import kept
 from app.engine.topics.creation import ensure_receipts
-from app.gateway.keys.follower import Follower
+from app.gateway.keys.follower import ReceiptFollower
 from app.gateway.keys.keys import Keys
 from app.gateway.keys.receipt import Known
-from app.gateway.keys.store import Store
+from app.gateway.keys.store import KeyStore
 from app.gateway.keys.writer import ReceiptWriter
 from app.gateway.spool.disk_room import DiskRoom
 from app.kafka.produce.sender import Sender
@@ -27,10 +27,10 @@ class KeyService:
         Raises a TableError or DataDirectoryUnusable if that is not possible.
         """
         self._topic, self._now_ms = settings.receipts, now_ms
-        self._store = Store(path / "keys")
+        self._store = KeyStore(path / "keys")
         room = DiskRoom(path, settings.gateway_min_free_disk)
         options: Mapping[str, Any] = {"bootstrap_servers": settings.bootstrap, **settings.kafka_options()}
-        self.follower = Follower(self._topic, self._store, lambda: ensure_receipts(settings), options)
+        self.follower = ReceiptFollower(self._topic, self._store, lambda: ensure_receipts(settings), options)
         self.keys = Keys(kept(path, "gateway-id", uuid.uuid4().hex), self._store, self.follower, now_ms, room)
 
     async def run(self, sender: Awaitable[Sender]) -> None:

@@ -42,7 +42,7 @@ class Written(NamedTuple):
     said: Receipt | Answered
 
 
-class Store:
+class KeyStore:
     """Keys by their digests; written by one event loop."""
 
     def __init__(self, path: Path) -> None:

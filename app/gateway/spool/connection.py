@@ -20,7 +20,7 @@ _AGAIN_S = 1.0
 _LOOK_S = 15.0
 
 
-class Connection:
+class KafkaConnection:
     """Connects as soon as brokers are there; until then whoever needs the sender waits."""
 
     def __init__(self, settings: Settings) -> None:

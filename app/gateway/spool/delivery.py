@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from app.base.clock import Clock
-from app.gateway.spool.connection import Connection
+from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.spool_store import Place
 from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
 from app.kafka.errors import BatchRejected, NotAuthorised, Recalled, TooLarge, TopicUnknown
@@ -15,7 +15,7 @@ from punctual.contract.request import Reason
 _AGAIN_S: Final = 0.5
 
 
-async def deliver(connection: Connection, place: Place, submissions: Sequence[Submission]) -> list[Outcome]:
+async def deliver(connection: KafkaConnection, place: Place, submissions: Sequence[Submission]) -> list[Outcome]:
     """Return what has become of each record, all of one place and in order; waits as long as Kafka is down.
 
     Raises NotAuthorised if nothing may be written there.
@@ -37,7 +37,7 @@ async def deliver(connection: Connection, place: Place, submissions: Sequence[Su
 
 
 async def _apart(
-    connection: Connection, place: Place, submissions: Sequence[Submission], error: TooLarge | BatchRejected
+    connection: KafkaConnection, place: Place, submissions: Sequence[Submission], error: TooLarge | BatchRejected
 ) -> list[Outcome]:
     """Deliver records that are refused together in two halves; one that is refused alone is refused for good."""
     if len(submissions) == 1:
@@ -48,7 +48,7 @@ async def _apart(
     return [*before, *await deliver(connection, place, submissions[half:])]
 
 
-async def _acknowledged(connection: Connection, place: Place, batch: Batch) -> Ack:
+async def _acknowledged(connection: KafkaConnection, place: Place, batch: Batch) -> Ack:
     """Return what the broker says of a batch; a topic that is not there may come."""
     sender = await connection.sender()
     while True:

@@ -5,14 +5,14 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from app.gateway.spool.connection import Connection
+from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.lane import Lane, LaneParts
 from app.gateway.spool.poison import Poison
-from app.gateway.spool.share import Share
+from app.gateway.spool.share import RequestShare
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.spool_store import Place
 from app.gateway.spool.submission import Outcome, SpoolFull, Submission
-from app.gateway.spool.tally import Tally
+from app.gateway.spool.tally import SpoolTally
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 
@@ -29,9 +29,9 @@ class Intake:
     def __init__(
         self,
         settings: Settings,
-        connection: Connection,
+        connection: KafkaConnection,
         spool: Spool,
-        tally: Tally,
+        tally: SpoolTally,
         crash: Callable[[BaseException], object],
     ) -> None:
         """Go on with what the spool has; `crash` hears of what nobody foresaw."""
@@ -57,7 +57,7 @@ class Intake:
         if any(place in self._lanes and self._lanes[place].spools for place in by_place):
             self._spool.check(sum(len(one.value or b"") for one in batch))
             self._spool.check_share(batch)
-        shares = {place: Share([batch[index] for index in indices]) for place, indices in by_place.items()}
+        shares = {place: RequestShare([batch[index] for index in indices]) for place, indices in by_place.items()}
         for place, share in shares.items():
             self._under_way.add(share.done)
             share.done.add_done_callback(self._under_way.discard)

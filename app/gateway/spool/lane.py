@@ -16,15 +16,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.base.process.tasks import telling
-from app.gateway.spool.connection import Connection
+from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.delivery import NotAuthorised, deliver
 from app.gateway.spool.errors import DeadLetterRefused, SpoolFull, SpoolUnusable
 from app.gateway.spool.poison import Poison
-from app.gateway.spool.share import Share, Waiting
+from app.gateway.spool.share import RequestShare, WaitingRecord
 from app.gateway.spool.spool import Spool
-from app.gateway.spool.spool_store import Held, Place
+from app.gateway.spool.spool_store import Place, SpooledRecord
 from app.gateway.spool.submission import Outcome, Refused, Taken
-from app.gateway.spool.tally import Tally
+from app.gateway.spool.tally import SpoolTally
 from punctual.contract.request import Reason
 
 log = logging.getLogger(__name__)
@@ -41,10 +41,10 @@ _SPOOLED: Final = Taken(spooled=True)
 class LaneParts:
     """What all lanes of a gateway share."""
 
-    connection: Connection
+    connection: KafkaConnection
     spool: Spool
     poison: Poison
-    tally: Tally
+    tally: SpoolTally
     patience_s: Callable[[], float]
     crash: Callable[[BaseException], object]
 
@@ -57,7 +57,7 @@ class Lane:
         self.place = place
         self._about = {"topic": place[0], "partition": place[1]}
         self._parts, self._spool, self._loop = parts, parts.spool, asyncio.get_running_loop()
-        self._waiting = deque[Waiting]()
+        self._waiting = deque[WaitingRecord]()
         self._work: asyncio.Task[None] | None = None
         self._closed = False
         #: Whether Kafka has kept a batch waiting for longer than the patience.
@@ -72,13 +72,13 @@ class Lane:
         """Whether what comes now joins the spool."""
         return self.overdue or self._spool.holds(self.place) > 0
 
-    def put(self, share: Share) -> None:
+    def put(self, share: RequestShare) -> None:
         """Take records behind those that came before; their share hears what becomes of them."""
         self._parts.tally.handed_in += len(share.submissions)
         if self.spools:
-            self._to_spool([Waiting(share, index) for index in range(len(share.submissions))])
+            self._to_spool([WaitingRecord(share, index) for index in range(len(share.submissions))])
             return
-        self._waiting.extend(Waiting(share, index) for index in range(len(share.submissions)))
+        self._waiting.extend(WaitingRecord(share, index) for index in range(len(share.submissions)))
         self._begin(_LINGER_S)
 
     async def close(self) -> None:
@@ -123,7 +123,7 @@ class Lane:
         finally:
             acked.cancel()
 
-    def _hear(self, flying: list[Waiting], acked: "asyncio.Task[list[Outcome]]") -> None:
+    def _hear(self, flying: list[WaitingRecord], acked: "asyncio.Task[list[Outcome]]") -> None:
         """Tell shares what has become of a batch in time."""
         try:
             outcomes = acked.result()
@@ -133,7 +133,7 @@ class Lane:
         for one, outcome in zip(flying, outcomes, strict=True):
             one.share.settle(one.number, outcome)
 
-    async def _outlast(self, flying: list[Waiting], acked: "asyncio.Task[list[Outcome]]") -> None:
+    async def _outlast(self, flying: list[WaitingRecord], acked: "asyncio.Task[list[Outcome]]") -> None:
         """Have the spool promise what Kafka does not take in time, and wait for the batch all the same."""
         log.warning("%s-%d accepts no records. They are written to the spool", *self.place, extra=self._about)
         spooling = self._to_spool(flying)
@@ -147,9 +147,9 @@ class Lane:
                 await self._settle(held, acked.result())
 
     # through the spool -----------------------------------------------------------------------------------------------
-    def _to_spool(self, waiting: list[Waiting]) -> "asyncio.Future[list[Held]]":
+    def _to_spool(self, waiting: list[WaitingRecord]) -> "asyncio.Future[list[SpooledRecord]]":
         """Write records to the spool; their shares hear of it. The future gives what is held, nothing if it is full."""
-        promised: asyncio.Future[list[Held]] = self._loop.create_future()
+        promised: asyncio.Future[list[SpooledRecord]] = self._loop.create_future()
         try:
             held, written = self._spool.add(self.place, [one.submission for one in waiting])
         except SpoolFull as error:
@@ -171,7 +171,7 @@ class Lane:
         written.add_done_callback(hear)
         return promised
 
-    def _fail(self, waiting: list[Waiting], error: BaseException) -> None:
+    def _fail(self, waiting: list[WaitingRecord], error: BaseException) -> None:
         self._parts.tally.full += len(waiting)
         for one in waiting:
             one.share.fail(error)
@@ -200,7 +200,7 @@ class Lane:
         else:
             self.overdue, self.trouble = False, ""
 
-    async def _settle(self, held: Sequence[Held], outcomes: Sequence[Outcome]) -> None:
+    async def _settle(self, held: Sequence[SpooledRecord], outcomes: Sequence[Outcome]) -> None:
         """Remove from the spool what Kafka has, and what it refuses for good once that is a dead letter."""
         settled = 0
         for number, (one, outcome) in enumerate(zip(held, outcomes, strict=True)):
@@ -210,7 +210,7 @@ class Lane:
                 await self._parts.poison.bury(self.place, one.submission, outcome)
         await self._remove(held[settled:])
 
-    async def _remove(self, held: Sequence[Held]) -> None:
+    async def _remove(self, held: Sequence[SpooledRecord]) -> None:
         if held:
             await self._spool.remove(self.place, held)
             self._parts.tally.drained += len(held)

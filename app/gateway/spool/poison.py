@@ -4,12 +4,12 @@ import logging
 
 from app.engine.steps.dead_letters import unsent
 from app.engine.topics.internal_topics import INPUT_BYTES
-from app.gateway.spool.connection import Connection
+from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.delivery import deliver
 from app.gateway.spool.errors import DeadLetterRefused
 from app.gateway.spool.spool_store import Place
 from app.gateway.spool.submission import Refused, Submission
-from app.gateway.spool.tally import Tally
+from app.gateway.spool.tally import SpoolTally
 from app.settings.settings import Settings
 from punctual.contract.request import Reason
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 class Poison:
     """Writes such records to the dead letters topic, where they are seen and can be sent again."""
 
-    def __init__(self, settings: Settings, connection: Connection, tally: Tally) -> None:
+    def __init__(self, settings: Settings, connection: KafkaConnection, tally: SpoolTally) -> None:
         """Write to the installation's topic."""
         self._topic, self._connection, self._tally = settings.dead_letters, connection, tally
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from app.gateway.spool.submission import Outcome, Submission
 
 
-class Share:
+class RequestShare:
     """Records of one request for one place; `done` gives their outcomes, in order, or raises SpoolFull."""
 
     __slots__ = ("_left", "_outcomes", "done", "since", "submissions")
@@ -33,10 +33,10 @@ class Share:
             self.done.set_exception(error)
 
 
-class Waiting(NamedTuple):
+class WaitingRecord(NamedTuple):
     """A record that nothing has become of yet."""
 
-    share: Share
+    share: RequestShare
     number: int
 
     @property

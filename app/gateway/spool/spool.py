@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeVar
 from app.base.clock import Clock
 from app.base.process.tasks import telling
 from app.gateway.spool.disk_room import DiskRoom
-from app.gateway.spool.spool_store import Held, Place, Shelf, SpoolStore, encoded, key_of
+from app.gateway.spool.spool_store import Place, Shelf, SpooledRecord, SpoolStore, encoded, key_of
 from app.gateway.spool.submission import SpoolFull, Submission
 from app.settings.quotas import senders
 from app.settings.settings import Settings
@@ -109,7 +109,7 @@ class Spool:
         if not self._room.enough():
             raise SpoolFull("the disk is full (DELAY_GATEWAY_MIN_FREE_DISK)", _RETRY_AFTER_S)
 
-    def add(self, place: Place, submissions: Sequence[Submission]) -> tuple[list[Held], asyncio.Future[None]]:
+    def add(self, place: Place, submissions: Sequence[Submission]) -> tuple[list[SpooledRecord], asyncio.Future[None]]:
         """Put these records behind all of their place that were added before; return them as they are held.
 
         They are promised when the future is done, and not at all if it raises SpoolFull. Raises SpoolFull if there is
@@ -120,7 +120,7 @@ class Spool:
             self._number = max(self._number + 1, Clock.wall_ms() * 1000)
             value = encoded(submission)
             records.append((place, self._number, value))
-            held.append(Held(self._number, len(key_of(place, 0)) + len(value), submission))
+            held.append(SpooledRecord(self._number, len(key_of(place, 0)) + len(value), submission))
         size, sizes = sum(one.size for one in held), self._sizes(held)
         write = _Write(records, size, sizes, asyncio.get_running_loop().create_future())
         self.check(write.size)
@@ -161,7 +161,7 @@ class Spool:
                 write.written.set_exception(SpoolFull(f"the disk cannot store it: {error}", _RETRY_AFTER_S))
 
     # out -------------------------------------------------------------------------------------------------------------
-    async def read(self, place: Place) -> list[Held]:
+    async def read(self, place: Place) -> list[SpooledRecord]:
         """Return the first records of a place that are on disk; none while they are being written.
 
         Raises SpoolUnusable.
@@ -169,7 +169,7 @@ class Spool:
         shelf = self._shelves.get(place, _NOTHING)
         return await self._run(partial(self._store.read, place, shelf.first, _READ_COUNT, _READ_BYTES))
 
-    async def remove(self, place: Place, held: Sequence[Held]) -> None:
+    async def remove(self, place: Place, held: Sequence[SpooledRecord]) -> None:
         """Forget the first records of a place: they are in Kafka. Raises SpoolUnusable."""
         first = await self._run(partial(self._store.remove, place, [one.number for one in held]))
         self._count(place, -len(held), -sum(one.size for one in held), first or held[-1].number + 1)
@@ -179,7 +179,7 @@ class Spool:
             self._removed = 0
             await self._run(self._store.shrink)  # on the disk's one thread, before what is added from now on
 
-    def _sizes(self, held: Iterable[Held]) -> Counter[str]:
+    def _sizes(self, held: Iterable[SpooledRecord]) -> Counter[str]:
         """Return the bytes of records by sender; nothing if nobody wants to know."""
         sizes = Counter[str]()
         for one in held if self._of is not None else ():

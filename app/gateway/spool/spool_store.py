@@ -30,7 +30,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(Submission).decode
 
 
-class Held(NamedTuple):
+class SpooledRecord(NamedTuple):
     """A record of the spool: its number, what it takes on disk, and what it is."""
 
     number: int
@@ -138,9 +138,9 @@ class SpoolStore:
         self._database.sync()
         self._broken, self._gone = False, set()
 
-    def read(self, place: Place, start: int, count: int, size: int) -> list[Held]:
+    def read(self, place: Place, start: int, count: int, size: int) -> list[SpooledRecord]:
         """Return records of a place from number `start` on: at most so many, and so many bytes, one at least."""
-        found, total = list[Held](), 0
+        found, total = list[SpooledRecord](), 0
         begin, end = key_of(place, start), key_of(place, (1 << 64) - 1)
         with self._named_errors():
             for key, value in self._database.items(begin, end):
@@ -149,7 +149,7 @@ class SpoolStore:
                 total += len(key) + len(value)
                 if found and (total > size or len(found) == count):
                     break
-                found.append(Held(_parts(key)[1], len(key) + len(value), _decode(value)))
+                found.append(SpooledRecord(_parts(key)[1], len(key) + len(value), _decode(value)))
         return found
 
     def remove(self, place: Place, numbers: Sequence[int]) -> int | None:

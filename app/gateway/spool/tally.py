@@ -12,7 +12,7 @@ from app.gateway.spool.submission import Outcome, Refused
 _BOUNDS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 
-class Tally:
+class SpoolTally:
     """Counts records by what became of them."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class SpoolState(Protocol):
 class TallyCollector(Collector):
     """Yields a gateway's metrics."""
 
-    def __init__(self, tally: Tally, intake: SpoolState, most_bytes: int) -> None:
+    def __init__(self, tally: SpoolTally, intake: SpoolState, most_bytes: int) -> None:
         """Tell of an intake whose spool takes so many bytes."""
         self._tally, self._intake, self._most_bytes = tally, intake, most_bytes
 

@@ -12,7 +12,7 @@ from app.kafka.metadata.topic_partition import TopicPartition
 _CONSUMER = -1
 
 
-class Asked(NamedTuple):
+class WantedOffset(NamedTuple):
     """Whom to ask for which offset: -2 the earliest, -1 the latest, or the first written then or later (epoch ms).
 
     Isolation 0 stands for all records, 1 for committed ones.
@@ -23,7 +23,7 @@ class Asked(NamedTuple):
     which: int
 
 
-class Answer(NamedTuple):
+class OffsetAnswer(NamedTuple):
     """A partition's offset, or why there is none."""
 
     error_code: int
@@ -36,9 +36,9 @@ class Offsets:
     def __init__(self, send: Callable[[int, Any], Any]) -> None:
         """Send with `send`, which is given a broker and a request."""
         self._send = send
-        self._asking: dict[Asked, RequestCoalescer[TopicPartition, Answer]] = {}
+        self._asking: dict[WantedOffset, RequestCoalescer[TopicPartition, OffsetAnswer]] = {}
 
-    async def ask(self, asked: Asked, tp: TopicPartition) -> Answer:
+    async def ask(self, asked: WantedOffset, tp: TopicPartition) -> OffsetAnswer:
         """Return an offset of one partition.
 
         Raises aiokafka.errors.KafkaError if the leader does not answer.
@@ -49,13 +49,13 @@ class Offsets:
             self._asking[asked] = RequestCoalescer(partial(self._ask, asked))
         return await self._asking[asked](tp)
 
-    async def _ask(self, asked: Asked, tps: Collection[TopicPartition]) -> dict[TopicPartition, Answer]:
+    async def _ask(self, asked: WantedOffset, tps: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAnswer]:
         topics: dict[str, list[tuple[int, int]]] = {}
         for topic, number in tps:
             topics.setdefault(topic, []).append((number, asked.which))
         response = await self._send(asked.leader, OffsetRequest(_CONSUMER, asked.isolation, list(topics.items())))
         return {
-            (topic, number): Answer(code, offset)
+            (topic, number): OffsetAnswer(code, offset)
             for topic, partitions in response.topics
             for number, code, _, offset, *_ in partitions
         }

@@ -13,7 +13,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from app.base.process.foreign_records import passed_over
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.offsets import Asked
+from app.kafka.metadata.offsets import WantedOffset
 from app.kafka.patches import lenient_records
 from app.kafka.patches.leader_epochs import epoch_of
 from punctual import batches
@@ -196,7 +196,7 @@ class PartitionReader:
     async def _offset(self, which: int, isolation: int = _READ_COMMITTED) -> int:
         tp = (self._topic, self._partition)
         answer = await self._ask(
-            lambda leader: self._cluster.offsets.ask(Asked(leader, isolation, which), tp),
+            lambda leader: self._cluster.offsets.ask(WantedOffset(leader, isolation, which), tp),
             lambda answer: answer.error_code,
         )
         return answer.offset

@@ -39,7 +39,7 @@ class _Uuid(AbstractType[bytes]):
 _ANY_ID = bytes(16)
 
 
-class _Response(Response):
+class _TopicIdsResponse(Response):
     API_KEY = 3
     API_VERSION = 10
     SCHEMA = Schema(
@@ -85,11 +85,11 @@ class _Response(Response):
     )
 
 
-class _Struct(RequestStruct):
+class _TopicIdsRequest(RequestStruct):
     FLEXIBLE_VERSION = True
     API_KEY = 3
     API_VERSION = 10
-    RESPONSE_TYPE = _Response
+    RESPONSE_TYPE = _TopicIdsResponse
     SCHEMA = Schema(
         ("topics", CompactArray(("topic_id", _Uuid), ("topic", CompactString("utf-8")), ("tags", TaggedFields))),
         ("allow_auto_topic_creation", Boolean),
@@ -99,7 +99,7 @@ class _Struct(RequestStruct):
     )
 
 
-class AskTopics(Request[_Struct]):
+class AskTopics(Request[_TopicIdsRequest]):
     """Asks any broker for the ids and partitions of topics. Never creates one."""
 
     API_KEY = 3
@@ -108,7 +108,7 @@ class AskTopics(Request[_Struct]):
         """Ask about these topics."""
         self.topics = list(topics)
 
-    def build(self, request_struct_class: type[_Struct]) -> _Struct:
+    def build(self, request_struct_class: type[_TopicIdsRequest]) -> _TopicIdsRequest:
         """Return what goes over the wire."""
         return request_struct_class([(_ANY_ID, topic, {}) for topic in self.topics], False, False, False, {})  # noqa: FBT003 - the protocol's order
 

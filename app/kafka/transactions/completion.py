@@ -28,8 +28,8 @@ from app.kafka.transactions.coordinator import (
     SLOWLY_S,
     TIMEOUT_MS,
     Fenced,
-    Stuck,
     TransactionalId,
+    TransactionStuck,
 )
 from app.kafka.transactions.hanging import HangingTransactions, OpenTransactions, open_in
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
@@ -47,7 +47,7 @@ _NO_ONES = -2
 T = TypeVar("T")
 
 
-class Ended(NamedTuple):
+class TransactionEnd(NamedTuple):
     """How a transaction was ended, and where, with how often each partition's leader had been lost before it began."""
 
     committed: bool
@@ -71,7 +71,7 @@ class CompletedId(TransactionalId):
         super().__init__(cluster, transactional_id)
         self._still_ours = still_ours
         self._again, self._abort_marker = again, AbortMarker(cluster, f"{transactional_id}-end")
-        self._ended: Ended | None = None
+        self._ended: TransactionEnd | None = None
         #: How the last owner's last transaction was ended; and the last epoch of one that is known to be aborted.
         self._committed, self._aborted = True, _NEVER
         #: Partitions that had no leader when the id was taken over: something may be open there.
@@ -124,7 +124,7 @@ class CompletedId(TransactionalId):
             if (described.state, described.producer) != decided:
                 continue  # somebody has made something of it meanwhile, which an epoch would abort
             self._producer = NOBODY
-            with contextlib.suppress(Stuck):
+            with contextlib.suppress(TransactionStuck):
                 await self.init(stuck_s=0.0)
                 # What was aborted since we looked was noted before.
                 committed = committed and not await self._abort_marker.read()
@@ -134,7 +134,7 @@ class CompletedId(TransactionalId):
 
     async def _end_in(self, tps: frozenset[TopicPartition], *, committed: bool) -> None:
         """End a transaction in partitions in which it may not have."""
-        self._ended = Ended(committed, dict.fromkeys(tps, _NEVER))
+        self._ended = TransactionEnd(committed, dict.fromkeys(tps, _NEVER))
         await self.settle()
 
     async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
@@ -158,10 +158,10 @@ class CompletedId(TransactionalId):
                 return described.state, described.producer
             elif self._again in described.unended:
                 # Should its owner live, it takes another epoch before it goes on: then this ends nothing that follows.
-                with contextlib.suppress(Fenced, Stuck):
+                with contextlib.suppress(Fenced, TransactionStuck):
                     await self._ask(EndTxnRequest(self._id, producer, epoch, transaction_result=True), stuck_s=0.0)
             else:
-                with contextlib.suppress(Fenced, Stuck):
+                with contextlib.suppress(Fenced, TransactionStuck):
                     await self._ask(NextEpoch(self._id, TIMEOUT_MS, (producer, _NO_ONES)), stuck_s=0.0)
 
     @property
@@ -170,7 +170,7 @@ class CompletedId(TransactionalId):
         return self._half_ended is not None or any(self._cluster.leader(*tp) is not None for tp in self._unseen)
 
     @property
-    def _half_ended(self) -> Ended | None:
+    def _half_ended(self) -> TransactionEnd | None:
         """How the last transaction was ended, if a leader was lost since it began: it may still have been away then."""
         if self._ended is None:
             return None
@@ -216,7 +216,7 @@ class CompletedId(TransactionalId):
             await asyncio.sleep(BACKOFF_S)
         found = await self._patiently(lambda: open_in(self._cluster, ended.tps))
         left = {*found.by_producer.get(self._producer[0], ()), *found.unseen} & ended.tps.keys()
-        self._ended = Ended(ended.committed, {**ended.tps, **dict.fromkeys(left, _NEVER)})
+        self._ended = TransactionEnd(ended.committed, {**ended.tps, **dict.fromkeys(left, _NEVER)})
 
     async def _look_again(self) -> None:
         """Look into partitions that had no leader at the start, and end there what the last owner has left open."""
@@ -236,7 +236,7 @@ class CompletedId(TransactionalId):
             ended = self._half_ended
             if ended is not None and ended.committed:
                 await self._join([self._again], None)
-            raise Stuck(self._id)
+            raise TransactionStuck(self._id)
         self._ended = None
 
     async def abort(self) -> None:
@@ -264,7 +264,7 @@ class CompletedId(TransactionalId):
         tps = {tp: losses for tp, losses in self._added.items() if tp != self._again}
         await super()._end(committed=committed)
         if tps:
-            self._ended = Ended(committed, tps)
+            self._ended = TransactionEnd(committed, tps)
 
     async def _led(self, tps: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
         """Wait until the coordinator itself knows leaders of all these partitions; returns those that are there."""

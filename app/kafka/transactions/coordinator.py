@@ -11,7 +11,7 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnReque
 
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.topic_partition import TopicPartition
-from app.kafka.transactions.describe import Described
+from app.kafka.transactions.describe import TransactionDescription
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class IdForbidden(Exception):
     """The brokers do not let this client use the transactional id."""
 
 
-class Stuck(Exception):
+class TransactionStuck(Exception):
     """The last transaction is not over everywhere, or may not be: a partition has not taken its marker."""
 
 
@@ -137,8 +137,8 @@ class TransactionalId:
             await self._ask(request)
             self._added.clear()
 
-    async def _describe(self) -> Described:
-        described: Described = await self._answer(
+    async def _describe(self) -> TransactionDescription:
+        described: TransactionDescription = await self._answer(
             lambda node: self._cluster.coordinators.describe(node, self._id),
             lambda said: 0 if said.is_unknown else said.error_code,  # that it has had no transaction is no error
         )
@@ -169,7 +169,7 @@ class TransactionalId:
                 late = stuck_s is not None and loop.time() - began > stuck_s
                 await self._wait_after(code, give_up=late)
             if stuck_s == 0:
-                raise Stuck(self._id)
+                raise TransactionStuck(self._id)
 
     async def _wait_after(self, code: int, *, give_up: bool) -> None:
         """Wait until another try makes sense after an error; raises as `_answer` does.
@@ -185,7 +185,7 @@ class TransactionalId:
             raise IdForbidden(self._id)
         busy = error is kafka.ConcurrentTransactions
         if busy and give_up:
-            raise Stuck(self._id)
+            raise TransactionStuck(self._id)
         if error in _MOVED:
             self._coordinator = None
         elif error not in _PASSING and not getattr(error, "retriable", False):

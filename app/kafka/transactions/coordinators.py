@@ -12,12 +12,12 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int8, Int16, Int32, Schema, TaggedFields
 
 from app.kafka.metadata.request_coalescer import RequestCoalescer
-from app.kafka.transactions.describe import Describe, Described
+from app.kafka.transactions.describe import Describe, TransactionDescription
 
 _TRANSACTION = 1
 
 
-class _Response(Response):
+class _CoordinatorsResponse(Response):
     API_KEY = 10
     API_VERSION = 4
     SCHEMA = Schema(
@@ -38,17 +38,17 @@ class _Response(Response):
     )
 
 
-class _Struct(RequestStruct):
+class _CoordinatorsRequest(RequestStruct):
     FLEXIBLE_VERSION = True
     API_KEY = 10
     API_VERSION = 4
-    RESPONSE_TYPE = _Response
+    RESPONSE_TYPE = _CoordinatorsResponse
     SCHEMA = Schema(
         ("key_type", Int8), ("transactional_ids", CompactArray(CompactString("utf-8"))), ("tags", TaggedFields)
     )
 
 
-class Find(Request[_Struct]):
+class FindCoordinators(Request[_CoordinatorsRequest]):
     """Asks any broker for the coordinators of transactional ids."""
 
     API_KEY = 10
@@ -57,7 +57,7 @@ class Find(Request[_Struct]):
         """Ask about these ids."""
         self.transactional_ids = list(transactional_ids)
 
-    def build(self, request_struct_class: type[_Struct]) -> _Struct:
+    def build(self, request_struct_class: type[_CoordinatorsRequest]) -> _CoordinatorsRequest:
         """Return what goes over the wire."""
         return request_struct_class(_TRANSACTION, self.transactional_ids, {})
 
@@ -69,7 +69,7 @@ class Coordinators:
         """Ask any broker with `ask`, a certain one with `send`."""
         self._ask, self._send = ask, send
         self._finding = RequestCoalescer(self._find)
-        self._describing: dict[int, RequestCoalescer[str, Described]] = {}
+        self._describing: dict[int, RequestCoalescer[str, TransactionDescription]] = {}
 
     async def find(self, transactional_id: str) -> int:
         """Return the broker that coordinates an id.
@@ -83,10 +83,10 @@ class Coordinators:
         return node
 
     async def _find(self, ids: Collection[str]) -> dict[str, tuple[int, int]]:
-        response = await self._ask(Find(ids))
+        response = await self._ask(FindCoordinators(ids))
         return {id_: (code, node) for id_, node, _, _, code, *_ in response.coordinators}
 
-    async def describe(self, node: int, transactional_id: str) -> Described:
+    async def describe(self, node: int, transactional_id: str) -> TransactionDescription:
         """Return what a coordinator says of an id's last transaction.
 
         Raises aiokafka.errors.KafkaError if it does not answer.
@@ -95,6 +95,6 @@ class Coordinators:
             self._describing[node] = RequestCoalescer(partial(self._describe, node))
         return await self._describing[node](transactional_id)
 
-    async def _describe(self, node: int, ids: Collection[str]) -> dict[str, Described]:
+    async def _describe(self, node: int, ids: Collection[str]) -> dict[str, TransactionDescription]:
         response = await self._send(node, Describe(ids))
-        return {one.transactional_id: one for one in (Described(*state) for state in response.states)}
+        return {one.transactional_id: one for one in (TransactionDescription(*state) for state in response.states)}

@@ -16,7 +16,7 @@ _PARTITIONS = CompactArray(
 )
 
 
-class _Response(Response):
+class _DescribeResponse(Response):
     API_KEY = 65
     API_VERSION = 0
     SCHEMA = Schema(
@@ -39,15 +39,15 @@ class _Response(Response):
     )
 
 
-class _Struct(RequestStruct):
+class _DescribeRequest(RequestStruct):
     FLEXIBLE_VERSION = True
     API_KEY = 65
     API_VERSION = 0
-    RESPONSE_TYPE = _Response
+    RESPONSE_TYPE = _DescribeResponse
     SCHEMA = Schema(("transactional_ids", CompactArray(CompactString("utf-8"))), ("tags", TaggedFields))
 
 
-class Described(NamedTuple):
+class TransactionDescription(NamedTuple):
     """What a coordinator says of an id's last transaction; producer and epoch are 0 if it has never seen the id."""
 
     error_code: int
@@ -76,7 +76,7 @@ class Described(NamedTuple):
         return self.error_code == _UNKNOWN_ID
 
 
-class Describe(Request[_Struct]):
+class Describe(Request[_DescribeRequest]):
     """Asks how the last transactions of ids stand: their topics are those that have not taken the end."""
 
     API_KEY = 65
@@ -85,7 +85,7 @@ class Describe(Request[_Struct]):
         """Ask about these ids."""
         self.transactional_ids = list(transactional_ids)
 
-    def build(self, request_struct_class: type[_Struct]) -> _Struct:
+    def build(self, request_struct_class: type[_DescribeRequest]) -> _DescribeRequest:
         """Return what goes over the wire."""
         return request_struct_class(self.transactional_ids, {})
 

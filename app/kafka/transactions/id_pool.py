@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.transactions.connection_group import ConnectionGroup
-from app.kafka.transactions.coordinator import Fenced, Stuck
+from app.kafka.transactions.coordinator import Fenced, TransactionStuck
 from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.transaction import Transactions, Untaken
 
@@ -97,7 +97,7 @@ class TransactionalIdPool:
             transactions = begun or await self._current()
             try:
                 done = await work(transactions)
-            except Stuck:
+            except TransactionStuck:
                 if begun is not None:  # under another id the first part would be missing; only a first request is Stuck
                     raise
                 self._leave_aside(transactions, self._retake_watched(transactions, 0))

@@ -10,7 +10,7 @@ from aiokafka.protocol.types import CompactString, Int16, Int32, Int64, Schema, 
 NOBODY = (-1, -1)
 
 
-class _Response(Response):
+class _NextEpochResponse(Response):
     API_KEY = 22
     API_VERSION = 3
     SCHEMA = Schema(
@@ -22,11 +22,11 @@ class _Response(Response):
     )
 
 
-class _Struct(RequestStruct):
+class _NextEpochRequest(RequestStruct):
     FLEXIBLE_VERSION = True
     API_KEY = 22
     API_VERSION = 3
-    RESPONSE_TYPE = _Response
+    RESPONSE_TYPE = _NextEpochResponse
     SCHEMA = Schema(
         ("transactional_id", CompactString("utf-8")),
         ("transaction_timeout_ms", Int32),
@@ -36,7 +36,7 @@ class _Struct(RequestStruct):
     )
 
 
-class NextEpoch(Request[_Struct]):
+class NextEpoch(Request[_NextEpochRequest]):
     """Asks for the next epoch of a transactional id, as `producer`: its id and epoch, which must be the last ones."""
 
     API_KEY = 22
@@ -45,6 +45,6 @@ class NextEpoch(Request[_Struct]):
         """Ask as `producer`, or as NOBODY."""
         self._transactional_id, self._timeout_ms, self._producer = transactional_id, timeout_ms, producer
 
-    def build(self, request_struct_class: type[_Struct]) -> _Struct:
+    def build(self, request_struct_class: type[_NextEpochRequest]) -> _NextEpochRequest:
         """Return what goes over the wire."""
         return request_struct_class(self._transactional_id, self._timeout_ms, *self._producer, {})

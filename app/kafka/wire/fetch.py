@@ -23,7 +23,7 @@ _HEAD_OF_ANSWER = struct.Struct(">4xihii")
 
 
 @dataclass(slots=True)
-class Fetched:
+class FetchResponse:
     """An answer, as aiokafka's of this version."""
 
     throttle_time_ms: int
@@ -55,7 +55,7 @@ def _pack(request: FetchRequest) -> list[bytes]:
     return parts
 
 
-def _unpack(frame: bytes) -> Fetched:
+def _unpack(frame: bytes) -> FetchResponse:
     throttle_time_ms, error_code, session, count = _HEAD_OF_ANSWER.unpack_from(frame)
     at, topics = _HEAD_OF_ANSWER.size, list[tuple[str, list[tuple[Any, ...]]]]()
     for _ in range(count):
@@ -66,7 +66,7 @@ def _unpack(frame: bytes) -> Fetched:
             partition, at = _partition(frame, at)
             found.append(partition)
         topics.append((topic, found))
-    return Fetched(throttle_time_ms, error_code, session, topics)
+    return FetchResponse(throttle_time_ms, error_code, session, topics)
 
 
 def _partition(frame: bytes, at: int) -> tuple[tuple[Any, ...], int]:
@@ -84,4 +84,4 @@ def _partition(frame: bytes, at: int) -> tuple[tuple[Any, ...], int]:
     return (*head, aborted, replica, frame[at : at + size]), at + size
 
 
-FETCH: Final = Codec(FetchRequest.API_KEY, Fetched.API_VERSION, _pack, _unpack)
+FETCH: Final = Codec(FetchRequest.API_KEY, FetchResponse.API_VERSION, _pack, _unpack)

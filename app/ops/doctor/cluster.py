@@ -12,7 +12,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from app.base.clock import Clock
 from app.kafka.metadata.authorized import DescribeGroup, DescribeTopics, operations
-from app.ops.doctor.facts import ClusterFacts, Partition, Topic, Versions
+from app.ops.doctor.facts import ClusterFacts, PartitionReplicas, Topic, Versions
 from punctual.security.reason import reason
 from punctual.security.tls import end_ms
 
@@ -150,7 +150,8 @@ def _topic(error: int, name: str, _internal: bool, partitions: Iterable[Any], bi
     if error and kafka.for_code(error) is not kafka.LeaderNotAvailableError:
         return Topic(name=name, error=kafka.for_code(error).__name__)
     found = {
-        number: Partition(leader, tuple(all_), tuple(in_sync)) for _, number, leader, _, all_, in_sync, _ in partitions
+        number: PartitionReplicas(leader, tuple(all_), tuple(in_sync))
+        for _, number, leader, _, all_, in_sync, _ in partitions
     }
     return Topic(name=name, partitions=tuple(found[number] for number in sorted(found)), operations=operations(bits))
 

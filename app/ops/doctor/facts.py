@@ -11,7 +11,7 @@ from app.engine.reports.reader import Report
 Versions = Mapping[int, tuple[int, int]]
 
 
-class Partition(NamedTuple):
+class PartitionReplicas(NamedTuple):
     """Who leads a topic's partition (-1: nobody), and which brokers have it, and have all of it."""
 
     leader: int
@@ -28,7 +28,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     error: str = ""
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[PartitionReplicas, ...] = ()
     config: Mapping[str, str] | None = None
     config_error: str = ""
     operations: frozenset[str] | None = None

@@ -21,12 +21,12 @@ _RETRY: Final = {"Retry-After": "2"}
 
 def register(web_app: web.Application, engine: Engine) -> None:
     """Add GET /api/v1/findings to an application that has not started yet."""
-    findings = Findings(engine)
+    findings = Examiner(engine)
     web_app.add_routes([web.get("/api/v1/findings", findings.show)])
     web_app.on_cleanup.append(findings.stop)
 
 
-class Findings:
+class Examiner:
     """Examines the installation at most once a minute, however many ask."""
 
     def __init__(self, engine: Engine) -> None:

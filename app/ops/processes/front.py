@@ -110,7 +110,7 @@ class Front:
             pass
         return ""
 
-    def _asked_by(self, request: web.Request, body: "_Body | None" = None) -> CIMultiDict[str]:
+    def _asked_by(self, request: web.Request, body: "_ForwardedBody | None" = None) -> CIMultiDict[str]:
         """Return the headers of a request, and who asks: whoever guesses passwords is told apart by the address."""
         headers = _passed(request.headers)
         headers.popall("Content-Encoding", None)  # nothing is packed; aiohttp would refuse to send a stream with it
@@ -131,7 +131,7 @@ class Front:
     async def _asked(self, child: Child, request: web.Request) -> web.StreamResponse | None:
         """Return what a process answers; None if it cannot be reached, so that another may be asked."""
         assert self._session is not None, "it is there while this serves"
-        body = _Body(request) if request.can_read_body else None
+        body = _ForwardedBody(request) if request.can_read_body else None
         url = f"{child.process.url}{request.rel_url.raw_path_qs}"
         try:
             asked = self._session.request(
@@ -154,7 +154,7 @@ class Front:
             )
 
 
-class _Body:
+class _ForwardedBody:
     """A request's body on its way to a process."""
 
     def __init__(self, request: web.Request) -> None:

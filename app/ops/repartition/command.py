@@ -10,7 +10,7 @@ from app.base.errors import ClusterUnusable, PunctualError
 from app.base.process.library_logs import silent
 from app.ops.repartition import render
 from app.ops.repartition.ground import ground
-from app.ops.repartition.run import Repartition, Report
+from app.ops.repartition.run import Repartition, RunReport
 from app.settings.settings import Settings
 from punctual.cli.terminal import legible_json, legible_lines
 from tables import TableError
@@ -45,7 +45,7 @@ def repartition(after: int, form: str, *, dry_run: bool, abandon: bool) -> None:
     sys.exit(_NOT_DONE if report.hindrances else 0)
 
 
-async def _run(settings: Settings, after: int, *, dry_run: bool, abandon: bool) -> Report:
+async def _run(settings: Settings, after: int, *, dry_run: bool, abandon: bool) -> RunReport:
     async with ground(settings, after) as made:
         change = await Repartition.begun(made)
         if abandon:

@@ -66,7 +66,7 @@ class _Writer:
             self._under_way[partition] = asyncio.create_task(self._journal.put(partition, batch))
 
 
-class Copy:
+class ChangelogCopy:
     """Writes the new changelog."""
 
     def __init__(self, ground: Ground, moves: Moves, found: Survey) -> None:

@@ -34,7 +34,7 @@ class Source(NamedTuple):
     offset: int
 
 
-class Waiting(NamedTuple):
+class WaitingForward(NamedTuple):
     """A forward that has not been applied."""
 
     source: Source
@@ -77,12 +77,12 @@ async def ends(ground: Ground) -> dict[int, int]:
     }
 
 
-async def waiting(ground: Ground, ends: dict[int, int], moves: Moves) -> list[Waiting]:
+async def waiting(ground: Ground, ends: dict[int, int], moves: Moves) -> list[WaitingForward]:
     """Return what was forwarded and has not been applied, in the order in which it is to be: by source.
 
     Raises NotReady if there is too much, or some is of a partition that was cut off.
     """
-    found: list[Waiting] = []
+    found: list[WaitingForward] = []
     for number, store in enumerate(ground.before.stores):
         async for record in _unread(ground, number, store, ends[number]):
             left = _waiting(ground.before, store, record, moves, number)
@@ -109,7 +109,7 @@ async def _unread(ground: Ground, number: int, store: PartitionStore, end: int) 
             yield record
 
 
-def _waiting(side: Side, store: PartitionStore, record: Stored, moves: Moves, number: int) -> Waiting | None:
+def _waiting(side: Side, store: PartitionStore, record: Stored, moves: Moves, number: int) -> WaitingForward | None:
     """Return what a forward leaves to do, None if nothing: it was applied before, or is none of Punctual's."""
     topic = side.settings.forwards
     try:
@@ -124,7 +124,7 @@ def _waiting(side: Side, store: PartitionStore, record: Stored, moves: Moves, nu
         return None
     if _is_ahead(side, source):
         raise NotReady(cut_off(side, [source.partition]))
-    return Waiting(source, moves.home(asked.id), record.key, record.value)
+    return WaitingForward(source, moves.home(asked.id), record.key, record.value)
 
 
 def cut_off(side: Side, partitions: list[int]) -> str:
@@ -137,15 +137,15 @@ def cut_off(side: Side, partitions: list[int]) -> str:
     )
 
 
-async def pass_on(ground: Ground, left: list[Waiting]) -> None:
+async def pass_on(ground: Ground, left: list[WaitingForward]) -> None:
     """Write what is on its way to the new forwards. Done again it is the same once more, which workers recognise."""
     topic = ground.after.settings.forwards
     for number, batch in _batches(left, Clock.wall_ms()):  # retention may go by it
         await ground.sender.submit(topic, number, batch)
 
 
-def _batches(left: list[Waiting], now_ms: int) -> Iterator[tuple[int, Batch]]:
-    by_home: dict[int, list[Waiting]] = {}
+def _batches(left: list[WaitingForward], now_ms: int) -> Iterator[tuple[int, Batch]]:
+    by_home: dict[int, list[WaitingForward]] = {}
     for one in left:
         by_home.setdefault(one.home, []).append(one)
     for home, there in by_home.items():

@@ -16,7 +16,7 @@ from app.engine.ownership.internal_logs import InternalLogs
 from app.engine.ownership.recovery import StoreRecovery
 from app.engine.topics.internal_topics import TOMBSTONES_MS
 from app.kafka import Cluster, Sender
-from app.ops.repartition.topics import Topics
+from app.ops.repartition.topics import ClusterTopics
 from app.settings.settings import Settings
 from punctual.cli.progress import Progress
 from tables import PartitionStore, Stores, keys
@@ -97,7 +97,7 @@ class Side:
 class Ground:
     """A running command's connections and databases."""
 
-    def __init__(self, settings: Settings, after: int, topics: Topics, cluster: Cluster, sender: Sender) -> None:
+    def __init__(self, settings: Settings, after: int, topics: ClusterTopics, cluster: Cluster, sender: Sender) -> None:
         """Change the installation of `settings` to `after` partitions."""
         self.topics, self.cluster, self.sender = topics, cluster, sender
         self.directory = settings.data_path / "repartition"
@@ -118,7 +118,7 @@ async def ground(settings: Settings, after: int) -> AsyncIterator[Ground]:
     Raises PunctualError, or aiokafka's KafkaError if nobody answers.
     """
     lock = claim(settings.data_path / "repartition")
-    topics, cluster = Topics(settings), Cluster(settings.bootstrap, **settings.kafka_options())
+    topics, cluster = ClusterTopics(settings), Cluster(settings.bootstrap, **settings.kafka_options())
     try:
         await topics.start()
         await cluster.start(settings.progress)

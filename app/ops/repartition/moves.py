@@ -48,7 +48,7 @@ def head_of(raw: bytes) -> _Head:
     return _head(memoryview(raw)[1:])
 
 
-class Moved(NamedTuple):
+class NewPlace(NamedTuple):
     """Where a row is in the new changelog."""
 
     partition: int
@@ -67,16 +67,16 @@ class Moves:
         """Return the partition where an id lives."""
         return home_partition(id_, self._inputs, self._partitions)
 
-    def row(self, partition: int, key: bytes, raw: bytes) -> Moved:
+    def row(self, partition: int, key: bytes, raw: bytes) -> NewPlace:
         """Return where a row of a partition goes."""
         head = head_of(raw)
         home = self.home(head.id)
         if home == partition:
-            return Moved(home, key, raw)
+            return NewPlace(home, key, raw)
         if head.commands:
             raw = self._with_commands(partition, raw)
         offset, crc = keys.suffix_of(key)
-        return Moved(home, keys.row_key(keys.due_of(key), offset, self._numbers[partition, crc]), raw)
+        return NewPlace(home, keys.row_key(keys.due_of(key), offset, self._numbers[partition, crc]), raw)
 
     def _with_commands(self, partition: int, raw: bytes) -> bytes:
         """Return a row's value whose commands make keys of where they come from, as its own key does."""

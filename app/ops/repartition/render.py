@@ -2,15 +2,15 @@
 
 import msgspec
 
-from app.ops.repartition.run import Report
+from app.ops.repartition.run import RunReport
 
 
-def as_json(report: Report) -> str:
+def as_json(report: RunReport) -> str:
     """Return a report in JSON."""
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
 
 
-def table(report: Report) -> str:
+def table(report: RunReport) -> str:
     """Return what people want to know."""
     if report.state == "abandoned":
         return f"abandoned: {report.before} partitions and {report.changelog}, as before"
@@ -20,7 +20,7 @@ def table(report: Report) -> str:
     return "\n".join([*lines, *(f"! {sentence}" for sentence in report.hindrances)])
 
 
-def _counts(report: Report) -> list[str]:
+def _counts(report: RunReport) -> list[str]:
     """Return what was counted; nothing if it was done before."""
     if not report.partitions:
         return []
@@ -34,5 +34,5 @@ def _counts(report: Report) -> list[str]:
     ]
 
 
-def _largest(report: Report, shown: int = 10) -> list[tuple[str, int]]:
+def _largest(report: RunReport, shown: int = 10) -> list[tuple[str, int]]:
     return sorted(report.destinations.items(), key=lambda one: -one[1])[:shown]

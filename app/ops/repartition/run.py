@@ -14,7 +14,7 @@ from app.engine.topics import layout as layouts
 from app.engine.topics.layout import Layout
 from app.ops.repartition import forwards, readiness
 from app.ops.repartition.checking import check
-from app.ops.repartition.copying import Copy
+from app.ops.repartition.copying import ChangelogCopy
 from app.ops.repartition.errors import NotReady
 from app.ops.repartition.ground import Ground
 from app.ops.repartition.moves import Moves
@@ -23,7 +23,7 @@ from app.ops.repartition.switching import switch
 from punctual.cli.terminal import say
 
 
-class Report(msgspec.Struct, kw_only=True):
+class RunReport(msgspec.Struct, kw_only=True):
     """What was done, or would be: rows by destination and by new partition, and how long each stage took."""
 
     state: str
@@ -59,7 +59,7 @@ class Repartition:
         """Return one that knows how far it is."""
         return cls(ground, await layouts.read(ground.before.settings, ground.cluster))
 
-    async def run(self) -> Report:
+    async def run(self) -> RunReport:
         """Do all that is left to do.
 
         Raises NotReady or another RepartitionError with what to do.
@@ -96,7 +96,7 @@ class Repartition:
         self._ground.wipe()
         return self._report("done", found, len(left))
 
-    async def look(self) -> Report:
+    async def look(self) -> RunReport:
         """Say what would be done, without writing anything but databases of its own."""
         hindrances: list[str] = []
         readiness.assure_number(self._settings, self._after.partitions)
@@ -113,7 +113,7 @@ class Repartition:
             await self._ground.before.read("the changelog restored")
         with self._timed("survey"):
             moves, found = self._look()
-        left: list[forwards.Waiting] = []
+        left: list[forwards.WaitingForward] = []
         try:
             self._assure_whole()
             left = await forwards.waiting(self._ground, await forwards.ends(self._ground), moves)
@@ -124,7 +124,7 @@ class Repartition:
         self._ground.wipe()
         return report
 
-    async def abandon(self) -> Report:
+    async def abandon(self) -> RunReport:
         """Leave all as it was before a change began.
 
         Raises NotReady if there is none, or the new changelog holds already.
@@ -196,7 +196,7 @@ class Repartition:
         topics = self._ground.topics
         await topics.create_like(self._after.changelog, self._after.partitions, self._settings.changelog)
         await topics.create_like(self._after.forwards, self._after.partitions, self._settings.forwards)
-        copy = Copy(self._ground, moves, found)
+        copy = ChangelogCopy(self._ground, moves, found)
 
         async def note(due_ms: int) -> None:
             nonlocal layout
@@ -221,12 +221,12 @@ class Repartition:
             return False
 
     @staticmethod
-    def _short(state: str, layout: Layout) -> Report:
+    def _short(state: str, layout: Layout) -> RunReport:
         holds = layout.changelog if state == "done" else layout.changelog_before
-        return Report(state=state, before=layout.before, after=layout.after, changelog=holds)
+        return RunReport(state=state, before=layout.before, after=layout.after, changelog=holds)
 
-    def _report(self, state: str, found: Survey, under_way: int) -> Report:
-        return Report(
+    def _report(self, state: str, found: Survey, under_way: int) -> RunReport:
+        return RunReport(
             state=state,
             before=self._settings.partitions,
             after=self._after.partitions,

@@ -12,7 +12,7 @@ from app.engine.reports.progress import encode
 from app.kafka import Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.ops.repartition.checking import due_next
-from app.ops.repartition.forwards import Waiting, pass_on
+from app.ops.repartition.forwards import WaitingForward, pass_on
 from app.ops.repartition.ground import Ground
 from app.settings.settings import Settings
 from tables import PartitionStore
@@ -24,7 +24,7 @@ def grown(settings: Settings) -> list[str]:
     return [*settings.inputs, settings.events_topic, settings.dead_letters]
 
 
-async def switch(ground: Ground, left: list[Waiting]) -> None:
+async def switch(ground: Ground, left: list[WaitingForward]) -> None:
     """Do all that makes the new changelog hold; can be cut off anywhere and done again."""
     settings = ground.after.settings
     await ground.topics.grow(grown(settings), settings.partitions)

@@ -18,7 +18,7 @@ from app.settings.settings import Settings
 _LOOKS, _LOOK_S = 100, 0.1
 
 
-class Topics:
+class ClusterTopics:
     """Asks and changes topics of one cluster."""
 
     def __init__(self, settings: Settings) -> None:

@@ -7,13 +7,13 @@ from aiohttp.typedefs import Handler
 
 from app.base.listening import bodies
 from app.base.listening.bodies import Bodies
-from app.base.listening.connections import Bounds
-from app.base.listening.refusal import Refusal
+from app.base.listening.connections import ConnectionLimits
+from app.base.listening.refusal import HttpRefusal
 from app.serve.web.answers import as_json
 
 #: Browsers and scrapers need a few connections each, and files and brokers' connections need descriptors too. Health
 #: checks always get in. Headers carry tokens and cookies of proxies.
-BOUNDS: Final = Bounds(most=256, most_of_one=256, header_bytes=8_190, newest_in=True)
+BOUNDS: Final = ConnectionLimits(most=256, most_of_one=256, header_bytes=8_190, newest_in=True)
 #: One body, and the bodies of all requests at once.
 BODY_BYTES, BODIES_BYTES = 8 << 20, 32 << 20
 
@@ -21,7 +21,7 @@ BODY_BYTES, BODIES_BYTES = 8 << 20, 32 << 20
 class RequestRefused(Exception):
     """A request that is refused before its handler sees it."""
 
-    def __init__(self, refusal: Refusal) -> None:
+    def __init__(self, refusal: HttpRefusal) -> None:
         """Keep the refusal, which is the answer."""
         super().__init__(refusal.sentence)
         self.refusal = refusal
@@ -30,11 +30,11 @@ class RequestRefused(Exception):
 class WebRefusals:
     """Answers with JSON objects that have a sentence in `error`."""
 
-    def error(self, refusal: Refusal) -> Exception:
+    def error(self, refusal: HttpRefusal) -> Exception:
         """Return what `answered` turns into an answer."""
         return RequestRefused(refusal)
 
-    def answer(self, refusal: Refusal) -> web.Response:
+    def answer(self, refusal: HttpRefusal) -> web.Response:
         """Return the answer to bytes that are not an HTTP request."""
         return as_json({"error": refusal.sentence}, refusal.status, refusal.headers)
 

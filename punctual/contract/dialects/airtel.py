@@ -26,7 +26,7 @@ _DIGITS: Final = 15
 _SECONDS = range(10**8, 10**10)
 
 
-class _Body(msgspec.Struct, rename="camel"):
+class _AirtelBody(msgspec.Struct, rename="camel"):
     topic: str | None = None
     key: str | None = None
     value: msgspec.Raw = msgspec.Raw()
@@ -35,13 +35,13 @@ class _Body(msgspec.Struct, rename="camel"):
     failure_post_callback_url: str | None = None
 
 
-class _Failure(msgspec.Struct, rename="camel"):
+class _AirtelFailure(msgspec.Struct, rename="camel"):
     failure_post_callback_url: str | None = None
 
 
 _encode = msgspec.json.Encoder().encode
-_body = Reader(_Body, "postTime", objects=("headers",))
-_failure = Reader(_Failure, "")
+_body = Reader(_AirtelBody, "postTime", objects=("headers",))
+_failure = Reader(_AirtelFailure, "")
 
 
 def decode(record: Record) -> Request:
@@ -82,7 +82,7 @@ def returned(message: Message, due_ms: int) -> bytes | None:
     """
     try:
         return _encode(
-            _Body(
+            _AirtelBody(
                 message.to,
                 None if message.key is None else message.key.decode(),
                 _json(message.value or b""),

@@ -18,13 +18,13 @@ WORDS: Final = Words(to="`$.topic`", due="`$.countdown`")
 _MOST, _LEAST = 12, -30
 
 
-class _Body(msgspec.Struct):
+class _CountdownBody(msgspec.Struct):
     topic: str | None = None
     message: msgspec.Raw = msgspec.Raw()
     countdown: msgspec.Raw = msgspec.Raw()
 
 
-_body = Reader(_Body, "countdown")
+_body = Reader(_CountdownBody, "countdown")
 
 
 def decode(record: Record) -> Request:

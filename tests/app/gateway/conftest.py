@@ -12,12 +12,12 @@ from prometheus_client import CollectorRegistry
 
 from app.gateway.desk.receipts import Receipts
 from app.gateway.gateway import REGISTER
-from app.gateway.parts import Parts
-from app.gateway.spool.connection import Connection
+from app.gateway.parts import GatewayParts
+from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.submission import Submission
-from app.gateway.spool.tally import Tally, TallyCollector
+from app.gateway.spool.tally import SpoolTally, TallyCollector
 from app.settings.settings import Settings
 from app.settings.values import LEAST_FREE_DISK
 
@@ -57,12 +57,12 @@ def crash(error: BaseException) -> None:
     raise error
 
 
-def parts_of(settings: Settings, spool: Spool) -> Parts:
-    connection, tally, metrics = Connection(settings), Tally(), CollectorRegistry()
+def parts_of(settings: Settings, spool: Spool) -> GatewayParts:
+    connection, tally, metrics = KafkaConnection(settings), SpoolTally(), CollectorRegistry()
     intake = Intake(settings, connection, spool, tally, crash)
     metrics.register(TallyCollector(tally, intake, settings.gateway_spool_bytes))
     receipts = Receipts(settings.requests, settings.partitions)
-    return Parts(settings, connection, intake, receipts, metrics)
+    return GatewayParts(settings, connection, intake, receipts, metrics)
 
 
 @pytest.fixture

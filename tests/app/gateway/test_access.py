@@ -15,12 +15,12 @@ from app.gateway import access, health
 from app.gateway.api import error_answers, routes
 from app.gateway.callers.needs import NEEDS
 from app.gateway.desk.receipts import Receipts
-from app.gateway.parts import Parts
-from app.gateway.spool.connection import Connection
+from app.gateway.parts import GatewayParts
+from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.errors import TokensMissing
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
-from app.gateway.spool.tally import Tally
+from app.gateway.spool.tally import SpoolTally
 from app.gateway.token import digest_of
 from app.settings.settings import Settings
 from app.settings.values import LEAST_FREE_DISK
@@ -90,10 +90,12 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
         }
     )
-    connection, spool, tally = Connection(settings), Spool(settings, _crash), Tally()
+    connection, spool, tally = KafkaConnection(settings), Spool(settings, _crash), SpoolTally()
     intake = Noted(settings, connection, spool, tally, _crash)
     intake.given = []
-    parts = Parts(settings, connection, intake, Receipts(settings.requests, settings.partitions), CollectorRegistry())
+    parts = GatewayParts(
+        settings, connection, intake, Receipts(settings.requests, settings.partitions), CollectorRegistry()
+    )
     web_app = web.Application()
     for register in (error_answers.register, access.register, health.register, routes.register):
         register(web_app, parts)
@@ -161,8 +163,8 @@ async def test_strangers_do_not_learn_what_there_is(site: Site) -> None:
 async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: Path) -> None:
     del site
     settings = replace(Settings.from_env({}), gateway_datadir=str(tmp_path / "other"))
-    web_app, connection = web.Application(), Connection(settings)
-    parts = Parts(settings, connection, None, Receipts("delay-requests", 16), CollectorRegistry())  # type: ignore[arg-type]
+    web_app, connection = web.Application(), KafkaConnection(settings)
+    parts = GatewayParts(settings, connection, None, Receipts("delay-requests", 16), CollectorRegistry())  # type: ignore[arg-type]
     health.register(web_app, parts)
     routes.register(web_app, parts)
 
@@ -252,7 +254,7 @@ async def test_more_requests_than_the_rate_have_to_wait(site: Site) -> None:
 
 async def test_without_tokens_others_are_not_let_near(tmp_path: Path) -> None:
     settings = Settings.from_env({"HOST": "0.0.0.0", "DELAY_GATEWAY_DATADIR": str(tmp_path)})  # noqa: S104
-    parts = Parts(settings, None, None, None, CollectorRegistry())  # type: ignore[arg-type]
+    parts = GatewayParts(settings, None, None, None, CollectorRegistry())  # type: ignore[arg-type]
 
     with pytest.raises(TokensMissing, match="DELAY_GATEWAY_TOKENS_FILE"):
         access.register(web.Application(), parts)

@@ -10,7 +10,7 @@ import pytest
 from aiokafka.record.util import calc_crc32c
 
 from app.kafka import Batch
-from app.kafka.metadata.offsets import Answer, Asked
+from app.kafka.metadata.offsets import OffsetAnswer, WantedOffset
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import Headers
 from tests.harness.raw import HOLE, RawBatch
@@ -76,11 +76,11 @@ class MovedLeader:
         self.leads = 2
         return set()
 
-    async def ask(self, asked: Asked, _tp: object) -> Answer:
+    async def ask(self, asked: WantedOffset, _tp: object) -> OffsetAnswer:
         self.asked.append(asked.leader)
         if asked.leader == 1:
             raise kafka.NodeNotReadyError("broker 1 is gone")
-        return Answer(0, 42)
+        return OffsetAnswer(0, 42)
 
 
 async def test_after_a_leader_that_does_not_answer_the_leader_is_looked_for() -> None:

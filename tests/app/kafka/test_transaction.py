@@ -16,8 +16,8 @@ from app.kafka.errors import BatchRejected, NotAuthorised, TooLarge
 from app.kafka.produce.batch import Ack
 from app.kafka.produce.partition_queue import SEQUENCES
 from app.kafka.transactions import transaction as module
-from app.kafka.transactions.coordinator import Fenced, IdForbidden, Stuck
-from app.kafka.transactions.coordinators import Coordinators, Find
+from app.kafka.transactions.coordinator import Fenced, IdForbidden, TransactionStuck
+from app.kafka.transactions.coordinators import Coordinators, FindCoordinators
 from app.kafka.transactions.describe import Describe
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 from app.kafka.transactions.transaction import Transactions, Untaken
@@ -83,7 +83,7 @@ class Coordinated:
             return SimpleNamespace(
                 topics=[(topic, [self._take(topic, *one) for one in of]) for topic, of in request._topics]
             )
-        if isinstance(request, Find):
+        if isinstance(request, FindCoordinators):
             return SimpleNamespace(
                 coordinators=[(id_, 0, "", 0, self.forbidden, None, {}) for id_ in request.transactional_ids]
             )
@@ -281,7 +281,7 @@ async def test_what_is_to_end_a_commit_again_is_known_by_that_at_once(end: str, 
     cluster.added.clear()
 
     # A leader may be away for long. Who takes the id over meanwhile would abort it, and with it what was committed.
-    with pytest.raises(Stuck):
+    with pytest.raises(TransactionStuck):
         await transactions.send([("payments", 0, batch(b"b"))])
     assert cluster.added == [["payments"], *known_by]
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from app.dev.broker import Broker
 from app.kafka import Batch, Cluster
 from app.kafka.metadata.topic_partition import TopicPartition
-from app.kafka.transactions.coordinator import Stuck
+from app.kafka.transactions.coordinator import TransactionStuck
 from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.id_pool import TransactionalIdPool
 from app.kafka.transactions.transaction import Transactions
@@ -247,7 +247,7 @@ async def test_an_abort_by_another_is_not_forgotten_for_an_epoch(broker: Broker,
     async def be_overtaken() -> Any:
         found = await describe()
         if found[2] == "Ongoing":
-            with contextlib.suppress(Stuck):
+            with contextlib.suppress(TransactionStuck):
                 await other.init(stuck_s=0)
             while (await describe())[2] != "CompleteAbort":  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

@@ -10,12 +10,12 @@ from random import Random
 
 import pytest
 
-from app.dev.demo.errors import PortTakenError, WorkerDiedError
-from app.dev.demo.options import Options, parse
+from app.dev.demo.errors import WebPortTakenError, WorkerDiedError
+from app.dev.demo.options import DemoOptions, parse
 from app.dev.demo.screen import LINES_PER_SECOND, Screen
 from app.dev.demo.story import orders
-from app.dev.demo.tally import Tally, percentiles
-from app.dev.demo.worker import Worker
+from app.dev.demo.tally import DemoTally, percentiles
+from app.dev.demo.worker import DemoWorker
 
 
 class Terminal(io.StringIO):
@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
 
 def test_without_options_it_runs_one_worker_until_it_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PORT", raising=False)
-    assert parse([]) == Options(rate=2.0, seconds=None, workers=1, port=6066, kafka_port=None, data=None)
+    assert parse([]) == DemoOptions(rate=2.0, seconds=None, workers=1, port=6066, kafka_port=None, data=None)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_story_cancels_moves_and_hurries_some_messages_well_before_they_are_
 
 
 def test_the_tally_knows_what_is_still_to_come() -> None:
-    tally = Tally()
+    tally = DemoTally()
     for message_id in "abcd":
         tally.send(message_id)
     tally.cancel("a")
@@ -106,8 +106,8 @@ def test_a_crowd_of_lines_is_thinned_and_the_summary_says_so(monkeypatch: pytest
 
 def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        worker = Worker(tmp_path / "w", taken.getsockname()[1], {}, temporary=True)
-        with pytest.raises(PortTakenError, match="choose another with --port"):
+        worker = DemoWorker(tmp_path / "w", taken.getsockname()[1], {}, temporary=True)
+        with pytest.raises(WebPortTakenError, match="choose another with --port"):
             worker.start()
 
 

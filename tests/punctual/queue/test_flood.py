@@ -14,7 +14,7 @@ from punctual.contract.request import Refusal
 from punctual.contract.request import Request as Asked
 from punctual.queue import Breaker, DelayQueue
 from punctual.queue import queue as queue_module
-from punctual.queue.intake import Intake
+from punctual.queue.intake import QueueIntake
 from punctual.queue.outbox import Outbox
 from tests.punctual.contract.records import NOW, FakeRecord
 
@@ -102,7 +102,7 @@ class Topic:
         self.put(asked.value or b"", [*asked.headers, ("delay-id", asked.id.encode()), ("delay-due", due)])
 
 
-class Clocked(Intake):
+class Clocked(QueueIntake):
     """An intake by the simulated clock."""
 
     async def take(self, limit: int, clock: Any = None) -> Any:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.base.http.answers import LONGEST_WAIT_MS, Answer, Meaning, answer_of
+from app.base.http.answers import LONGEST_WAIT_MS, HttpOutcome, Meaning, answer_of
 
 NOW = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 
@@ -39,5 +39,5 @@ def test_an_overloaded_host_is_the_cause_itself() -> None:
     ],
 )
 def test_retry_after_is_read_in_both_forms_and_bounded(said: str, after_ms: int | None) -> None:
-    expected = Answer(Meaning.AGAIN, "HTTP 503", of_host=True, after_ms=after_ms, status=503)
+    expected = HttpOutcome(Meaning.AGAIN, "HTTP 503", of_host=True, after_ms=after_ms, status=503)
     assert answer_of(503, said, NOW) == expected

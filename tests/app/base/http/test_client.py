@@ -18,7 +18,7 @@ import pytest
 from app.base.http import answer_reader
 from app.base.http import client as module
 from app.base.http.allow_list import AllowList
-from app.base.http.answers import Answer, Meaning
+from app.base.http.answers import HttpOutcome, Meaning
 from app.base.http.client import HttpClient
 from app.base.http.resolver import SystemResolver
 from tests.app.base.http.test_ssrf import Said
@@ -148,7 +148,9 @@ async def listening(peer: Peer, tls: ssl.SSLContext | None = None) -> AsyncItera
     server.close()
 
 
-async def post(peer: Peer, *, path: str = "/", headers: list[tuple[str, str]] | None = None, times: int = 1) -> Answer:
+async def post(
+    peer: Peer, *, path: str = "/", headers: list[tuple[str, str]] | None = None, times: int = 1
+) -> HttpOutcome:
     posts = HttpClient(lambda: 0)
     url = f"http://127.0.0.1:{peer.port}{path}"
     try:
@@ -193,7 +195,7 @@ async def test_of_an_endless_answer_little_is_read() -> None:
 async def test_cookies_are_not_kept_and_redirects_not_followed() -> None:
     said = b"HTTP/1.1 302 Found\r\nSet-Cookie: a=b\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"
     async with listening(Peer(said)) as peer:
-        assert await post(peer, times=2) == Answer(Meaning.AGAIN, "HTTP 302", status=302)
+        assert await post(peer, times=2) == HttpOutcome(Meaning.AGAIN, "HTTP 302", status=302)
     assert len(peer.heads) == 2
     assert not any(b"cookie" in head.lower() or b"elsewhere" in head for head in peer.heads)
 
@@ -273,7 +275,7 @@ async def test_what_never_ends_is_cut_off_early(first: bytes, rest: bytes) -> No
 async def test_an_answer_in_many_pieces_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_reader, "PIECES", 10)
     async with listening(Drip()) as peer:
-        assert await post(peer) == Answer(Meaning.AGAIN, "the response has too many chunks")
+        assert await post(peer) == HttpOutcome(Meaning.AGAIN, "the response has too many chunks")
 
 
 class Twice(Peer):
@@ -344,7 +346,7 @@ async def test_an_answer_that_takes_too_long_is_not_waited_for(monkeypatch: pyte
     usual_s = module.TIMEOUT_S
     monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
     async with listening(Drip()) as peer, asyncio.timeout(usual_s / 2):
-        assert await post(peer) == Answer(Meaning.AGAIN, "timeout", of_host=True)
+        assert await post(peer) == HttpOutcome(Meaning.AGAIN, "timeout", of_host=True)
 
 
 async def test_a_handshake_that_stalls_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +362,7 @@ async def test_a_handshake_that_stalls_is_not_waited_for(monkeypatch: pytest.Mon
         answer = await posts.post(AllowList(["https://127.0.0.1:*"]).allowed(url), b"", [])
     await posts.stop()
     server.close()
-    assert answer == Answer(Meaning.AGAIN, "timeout", of_host=True)
+    assert answer == HttpOutcome(Meaning.AGAIN, "timeout", of_host=True)
 
 
 def test_no_handshake_is_offered_whose_cost_a_receiver_chooses() -> None:
@@ -381,7 +383,7 @@ async def test_a_host_that_is_not_there_is_the_cause_itself() -> None:
         taken.bind(("127.0.0.1", 0))
         peer = Peer()
         peer.port = taken.getsockname()[1]  # nobody listens
-        assert await post(peer) == Answer(Meaning.AGAIN, "no connection", of_host=True)
+        assert await post(peer) == HttpOutcome(Meaning.AGAIN, "no connection", of_host=True)
 
 
 @pytest.mark.parametrize("name", ["DNS:hooks.test", "DNS:other.test"])
@@ -424,7 +426,7 @@ async def test_certificate_and_host_are_the_names_while_the_address_is_pinned(na
         trusted = await posts.post(allowed, b"", [])
         await posts.stop()
 
-    assert untrusted == Answer(Meaning.AGAIN, "certificate not trusted", of_host=True)
+    assert untrusted == HttpOutcome(Meaning.AGAIN, "certificate not trusted", of_host=True)
     assert asked_for == ["hooks.test", "hooks.test"]
     if name == "DNS:hooks.test":
         assert trusted.meaning is Meaning.TAKEN

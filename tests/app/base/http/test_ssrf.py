@@ -15,7 +15,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from app.base.http import addresses, allow_list, client, target
 from app.base.http.allow_list import AllowList
-from app.base.http.answers import Answer
+from app.base.http.answers import HttpOutcome
 from app.base.http.client import HttpClient
 from app.base.http.resolver import CheckedResolver
 from app.base.http.target import target_of
@@ -70,7 +70,7 @@ def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-async def connect(url: str, allowed: AllowList, resolver: AbstractResolver) -> Answer | None:
+async def connect(url: str, allowed: AllowList, resolver: AbstractResolver) -> HttpOutcome | None:
     """Post to a URL as a worker does; None if it is refused before."""
     posts = HttpClient(lambda: 0, resolver)
     try:

@@ -14,11 +14,11 @@ from app.base.listening.connections import Runner
 from app.gateway.callers.refusals import GatewayRefusals
 from app.gateway.desk.receipts import Receipts
 from app.gateway.gateway import REGISTER, bounds_of
-from app.gateway.parts import Parts
-from app.gateway.spool.connection import Connection
+from app.gateway.parts import GatewayParts
+from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
-from app.gateway.spool.tally import Tally
+from app.gateway.spool.tally import SpoolTally
 from app.ops.processes.front import Front
 from app.serve.web import guard, origin
 from app.serve.web.refusals import BOUNDS, WebRefusals, bound_bodies
@@ -65,9 +65,11 @@ def crash(error: BaseException) -> None:
 def gateway(path: Path) -> web.Application:
     """Return a gateway that has never seen Kafka."""
     settings = Settings.from_env({**GATEWAY, "DELAY_GATEWAY_DATADIR": str(path)})
-    connection, spool = Connection(settings), Spool(settings, crash)
-    intake = Intake(settings, connection, spool, Tally(), crash)
-    parts = Parts(settings, connection, intake, Receipts(settings.requests, settings.partitions), CollectorRegistry())
+    connection, spool = KafkaConnection(settings), Spool(settings, crash)
+    intake = Intake(settings, connection, spool, SpoolTally(), crash)
+    parts = GatewayParts(
+        settings, connection, intake, Receipts(settings.requests, settings.partitions), CollectorRegistry()
+    )
     web_app = web.Application(client_max_size=settings.gateway_max_body)
     for register in REGISTER:
         register(web_app, parts)

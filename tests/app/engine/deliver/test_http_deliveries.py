@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import pytest
 
 from app.base.http.allow_list import Allowed
-from app.base.http.answers import TAKEN, Answer, Meaning, answer_of
+from app.base.http.answers import TAKEN, HttpOutcome, Meaning, answer_of
 from app.base.http.hosts import AILING, FIRST
-from app.base.http.target import Target
+from app.base.http.target import UrlTarget
 from app.engine.reports.progress import ProgressReporter
 from tables import Entry
 from tests.app.stage import Stage
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from app.engine.traces.traces import Traces
     from app.kafka import Sender
 
-GONE = Answer(Meaning.NEVER, "HTTP 410")
-DEAD = Answer(Meaning.AGAIN, "no connection", of_host=True)
+GONE = HttpOutcome(Meaning.NEVER, "HTTP 410")
+DEAD = HttpOutcome(Meaning.AGAIN, "no connection", of_host=True)
 POISON = answer_of(500, None, 0)
 HOUR = 3_600_000
 
@@ -44,11 +44,11 @@ class Script:
         self.posted: list[Posted] = []
         self.now = Counter[str]()
         self.most = Counter[str]()
-        self.answers: dict[str, Answer] = defaultdict(lambda: TAKEN)
+        self.answers: dict[str, HttpOutcome] = defaultdict(lambda: TAKEN)
         self.open = asyncio.Event()
         self.open.set()
 
-    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> Answer:
+    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> HttpOutcome:
         url, host = str(to.target.url), to.target.origin
         self.posted.append(Posted(url, body, {name.lower(): value for name, value in headers}))
         self.now[host] += 1
@@ -115,7 +115,7 @@ async def test_each_try_is_told_to_traces_if_there_are_any(stage: Stage, script:
     told: list[tuple[str, str, int, int]] = []
 
     class Recorder:
-        def posted(self, entry: Entry, to: Target, answer: Answer, began_ms: int) -> None:
+        def posted(self, entry: Entry, to: UrlTarget, answer: HttpOutcome, began_ms: int) -> None:
             told.append((entry.id, str(to.url), answer.status, began_ms))
 
     stage.due.http._posts._traces = cast("Traces", Recorder())
@@ -152,7 +152,7 @@ async def test_a_row_between_tries_is_not_looked_at_until_its_time(stage: Stage,
 
 
 async def test_a_restart_finds_the_next_try_in_the_row(stage: Stage, script: Script) -> None:
-    script.answers["https://a.example/x"] = Answer(Meaning.AGAIN, "HTTP 503", after_ms=60_000)
+    script.answers["https://a.example/x"] = HttpOutcome(Meaning.AGAIN, "HTTP 503", after_ms=60_000)
     await ask(stage, "a")
     await until(stage, lambda: stage.told() == ["attempted a"])
     await stage.partition.pause(1)
@@ -168,7 +168,7 @@ async def test_a_restart_finds_the_next_try_in_the_row(stage: Stage, script: Scr
 
 
 async def test_a_cancel_between_tries_is_not_posted_again_and_holds_nothing_up(stage: Stage, script: Script) -> None:
-    script.answers["https://a.example/x"] = Answer(Meaning.AGAIN, "HTTP 500", after_ms=HOUR)
+    script.answers["https://a.example/x"] = HttpOutcome(Meaning.AGAIN, "HTTP 500", after_ms=HOUR)
     await ask(stage, "a")
     await until(stage, lambda: stage.told() == ["attempted a"])
     await stage.ask(delay_op="cancel", delay_id="a")
@@ -288,7 +288,7 @@ async def test_a_posted_row_takes_no_room_from_what_is_sent(tmp_path: Path, scri
 
 
 async def test_what_waits_for_its_next_try_is_not_overdue(stage: Stage, script: Script) -> None:
-    script.answers["https://a.example/x"] = Answer(Meaning.AGAIN, "HTTP 500", after_ms=HOUR)
+    script.answers["https://a.example/x"] = HttpOutcome(Meaning.AGAIN, "HTTP 500", after_ms=HOUR)
     await ask(stage, "a")
     await until(stage, lambda: stage.told() == ["attempted a"])
     stage.clock.pass_by(10_000)
@@ -403,7 +403,7 @@ async def test_what_waits_for_its_host_waits_on_when_the_clock_is_set_back(stage
 
 @pytest.mark.parametrize("answer", [DEAD, GONE])
 async def test_a_failure_that_comes_after_its_life_is_not_that_of_the_next_ones_request(
-    stage: Stage, script: Script, answer: Answer
+    stage: Stage, script: Script, answer: HttpOutcome
 ) -> None:
     script.answers["https://a.example"] = answer
     first, second = asyncio.Event(), asyncio.Event()

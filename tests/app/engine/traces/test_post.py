@@ -2,14 +2,14 @@
 
 import pytest
 
-from app.base.http.answers import Answer, Meaning, answer_of
+from app.base.http.answers import HttpOutcome, Meaning, answer_of
 from app.base.http.target import target_of
 from app.engine.traces.traces import attributes_of
 
 URL = "https://hooks.example.com/services/T0/s3cret?sig=abc"
 
 
-def said(url: str, answer: Answer, attempts: int = 0) -> dict[str, object]:
+def said(url: str, answer: HttpOutcome, attempts: int = 0) -> dict[str, object]:
     return dict(attributes_of(target_of(url), attempts, answer))
 
 
@@ -36,11 +36,11 @@ def test_of_a_url_only_the_origin_is_told() -> None:
         (answer_of(503, None, 0), "503", 503),
         (answer_of(302, None, 0), "302", 302),
         (answer_of(410, None, 0), "410", 410),
-        (Answer(Meaning.AGAIN, "timeout", of_host=True), "timeout", None),
-        (Answer(Meaning.AGAIN, "certificate not trusted"), "certificate_not_trusted", None),
+        (HttpOutcome(Meaning.AGAIN, "timeout", of_host=True), "timeout", None),
+        (HttpOutcome(Meaning.AGAIN, "certificate not trusted"), "certificate_not_trusted", None),
     ],
 )
-def test_what_is_not_taken_says_why_and_which_try_it_was(answer: Answer, type_: str, status: int | None) -> None:
+def test_what_is_not_taken_says_why_and_which_try_it_was(answer: HttpOutcome, type_: str, status: int | None) -> None:
     found = said(URL, answer, attempts=3)
     assert (found["error.type"], found.get("http.response.status_code")) == (type_, status)
     assert found["http.request.resend_count"] == 3

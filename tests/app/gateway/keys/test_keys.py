@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from app.base.clock import Clock
-from app.gateway.keys.digests import Asked, key_digest, request_digest
+from app.gateway.keys.digests import FirstReceipt, key_digest, request_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused
 from app.gateway.keys.keys import Keys
-from app.gateway.keys.receipt import Answer, Receipt
+from app.gateway.keys.receipt import GivenAnswer, Receipt
 from app.gateway.keys.service import KeyService
-from app.gateway.keys.store import DAY_MS, Store
+from app.gateway.keys.store import DAY_MS, KeyStore
 from app.gateway.spool.disk_room import DiskRoom
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
@@ -24,7 +24,7 @@ from tests.harness.waiting import LIMIT_S
 from tests.integration.installation import new_app_id, topics_removed
 
 if TYPE_CHECKING:
-    from app.gateway.keys.follower import Follower
+    from app.gateway.keys.follower import ReceiptFollower
     from app.gateway.keys.writer import ReceiptWriter
 
 REQUEST = request_digest("POST", "/v1/messages", b"{}")
@@ -42,17 +42,17 @@ class Gateway:
         path.mkdir(exist_ok=True)
         self.ahead_ms = 0
         self.service = KeyService(settings, path, lambda: Clock.wall_ms() + self.ahead_ms)
-        self.orders: list[Asked] = []
+        self.orders: list[FirstReceipt] = []
 
     async def ask(
         self, key: str = "1", request: bytes = REQUEST, *, end: Exception | None = None, stays: bool = True
-    ) -> tuple[Answer, bool]:
-        async def submit(asked: Asked) -> tuple[Answer, bool]:
+    ) -> tuple[GivenAnswer, bool]:
+        async def submit(asked: FirstReceipt) -> tuple[GivenAnswer, bool]:
             self.orders.append(asked)
             await asyncio.sleep(0.01)
             if end is not None:
                 raise end
-            return Answer(201, f"{asked.asked_ms}"), stays
+            return GivenAnswer(201, f"{asked.asked_ms}"), stays
 
         return await self.service.keys.once("shop", key, request, submit)
 
@@ -244,9 +244,9 @@ async def test_two_that_could_not_ask_each_other_have_one_id(gateways: Gateways)
 
 async def test_a_partition_that_is_down_does_not_keep_the_others_from_being_told(tmp_path: Path) -> None:
     """Nor does it stop what forgets keys whose day is over."""
-    partitions, told, store = 4, list[bytes](), Store(tmp_path / "keys")
+    partitions, told, store = 4, list[bytes](), KeyStore(tmp_path / "keys")
     follower, writer = SimpleNamespace(partitions=partitions), SimpleNamespace(down=lambda _: False)
-    keys = Keys("gateway", store, cast("Follower", follower), Clock.wall_ms, DiskRoom(Path("/"), 0))
+    keys = Keys("gateway", store, cast("ReceiptFollower", follower), Clock.wall_ms, DiskRoom(Path("/"), 0))
     digests = [key_digest("scope", f"{number}") for number in range(40)]
     for digest in digests:
         store.accept(digest, Receipt(b"request", "gateway", Clock.wall_ms()))

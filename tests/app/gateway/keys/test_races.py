@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from app.gateway.keys.digests import Asked, request_digest
+from app.gateway.keys.digests import FirstReceipt, request_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread
 from app.gateway.keys.keys import PENDING_MS, Keys
-from app.gateway.keys.receipt import Answer, decode
-from app.gateway.keys.store import Store, Written
+from app.gateway.keys.receipt import GivenAnswer, decode
+from app.gateway.keys.store import KeyStore, Written
 from app.gateway.spool.disk_room import DiskRoom
 
 if TYPE_CHECKING:
-    from app.gateway.keys.follower import Follower
+    from app.gateway.keys.follower import ReceiptFollower
     from app.gateway.keys.writer import ReceiptWriter
 
 REQUESTS = [request_digest("POST", "/v1/messages", body) for body in (b"{}", b"[]")]
@@ -45,11 +45,13 @@ class Topic:
 class Side:
     """A gateway's writer and follower; what it has done is noted for all."""
 
-    def __init__(self, topic: Topic, path: Path, name: str, orders: dict[str, list[tuple[bytes, Asked]]]) -> None:
+    def __init__(
+        self, topic: Topic, path: Path, name: str, orders: dict[str, list[tuple[bytes, FirstReceipt]]]
+    ) -> None:
         self._topic, self._orders = topic, orders
-        self.store = Store(path / name)
+        self.store = KeyStore(path / name)
         self.partitions, self.connected, self._read = 1, True, 0
-        self.keys = Keys(name, self.store, cast("Follower", self), lambda: topic.now_ms, DiskRoom(Path("/"), 0))
+        self.keys = Keys(name, self.store, cast("ReceiptFollower", self), lambda: topic.now_ms, DiskRoom(Path("/"), 0))
         self.begun = asyncio.Event()
         self.begun.set()
         self.keys.connected(cast("ReceiptWriter", self))
@@ -77,14 +79,14 @@ class Side:
         self.store.take(0, self._topic.records[self._read : end], end)
         self._read = end
 
-    async def ask(self, key: str, request: bytes) -> Answer | None:
-        async def submit(asked: Asked) -> tuple[Answer, bool]:
+    async def ask(self, key: str, request: bytes) -> GivenAnswer | None:
+        async def submit(asked: FirstReceipt) -> tuple[GivenAnswer, bool]:
             await self._topic.turns()
             if self._topic.chance.random() < 0.2:
                 raise Crash
             self._orders[key].append((request, asked))
             await self._topic.turns()
-            return Answer(self._topic.chance.choice((201, 202)), key), True
+            return GivenAnswer(self._topic.chance.choice((201, 202)), key), True
 
         try:
             return (await self.keys.once("shop", key, request, submit))[0]
@@ -96,7 +98,7 @@ class Side:
 async def test_whatever_the_order_a_key_is_one_message_with_one_answer(tmp_path: Path, first: int) -> None:
     for seed in range(first, first + 20):
         topic = Topic(random.Random(seed))  # noqa: S311 - the order of events
-        orders = defaultdict[str, list[tuple[bytes, Asked]]](list)
+        orders = defaultdict[str, list[tuple[bytes, FirstReceipt]]](list)
         sides = [Side(topic, tmp_path / str(seed), f"gateway-{number}", orders) for number in range(3)]
         answers = defaultdict[str, list[Any]](list)
 

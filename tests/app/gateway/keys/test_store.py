@@ -5,57 +5,57 @@ from pathlib import Path
 
 import pytest
 
-from app.gateway.keys.receipt import Answer, Answered, Known, Receipt
-from app.gateway.keys.store import DAY_MS, Store, Written
+from app.gateway.keys.receipt import Answered, GivenAnswer, Known, Receipt
+from app.gateway.keys.store import DAY_MS, KeyStore, Written
 
 T = 1_800_000_000_000
 KEY, OTHER = b"k" * 32, b"o" * 32
 FIRST, SECOND = Receipt(b"body", "gateway-a", T), Receipt(b"body", "gateway-b", T + 5)
-DONE = Answer(201, '{"id":"1"}', {"Location": "/v1/messages/1"})
+DONE = GivenAnswer(201, '{"id":"1"}', {"Location": "/v1/messages/1"})
 HOUR_MS = 3_600_000
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    store = Store(tmp_path / "keys")
+def store(tmp_path: Path) -> Iterator[KeyStore]:
+    store = KeyStore(tmp_path / "keys")
     yield store
     store.close()
 
 
-def take(store: Store, *said: Receipt | Answered, at_ms: int = T, key: bytes = KEY, offset: int = 0) -> None:
+def take(store: KeyStore, *said: Receipt | Answered, at_ms: int = T, key: bytes = KEY, offset: int = 0) -> None:
     store.take(0, [Written(key, at_ms, one) for one in said], offset + len(said))
 
 
-def test_of_two_receipts_the_first_one_counts(store: Store) -> None:
+def test_of_two_receipts_the_first_one_counts(store: KeyStore) -> None:
     take(store, FIRST, SECOND)
 
     assert store.known(KEY, T) == Known.of(FIRST, T)
 
 
-def test_the_first_one_counts_whenever_the_second_is_read(store: Store) -> None:
+def test_the_first_one_counts_whenever_the_second_is_read(store: KeyStore) -> None:
     take(store, FIRST)
     take(store, SECOND, offset=1)
 
     assert store.known(KEY, T) == Known.of(FIRST, T)
 
 
-def test_an_answer_belongs_to_its_receipt(store: Store) -> None:
-    take(store, FIRST, SECOND, Answered("gateway-b", T + 5, Answer(500)), Answered("gateway-a", T, DONE))
+def test_an_answer_belongs_to_its_receipt(store: KeyStore) -> None:
+    take(store, FIRST, SECOND, Answered("gateway-b", T + 5, GivenAnswer(500)), Answered("gateway-a", T, DONE))
 
     known = store.known(KEY, T)
     assert known is not None
     assert known.answer == DONE
 
 
-def test_the_first_answer_stays(store: Store) -> None:
-    take(store, FIRST, Answered("gateway-a", T, DONE), Answered("gateway-a", T, Answer(202)))
+def test_the_first_answer_stays(store: KeyStore) -> None:
+    take(store, FIRST, Answered("gateway-a", T, DONE), Answered("gateway-a", T, GivenAnswer(202)))
 
     known = store.known(KEY, T)
     assert known is not None
     assert known.answer == DONE
 
 
-def test_after_a_day_a_key_is_new(store: Store) -> None:
+def test_after_a_day_a_key_is_new(store: KeyStore) -> None:
     take(store, FIRST, at_ms=T)
     assert store.known(KEY, T + DAY_MS - 1) is not None
     assert store.known(KEY, T + DAY_MS) is None
@@ -66,7 +66,7 @@ def test_after_a_day_a_key_is_new(store: Store) -> None:
     assert store.known(KEY, T + DAY_MS) == Known.of(later, T + DAY_MS)
 
 
-def test_what_is_over_is_removed_and_what_came_after_it_is_not(store: Store) -> None:
+def test_what_is_over_is_removed_and_what_came_after_it_is_not(store: KeyStore) -> None:
     take(store, FIRST, at_ms=T)
     take(store, FIRST, at_ms=T + HOUR_MS, key=OTHER, offset=1)
     later = Receipt(b"another", "gateway-b", T + DAY_MS)
@@ -81,19 +81,19 @@ def test_what_is_over_is_removed_and_what_came_after_it_is_not(store: Store) -> 
 
 
 def test_what_was_read_is_known_after_a_restart(tmp_path: Path) -> None:
-    store = Store(tmp_path / "keys")
+    store = KeyStore(tmp_path / "keys")
     assert store.next_offset(0) is None
     take(store, FIRST, offset=41)
     store.close()
 
-    store = Store(tmp_path / "keys")
+    store = KeyStore(tmp_path / "keys")
 
     assert store.next_offset(0) == 42
     assert store.known(KEY, T) == Known.of(FIRST, T)
     store.close()
 
 
-def test_what_was_taken_without_the_topic_is_owed_until_all_of_it_is_written(store: Store) -> None:
+def test_what_was_taken_without_the_topic_is_owed_until_all_of_it_is_written(store: KeyStore) -> None:
     store.accept(KEY, FIRST)
     owed = store.owed(10)
     assert [known.receipt for _, known in owed] == [FIRST]
@@ -107,11 +107,11 @@ def test_what_was_taken_without_the_topic_is_owed_until_all_of_it_is_written(sto
     assert store.owed(10) == []
 
 
-def test_what_was_taken_here_counts_here_though_another_gateway_was_first_in_the_topic(store: Store) -> None:
+def test_what_was_taken_here_counts_here_though_another_gateway_was_first_in_the_topic(store: KeyStore) -> None:
     store.accept(KEY, FIRST)
     store.answer(KEY, Answered("gateway-a", T, DONE), owed=True)
 
-    take(store, SECOND, Answered("gateway-b", T + 5, Answer(201)), at_ms=T + 1_000)
+    take(store, SECOND, Answered("gateway-b", T + 5, GivenAnswer(201)), at_ms=T + 1_000)
 
     known = store.known(KEY, T + 1_000)
     assert known is not None
@@ -119,12 +119,12 @@ def test_what_was_taken_here_counts_here_though_another_gateway_was_first_in_the
 
 
 def test_a_damaged_store_is_read_anew(tmp_path: Path) -> None:
-    store = Store(tmp_path / "keys")
+    store = KeyStore(tmp_path / "keys")
     take(store, FIRST)
     store.close()
     (tmp_path / "keys" / "CURRENT").write_text("nonsense")
 
-    store = Store(tmp_path / "keys")
+    store = KeyStore(tmp_path / "keys")
 
     assert store.next_offset(0) is None
     store.close()

@@ -11,7 +11,7 @@ from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
-from app.gateway.spool.tally import Tally
+from app.gateway.spool.tally import SpoolTally
 from app.kafka.errors import BatchRejected, NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.settings.settings import Settings
 from app.settings.values import LEAST_FREE_DISK
@@ -49,7 +49,7 @@ async def open_intake(tmp_path: Path, kafka: ScriptedKafka) -> AsyncIterator[Ope
         }
         settings = Settings.from_env({**usual, **env})
         connection: Any = kafka
-        opened.append(Intake(settings, connection, Spool(settings, fail), Tally(), fail))
+        opened.append(Intake(settings, connection, Spool(settings, fail), SpoolTally(), fail))
         return opened[-1]
 
     yield open_

@@ -12,7 +12,7 @@ from app.engine.reports.agreement import fingerprint
 from app.engine.reports.reader import ProgressRecord, Report
 from app.engine.topics.internal_topics import plan
 from app.ops.doctor import brokers, certificates, clocks, destinations, disk, lag, process, rights, topics, workers
-from app.ops.doctor.facts import ClockFacts, ClusterFacts, Facts, MachineFacts, Partition, Topic
+from app.ops.doctor.facts import ClockFacts, ClusterFacts, Facts, MachineFacts, PartitionReplicas, Topic
 from app.ops.doctor.finding import Finding, ordered, worst
 from app.settings.settings import Settings
 from tests.harness.certificates import Authority
@@ -40,7 +40,7 @@ def topic(name: str, partitions: int = 2, replicas: int = 3, **config: str) -> T
     wanted = {key.replace("_", "."): value for key, value in config.items()}
     return Topic(
         name=name,
-        partitions=(Partition(1, nodes, nodes),) * partitions,
+        partitions=(PartitionReplicas(1, nodes, nodes),) * partitions,
         config={**USUAL, **wanted},
         operations=frozenset({"Read", "Write", "Describe", "DescribeConfigs"}),
     )
@@ -181,13 +181,21 @@ def test_brokers_that_are_silent_old_or_without_a_controller_are_named() -> None
             "error",
             "has been deleted: workers used it before",
         ),
-        (Topic(name=REQUESTS, partitions=(Partition(-1, (1, 2, 3), ()),) * 2, config=USUAL), "error", "no leader"),
         (
-            Topic(name=REQUESTS, partitions=(Partition(1, (1, 2, 3), (1, 2)),) * 2, config=USUAL),
+            Topic(name=REQUESTS, partitions=(PartitionReplicas(-1, (1, 2, 3), ()),) * 2, config=USUAL),
+            "error",
+            "no leader",
+        ),
+        (
+            Topic(name=REQUESTS, partitions=(PartitionReplicas(1, (1, 2, 3), (1, 2)),) * 2, config=USUAL),
             "warning",
             "too few in-sync replicas",
         ),
-        (Topic(name=REQUESTS, partitions=(Partition(1, (1, 2, 3), (1,)),) * 2, config=USUAL), "error", "written there"),
+        (
+            Topic(name=REQUESTS, partitions=(PartitionReplicas(1, (1, 2, 3), (1,)),) * 2, config=USUAL),
+            "error",
+            "written there",
+        ),
         (Topic(name=REQUESTS, config_error="TopicAuthorizationFailedError"), "error", "Grant DescribeConfigs on it"),
     ],
 )
@@ -259,7 +267,10 @@ def test_a_short_retention_is_a_warning_and_an_endless_one_is_none() -> None:
         (Topic(name="orders", error="UnknownTopicOrPartitionError"), "does not exist"),
         (Topic(name="orders", error="TopicAuthorizationFailedError"), "Grant Write on it"),
         (topic("orders", max_message_bytes="1000"), "accepts messages of up to 1000 bytes, the inputs up to 1048588"),
-        (Topic(name="orders", partitions=(Partition(-1, (1,), ()),), config=USUAL), "1 partition(s) without a leader"),
+        (
+            Topic(name="orders", partitions=(PartitionReplicas(-1, (1,), ()),), config=USUAL),
+            "1 partition(s) without a leader",
+        ),
     ],
 )
 def test_a_destination_that_takes_nothing_is_a_warning(changed: Topic, words: str) -> None:

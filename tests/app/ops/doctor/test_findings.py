@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from app.ops.doctor.findings import Findings
+from app.ops.doctor.findings import Examiner
 
 
 async def test_all_who_wait_get_the_same_examination(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing: Any = None
-    findings, examined = Findings(nothing), list[Any]()
+    findings, examined = Examiner(nothing), list[Any]()
 
     async def examine() -> Any:
         await asyncio.sleep(0)

@@ -10,7 +10,7 @@ import pytest
 
 from app.kafka import Batch
 from app.ops.repartition import checking
-from app.ops.repartition.copying import Copy
+from app.ops.repartition.copying import ChangelogCopy
 from app.ops.repartition.errors import CheckFailed
 from app.ops.repartition.moves import Moves
 from app.ops.repartition.survey import Survey, survey
@@ -114,7 +114,7 @@ class Stage:
         return SimpleNamespace(settings=settings, stores=stores, numbers=numbers, journal=self.journal, read=read)
 
     async def copy(self, from_ms: int = 0) -> None:
-        copy = Copy(self.ground, self.moves, self.found)
+        copy = ChangelogCopy(self.ground, self.moves, self.found)
 
         async def note(due_ms: int) -> None:
             self.notes.append(due_ms)

@@ -3,9 +3,9 @@
 import json
 
 from app.ops.repartition import render
-from app.ops.repartition.run import Report
+from app.ops.repartition.run import RunReport
 
-DONE = Report(
+DONE = RunReport(
     state="done",
     before=16,
     after=24,
@@ -29,12 +29,14 @@ def test_people_see_what_was_done_and_what_to_set() -> None:
 
 
 def test_what_is_in_the_way_is_listed() -> None:
-    said = render.table(Report(state="not ready", before=16, after=24, changelog="", hindrances=["stop the workers"]))
+    said = render.table(
+        RunReport(state="not ready", before=16, after=24, changelog="", hindrances=["stop the workers"])
+    )
     assert said == "from 16 to 24 partitions: not ready\n! stop the workers"
 
 
 def test_what_was_given_up_says_what_holds() -> None:
-    said = render.table(Report(state="abandoned", before=16, after=24, changelog="delay-delays-changelog"))
+    said = render.table(RunReport(state="abandoned", before=16, after=24, changelog="delay-delays-changelog"))
     assert said == "abandoned: 16 partitions and delay-delays-changelog, as before"
 
 
