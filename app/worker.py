@@ -34,10 +34,11 @@ from app.ops.doctor.environment import doubts
 from app.ops.processes import option
 from app.ops.repartition.command import repartition
 from app.serve.access import access
-from app.serve.acts import routes as acts_routes
-from app.serve.acts.acts import Acts
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.jobs import Jobs
+from app.serve.actions import job_routes
+from app.serve.actions import routes as action_routes
+from app.serve.actions.actions import Actions
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.jobs import Jobs
 from app.serve.console import console
 from app.serve.dead_letters import routes as dead_letters_routes
 from app.serve.dead_letters.dead_letters import DeadLetters
@@ -187,16 +188,17 @@ def create_app(settings: Settings) -> Punctual:
     app.engine = Engine(settings, table, app)
     web_app = attach(app, app.engine.view, settings.web_hosts, read_only=settings.read_only).web_app
     job_log, search = JobLog(app.engine), Search(app.engine)
-    acts, dead_letters = Acts(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
+    actions, dead_letters = Actions(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
     access.register(web_app, settings, search.tell_signed_out)
     bound_bodies(web_app)
     search_routes.register(web_app, search)
     namespaces_routes.register(web_app, app.engine.view, settings)
     dead_letters_routes.register(web_app, dead_letters, job_log.read)
     findings.register(web_app, app.engine)
-    jobs = Jobs(app.engine, search, acts.audit, job_log, dead_letters)
+    jobs = Jobs(app.engine, search, actions.audit, job_log, dead_letters)
     app.engine.before_stop = jobs.end
-    acts_routes.register(web_app, acts, jobs, dead_letters)
+    action_routes.register(web_app, actions, dead_letters)
+    job_routes.register(web_app, jobs, settings.namespaces)
     console.register(web_app, app.engine.view, read_only=settings.read_only)
     inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from tests.harness.waiting import eventually
 from tests.integration.installation import Installation
-from tests.integration.test_acts import get
+from tests.integration.test_actions import get
 
 USUAL: Final = 240
 COUNT: Final = int(os.environ.get("CONSOLE_PENDING", USUAL))

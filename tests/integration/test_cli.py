@@ -21,7 +21,7 @@ from tests.harness.ports import free_port
 from tests.harness.terminal import shown_at
 from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import Installation
-from tests.integration.test_acts import get
+from tests.integration.test_actions import get
 
 HOUR_MS = 3_600_000
 #: The command as it is installed.

@@ -14,7 +14,7 @@ from tests.harness.kafka import now_ms
 from tests.harness.pace import Stopwatch
 from tests.harness.waiting import eventually
 from tests.integration.console_load import COUNT, USUAL, fill, patience_s
-from tests.integration.test_acts import get
+from tests.integration.test_actions import get
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

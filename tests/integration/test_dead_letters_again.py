@@ -12,7 +12,7 @@ from tests.harness.pace import Stopwatch
 from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
-from tests.integration.test_acts import get, post
+from tests.integration.test_actions import get, post
 
 MANY = 6_000
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.harness.waiting import eventually
 from tests.harness.worker import ROOT, Worker
 from tests.integration.installation import PARTITIONS, Installation
-from tests.integration.test_acts import get
+from tests.integration.test_actions import get
 
 Finding = dict[str, str]
 

@@ -12,7 +12,7 @@ import pytest
 from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
-from tests.integration.test_acts import get, post
+from tests.integration.test_actions import get, post
 
 HUGE = 10**40
 ODD: tuple[Any, ...] = (None, "", "x", "\u202e{{7*7}}", -1, HUGE, 1.5, [], {}, [[]], {"a": HUGE}, True)

@@ -14,7 +14,7 @@ from tests.harness.kafka import create_topic, now_ms, read
 from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
-from tests.integration.test_acts import get, post
+from tests.integration.test_actions import get, post
 
 #: Of those without the changelog and the forwards, which have tests of their own.
 TOPICS = ("progress", "events", "dead-letters", "cold", "controls")

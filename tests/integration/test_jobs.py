@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from app.serve.acts.job_part import BATCH
+from app.serve.actions.job_part import BATCH
 from punctual.cli.exits import Exit
 from tests.harness.account import Account
 from tests.harness.kafka import now_ms, read
@@ -18,7 +18,7 @@ from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
-from tests.integration.test_acts import HOUR_MS, get, post
+from tests.integration.test_actions import HOUR_MS, get, post
 from tests.integration.test_cli import process
 
 pytestmark = pytest.mark.slow

@@ -21,7 +21,7 @@ from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
-from tests.integration.test_acts import post
+from tests.integration.test_actions import post
 
 PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
 HOUR_MS = 3_600_000

@@ -16,7 +16,7 @@ from tests.harness.waiting import eventually
 from tests.harness.zone_files import write_zone
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
-from tests.integration.test_acts import get, post
+from tests.integration.test_actions import get, post
 
 _SERIES, _COUNT, _EVERY_MS = 20, 8, 1_000
 

@@ -15,7 +15,7 @@ from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, running
-from tests.integration.test_acts import get, post
+from tests.integration.test_actions import get, post
 
 LITTLE = {"DELAY_MIN_FREE_DISK": str(1 << 40)}
 

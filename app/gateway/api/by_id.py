@@ -17,7 +17,7 @@ from app.gateway.desk.desk import Desk, Done
 from app.gateway.desk.draft import Draft
 from app.gateway.http import body, json_input, problem
 from app.gateway.http.problem import Problem, pointer
-from app.serve.acts.outcome import Outcome
+from app.serve.actions.outcome import Outcome
 from app.serve.web.ids import id_in
 from app.settings.settings import Settings
 from punctual.contract import headers as names

@@ -10,8 +10,8 @@ import aiokafka.errors
 
 from app.gateway.spool.connection import KafkaConnection
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.acts.endings import ending
-from app.serve.acts.outcome import Outcome, event_of, of_event, tells_of
+from app.serve.actions.events import ending
+from app.serve.actions.outcome import Outcome, event_of, of_event, tells_of
 from app.settings.settings import Settings
 
 #: So long a partition is read on when nobody waits: orders come in groups.

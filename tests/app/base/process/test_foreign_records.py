@@ -14,8 +14,8 @@ from app.engine.reports.queues import Queues
 from app.engine.reports.reader import decode_progress
 from app.engine.throttle.controls import Controls
 from app.gateway.keys import receipt
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.outcome import event_of
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.outcome import event_of
 
 EVENT = b'{"event":"accepted","id":"a","at":1,"source":"delay-requests-0-1"}'
 REPORT = (

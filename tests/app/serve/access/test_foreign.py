@@ -8,8 +8,8 @@ from urllib.parse import quote
 import pytest
 
 from app.serve.access.roles import Asker
-from app.serve.acts.acts import Acts
-from app.serve.acts.audit import Act
+from app.serve.actions.actions import Actions
+from app.serve.actions.audit import Action
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.search.cursor import Cursor
@@ -92,8 +92,8 @@ async def test_no_spelling_of_an_id_reaches_what_is_anothers(client: Client, wor
     for act in ("cancel", "deliver-now", "pause", "resume", "reschedule"):
         body = {"after": "PT1H"} if act == "reschedule" else {}
         assert (await asked(client, "a", f"/messages/{spelled}/{act}", body))[0] == 200
-    targets = {request.id.decode() for _, request, _ in world.orders if request.id is not None}
-    assert len(world.orders) == 5
+    targets = {request.id.decode() for _, request, _ in world.sent if request.id is not None}
+    assert len(world.sent) == 5
     assert {THERE.of_id(target) for target in targets} == {"team-a"}
     assert not targets & set(IDS)
     assert {within for _, _, within in world.audited} == {("team-a",)}
@@ -110,7 +110,7 @@ async def test_an_id_without_a_namespace_is_one_of_the_first_of_ones_own(client:
         ("whole", "team-b/x", "team-b/x"),
     ):
         await asked(client, user, f"/messages/{quote(said, safe='')}/cancel", {})
-        assert world.orders[-1][1].id == full.encode()
+        assert world.sent[-1][1].id == full.encode()
     status, found = await asked(client, "a", f"/messages/{'y' * 250}/cancel", {})
     assert (status, "257 bytes with its namespace" in found["error"]) == (400, True)
 
@@ -144,9 +144,9 @@ async def test_a_message_goes_where_the_inputs_of_its_namespace_may_deliver(
     body = {"to": to, "after": "PT1H", **({"id": id_} if id_ else {})}
     answer = await asked(client, user, "/messages", body)
     assert answer[0] == status, answer
-    assert len(world.orders) == (status == 200)
-    if world.orders and user != "whole":
-        [(_, request, topic)] = world.orders
+    assert len(world.sent) == (status == 200)
+    if world.sent and user != "whole":
+        [(_, request, topic)] = world.sent
         assert request.id is not None
         namespace = THERE.of_id(request.id.decode())
         assert namespace in {"a": ("team-a",), "ab": ("team-a", "team-b")}[user]
@@ -161,7 +161,7 @@ async def test_headers_of_a_message_cannot_name_what_is_anothers(client: Client,
     for to in ("billing", "b-in"):
         body = {"to": to, "to_cluster": "other", "after": "PT1H", "id": "n"}
         assert (await asked(client, "a", "/messages", body))[0] == 403
-    assert world.orders == []
+    assert world.sent == []
 
 
 async def test_a_job_is_about_ones_own_whatever_its_filter_says(client: Client, world: World) -> None:
@@ -247,9 +247,9 @@ async def test_a_dead_letter_of_others_is_not_sent_again(
     client: Client, world: World, user: str, place: str, body: Any, status: int
 ) -> None:
     assert (await asked(client, user, f"/dead-letters/{place}/resend", body))[0] == status
-    assert len(world.orders) == (status == 200)
+    assert len(world.sent) == (status == 200)
     if status == 200 and user == "a":
-        assert [topic for _, _, topic in world.orders] == ["a-in"]
+        assert [topic for _, _, topic in world.sent] == ["a-in"]
     if user != "whole":
         assert {within for _, _, within in world.audited} <= {(f"team-{user}",)}
 
@@ -283,7 +283,7 @@ async def test_what_goes_to_the_shared_input_is_put_right_within_ones_own(
 
     monkeypatch.setattr(DeadLetters, "one", one)
     answer = await asked(client, "a", "/dead-letters/0-1/resend", {"headers": changes})
-    assert (answer[0], len(world.orders)) == (status, status == 200), answer
+    assert (answer[0], len(world.sent)) == (status, status == 200), answer
     assert (await asked(client, "whole", "/dead-letters/0-1/resend", {"headers": changes}))[0] == 200
 
 
@@ -292,13 +292,13 @@ async def test_the_audit_of_a_namespace_has_what_was_about_it_alone(
     client: Client, monkeypatch: pytest.MonkeyPatch, user: str
 ) -> None:
     told = {"1": ("team-a",), "2": ("team-b",), "3": ("team-a", "team-b"), "4": ()}
-    acts = [Act(act_id=number, at_ms=1, by="x", act="cancel", target="t", namespaces=within)
+    acts = [Action(act_id=number, at_ms=1, by="x", act="cancel", target="t", namespaces=within)
             for number, within in told.items()]  # fmt: skip
 
-    async def last(_: Any, __: int, within: tuple[str, ...] | None = None) -> list[Act]:
+    async def last(_: Any, __: int, within: tuple[str, ...] | None = None) -> list[Action]:
         return [act for act in acts if within is None or act.is_within(within)]
 
-    monkeypatch.setattr(Acts, "last", last)
+    monkeypatch.setattr(Actions, "last", last)
     found = (await asked(client, user, "/audit"))[1]["acts"]
     assert "".join(act["act_id"] for act in found) == {"whole": "1234", "a": "1", "b": "2", "ab": "123"}[user]
 

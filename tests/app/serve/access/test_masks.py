@@ -9,11 +9,11 @@ import pytest
 from aiohttp.test_utils import TestClient
 
 from app.serve.access.roles import ROLES, masks
-from app.serve.acts.acts import Acts
-from app.serve.acts.audit import Act
-from app.serve.acts.job import Job, Standing, standing
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.jobs import Jobs
+from app.serve.actions.actions import Actions
+from app.serve.actions.audit import Action
+from app.serve.actions.job import Job, JobStatus, status_of
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.jobs import Jobs
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetterPage, DeadLetters
 from app.serve.search.filter import Filter
@@ -43,8 +43,8 @@ DEAD: Final = DeadLetter(partition=0, offset=1, at_ms=1, reason="r", error="e", 
                          value=b"payload", headers=HEADERS)  # fmt: skip
 FILTER: Final = Filter(to="t", key="payload key", header="kind:payload of a header")
 JOB: Final = Job(job_id="j", at_ms=1, by="a", role="admin", act="cancel", filter=FILTER, counted=1, ends=[{}])
-STANDING: Standing = standing(JOB, [])
-ACT: Final = Act(act_id="1", at_ms=1, by="a", act="cancel all", target="job j", asked={"filter": FILTER.query()})
+STANDING: JobStatus = status_of(JOB, [])
+ACT: Final = Action(act_id="1", at_ms=1, by="a", act="cancel all", target="job j", asked={"filter": FILTER.query()})
 
 
 def says(answer: Any) -> Callable[..., Any]:
@@ -68,7 +68,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> None:
         (DeadLetters, "one", DEAD),
         (Jobs, "all", [STANDING]),
         (Jobs, "one", STANDING),
-        (Acts, "last", [ACT]),
+        (Actions, "last", [ACT]),
         (JobLog, "read", True),
     ):
         monkeypatch.setattr(kind, name, says(answer))

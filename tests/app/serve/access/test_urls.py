@@ -8,13 +8,13 @@ import pytest
 
 from app.kafka.metadata.reader import Stored
 from app.serve.access.roles import ROLES
-from app.serve.acts.acts import Acts
-from app.serve.acts.audit import Act, noted_filter
-from app.serve.acts.job import Job, standing
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.jobs import Jobs
-from app.serve.acts.orders import Orders
-from app.serve.acts.outcome import SENT, Outcome
+from app.serve.actions.actions import Actions
+from app.serve.actions.audit import Action, noted_filter
+from app.serve.actions.commands import Commands
+from app.serve.actions.job import Job, status_of
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.jobs import Jobs
+from app.serve.actions.outcome import SENT, Outcome
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetterPage, DeadLetters
 from app.serve.dead_letters.filter import DeadLetterFilter
@@ -57,9 +57,9 @@ JOB: Final = Job(
     dead_letters=DeadLetterFilter(to=URL),
 )
 #: One of an older version has the URL in its record.
-ACTS: Final = [
-    Act(act_id="1", at_ms=1, by="a", act="create", target="x", asked={"to": URL, "id": "x"}),
-    Act(act_id="2", at_ms=1, by="a", act="cancel all", target="job j", asked={"filter": {"to": URL}}),
+MESSAGE_ACTIONS: Final = [
+    Action(act_id="1", at_ms=1, by="a", act="create", target="x", asked={"to": URL, "id": "x"}),
+    Action(act_id="2", at_ms=1, by="a", act="cancel all", target="job j", asked={"filter": {"to": URL}}),
 ]
 PLACES: Final = (
     "/api/v1/messages",
@@ -82,9 +82,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         sent.append(given)
         return Outcome(outcome=SENT, sentence="", source="delay-requests-0-0")
 
-    async def begin(_: Any, *given: Any) -> Act:
+    async def begin(_: Any, *given: Any) -> Action:
         sent.append(given)
-        return ACTS[0]
+        return MESSAGE_ACTIONS[0]
 
     for kind, name, answer in (
         (Search, "page", SearchPage(rows=[ROW], next=None, looked_at=1, looked_to_ms=None, complete=True, missing=[])),
@@ -92,17 +92,17 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         (Search, "life", Life([], None)),
         (DeadLetters, "page", DeadLetterPage(rows=[DEAD], next=None, looked_at=1, looked_back_to_ms=None)),
         (DeadLetters, "one", DEAD),
-        (Jobs, "all", [standing(JOB, [])]),
-        (Jobs, "one", standing(JOB, [])),
-        (Acts, "last", ACTS),
+        (Jobs, "all", [status_of(JOB, [])]),
+        (Jobs, "one", status_of(JOB, [])),
+        (Actions, "last", MESSAGE_ACTIONS),
         (JobLog, "read", True),
         (JobLog, "resent", None),
     ):
         monkeypatch.setattr(kind, name, says(answer))
-    monkeypatch.setattr(Orders, "resend", keep)
-    monkeypatch.setattr(Orders, "give", keep)
-    monkeypatch.setattr("app.serve.acts.audit.Audit.begin", begin)
-    monkeypatch.setattr("app.serve.acts.audit.Audit.end", says(None))
+    monkeypatch.setattr(Commands, "resend", keep)
+    monkeypatch.setattr(Commands, "execute", keep)
+    monkeypatch.setattr("app.serve.actions.audit.Audit.begin", begin)
+    monkeypatch.setattr("app.serve.actions.audit.Audit.end", says(None))
     return sent
 
 

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from yarl import URL
 
-from app.serve.acts.audit import Act, Audit
-from app.serve.acts.job import Job, Standing, standing
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.jobs import Jobs
-from app.serve.acts.orders import Orders
-from app.serve.acts.outcome import SENT, Outcome
-from app.serve.acts.resend import Resend
+from app.serve.actions.audit import Action, Audit
+from app.serve.actions.commands import Commands
+from app.serve.actions.job import Job, JobStatus, status_of
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.jobs import Jobs
+from app.serve.actions.outcome import SENT, Outcome
+from app.serve.actions.resend import Resend
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.dead_letters import DeadLetterCount, DeadLetterPage, DeadLetters
 from app.serve.dead_letters.filter import DeadLetterFilter
@@ -59,20 +59,20 @@ def dead(place: str) -> DeadLetter:
                       headers=headers)  # fmt: skip
 
 
-def standing_of(job_id: str, within: tuple[str, ...] | None) -> Standing:
+def standing_of(job_id: str, within: tuple[str, ...] | None) -> JobStatus:
     part = None if within is None else THERE.part(within)
     filters: dict[str, Any] = {"filter": Filter(within=part)}
     if job_id == "jd":
         filters = {"filter": Filter(), "dead_letters": DeadLetterFilter(within=part)}
     job = Job(job_id=job_id, at_ms=1, by="x", role="admin", act="cancel", counted=1, ends=[{"b-in": 7}], **filters)
-    return standing(job, [])
+    return status_of(job, [])
 
 
 class World:
     """What there is, told as the worker's own parts would, and what was asked of it."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.orders: list[tuple[str, Request, str]] = []
+        self.sent: list[tuple[str, Request, str]] = []
         self.jobs: list[tuple[str, Filter | DeadLetterFilter]] = []
         self.audited: list[tuple[str, str, tuple[str, ...]]] = []
         self.stopped: list[str] = []
@@ -87,10 +87,10 @@ class World:
             (Jobs, "all", self._all),
             (Jobs, "one", self._one),
             (Jobs, "stop", self._stop),
-            (Jobs, "give", self._give),
-            (Jobs, "resend", self._give_resend),
-            (Orders, "give", self._order),
-            (Orders, "resend", self._order_resend),
+            (Jobs, "start", self._start),
+            (Jobs, "resend", self._start_resend),
+            (Commands, "execute", self._execute),
+            (Commands, "resend", self._resend),
             (Audit, "begin", self._begin),
             (Audit, "end", self._nothing),
             (JobLog, "read", self._nothing),
@@ -129,35 +129,35 @@ class World:
         place = f"{partition}-{offset}"
         return dead(place) if place in DEAD else None
 
-    async def _all(self) -> list[Standing]:
+    async def _all(self) -> list[JobStatus]:
         return [standing_of(job_id, within) for job_id, within in JOBS.items()]
 
-    async def _one(self, job_id: str) -> Standing | None:
+    async def _one(self, job_id: str) -> JobStatus | None:
         return standing_of(job_id, JOBS[job_id]) if job_id in JOBS else None
 
-    async def _stop(self, _: Any, job_id: str) -> Standing | None:
+    async def _stop(self, _: Any, job_id: str) -> JobStatus | None:
         self.stopped.append(job_id)
         return await self._one(job_id)
 
-    async def _give(self, _: Any, act: str, wanted: Filter, *__: Any) -> Standing:
+    async def _start(self, _: Any, act: str, wanted: Filter, *__: Any) -> JobStatus:
         self.jobs.append((act, wanted))
         return standing_of("ja", ("team-a",))
 
-    async def _give_resend(self, _: Any, wanted: DeadLetterFilter, __: int) -> Standing:
+    async def _start_resend(self, _: Any, wanted: DeadLetterFilter, __: int) -> JobStatus:
         self.jobs.append(("resend", wanted))
         return standing_of("jd", ("team-b",))
 
-    async def _order(self, act: str, request: Request, topic: str | None = None) -> Outcome:
-        self.orders.append((act, request, topic or "delay-requests"))
+    async def _execute(self, act: str, request: Request, topic: str | None = None) -> Outcome:
+        self.sent.append((act, request, topic or "delay-requests"))
         return Outcome(outcome=SENT, sentence="", source="delay-requests-0-0")
 
-    async def _order_resend(self, again: Resend) -> Outcome:
-        self.orders.append(("resend", again.request, again.topic))
+    async def _resend(self, again: Resend) -> Outcome:
+        self.sent.append(("resend", again.request, again.topic))
         return Outcome(outcome=SENT, sentence="", source="delay-requests-0-0")
 
-    async def _begin(self, act: str, target: str, by: str, role: str, asked: Any, within: Any = ()) -> Act:
+    async def _begin(self, act: str, target: str, by: str, role: str, asked: Any, within: Any = ()) -> Action:
         self.audited.append((act, target, tuple(within)))
-        return Act(act_id="1", at_ms=1, by=by, role=role, act=act, target=target, asked=asked)
+        return Action(act_id="1", at_ms=1, by=by, role=role, act=act, target=target, asked=asked)
 
 
 async def asked(client: Client, user: str, path: str, body: Any = None) -> tuple[int, Any]:

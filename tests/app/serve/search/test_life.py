@@ -27,7 +27,9 @@ async def test_a_life_has_the_events_of_an_id_and_of_its_occurrences(
     log.records = [(name.encode(), event % name.encode()) for name in (*others, *own)]
     log.records += [(own[0].encode(), foreign) for foreign in (None, b"x", b"[]", b'{"event":1}', event[:-1] % b"a")]
     monkeypatch.setattr(life, "PartitionReader", lambda *given, **_: log.reader(*given))
-    engine: Any = SimpleNamespace(settings=Settings.from_env({}), cluster=None, now_ms=lambda: 0)
+    engine: Any = SimpleNamespace(
+        settings=Settings.from_env({}), cluster=None, clock=SimpleNamespace(wall_ms=lambda: 0)
+    )
 
     told = await Lives(engine).of(id_, 0)
     assert [event["id"] for event in told.life] == list(own)

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from app.serve.acts.job import Job, concerns, ends_by_crc, order
+from app.serve.actions.job import Job, command_for, concerns, ends_by_crc
 from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.search.filter import Filter
 from app.serve.search.row import Row, SeriesRow
@@ -50,8 +50,8 @@ def test_an_order_for_a_series_does_not_ask_for_the_occurrence_that_was_seen() -
     plain = Row(id="x", partition=0, row="", due_ms=1_000, to="t", source="s")
     series = SeriesRow(headers={}, planned_ms=1_000, next_ms=[], zone="UTC", paused=False, extra=False)
 
-    assert dict(order(JOB, plain).headers)["delay-if-due"] == b"1000"
-    assert "delay-if-due" not in dict(order(JOB, msgspec.structs.replace(plain, series=series)).headers)
+    assert dict(command_for(JOB, plain).headers)["delay-if-due"] == b"1000"
+    assert "delay-if-due" not in dict(command_for(JOB, msgspec.structs.replace(plain, series=series)).headers)
 
 
 def test_a_job_about_everything_is_about_no_namespaces() -> None:

@@ -1,7 +1,7 @@
-"""One partition's part of a job: its owner finds what matches, a batch at a time, and sends the orders for it.
+"""One partition's part of a job: its owner finds what matches, a batch at a time, and sends the commands for it.
 
 The next batch goes out when it is known what the last one came to. So a job takes what ingest has to spare, and never
-puts more than a batch before the orders of others.
+puts more than a batch before the commands of others.
 """
 
 import asyncio
@@ -15,10 +15,10 @@ import msgspec
 from app.engine.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import Batch
-from app.serve.acts.ceiling import Ceiling
-from app.serve.acts.job import Job, Part, concerns, ends_by_crc, mark, order
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.outcome import event_of
+from app.serve.actions.ceiling import Ceiling
+from app.serve.actions.job import Job, PartProgress, command_for, concerns, ends_by_crc, mark
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.outcome import event_of
 from app.serve.search.scan import END, Place, ScanQuery
 from app.serve.search.search import Search
 
@@ -36,7 +36,7 @@ class JobPart:
     def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
         """Go on where the log says."""
         self._engine, self._search, self._log, self._job = engine, search, log, job
-        self._part = log.parts.get((job.job_id, partition)) or Part(job_id=job.job_id, partition=partition)
+        self._part = log.parts.get((job.job_id, partition)) or PartProgress(job_id=job.job_id, partition=partition)
         self._epoch = self._engine.epoch(partition)
         self._ceiling = Ceiling(log, job, partition)
         self._events: PartitionReader | None = None
@@ -64,7 +64,7 @@ class JobPart:
     async def _count_uncounted(self) -> None:
         """Count the batch that was on its way when whoever had the part before died: it is sent, and not written down.
 
-        Its orders are found among the requests, and what they came to among the events since.
+        Its commands are found among the requests, and what they came to among the events since.
         """
         engine, part = self._engine, self._part
         topic, number = engine.settings.requests, part.partition
@@ -121,7 +121,7 @@ class JobPart:
         batch = Batch()
         taken = 0
         for row in rows:
-            request = order(self._job, row)
+            request = command_for(self._job, row)
             if not batch.append(self._engine.clock.wall_ms(), request.key, request.value, list(request.headers)):
                 break
             taken += 1
@@ -162,7 +162,7 @@ class JobPart:
         await self._log.note(self._part)
 
     async def _told(self, sent: Collection[int]) -> Counter[str]:
-        """Wait for what orders at these offsets have come to, by their events; without, until the table has them."""
+        """Return the outcomes of the commands at these offsets, by their events; without events, wait for the table."""
         settings, found = self._engine.settings, dict[int, str]()
         prefix = f"{settings.requests}-{self._part.partition}-"
         base = self._engine.base(settings.requests, self._part.partition)

@@ -6,7 +6,7 @@ from typing import Any
 import aiokafka.errors
 import pytest
 
-from app.serve.acts.audit import Audit
+from app.serve.actions.audit import Audit
 from app.serve.dead_letters.dead_letters import Unreadable
 
 

@@ -1,4 +1,4 @@
-"""Who did what, by whom, when and with what outcome: two records an act on a topic that the first act creates."""
+"""Who did what, when and with what outcome: two records per action, on a topic that the first action creates."""
 
 import asyncio
 import itertools
@@ -14,8 +14,8 @@ from app.engine.engine import Engine
 from app.engine.topics.creation import ensure_audit
 from app.kafka.errors import SendError, TopicUnknown
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.acts.outcome import Outcome
-from app.serve.acts.writing import PATIENCE_S, write
+from app.serve.actions.outcome import Outcome
+from app.serve.actions.writing import PATIENCE_S, write
 from app.serve.dead_letters.dead_letters import Unreadable
 from app.serve.search.visibility import MASKED
 from punctual.contract.destination import shown
@@ -24,8 +24,8 @@ from punctual.contract.destination import shown
 _LAST: Final = 2_000
 
 
-class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One act: its number, when it was taken up (epoch ms), by whom and in which role, on what, and what was asked for.
+class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One action: its ID, when it began (epoch ms), by whom and in which role, on what, and what was asked for.
 
     `outcome`, `sentence` and `source` are there once it is over; `namespaces` if it was about these alone.
     """
@@ -61,33 +61,33 @@ def noted_filter(query: Mapping[str, str]) -> dict[str, str]:
 
 
 class NotAudited(Exception):
-    """An act that could not be written down, and therefore was not done: a sentence."""
+    """An action that could not be written down, and therefore was not done: a sentence."""
 
 
-_decode = msgspec.json.Decoder(Act).decode
+_decode = msgspec.json.Decoder(Action).decode
 
 
 class Audit:
-    """Writes acts down before they are done, and their outcomes after."""
+    """Records actions before they are done, and their outcomes after."""
 
     def __init__(self, engine: Engine) -> None:
-        """Write by an engine's own sender; the topic is created by the first act."""
+        """Write by an engine's own sender; the topic is created by the first action."""
         self._engine, self._topic = engine, engine.settings.audit
         self._there = False
         self._numbers = itertools.count(1)
 
     async def begin(
-        self, act: str, target: str, by: str, role: str, asked: dict[str, Any], within: Iterable[str] = ()
-    ) -> Act:
-        """Write down that an act is taken up; `within` are the namespaces that it is about, none for all there is.
+        self, action: str, target: str, by: str, role: str, asked: dict[str, Any], within: Iterable[str] = ()
+    ) -> Action:
+        """Write down that an action is taken up; `within` are the namespaces that it is about, none for all there is.
 
         Raises NotAudited if that cannot be written: then it must not be done.
         """
         now_ms = self._engine.clock.wall_ms()
         act_id = f"{now_ms}-{self._engine.settings.port}-{next(self._numbers)}"
         names = tuple(sorted(within))
-        begun = Act(
-            act_id=act_id, at_ms=now_ms, by=by, role=role, act=act, target=target, asked=asked, namespaces=names
+        begun = Action(
+            act_id=act_id, at_ms=now_ms, by=by, role=role, act=action, target=target, asked=asked, namespaces=names
         )
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -99,32 +99,34 @@ class Audit:
             ) from error
         return begun
 
-    async def _write_in(self, act: Act) -> None:
-        """Write an act to a topic that is created if it is not there: it may have been deleted since the last one."""
+    async def _write_in(self, action: Action) -> None:
+        """Write an action, to a new topic if there is none: it may have been deleted since the last action."""
         if self._there:
             try:
-                return await self._write(act)
+                return await self._write(action)
             except TopicUnknown:
                 self._there = False
         await ensure_audit(self._engine.settings)
-        await self._write(act)
+        await self._write(action)
         self._there = True
         return None
 
-    async def end(self, act: Act, outcome: Outcome) -> None:
-        """Write down what came of an act; what cannot be written any more is left out."""
-        done = msgspec.structs.replace(act, outcome=outcome.outcome, sentence=outcome.sentence, source=outcome.source)
+    async def end(self, action: Action, outcome: Outcome) -> None:
+        """Write down what came of an action; what cannot be written any more is left out."""
+        done = msgspec.structs.replace(
+            action, outcome=outcome.outcome, sentence=outcome.sentence, source=outcome.source
+        )
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await self._write(done)
         except (SendError, TimeoutError):
             return
 
-    async def _write(self, act: Act) -> None:
-        await write(self._engine, self._topic, 0, act.act_id.encode(), msgspec.json.encode(act))
+    async def _write(self, action: Action) -> None:
+        await write(self._engine, self._topic, 0, action.act_id.encode(), msgspec.json.encode(action))
 
-    async def last(self, limit: int, within: Collection[str] | None = None) -> list[Act]:
-        """Return the newest acts, or those about some namespaces, the newest first; none if there are none yet.
+    async def last(self, limit: int, within: Collection[str] | None = None) -> list[Action]:
+        """Return the newest actions, or those about some namespaces, the newest first; none if there are none yet.
 
         Raises Unreadable if the brokers do not give them.
         """
@@ -134,22 +136,22 @@ class Audit:
         except (aiokafka.errors.KafkaError, TimeoutError) as error:
             raise Unreadable("the brokers do not return the audit at the moment; try again later") from error
 
-    async def _last(self, limit: int, within: Collection[str] | None) -> list[Act]:
+    async def _last(self, limit: int, within: Collection[str] | None) -> list[Action]:
         cluster = self._engine.cluster
         if not cluster.partitions(self._topic):
             await cluster.refresh([self._topic])
             if not cluster.partitions(self._topic):
                 return []
-        acts: dict[str, Act] = {}
+        actions: dict[str, Action] = {}
         reader = PartitionReader(cluster, self._topic, 0)
         end = await reader.end()
         reader = PartitionReader(cluster, self._topic, 0, max(await reader.begin(), end - _LAST))
         async for record in reader.up_to(end):
             try:
-                act = _decode(bounded(record.value))
+                action = _decode(bounded(record.value))
             except (ValueError, RecursionError) as error:
                 passed_over(self._topic, 0, record.offset, error)
                 continue
-            if within is None or act.is_within(within):
-                acts[act.act_id] = act
-        return sorted(acts.values(), key=lambda act: act.at_ms, reverse=True)[:limit]
+            if within is None or action.is_within(within):
+                actions[action.act_id] = action
+        return sorted(actions.values(), key=lambda action: action.at_ms, reverse=True)[:limit]

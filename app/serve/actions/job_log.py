@@ -12,12 +12,12 @@ from app.engine.engine import Engine
 from app.engine.topics.creation import ensure_jobs
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.topic_ids import topic_ids
-from app.serve.acts.job import Job, Part
-from app.serve.acts.writing import PATIENCE_S, write
+from app.serve.actions.job import Job, PartProgress
+from app.serve.actions.writing import PATIENCE_S, write
 from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain
 
 _job = msgspec.json.Decoder(Job).decode
-_part = msgspec.json.Decoder(Part).decode
+_part = msgspec.json.Decoder(PartProgress).decode
 _sent_again = msgspec.json.Decoder(SentAgain).decode
 
 #: What the keys begin with of dead letters that were sent again one by one.
@@ -38,7 +38,7 @@ class JobLog:
         #: The id of the topic that was read: it may be deleted, and created again by another worker.
         self._id = ""
         self.jobs: dict[str, Job] = {}
-        self.parts: dict[tuple[str, int], Part] = {}
+        self.parts: dict[tuple[str, int], PartProgress] = {}
         self._resent: dict[str, SentAgain] = {}
         #: Set when the worker stops: nothing new is begun.
         self.closing = asyncio.Event()
@@ -95,7 +95,7 @@ class JobLog:
         except (ValueError, msgspec.MsgspecError, RecursionError) as error:
             passed_over(self._topic, 0, offset, error)
 
-    def _heed(self, part: Part) -> None:
+    def _heed(self, part: PartProgress) -> None:
         """Take a note of how far a part is, unless a later owner has written another: it may come late."""
         known = self.parts.get((part.job_id, part.partition))
         if known is None or part.epoch >= known.epoch:
@@ -122,7 +122,7 @@ class JobLog:
             await self._write(job.job_id, stopped)
         self.jobs[job.job_id] = stopped
 
-    async def note(self, part: Part) -> None:
+    async def note(self, part: PartProgress) -> None:
         """Write down how far a part is; waits as long as it takes."""
         await self._write(f"{part.job_id}/{part.partition}/{part.epoch}", part)
         self._heed(part)
@@ -154,7 +154,7 @@ class JobLog:
         again = self.sent_again(one, besides=besides)
         return one if again is None else msgspec.structs.replace(one, sent_again=again)
 
-    async def _write(self, key: str, value: Job | Part | SentAgain) -> None:
+    async def _write(self, key: str, value: Job | PartProgress | SentAgain) -> None:
         await write(self._engine, self._topic, 0, key.encode(), msgspec.json.encode(value))
 
 

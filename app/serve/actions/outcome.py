@@ -1,4 +1,4 @@
-"""What came of an order, as its event tells it, and in words."""
+"""The outcome of a request or command, from its event, and in words."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -9,16 +9,16 @@ from app.base.process.foreign_records import bounded
 from punctual.contract.events import decode
 from punctual.spans import duration, when
 
-#: What an order can come to beside what events are called.
+#: Outcomes that are no names of events.
 PENDING, SENT = "pending", "sent"
 #: Actions that move a message, after which its due time is not the news.
 _MOVED: Final = {"deliver-now": "Due now; it is being delivered.", "pause": "Paused."}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of an order: an event's name, `sent` if events are switched off, `pending` if nobody has told in time.
+    """What came of a record: an event's name, `sent` if events are switched off, `pending` if none came in time.
 
-    `source` is the order's own record, `sentence` is for people, and `ended` what the event is called by which the
+    `source` is the record's place, `sentence` is for people, and `ended` what the event is called by which the
     message had ended before, as far as that is known. `warning` says that a cron expression is unlikely to mean what it
     says.
     """
@@ -40,24 +40,24 @@ def event_of(value: bytes | None) -> dict[str, Any] | None:
 
 
 def tells_of(event: Mapping[str, Any], source: str) -> bool:
-    """Return whether an event tells what came of an order, the record `source`: `topic-partition-offset`."""
+    """Return whether an event is about the record `source`: `topic-partition-offset`."""
     return bool(event.get("by", event["source"]) == source)
 
 
-def of_event(act: str, source: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None = None) -> Outcome:
-    """Return the outcome of an order by the event that tells of it; `ended` is how the message's life had ended."""
+def of_event(action: str, source: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None = None) -> Outcome:
+    """Return the outcome of a record by its event; `ended` is how the message's life had ended."""
     kind, before = str(event["event"]), None if ended is None else str(ended["event"])
-    sentence = _sentence(act, event, ended)
+    sentence = _sentence(action, event, ended)
     return Outcome(outcome=kind, sentence=sentence, source=source, ended=before, event=dict(event))
 
 
-def _sentence(act: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
+def _sentence(action: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
     kind, due_ms = event["event"], event.get("due")
     at = "" if due_ms is None else f", due {when(due_ms, event['at'])}"
     said = {
         "accepted": f"Accepted{at}.",
         "cancelled": "Cancelled.",
-        "rescheduled": _MOVED.get(act, f"{'Resumed' if act == 'resume' else 'Rescheduled'}{at}."),
+        "rescheduled": _MOVED.get(action, f"{'Resumed' if action == 'resume' else 'Rescheduled'}{at}."),
         "stale": "No change: a later request replaced this one.",
         "dropped": "The recurring message has ended: its last occurrence was planned during the pause.",
         "duplicate": "No change: the same message has already been delivered.",
@@ -65,16 +65,16 @@ def _sentence(act: str, event: Mapping[str, Any], ended: Mapping[str, Any] | Non
         "refused": f"Refused ({event.get('reason', 'no reason')}). See its dead letter for details.",
     }
     if kind in ("conflict", "unknown"):
-        return _too_late(act, kind, event, ended)
+        return _too_late(action, kind, event, ended)
     return said.get(kind, f"The worker reported the event {kind}.")
 
 
-def _too_late(act: str, kind: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
+def _too_late(action: str, kind: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
     if ended is not None and ended["event"] == "delivered":
         return f"Too late: the message was delivered {_before(event, ended)} earlier."
     if ended is not None:
         return f"No longer pending: the message was {ended['event']} {_before(event, ended)} earlier."
-    if kind == "conflict" and act in ("pause", "resume"):
+    if kind == "conflict" and action in ("pause", "resume"):
         return "No change: the message does not recur, or its due time has changed since you last saw it."
     if kind == "conflict":
         return "No change: the message is being delivered, or its due time has changed since you last saw it."

@@ -1,4 +1,4 @@
-"""Gives orders: records on the requests topic, in their id's home partition, whose events say what came of them."""
+"""Sends requests and commands to the home partition of their ID, and waits for the events with their outcomes."""
 
 import asyncio
 from collections.abc import Callable
@@ -11,10 +11,10 @@ import aiokafka.errors
 from app.engine.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.acts.endings import ending
-from app.serve.acts.outcome import PENDING, SENT, Outcome, event_of, of_event, tells_of
-from app.serve.acts.resend import Resend
-from app.serve.acts.writing import PATIENCE_S, write
+from app.serve.actions.events import ending
+from app.serve.actions.outcome import PENDING, SENT, Outcome, event_of, of_event, tells_of
+from app.serve.actions.resend import Resend
+from app.serve.actions.writing import PATIENCE_S, write
 from punctual.client.requests import Request
 from punctual.contract import headers as names
 from punctual.contract.home import home_partition
@@ -26,12 +26,12 @@ _LOOK_S, _LOOKS = 0.005, 20
 _TOPIC_LOOK_S, _TOPIC_LOOKS = 0.25, 12
 
 
-class NotGiven(Exception):
-    """An order that Kafka has not taken: a sentence."""
+class NotSent(Exception):
+    """Kafka has not accepted a request or command: a sentence."""
 
 
-class Orders:
-    """Sends orders, and waits for what comes of them; each wait reads one partition of the events."""
+class Commands:
+    """Sends requests and commands, and waits for their outcomes; each wait reads one partition of the events."""
 
     def __init__(self, engine: Engine) -> None:
         """Send by an engine's own sender."""
@@ -54,18 +54,18 @@ class Orders:
         reason = names.REASON, Reason.UNKNOWN_TOPIC.value.encode()
         return replace(request, headers=(*request.headers, reason))
 
-    async def give(self, act: str, request: Request, topic: str | None = None) -> Outcome:
-        """Send an order to its id's home, on the requests topic or `topic`, and return what came of it in ten seconds.
+    async def execute(self, action: str, request: Request, topic: str | None = None) -> Outcome:
+        """Send a record to its ID's home, on the requests topic or `topic`, and return its outcome within ten seconds.
 
-        Raises NotGiven if Kafka does not take it.
+        Raises NotSent if Kafka does not take it.
         """
-        if act == "create":
+        if action == "create":
             request = await self._known_topic(request)
         home = home_partition(request.id or b"", self._settings.inputs, self._settings.partitions)
-        return await self._put(act, request, topic or self._settings.requests, home, lambda _: home)
+        return await self._put(action, request, topic or self._settings.requests, home, lambda _: home)
 
     async def resend(self, again: Resend) -> Outcome:
-        """Send a dead letter again, and return what came of it, as give() does.
+        """Send a dead letter again, and return what came of it, as execute() does.
 
         Its id may be made of the place that it gets, and be at home in any partition.
         """
@@ -73,9 +73,9 @@ class Orders:
         return await self._put("resend", request, topic, partition, lambda offset: again.home(self._settings, offset))
 
     async def _put(
-        self, act: str, request: Request, topic: str, partition: int, home_at: Callable[[int], int]
+        self, action: str, request: Request, topic: str, partition: int, home_at: Callable[[int], int]
     ) -> Outcome:
-        """Send an order to an input's partition, and return what came of it: `home_at` has its id's home by offset."""
+        """Send a record to an input's partition, and return its outcome: `home_at` returns its ID's home by offset."""
         readers = await self._events(None if request.id is None else partition)
         source = await self.send(request, topic, partition)
         if readers is None:
@@ -93,10 +93,10 @@ class Orders:
             )
             return Outcome(outcome=PENDING, sentence=sentence, source=source)
         await self._applied(topic, partition, source)
-        return of_event(act, source, event, ended)
+        return of_event(action, source, event, ended)
 
     async def _applied(self, topic: str, partition: int, source: str) -> None:
-        """Wait until whoever looks sees what has come of an order: its event is told before the table has it."""
+        """Wait until a search sees the outcome of a record: its event is written before the table has it."""
         offset = int(source.rpartition("-")[2])
         for _ in range(_LOOKS):
             position = self._engine.position(topic, partition)
@@ -107,16 +107,16 @@ class Orders:
     async def send(self, request: Request, topic: str, partition: int) -> str:
         """Send a record to a topic's partition, and return its `topic-partition-offset`.
 
-        Raises NotGiven with a sentence if Kafka does not take it.
+        Raises NotSent with a sentence if Kafka does not take it.
         """
         try:
             async with asyncio.timeout(PATIENCE_S):
                 ack = await write(self._engine, topic, partition, request.key, request.value, list(request.headers))
         except SendError as error:
-            raise NotGiven(f"Kafka does not accept it: {error}") from error
+            raise NotSent(f"Kafka does not accept it: {error}") from error
         except TimeoutError as error:
             why = self._engine.sender.trouble(topic, partition) or "no response"
-            raise NotGiven(
+            raise NotSent(
                 f"Kafka has not confirmed it ({why}): it may still be stored. Check before you try again"
             ) from error
         return f"{topic}-{partition}-{ack.offset}"
@@ -132,11 +132,11 @@ class Orders:
                 found = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))
                 return dict(zip(numbers, found, strict=True))
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
-            raise NotGiven("the brokers do not respond; nothing was sent") from error
+            raise NotSent("the brokers do not respond; nothing was sent") from error
 
 
 async def _told(reader: PartitionReader, source: str) -> dict[str, Any]:
-    """Wait for the event that tells of an order."""
+    """Return the event of a record, once it is there."""
     while True:
         for record in await reader.chunk(_CHUNK):
             if source.encode() in (record.value or b""):

@@ -18,7 +18,7 @@ from punctual.contract.request import Request as Asked
 _ACCEPTED: Final = frozenset({names.ID, names.TO, names.AT})
 
 
-class Incomplete(ValueError):
+class IncompleteDeadLetter(ValueError):
     """A dead letter that was too large to be kept whole, so that there is nothing to send again: a sentence."""
 
 
@@ -59,11 +59,11 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
 
     What was accepted before goes to the requests topic: its headers say in the native format what was asked for. What
     came by a native input with a namespace goes there again. Key, value and headers stay byte for byte but for what is
-    put right. Raises Incomplete.
+    put right. Raises IncompleteDeadLetter.
     """
     correction = correction or Correction()
     if one.incomplete and not correction.replaces:
-        raise Incomplete(
+        raise IncompleteDeadLetter(
             f"dead letter {one.place} was too large to keep its value. Give a value, or send the original again"
         )
     headers = _corrected(one.own_headers, correction.headers)

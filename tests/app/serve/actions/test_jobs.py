@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from app.serve.access.roles import ASKER, Asker
-from app.serve.acts import jobs as module
-from app.serve.acts.job import Job, JobAct
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.jobs import Jobs
-from app.serve.acts.routes import actor_of
+from app.serve.actions import jobs as module
+from app.serve.actions.job import Job, JobAction
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.jobs import Jobs
+from app.serve.actions.routes import actor_of
 from app.serve.search.filter import Filter
 from app.settings.settings import Settings
 
@@ -24,9 +24,9 @@ class Log(JobLog):
         return True
 
 
-def jobs_of(act: JobAct) -> Jobs:
+def jobs_of(act: JobAction) -> Jobs:
     """Return what does one job of one partition."""
-    engine: Any = SimpleNamespace(settings=Settings.from_env({}), ready_reason=lambda: None)
+    engine: Any = SimpleNamespace(settings=Settings.from_env({}), view=SimpleNamespace(ready_reason=lambda: None))
     search: Any = SimpleNamespace(served=[0])
     log, unused = Log(engine), SimpleNamespace()
     log.jobs["j"] = Job(job_id="j", at_ms=0, by="x", role="admin", act=act, filter=Filter(), counted=1, ends=[{}])
@@ -91,7 +91,7 @@ def test_a_job_says_whether_its_giver_is_bound_to_namespaces(namespaces: tuple[s
 
 @pytest.mark.parametrize(("act", "noted"), [("resend", ["sent", "noted"]), ("cancel", ["sent"])])
 async def test_what_was_sent_again_when_a_worker_stops_is_written_down_first(
-    monkeypatch: pytest.MonkeyPatch, act: JobAct, noted: list[str]
+    monkeypatch: pytest.MonkeyPatch, act: JobAction, noted: list[str]
 ) -> None:
     """Orders for messages need not be: the next owner finds them among the requests."""
     done = []

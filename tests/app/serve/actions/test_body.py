@@ -9,9 +9,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from app.serve.acts import body as module
-from app.serve.acts.body import BadBody, body_of
-from app.serve.acts.routes import shortened
+from app.serve.actions import body as module
+from app.serve.actions.body import BadBody, body_of
+from app.serve.actions.routes import shortened
 
 
 @pytest.fixture

@@ -15,15 +15,15 @@ from app.base.errors import PunctualError
 from app.engine.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.acts.acts import Actor
-from app.serve.acts.audit import Audit, noted_filter
-from app.serve.acts.job import RESEND, Job, JobAct, Standing, standing
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.job_part import JobPart
-from app.serve.acts.orders import NotGiven
-from app.serve.acts.outcome import PENDING, SENT, Outcome
-from app.serve.acts.resend_part import ResendPart
-from app.serve.acts.writing import PATIENCE_S
+from app.serve.actions.actions import Actor
+from app.serve.actions.audit import Audit, noted_filter
+from app.serve.actions.commands import NotSent
+from app.serve.actions.job import RESEND, Job, JobAction, JobStatus, status_of
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.job_part import JobPart
+from app.serve.actions.outcome import PENDING, SENT, Outcome
+from app.serve.actions.resend_part import ResendPart
+from app.serve.actions.writing import PATIENCE_S
 from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.search.filter import Filter
@@ -54,36 +54,38 @@ class Jobs:
         #: How often parts had to be put off: others come first.
         self._put_off: Counter[tuple[str, int]] = Counter()
 
-    async def give(self, actor: Actor, act: JobAct, wanted: Filter, confirm: int, due_ms: int | None) -> Standing:
+    async def start(
+        self, actor: Actor, action: JobAction, wanted: Filter, confirm: int, due_ms: int | None
+    ) -> JobStatus:
         """Begin a job on messages that match a filter, at most `confirm` of them.
 
-        Nothing is counted: on a busy machine that may take minutes. Raises NotAudited or NotGiven if the job cannot be
+        Nothing is counted: on a busy machine that may take minutes. Raises NotAudited or NotSent if the job cannot be
         written down.
         """
-        job = self._job(actor, act, confirm, await self._ends())
-        return await self._give(msgspec.structs.replace(job, filter=wanted, due_ms=due_ms), wanted.query())
+        job = self._job(actor, action, confirm, await self._ends())
+        return await self._start(msgspec.structs.replace(job, filter=wanted, due_ms=due_ms), wanted.query())
 
-    async def resend(self, actor: Actor, wanted: DeadLetterFilter, confirm: int) -> Standing:
-        """Begin a job that sends dead letters again that match a filter, as give() does; raises Unreadable too."""
+    async def resend(self, actor: Actor, wanted: DeadLetterFilter, confirm: int) -> JobStatus:
+        """Begin a job that sends dead letters again that match a filter, as start() does; raises Unreadable too."""
         topic = self._engine.settings.dead_letters
         ends = [{topic: end} for end in await self._dead_letters.ends()]
         job = self._job(actor, RESEND, confirm, ends)
-        return await self._give(msgspec.structs.replace(job, dead_letters=wanted), wanted.query())
+        return await self._start(msgspec.structs.replace(job, dead_letters=wanted), wanted.query())
 
-    def _job(self, actor: Actor, act: JobAct, counted: int, ends: list[dict[str, int]]) -> Job:
+    def _job(self, actor: Actor, action: JobAction, counted: int, ends: list[dict[str, int]]) -> Job:
         return Job(
             job_id=uuid.uuid4().hex[:12],
-            at_ms=self._engine.clock.brokers_ms(),  # orders have the brokers' stamps
+            at_ms=self._engine.clock.brokers_ms(),  # commands have the brokers' stamps
             by=actor.name,
             role=actor.role,
             bound=actor.bound,
-            act=act,
+            act=action,
             filter=Filter(),
             counted=counted,
             ends=ends,
         )
 
-    async def _give(self, job: Job, query: dict[str, str]) -> Standing:
+    async def _start(self, job: Job, query: dict[str, str]) -> JobStatus:
         """Write a job down, and begin it."""
         asked = {"filter": noted_filter(query), "counted": job.counted, "due_ms": job.due_ms}
         target = f"job {job.job_id}"
@@ -93,18 +95,18 @@ class Jobs:
         except TimeoutError as error:
             why = f"the brokers have not confirmed job {job.job_id}: it may have started. Check before you try again"
             await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
-            raise NotGiven(why) from error
+            raise NotSent(why) from error
         except (SendError, aiokafka.errors.KafkaError, PunctualError) as error:
             why = str(error) or "the brokers do not respond"
             await self._audit.end(begun, Outcome(outcome="failed", sentence=why, source=""))
-            raise NotGiven(f"the job has not started: {why}") from error
+            raise NotSent(f"the job has not started: {why}") from error
         await self._audit.end(begun, Outcome(outcome=SENT, sentence="The job has started.", source=""))
         self._wake.set()
         await self._search.wake_others()
         return self._standing(job)
 
     async def _ends(self) -> list[dict[str, int]]:
-        """Return, by partition, where the logs end that requests and commands come from. Raises NotGiven."""
+        """Return, by partition, where the logs end that requests and commands come from. Raises NotSent."""
         topics = [*self._engine.settings.inputs, self._engine.settings.forwards]
         cluster, partitions = self._engine.cluster, range(self._engine.settings.partitions)
         readers = [PartitionReader(cluster, topic, number) for number in partitions for topic in topics]
@@ -112,13 +114,11 @@ class Jobs:
             async with asyncio.timeout(PATIENCE_S):
                 found = iter(await asyncio.gather(*(reader.written_end() for reader in readers)))
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
-            raise NotGiven(
-                "the job has not started: the brokers do not return the end of the requests topic"
-            ) from error
+            raise NotSent("the job has not started: the brokers do not return the end of the requests topic") from error
         return [{topic: next(found) for topic in topics} for _ in partitions]
 
-    async def stop(self, actor: Actor, job_id: str) -> Standing | None:
-        """Have a job go no further; None if there is none of this name. Raises NotAudited or NotGiven."""
+    async def stop(self, actor: Actor, job_id: str) -> JobStatus | None:
+        """Have a job go no further; None if there is none of this name. Raises NotAudited or NotSent."""
         await self._log.read()
         job = self._log.jobs.get(job_id)
         if job is None:
@@ -129,29 +129,29 @@ class Jobs:
         except TimeoutError as error:
             why = "the brokers have not confirmed it: the job may still stop. Check before you try again"
             await self._audit.end(begun, Outcome(outcome=PENDING, sentence=why, source=""))
-            raise NotGiven(why) from error
+            raise NotSent(why) from error
         except (SendError, aiokafka.errors.KafkaError) as error:
             await self._audit.end(begun, Outcome(outcome="failed", sentence=f"The job continues: {error}", source=""))
-            raise NotGiven(f"the job continues: {error}") from error
+            raise NotSent(f"the job continues: {error}") from error
         await self._audit.end(begun, Outcome(outcome=SENT, sentence="It is stopped.", source=""))
         await self._search.wake_others()
         return self._standing(self._log.jobs[job_id])
 
-    async def all(self) -> list[Standing]:
+    async def all(self) -> list[JobStatus]:
         """Return how all jobs stand that the topic still knows, the newest first."""
         await self._log.read()
         jobs = sorted(self._log.jobs.values(), key=lambda job: job.at_ms, reverse=True)
         return [self._standing(job) for job in jobs]
 
-    async def one(self, job_id: str) -> Standing | None:
+    async def one(self, job_id: str) -> JobStatus | None:
         """Return how a job stands, or None."""
         await self._log.read()
         job = self._log.jobs.get(job_id)
         return None if job is None else self._standing(job)
 
-    def _standing(self, job: Job) -> Standing:
+    def _standing(self, job: Job) -> JobStatus:
         parts = [part for (job_id, _), part in self._log.parts.items() if job_id == job.job_id]
-        return standing(job, parts)
+        return status_of(job, parts)
 
     def wake(self) -> None:
         """Look for new jobs at once."""
@@ -178,7 +178,7 @@ class Jobs:
     async def end(self) -> None:
         """Begin nothing more, and let dead letters that are on their way be written down as sent.
 
-        The next owner would send them again; orders for messages it finds among the requests.
+        The next owner would send them again; commands for messages it finds among the requests.
         """
         self._log.closing.set()
         jobs = self._log.jobs

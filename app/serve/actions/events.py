@@ -1,17 +1,20 @@
-"""Waits for the events that tell what came of requests, in whichever partitions their ids are at home."""
+"""Reads events: the outcomes of requests that were just sent, and how a message had ended before."""
 
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import aiokafka.errors
 
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.acts.outcome import event_of
+from app.serve.actions.outcome import event_of
+from app.serve.actions.writing import PATIENCE_S
 
 _CHUNK: Final = 1_000
+#: How many events before a command are searched for the end of its message.
+_BEFORE: Final = 5_000
 
 
 class EventWatch:
@@ -53,3 +56,28 @@ class EventWatch:
                 if event is not None and source in wanted:
                     wanted.discard(source)
                     found[source] = event["event"]
+
+
+async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the event by which a message had ended, if the command of `event` came too late for it; else None.
+
+    It is also None if it is not among the last events of the partition.
+
+    Raises TimeoutError if the brokers do not answer.
+    """
+    if event["event"] not in ("conflict", "unknown"):
+        return None
+    reader = PartitionReader(cluster, topic, home)
+    found = None
+    async with asyncio.timeout(PATIENCE_S):
+        end = await reader.end()
+        start = max(await reader.begin(), end - _BEFORE)
+        async for record in PartitionReader(cluster, topic, home, start).up_to(end):
+            told = event_of(record.value)
+            if (
+                told is not None
+                and told["id"] == event["id"]
+                and told["event"] in ("delivered", "cancelled", "dropped", "rejected")
+            ):
+                found = told
+    return found

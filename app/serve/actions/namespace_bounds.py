@@ -1,9 +1,9 @@
-"""What whoever is bound to namespaces may name: destinations of their inputs, and ids of their own."""
+"""What users that are bound to namespaces may name: destinations of their inputs, and IDs of their own."""
 
 from app.engine.ingest.policy import Policy
 from app.serve.access.roles import Asker
-from app.serve.acts.body import BadBody
-from app.serve.acts.resend import Resend
+from app.serve.actions.body import BadBody
+from app.serve.actions.resend import Resend
 from app.serve.search.namespaces import inputs_of
 from app.settings.settings import Settings
 from punctual.contract.dialects.dialects import NATIVE
@@ -12,12 +12,12 @@ from punctual.contract.dialects.dialects import NATIVE
 _ANY = "*"
 
 
-class Outside(Exception):
-    """What is outside of somebody's namespaces: a sentence."""
+class OutsideNamespaces(Exception):
+    """The action is outside of the user's namespaces: a sentence."""
 
 
-class Bounds:
-    """Says what is outside; nothing is for whoever is bound to no namespace."""
+class NamespaceBounds:
+    """Refuses what is outside of a user's namespaces; nothing is for users that are not bound to any."""
 
     def __init__(self, settings: Settings) -> None:
         """Judge by an installation's settings."""
@@ -26,7 +26,7 @@ class Bounds:
     def input_for(self, asker: Asker, id_: str, to: object, cluster: str | None) -> str:
         """Return the topic by which an id's message is asked for: an input of its namespace that may deliver there.
 
-        Raises Outside if there is none, or BadBody if that is no name of a destination.
+        Raises OutsideNamespaces if there is none, or BadBody if that is no name of a destination.
         """
         if not asker.bound:
             return self._settings.requests
@@ -37,11 +37,13 @@ class Bounds:
         why = {topic: self._policy.forbids(topic, to, cluster) for topic in inputs or [_ANY]}
         may = [topic for topic, forbidden in why.items() if not forbidden]
         if not may:
-            raise Outside(f"namespace {namespace} has no permission to deliver there: {next(iter(why.values()))}")
+            raise OutsideNamespaces(
+                f"namespace {namespace} has no permission to deliver there: {next(iter(why.values()))}"
+            )
         return next((one for one in may if self._settings.inputs.get(one) == NATIVE.name), self._settings.requests)
 
     def check_resend(self, asker: Asker, again: Resend) -> None:
-        """See that a dead letter, put right perhaps, goes to somebody's own namespaces. Raises Outside.
+        """See that a dead letter, put right perhaps, goes to somebody's own namespaces. Raises OutsideNamespaces.
 
         What goes to an input of theirs can name no others, and its destinations are looked at there.
         """
@@ -49,9 +51,11 @@ class Bounds:
             return
         asked = again.asked
         if asked is None or asked.parked is not None:
-            raise Outside(f"{again.topic} would not accept it for one of your namespaces as it is: correct its headers")
+            raise OutsideNamespaces(
+                f"{again.topic} would not accept it for one of your namespaces as it is: correct its headers"
+            )
         if not self._is_theirs(asker, self._settings.namespaces.of_id(asked.id)):
-            raise Outside(f"its ID would be {asked.id[:256]!r}, which is outside your namespaces")
+            raise OutsideNamespaces(f"its ID would be {asked.id[:256]!r}, which is outside your namespaces")
         if asked.op == "schedule":
             self.input_for(asker, asked.id, asked.to, asked.cluster)
 

@@ -1,4 +1,4 @@
-"""A job: one act on all messages that match a filter, done partition by partition by whoever owns them."""
+"""A job: one action on all messages that match a filter, done partition by partition by whoever owns them."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -15,15 +15,15 @@ from punctual.client.requests import Request, command
 from punctual.contract.times import moment_of
 from tables import keys
 
-JobAct = Literal["cancel", "reschedule", "deliver-now", "resend"]
+JobAction = Literal["cancel", "reschedule", "deliver-now", "resend"]
 #: What can be done to pending messages, and to dead letters.
-ACTS: Final = ("cancel", "reschedule", "deliver-now")
+MESSAGE_ACTIONS: Final = ("cancel", "reschedule", "deliver-now")
 RESEND: Final = "resend"
 _DIGITS: Final = 19
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done: an act on all that match a filter, as it was at `at_ms` (epoch ms).
+    """What is to be done: an action on all that match a filter, as it was at `at_ms` (epoch ms).
 
     `ends` has, by partition, where each log ended then that requests and commands come from: whatever was asked for
     beyond is none of the job's business. `due_ms` is the new due time of a reschedule. It acts on at most `counted`
@@ -36,7 +36,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     at_ms: int
     by: str
     role: str
-    act: JobAct
+    act: JobAction
     filter: Filter
     counted: int
     ends: list[dict[str, int]]
@@ -53,14 +53,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset() if within is None else within.names
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one partition's part of a job is: the cursor `after` which it goes on, and what the orders came to.
+class PartProgress(msgspec.Struct, frozen=True, kw_only=True):
+    """How far one partition's part of a job is: the cursor `after` which it goes on, and the outcomes of its commands.
 
-    `untold` are orders whose event has not come in time. Before the offset `ordered_to` of the requests, all orders of
-    the job are counted here. It may have acted on `reserved` messages if that is more than `sent`, and is `limited` if
-    it has met more messages than the job may act on. Of dead letters, those `ahead` of `after` are done with too, and
-    `refused` ones were not taken: both are offsets. Of two notes of a part that of the later owner counts, who has the
-    higher `epoch`.
+    `untold` are commands whose event has not come in time. Before the offset `ordered_to` of the requests, all
+    commands of the job are counted here. It may have acted on `reserved` messages if that is more than `sent`, and is
+    `limited` if it has met more messages than the job may act on. Of dead letters, those `ahead` of `after` are done
+    with too, and `refused` ones were not taken: both are offsets. Of two notes of a part that of the later owner
+    counts, who has the higher `epoch`.
     """
 
     job_id: str
@@ -101,7 +101,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 State = Literal["running", "stopped", "limited", "done"]
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     """How a job stands, all its partitions together."""
 
     job: Job
@@ -111,10 +111,10 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     untold: int
     partitions: int
     partitions_over: int
-    parts: list[Part]
+    parts: list[PartProgress]
 
 
-def standing(job: Job, parts: Iterable[Part]) -> Standing:
+def status_of(job: Job, parts: Iterable[PartProgress]) -> JobStatus:
     """Return how a job stands, in the partitions that there were when it was given."""
     partitions = len(job.ends)
     found = sorted(parts, key=lambda part: part.partition)
@@ -125,7 +125,7 @@ def standing(job: Job, parts: Iterable[Part]) -> Standing:
     state: State = "done" if over == partitions else "running"
     if state == "done" and any(part.limited for part in found):
         state = "limited"
-    return Standing(
+    return JobStatus(
         job=job,
         state="stopped" if job.stopped and state == "running" else state,
         sent=sum(part.sent for part in found),
@@ -137,8 +137,8 @@ def standing(job: Job, parts: Iterable[Part]) -> Standing:
     )
 
 
-def order(job: Job, row: Row) -> Request:
-    """Return the order for one message: it holds only for what was asked for before the job, and is due as was seen.
+def command_for(job: Job, row: Row) -> Request:
+    """Return the command for one message: it applies only if the message is older than the job, and still due as seen.
 
     A series is not due as was seen once an occurrence has gone out, but is still the one that was asked for.
     """
@@ -150,7 +150,7 @@ def order(job: Job, row: Row) -> Request:
 
 
 def mark(job: Job) -> bytes:
-    """Return the value of a job's orders, by which they are known: nobody reads the value of a command otherwise."""
+    """Return the value of a job's commands, which marks them: nobody reads the value of a command otherwise."""
     return job.job_id.encode()
 
 

@@ -12,10 +12,10 @@ from aiokafka.record.memory_records import MemoryRecords
 from app.kafka.errors import NotAuthorised, Recalled, SendError, TooLarge
 from app.kafka.metadata.reader import Stored
 from app.kafka.produce.batch import Ack, Batch
-from app.serve.acts import resend_part
-from app.serve.acts.job import Job, Part
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.resend_part import ResendPart
+from app.serve.actions import resend_part
+from app.serve.actions.job import Job, PartProgress
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.resend_part import ResendPart
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.dead_letters.filter import DeadLetterFilter
 from app.serve.search.filter import Filter
@@ -107,7 +107,7 @@ def part(inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch)
         cluster=None,
         worker_url="",
         sender=inputs,
-        now_ms=lambda: 1,
+        clock=SimpleNamespace(wall_ms=lambda: 1),
         position=lambda *_: None,
         epoch=lambda _: 1,
     )
@@ -144,7 +144,7 @@ async def test_a_letter_that_its_input_refuses_is_counted_and_others_are_sent_on
     letters += [letter(number) for number in range(1_200)]
     inputs.large = {b"3", b"700"}
     await part.make().run()
-    so_far: Part = part.so_far()
+    so_far: PartProgress = part.so_far()
     assert (so_far.over, so_far.sent, so_far.outcomes) == (True, 1_198, {"sent": 1_198, "refused": 2})
     assert sorted(map(int, inputs.taken["delay-requests"])) == [n for n in range(1_200) if n not in (3, 700)]
     assert marked(part, letters) == [n for n in range(1_200) if n not in (3, 700)]
@@ -172,7 +172,7 @@ async def test_a_job_sends_no_more_letters_than_were_confirmed_and_says_that_the
 ) -> None:
     letters += [letter(number) for number in range(1_200)]
     await part.make(most=700).run()
-    so_far: Part = part.so_far()
+    so_far: PartProgress = part.so_far()
     assert (so_far.over, so_far.limited, so_far.sent) == (True, True, 700)
     assert sorted(map(int, inputs.taken["delay-requests"])) == list(range(700))
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from app.serve.acts import ceiling
-from app.serve.acts.ceiling import Ceiling
-from app.serve.acts.job import Job, Part
+from app.serve.actions import ceiling
+from app.serve.actions.ceiling import Ceiling
+from app.serve.actions.job import Job, PartProgress
 from app.serve.search.filter import Filter
 
 
@@ -17,14 +17,14 @@ class Topic:
     """One topic of jobs, which each worker reads when it does."""
 
     def __init__(self) -> None:
-        self.notes: list[Part] = []
+        self.notes: list[PartProgress] = []
 
 
 class Log:
     """A worker's view of the topic: writing and reading take their time."""
 
     def __init__(self, topic: Topic, chance: random.Random) -> None:
-        self.parts: dict[tuple[str, int], Part] = {}
+        self.parts: dict[tuple[str, int], PartProgress] = {}
         self._topic, self._chance, self._read = topic, chance, 0
 
     async def _wait(self) -> None:
@@ -40,16 +40,16 @@ class Log:
         self._read = end
         return True
 
-    async def note(self, part: Part) -> None:
+    async def note(self, part: PartProgress) -> None:
         await self._wait()
         self._topic.notes.append(part)
         await self._wait()
         self.parts[part.job_id, part.partition] = part
 
 
-async def do_part(log: Log, job: Job, number: int, batches: list[int]) -> Part:
+async def do_part(log: Log, job: Job, number: int, batches: list[int]) -> PartProgress:
     """Act on batches of messages as a job's part does."""
-    part = Part(job_id="j", partition=number)
+    part = PartProgress(job_id="j", partition=number)
     for batch in batches:
         count = await Ceiling(log, job, number).reserve(part, batch, lambda: True)
         limited = count < batch
@@ -88,7 +88,7 @@ async def _not_read(_: Ceiling) -> None:
     """Take one's own note for the only one."""
 
 
-def _blind(_: Ceiling, _part: Part) -> tuple[int, bool]:
+def _blind(_: Ceiling, _part: PartProgress) -> tuple[int, bool]:
     return 1_000, True
 
 

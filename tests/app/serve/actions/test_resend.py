@@ -4,7 +4,7 @@ import pytest
 
 from app.engine.steps.dead_letters import LEFT_OUT
 from app.kafka.metadata.reader import Stored
-from app.serve.acts.resend import Correction, Incomplete, resend
+from app.serve.actions.resend import Correction, IncompleteDeadLetter, resend
 from app.serve.dead_letters.dead_letter import DeadLetter, masked
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition
@@ -62,7 +62,7 @@ def test_a_header_that_is_put_right_stays_in_its_place_once(settings: Settings) 
 
 def test_what_was_left_out_is_not_sent_as_nothing(settings: Settings) -> None:
     one = dead_letter(NATIVE, error=f"why (The value of 9 bytes is {LEFT_OUT}.)")
-    with pytest.raises(Incomplete, match="3-7 was too large"):
+    with pytest.raises(IncompleteDeadLetter, match="3-7 was too large"):
         resend(settings, one, NOW_MS)
     assert resend(settings, one, NOW_MS, Correction(replaces=True, value=b"new")).request.value == b"new"
 

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from app.serve.acts.job import Job, Part
+from app.serve.actions.job import Job, PartProgress
 
 _LOOK_S: Final = 0.2
 
@@ -20,13 +20,13 @@ _LOOK_S: Final = 0.2
 class Log(Protocol):
     """The parts of all jobs, as far as they were read."""
 
-    parts: dict[tuple[str, int], Part]
+    parts: dict[tuple[str, int], PartProgress]
 
     async def read(self) -> bool:
         """Read to the end; return False if that is not possible."""
         ...
 
-    async def note(self, part: Part) -> None:
+    async def note(self, part: PartProgress) -> None:
         """Write down how far a part is."""
 
 
@@ -37,7 +37,7 @@ class Ceiling:
         """Hold to the job's `counted` messages."""
         self._log, self._job, self._partition = log, job, partition
 
-    async def reserve(self, part: Part, wanted: int, goes_on: Callable[[], bool]) -> int:
+    async def reserve(self, part: PartProgress, wanted: int, goes_on: Callable[[], bool]) -> int:
         """Return how many of the `wanted` messages the part may act on, all if they are within the job's bound.
 
         Less is final: other parts have acted on the rest. It is 0, and not final, once the part no longer `goes_on`.
@@ -60,7 +60,7 @@ class Ceiling:
             await asyncio.sleep(random.uniform(0, _LOOK_S))  # noqa: S311 - so that not both come again
         return 0
 
-    def _left(self, part: Part) -> tuple[int, bool]:
+    def _left(self, part: PartProgress) -> tuple[int, bool]:
         """Return how many messages other parts leave, and whether no other one is about to act."""
         of_job = (one for (job_id, _), one in self._log.parts.items() if job_id == self._job.job_id)
         others = [one for one in of_job if one.partition != self._partition]

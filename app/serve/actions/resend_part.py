@@ -12,13 +12,13 @@ from app.kafka.errors import BatchRejected, Recalled, SendError, TooLarge
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.produce.batch import Ack, Batch
 from app.serve.access.roles import Asker
-from app.serve.acts.body import BadBody
-from app.serve.acts.bounds import Bounds, Outside
-from app.serve.acts.event_watch import EventWatch
-from app.serve.acts.job import Job
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.job_part import BATCH, PATIENCE_S, JobPart
-from app.serve.acts.resend import Incomplete, Resend, resend
+from app.serve.actions.body import BadBody
+from app.serve.actions.events import EventWatch
+from app.serve.actions.job import Job
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.job_part import BATCH, PATIENCE_S, JobPart
+from app.serve.actions.namespace_bounds import NamespaceBounds, OutsideNamespaces
+from app.serve.actions.resend import IncompleteDeadLetter, Resend, resend
 from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.search.search import Search
 
@@ -86,7 +86,7 @@ class ResendPart(JobPart):
     def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
         """Go on where the log says, within what the job's giver may."""
         super().__init__(engine, search, log, job, partition)
-        self._bounds = Bounds(engine.settings)
+        self._bounds = NamespaceBounds(engine.settings)
         self._giver = Asker(job.by, "admin", namespaces=tuple(sorted(job.namespaces)) if job.bound else None)
 
     async def run(self) -> None:
@@ -142,9 +142,9 @@ class ResendPart(JobPart):
                 again = resend(self._engine.settings, one, self._engine.clock.wall_ms())
                 self._bounds.check_resend(self._giver, again)
                 found.requests[record.offset] = again
-            except Incomplete:
+            except IncompleteDeadLetter:
                 found.incomplete.append(record.offset)
-            except (Outside, BadBody):
+            except (OutsideNamespaces, BadBody):
                 found.outside.append(record.offset)
         return found
 

@@ -1,4 +1,4 @@
-"""What people do to messages and destinations: each act is written down, done, and its outcome written down."""
+"""What people do to messages and destinations: each action is written down, done, and its outcome written down."""
 
 import asyncio
 import contextlib
@@ -8,25 +8,29 @@ from typing import Any, NamedTuple
 from aiokafka.errors import KafkaError
 
 from app.base.errors import PunctualError
+from app.base.http.allow_list import AllowList
 from app.engine.engine import Engine
 from app.engine.throttle.control import Control
 from app.kafka.errors import SendError
 from app.serve.access.roles import Asker
-from app.serve.acts.audit import Act, Audit
-from app.serve.acts.bounds import Bounds
-from app.serve.acts.existing import check_exists
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.orders import NotGiven, Orders
-from app.serve.acts.outcome import SENT, Outcome
-from app.serve.acts.resend import Correction, resend
-from app.serve.acts.writing import PATIENCE_S
+from app.serve.actions.audit import Action, Audit
+from app.serve.actions.commands import Commands, NotSent
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.namespace_bounds import NamespaceBounds
+from app.serve.actions.outcome import SENT, Outcome
+from app.serve.actions.resend import Correction, resend
+from app.serve.actions.writing import PATIENCE_S
 from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain, namespace_of
 from punctual.client import controls
 from punctual.client.requests import Request
 from punctual.client.times import epoch_ms
-from punctual.contract.destination import destination
+from punctual.contract.destination import Destination, destination, named
 from punctual.contract.rate import UNCAPPED
 from punctual.spans import moment, when
+
+
+class NotThere(Exception):
+    """The destination does not exist, and no message waits for it: a sentence that says what to do."""
 
 
 class Actor(NamedTuple):
@@ -37,32 +41,34 @@ class Actor(NamedTuple):
     bound: bool = False
 
 
-class Acts:
-    """Acts on an installation."""
+class Actions:
+    """Does actions on one installation."""
 
     def __init__(self, engine: Engine, log: JobLog) -> None:
-        """Act by an engine's own sender; the log says which dead letters were sent again."""
+        """Use an engine's own sender; the log says which dead letters were sent again."""
         self._engine, self._log = engine, log
-        self.orders, self.audit = Orders(engine), Audit(engine)
-        self.bounds = Bounds(engine.settings)
+        self.commands, self.audit = Commands(engine), Audit(engine)
+        self.bounds = NamespaceBounds(engine.settings)
 
-    async def order(
-        self, actor: Actor, act: str, request: Request, asked: dict[str, Any], topic: str | None = None
+    async def send(
+        self, actor: Actor, action: str, request: Request, asked: dict[str, Any], topic: str | None = None
     ) -> Outcome:
-        """Give an order for an id, by an input that is not the requests topic perhaps, and return what came of it.
+        """Send a request or command for an ID, to the requests topic or the input `topic`, and return its outcome.
 
-        Raises NotAudited or NotGiven with a sentence if nothing was done.
+        Raises NotAudited or NotSent with a sentence if nothing was done.
         """
         if request.id is None:  # so that what comes of it can be found
             raise ValueError("a request from here needs an ID")
         target = request.id.decode()
         within = self._within(self._engine.settings.namespaces.of_id(target))
-        return await self._done(actor, act, target, asked, lambda: self.orders.give(act, request, topic), within)
+        return await self._done(
+            actor, action, target, asked, lambda: self.commands.execute(action, request, topic), within
+        )
 
     async def resend(self, asker: Asker, one: DeadLetter, correction: Correction) -> Outcome:
         """Send a dead letter again, put right perhaps, and return what came of it.
 
-        Raises Incomplete, Outside, NotAudited or NotGiven with a sentence if nothing was done.
+        Raises IncompleteDeadLetter, OutsideNamespaces, NotAudited or NotSent with a sentence if nothing was done.
         """
         engine, actor = self._engine, Actor(asker.name, asker.role)
         again = resend(engine.settings, one, engine.clock.wall_ms(), correction)
@@ -71,17 +77,17 @@ class Acts:
         within = self._within(namespace_of(engine.settings.namespaces, one))
 
         async def do() -> Outcome:
-            outcome = await self.orders.resend(again)
+            outcome = await self.commands.resend(again)
             with contextlib.suppress(SendError, KafkaError, TimeoutError, PunctualError):  # it is in the audit anyway
                 await self._log.resent(one, SentAgain(engine.clock.wall_ms(), actor.name))
             return outcome
 
         return await self._done(actor, "resend", f"dead letter {one.place}", asked, do, within)
 
-    async def control(self, actor: Actor, act: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
+    async def control(self, actor: Actor, action: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
         """Change what holds for a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.
 
-        What is not changed goes on to hold, for one record says all. Raises NotAudited or NotGiven with a sentence if
+        What is not changed goes on to hold, for one record says all. Raises NotAudited or NotSent with a sentence if
         nothing was done, NotThere if the destination does not exist, ValueError if it makes no sense.
         """
         until = changes.get("until")
@@ -96,14 +102,14 @@ class Acts:
         await self._check_exists(to)
 
         async def say() -> Outcome:
-            source = await self.orders.send(request, self._engine.settings.controls, 0)
-            return Outcome(outcome=SENT, sentence=self._state(act, changes), source=source)
+            source = await self.commands.send(request, self._engine.settings.controls, 0)
+            return Outcome(outcome=SENT, sentence=self._state(action, changes), source=source)
 
-        return await self._done(actor, act, to, asked, say)
+        return await self._done(actor, action, to, asked, say)
 
-    def _state(self, act: str, changes: Mapping[str, Any]) -> str:
+    def _state(self, action: str, changes: Mapping[str, Any]) -> str:
         """Return the state of a destination after an action, as a sentence."""
-        if act == "rate":
+        if action == "rate":
             rate = changes["rate"]
             if rate is None:
                 return "Rate limit from the workers' settings."
@@ -113,21 +119,21 @@ class Acts:
         return f"Paused{until_text}." if changes["paused"] else "Resumed."
 
     async def _known(self, to: str) -> Control | None:
-        """Return the control of a destination, the newest included. Raises NotGiven."""
+        """Return the control of a destination, the newest included. Raises NotSent."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 await self._engine.controls.read()
         except (TimeoutError, KafkaError) as error:
-            raise NotGiven("the brokers do not return its current state; nothing was sent") from error
+            raise NotSent("the brokers do not return its current state; nothing was sent") from error
         return self._engine.controls.known.get(destination(to))
 
     async def _check_exists(self, to: str) -> None:
-        """Check that a destination exists. Raises NotGiven, NotThere."""
+        """Check that a destination exists. Raises NotSent, NotThere."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await check_exists(self._engine, destination(to))
+                await _check_exists(self._engine, destination(to))
         except (TimeoutError, KafkaError) as error:
-            raise NotGiven("the brokers do not confirm that the destination exists; nothing was sent") from error
+            raise NotSent("the brokers do not confirm that the destination exists; nothing was sent") from error
 
     @staticmethod
     def _within(namespace: str) -> tuple[str, ...]:
@@ -136,21 +142,48 @@ class Acts:
     async def _done(
         self,
         actor: Actor,
-        act: str,
+        action: str,
         target: str,
         asked: dict[str, Any],
         do: Callable[[], Awaitable[Outcome]],
         within: tuple[str, ...] = (),
     ) -> Outcome:
-        begun = await self.audit.begin(act, target, actor.name, actor.role, asked, within)
+        begun = await self.audit.begin(action, target, actor.name, actor.role, asked, within)
         try:
             outcome = await do()
-        except NotGiven as error:
+        except NotSent as error:
             await self.audit.end(begun, Outcome(outcome="failed", sentence=str(error), source=""))
             raise
         await self.audit.end(begun, outcome)
         return outcome
 
-    async def last(self, limit: int, within: Collection[str] | None = None) -> list[Act]:
-        """Return the newest acts, or those about some namespaces, the newest first."""
+    async def last(self, limit: int, within: Collection[str] | None = None) -> list[Action]:
+        """Return the newest actions, or those about some namespaces, the newest first."""
         return await self.audit.last(limit, within)
+
+
+async def _check_exists(engine: Engine, to: Destination) -> None:
+    """Check that a destination exists: a topic, a URL pattern for it, a control, or messages that wait for it.
+
+    Raises NotThere, or aiokafka.errors.KafkaError if no broker says whether the topic exists.
+    """
+    cluster, topic = to
+    name = named(cluster, topic)
+    if to in engine.controls.known or any(name in report.progress.pending for report in engine.reader.reports.values()):
+        return
+    if "://" in topic:
+        settings = engine.settings
+        allowed = (*settings.callbacks.values(), *settings.http_destinations.values())
+        patterns = [pattern for patterns in allowed for pattern in patterns]
+        if AllowList(patterns, ("https", "http")).reaches(topic):
+            return
+        raise NotThere(f"no pattern in DELAY_HTTP_DESTINATIONS or DELAY_CALLBACKS allows URLs of {topic}")
+    target = engine.targets.get(cluster)
+    if target is None:
+        raise NotThere(f"DELAY_CLUSTERS has no cluster {cluster}")
+    if target.cluster.partitions(topic) or not await target.cluster.refresh([topic]):
+        return
+    raise NotThere(
+        f"the topic {topic} does not exist, and no message for it is pending. "
+        "To pause a recurring message, use its ID: `punctual pause --id ID`"
+    )

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.serve.acts import job_log
-from app.serve.acts.job import Job, Part
-from app.serve.acts.job_log import JobLog
+from app.serve.actions import job_log
+from app.serve.actions.job import Job, PartProgress
+from app.serve.actions.job_log import JobLog
 from app.serve.dead_letters.dead_letter import SentAgain
 from app.serve.search.filter import Filter
 from app.settings.settings import Settings
@@ -26,7 +26,7 @@ def job(**said: Any) -> bytes:
 
 
 def part(epoch: int, after: str, *, over: bool) -> bytes:
-    return msgspec.json.encode(Part(job_id="j", partition=0, after=after, over=over, epoch=epoch))
+    return msgspec.json.encode(PartProgress(job_id="j", partition=0, after=after, over=over, epoch=epoch))
 
 
 @pytest.mark.parametrize(("appended_ms", "begins"), [(10_000, True), (10_001, False)])
@@ -57,7 +57,9 @@ def test_no_more_is_kept_than_there_is_room_for(log: JobLog, monkeypatch: pytest
     again = msgspec.json.encode(SentAgain(0, "x", ""))
     for number in range(4):
         log._take(number, 0, b"%d" % number, job(job_id=str(number)))
-        log._take(number, 0, b"%d/0/1" % number, msgspec.json.encode(Part(job_id=str(number), partition=0, epoch=1)))
+        log._take(
+            number, 0, b"%d/0/1" % number, msgspec.json.encode(PartProgress(job_id=str(number), partition=0, epoch=1))
+        )
         log._take(number, 0, b"resent/in-0-%d" % number, again)
     log._take(4, 0, b"1", job(job_id="1", stopped=True))
 
@@ -84,6 +86,6 @@ async def test_notes_of_two_owners_have_keys_of_their_own(log: JobLog, monkeypat
 
     monkeypatch.setattr(log, "_write", written)
     for epoch in (7, 8):
-        await log.note(Part(job_id="j", partition=0, epoch=epoch))
+        await log.note(PartProgress(job_id="j", partition=0, epoch=epoch))
 
     assert keys == ["j/0/7", "j/0/8"]

@@ -5,8 +5,8 @@ from typing import Final
 from app.engine.engine import Engine
 from app.kafka.produce.batch import NO_HEADERS, Ack, Batch, Headers
 
-#: So long Kafka is waited for by whoever waits for an answer. A step takes milliseconds; a partition that moves, or is
-#: restored, takes longer.
+#: The maximum wait for Kafka while a user waits. A step takes milliseconds; a partition that moves, or is restored,
+#: takes longer.
 PATIENCE_S: Final = 10.0
 
 

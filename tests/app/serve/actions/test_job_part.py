@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from app.serve.acts.job import Job
-from app.serve.acts.job_log import JobLog
-from app.serve.acts.job_part import JobPart
+from app.serve.actions.job import Job
+from app.serve.actions.job_log import JobLog
+from app.serve.actions.job_part import JobPart
 from app.serve.search.filter import Filter
 from app.settings.settings import Settings
 

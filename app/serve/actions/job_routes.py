@@ -1,0 +1,130 @@
+"""The routes of jobs: actions on all messages or dead letters that match a filter."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import msgspec
+from aiohttp import web
+
+from app.base.clock import Clock
+from app.serve.access.roles import ASKER, Asker
+from app.serve.actions.body import BadBody, body_of, moment, span
+from app.serve.actions.job import MESSAGE_ACTIONS, RESEND, Job, JobStatus
+from app.serve.actions.jobs import Jobs
+from app.serve.actions.routes import actor_of, told
+from app.serve.dead_letters.filter import NAMES as OF_DEAD_LETTERS
+from app.serve.dead_letters.routes import filter_of as dead_letter_filter_of
+from app.serve.search.filter import NAMES
+from app.serve.search.search import LOCAL
+from app.serve.search.visibility import filter_of, filter_shown
+from app.serve.web.answers import as_json
+from punctual.contract.destination import shown
+from punctual.contract.namespaces import Namespaces
+
+
+def register(web_app: web.Application, jobs: Jobs, namespaces: Namespaces) -> None:
+    """Add the routes to an application that has not started yet; jobs are done as long as it runs."""
+    routes = JobRoutes(jobs, namespaces)
+
+    async def run(_: web.Application) -> AsyncIterator[None]:
+        task = asyncio.create_task(jobs.run())
+        yield
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    web_app.cleanup_ctx.append(run)
+    web_app.add_routes(
+        [
+            web.post("/api/v1/jobs", routes.start),
+            web.get("/api/v1/jobs", routes.all),
+            web.get("/api/v1/jobs/{id}", routes.one),
+            web.post("/api/v1/jobs/{id}/stop", routes.stop),
+            web.get(f"{LOCAL}/jobs", routes.wake),
+        ]
+    )
+
+
+class JobRoutes:
+    """Starts and stops jobs, and answers with how they stand."""
+
+    def __init__(self, jobs: Jobs, namespaces: Namespaces) -> None:
+        """Start and stop these; filters may name these namespaces."""
+        self._jobs, self._namespaces = jobs, namespaces
+
+    @told
+    async def start(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/jobs: act on all that match a filter."""
+        body = await body_of(request, ("act", "filter", "confirm", "at", "after"))
+        action, confirm, given = body.get("act"), body.get("confirm"), body.get("filter") or {}
+        if action not in (*MESSAGE_ACTIONS, RESEND):
+            raise BadBody(f"act must be one of {', '.join((*MESSAGE_ACTIONS, RESEND))}")
+        if not isinstance(confirm, int) or isinstance(confirm, bool) or confirm < 1:
+            raise BadBody("confirm must be the maximum number of messages that the job may change")
+        names = OF_DEAD_LETTERS if action == RESEND else NAMES
+        if not isinstance(given, dict) or set(given) - set(names):
+            raise BadBody(f"filter must be an object with some of {', '.join(names)}")
+        query = {name: str(said) for name, said in given.items()}
+        at, after = moment(body, "at"), span(body, "after")
+        if (action == "reschedule") != (at is not None or after is not None):
+            raise BadBody("a reschedule needs at or after; other actions do not accept them")
+        if action == RESEND:
+            wanted = dead_letter_filter_of(query, self._namespaces, request[ASKER])
+            return as_json(await self._jobs.resend(actor_of(request), wanted, confirm), 202)
+        due_ms = None if at is None else round(at.timestamp() * 1_000)
+        if after is not None:
+            due_ms = Clock.wall_ms() + after // timedelta(milliseconds=1)
+            moment({"after": due_ms}, "after")  # there are no years beyond 9999
+        pending = filter_of(query, self._namespaces, request[ASKER])
+        return as_json(await self._jobs.start(actor_of(request), action, pending, confirm, due_ms), 202)
+
+    @told
+    async def all(self, request: web.Request) -> web.StreamResponse:
+        """Answer GET /api/v1/jobs: how all of them stand, the newest first."""
+        found, asker = await self._jobs.all(), request[ASKER]
+        return as_json({"jobs": [job_shown(one, asker) for one in found if is_theirs(one.job, asker)]})
+
+    @told
+    async def one(self, request: web.Request) -> web.StreamResponse:
+        """Answer GET /api/v1/jobs/{id}."""
+        return _found(await self._job(request), request[ASKER])
+
+    @told
+    async def stop(self, request: web.Request) -> web.StreamResponse:
+        """Answer POST /api/v1/jobs/{id}/stop: it goes no further; what it has done stays."""
+        if await self._job(request) is None:
+            return _found(None, request[ASKER])
+        return _found(await self._jobs.stop(actor_of(request), request.match_info["id"]), request[ASKER])
+
+    async def wake(self, _request: web.Request) -> web.StreamResponse:
+        """Answer another worker that has given a job."""
+        self._jobs.wake()
+        return as_json({"partitions": []})
+
+    async def _job(self, request: web.Request) -> JobStatus | None:
+        """Return how a job stands; None if there is none of theirs."""
+        found = await self._jobs.one(request.match_info["id"])
+        return found if found is not None and is_theirs(found.job, request[ASKER]) else None
+
+
+def _found(status_of: JobStatus | None, asker: Asker) -> web.Response:
+    if status_of is None:
+        return as_json({"error": "there is no such job. Jobs are kept for 30 days"}, 404)
+    return as_json(job_shown(status_of, asker))
+
+
+def is_theirs(job: Job, asker: Asker) -> bool:
+    """Whether a job is about somebody's namespaces alone, or about all, which are theirs."""
+    return asker.namespaces is None or (bool(job.namespaces) and job.namespaces <= set(asker.namespaces))
+
+
+def job_shown(status_of: JobStatus, asker: Asker) -> JobStatus:
+    """Return how a job stands as somebody may see it: what it tells of others' messages is not theirs to know."""
+    job = msgspec.structs.replace(status_of.job, filter=filter_shown(status_of.job.filter, asker))
+    letters = job.dead_letters
+    if letters is not None:
+        job = msgspec.structs.replace(job, dead_letters=msgspec.structs.replace(letters, to=shown(letters.to)))
+    if not asker.bound:
+        return msgspec.structs.replace(status_of, job=job)
+    parts = [msgspec.structs.replace(part, after="") for part in status_of.parts]
+    return msgspec.structs.replace(status_of, job=msgspec.structs.replace(job, ends=[]), parts=parts)
