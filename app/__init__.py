@@ -11,10 +11,9 @@ These are around them:
 
     serve       the HTTP API, the console, search, dead letters, actions, and who may do what
     ops         commands for operators: doctor, repartition, several processes
-    dev         for developers: a broker, the demo, tests on a simulated clock
+    dev         for developers: a broker, the demo, tests on a simulated clock, former names of modules
     settings    every setting, read from the environment
     base        the clock, errors, HTTP, the process; knows no messages
-    former      names that modules had before
 
 The table is the package `tables`; the message contract and the clients are `punctual`.
 docs/explanation/how-it-works.md follows one message through the files.
@@ -34,8 +33,8 @@ _RARELY = 50_000, 10, 10
 
 __all__ = ["DelayClient", "SyncDelayClient", "app"]
 
-#: Modules by the names that they had until 0.2.0: app/former/testing.py is `app.testing`, too.
-__path__.append(str(Path(__file__).with_name("former")))
+#: Modules by the names that they had until 0.2.0: app/dev/former/testing.py is `app.testing`, too.
+__path__.append(str(Path(__file__).parent / "dev" / "former"))
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,0 @@
-"""Names that modules had until 0.2.0, for programs that still use them: `app.testing` is `app/former/testing.py`.
-
-`app/__init__.py` adds this directory to the path of `app`. Each module warns, and names the one to use.
-"""
