@@ -19,11 +19,10 @@ from app.base.process.json_log import JsonFormatter
 from app.base.process.library_logs import LibraryLogFilter
 from app.base.process.rate_limit_filter import RateLimitFilter
 from app.engine.engine import Engine
-from app.engine.faust_host import commands
+from app.engine.faust_host import command_line
 from app.engine.faust_host.chunk import ChunkSchema
 from app.engine.faust_host.consumer import Transport
-from app.engine.faust_host.group import Assignor
-from app.engine.faust_host.handover import Tables
+from app.engine.faust_host.handover import Assignor, Tables
 from app.engine.ingest.quotas import whose
 from app.gateway.command import gateway
 from app.kafka.patches import lost_connections, side_by_side
@@ -266,7 +265,7 @@ def credentials(settings: Settings) -> Any:
 
 
 side_by_side.install()
-commands.install(doctor, gateway, repartition)
+command_line.install(doctor, gateway, repartition)
 try:
     app = create_app(Settings.from_env())
 except PunctualError as error:

@@ -7,7 +7,7 @@ always the exact image of a prefix of the changelog.
 import contextlib
 import itertools
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import rocksdict
@@ -26,7 +26,7 @@ from tables.changes import (
 from tables.commands import RememberedCommands, decode_commands
 from tables.counts import PendingCounts
 from tables.database import Database
-from tables.entry import VERSION, Entry, decode
+from tables.entry import VERSION, decode
 from tables.errors import StoreCorrupt, TableError, UnknownRecordKind
 from tables.expiring_index import ExpiringIndex
 from tables.followed import Followed, decode_followed, followed_bytes
@@ -37,6 +37,7 @@ from tables.rocksdb_options import rocksdb_options
 from tables.row_writes import RowWrites
 from tables.shares import Shares, Whose
 from tables.step_numbers import StepNumbers
+from tables.store_reads import StoreReads
 
 _META_FORMAT, _META_OFFSET = keys.META + b"format", keys.META + b"offset"
 _META_SEEN, _META_WRITER = keys.META + b"seen", keys.META + b"writer"
@@ -47,14 +48,9 @@ _META_ZONES = keys.META + b"zones"
 #: was told. From 3 on: rows of the version that is so much less; written with the first of them.
 _LAYOUTS = 1
 FORMAT = VERSION + _LAYOUTS
-#: Where keys lie that the changelog has too, in order; a seal is left out.
-_LOGGED = (
-    (b"\x00", keys.ROWS_END),
-    *map(keys.span, sorted((keys.DELIVERED, keys.COMMANDS, keys.ORIGIN, keys.POSITION, keys.TOLD))),
-)
 
 
-class PartitionStore:
+class PartitionStore(StoreReads):
     """The rows of one partition, their index by id, counts, positions and what is remembered of ids.
 
     All reads show the last applied step. Not thread-safe: one event loop owns it.
@@ -133,84 +129,6 @@ class PartitionStore:
         with contextlib.suppress(TableError):  # what is wrong with it goes with it
             self._db.close()
         shutil.rmtree(self.path)
-
-    # reads -----------------------------------------------------------------------------------------------------------
-    def _scan(self, kind: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return self._db.items(*keys.span(kind))
-
-    def find(self, id_: str) -> bytes | None:
-        """Return the key of the row with this id, or None."""
-        return self._ids.find(id_)
-
-    def find_many(self, ids: Sequence[str]) -> list[bytes | None]:
-        """Return the keys of the rows with these ids, None where there is none, in one read."""
-        return self._ids.find_many(ids)
-
-    def find_keys(self, id_keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return the same of ids that are index keys already: `keys.ID` before each."""
-        return self._db.get_many(id_keys)
-
-    def entry(self, key: bytes) -> Entry | None:
-        """Return the row at `key`, or None."""
-        raw = self._db.get(key)
-        return None if raw is None else decode(raw)
-
-    def raw(self, key: bytes) -> bytes | None:
-        """Return what is stored under any key, as the changelog has it, or None."""
-        return self._db.get(key)
-
-    def due(self, now_ms: int, start: bytes, limit: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """Return up to `limit` rows from key `start` on, due at `now_ms`, in order of (due, arrival), undecoded.
-
-        Large ones are fewer at a time.
-        And, from the same look, a key before which no other row lies, None if none follows: its due time is when to
-        look again, unless something changes.
-        """
-        return self._ahead.due(keys.due_bound(now_ms), max(start, self._low), limit)
-
-    def begin_at(self, key: bytes) -> None:
-        """Look for rows from `key` on: none before it is left, until one is put there."""
-        self._low = key
-
-    def next_row(self, start: bytes) -> bytes | None:
-        """Return the first row key at or after `start`, or None."""
-        return next(self._db.keys(max(start, self._low), keys.ROWS_END), None)
-
-    def count(self, from_ms: int, to_ms: int, limit: int) -> int:
-        """Count rows due in a span by looking at them, at most `limit`."""
-        start = max(keys.row_key(from_ms, 0, 0), self._low)
-        return sum(1 for _ in itertools.islice(self._db.keys(start, keys.due_bound(to_ms)), limit))
-
-    def look_ahead(self, until_ms: int, limit: int) -> bool:
-        """Have at most `limit` more rows counted by minute; return whether all that are due by then are."""
-        return self.counts.near.look(self._low, until_ms, limit)
-
-    def rows(self) -> Iterator[tuple[bytes, Entry]]:
-        """Go through all rows in order. The database must not be closed meanwhile."""
-        for key, raw in self._db.items(b"\x00", keys.ROWS_END):
-            yield key, decode(raw)
-
-    def raw_rows(self, start: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Go through rows from a key on, undecoded. The database must not be closed or written to meanwhile."""
-        return self._db.items(max(start, self._low), keys.ROWS_END)
-
-    def marks(self) -> Iterator[tuple[bytes, bytes]]:
-        """Go through what is remembered of ids, as the changelog has it. No writes meanwhile."""
-        for kind in (keys.COMMANDS, keys.DELIVERED, keys.TOLD):
-            yield from self._scan(kind)
-
-    def image(self, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
-        """Return the next `limit` records that a changelog has of this database, by key from `start` on."""
-        found: list[tuple[bytes, bytes]] = []
-        for begin, end in _LOGGED:
-            if start < end and len(found) < limit:
-                found += itertools.islice(self._db.items(max(start, begin), end), limit - len(found))
-        return found
-
-    @property
-    def clashes(self) -> set[bytes]:
-        """Rows found in recovery whose id has a later row: what is left of them is replaced."""
-        return self._ids.clashes
 
     # writes ----------------------------------------------------------------------------------------------------------
     def apply(self, changes: Changes, offset: int, writer: int, now_ms: int) -> None:

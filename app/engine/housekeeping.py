@@ -11,7 +11,7 @@ from app.base.process.datadir import check
 from app.engine.assembly import Parts
 from app.engine.banner import Readiness
 from app.engine.connections import Connections
-from app.engine.faust_host import group
+from app.engine.faust_host.handover import check_coordinator
 from app.engine.steps.route import HTTP
 from app.engine.view import EngineView
 
@@ -92,4 +92,4 @@ class Housekeeping:
     def _mind_the_group(self) -> None:
         consumer = self._app._consumer  # noqa: SLF001 - None until it starts
         if consumer is not None:
-            group.check(consumer._thread._consumer)  # noqa: SLF001 - None until it starts
+            check_coordinator(consumer._thread._consumer)  # noqa: SLF001 - None until it starts

@@ -11,7 +11,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from faust.assignor.client_assignment import ClientAssignment, ClientMetadata
 
 from app.base.errors import GroupLost
-from app.engine.faust_host.group import Assignor, check
+from app.engine.faust_host.handover import Assignor, check_coordinator
 
 
 def assignment(url: str) -> ConsumerProtocolMemberAssignment:
@@ -45,9 +45,9 @@ async def test_a_coordinator_that_has_ended_is_missed() -> None:
     await asyncio.wait([quiet, broken])
 
     for fine in (None, SimpleNamespace(), consumer(running), consumer(quiet)):
-        check(fine)
+        check_coordinator(fine)
     with pytest.raises(GroupLost, match=r"has lost its consumer group: KafkaError: assertion. The process ends"):
-        check(consumer(broken))
+        check_coordinator(consumer(broken))
     running.cancel()
     await asyncio.wait([running])
-    check(consumer(running))
+    check_coordinator(consumer(running))

@@ -7,7 +7,8 @@ from typing import Any
 
 from faust.types import TP
 
-from app.engine.faust_host.consumer import Consumer, ConsumerThread
+from app.engine.faust_host.consumer import Consumer
+from app.engine.faust_host.consumer_thread import ConsumerThread
 from app.engine.faust_host.group_intake import GroupIntake
 
 HERE = TP("delay-requests", 0)

@@ -6,7 +6,7 @@ from typing import Any
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.structs import TopicPartition
 
-from app.engine.faust_host.consumer import ConsumerThread
+from app.engine.faust_host.consumer_thread import ConsumerThread
 
 
 class Buffered(FetchResult):
