@@ -71,6 +71,6 @@ def masks(payloads: str, role: Role) -> bool:
 
 
 def put(request: web.Request, asker: Asker) -> None:
-    """Write into a request who asks; acts and pages read it there."""
+    """Write into a request who asks; actions and pages read it there."""
     request[ASKER] = asker
     WHO.set(network(client_address(request)) if asker.name == ANYBODY.name else asker.name)

@@ -16,7 +16,7 @@ _OF_A_BODY: Final = ("Content-Type", "Content-Length", "Transfer-Encoding", "Con
 _NO_ANSWER: Final = "this worker cannot answer {asked}. See its log"
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ApiAnswer(msgspec.Struct, frozen=True):
     """What the API answers: a status, and an object that has a sentence in `error` unless all went well."""
 
     status: int
@@ -42,13 +42,13 @@ class Answer(msgspec.Struct, frozen=True):
         return self.body.get(name, default) if self.well else default
 
 
-class Api(Protocol):
+class ConsoleApi(Protocol):
     """The API as one reader may use it."""
 
-    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> ApiAnswer:
         """Return what GET answers at a path under /api/v1."""
 
-    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> ApiAnswer:
         """Return what POST answers there."""
 
 
@@ -58,16 +58,16 @@ class OwnApi:
     def __init__(self, web_app: web.Application, request: web.Request) -> None:
         self._web_app, self._request = web_app, request
 
-    async def get(self, path: str, query: Mapping[str, str] | None = None) -> Answer:
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> ApiAnswer:
         """Return what GET answers at a path under /api/v1."""
         given = {name: value for name, value in (query or {}).items() if value}
         return await self._ask("GET", f"{path}?{urlencode(given)}" if given else path, b"")
 
-    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> Answer:
+    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> ApiAnswer:
         """Return what POST answers there."""
         return await self._ask("POST", path, msgspec.json.encode(body or {}))
 
-    async def _ask(self, method: str, path: str, body: bytes) -> Answer:
+    async def _ask(self, method: str, path: str, body: bytes) -> ApiAnswer:
         request = _derived(self._request, method, f"/api/v1{path}", body)
         if ASKER in self._request:
             put(request, self._request[ASKER])  # nobody else than who asks for the page
@@ -81,10 +81,12 @@ class OwnApi:
             found = msgspec.json.decode(content) if isinstance(content, bytes) and content else {}
         except msgspec.DecodeError:
             found = {}
-        answer = Answer(response.status, found if isinstance(found, dict) else {})
+        answer = ApiAnswer(response.status, found if isinstance(found, dict) else {})
         if answer.well or answer.error:
             return answer
-        return Answer(response.status, {"error": _NO_ANSWER.format(asked=f"{method} /api/v1{path.partition('?')[0]}")})
+        return ApiAnswer(
+            response.status, {"error": _NO_ANSWER.format(asked=f"{method} /api/v1{path.partition('?')[0]}")}
+        )
 
 
 def _derived(request: web.Request, method: str, path: str, body: bytes) -> web.Request:

@@ -3,23 +3,23 @@
 from aiohttp import web
 
 from app.engine.reports.state import WorkerState
-from app.serve.console.create import Create
-from app.serve.console.dead_letters import DeadLetters
-from app.serve.console.desk import Desk
-from app.serve.console.destinations import Destinations
-from app.serve.console.find import Find, Message
-from app.serve.console.home import Home
-from app.serve.console.live import Live
-from app.serve.console.work import Work
+from app.serve.console.create import CreatePage
+from app.serve.console.dead_letter_pages import DeadLetterPages
+from app.serve.console.destinations import DestinationPages
+from app.serve.console.find import FindPages, MessagePages
+from app.serve.console.home import HomePage
+from app.serve.console.live import LiveUpdates
+from app.serve.console.pages import Pages
+from app.serve.console.work import WorkPages
 from app.serve.web.ids import PLACE
 
 
 def register(web_app: web.Application, state: WorkerState, *, read_only: bool = False) -> None:
     """Add the pages to a web application that serves the API, before it starts; with `read_only` none that acts."""
-    desk, live = Desk(web_app, state.now_ms, read_only=read_only), Live(state)
-    home, find, message, work = Home(desk), Find(desk), Message(desk), Work(desk)
-    destinations, create = Destinations(desk), Create(desk, state)
-    dead_letters = DeadLetters(desk)
+    pages, live = Pages(web_app, state.now_ms, read_only=read_only), LiveUpdates(state)
+    home, find, message, work = HomePage(pages), FindPages(pages), MessagePages(pages), WorkPages(pages)
+    destinations, create = DestinationPages(pages), CreatePage(pages, state)
+    dead_letters = DeadLetterPages(pages)
     one, dead_letter = "/destinations/{name}", r"/dead-letters/{partition:\d{1,9}}-{offset:\d{1,18}}"
     web_app.add_routes(
         [
@@ -50,7 +50,7 @@ def register(web_app: web.Application, state: WorkerState, *, read_only: bool = 
             web.post("/jobs/{id}/stop", work.stop_job, name="form-stop"),
             web.get("/audit", work.show_audit, name="audit"),
             web.get("/api/v1/events", live.serve, name="api-events"),
-            web.get("/static/{name}", desk.renderer.assets.serve, name="static"),
+            web.get("/static/{name}", pages.renderer.assets.serve, name="static"),
         ]
     )
     web_app.on_shutdown.append(live.stop)

@@ -7,18 +7,18 @@ from aiohttp import web
 
 from app.engine.reports.state import WorkerState
 from app.serve.console import flash, forms
-from app.serve.console.desk import Desk, names_of
+from app.serve.console.pages import Pages, names_of
 from app.serve.console.recipes import recipes
 from app.serve.web.ids import address
 
 _OF_ITSELF = ("to", "id", "key", "value")
 
 
-class Create:
+class CreatePage:
     """Answers /new."""
 
-    def __init__(self, desk: Desk, state: WorkerState) -> None:
-        self._desk, self._state = desk, state
+    def __init__(self, pages: Pages, state: WorkerState) -> None:
+        self._pages, self._state = pages, state
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /new: the form, filled in with what the address says."""
@@ -34,7 +34,7 @@ class Create:
         if given.get("do") == "lines":
             lines = recipes(body, self._state.app_id, self._state.worker_url)
             return await self._page(request, given, lines=lines)
-        answer = await self._desk.api(request).post("/messages", body)
+        answer = await self._pages.api(request).post("/messages", body)
         if not answer.well:
             return await self._page(request, given, answer.error)
         id_ = answer.get("id") or (answer.get("event") or {}).get("id") or given.get("id", "")
@@ -43,10 +43,14 @@ class Create:
         return flash.see_other(page, well=True, sentence=sentence)
 
     async def _page(
-        self, request: web.Request, given: Mapping[str, str], error: str = "", lines: Mapping[str, str] | None = None
+        self,
+        request: web.Request,
+        given: Mapping[str, str],
+        error: str = "",
+        lines: Mapping[str, str] | None = None,
     ) -> web.Response:
-        overview = await self._desk.overview(request)
-        return await self._desk.show(
+        overview = await self._pages.overview(request)
+        return await self._pages.show(
             request,
             "new.html",
             overview=overview,

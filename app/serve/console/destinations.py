@@ -6,29 +6,29 @@ from urllib.parse import quote
 from aiohttp import web
 
 from app.serve.console import flash, forms
-from app.serve.console.desk import Desk
+from app.serve.console.pages import Pages
 
 # A page of more rows is of no use to a reader and costs the worker milliseconds; the JSON has them all.
 SHOWN: Final = 200
 ORDERS: Final = ("pending", "name")
 
 
-class Destinations:
+class DestinationPages:
     """Answers /destinations and what lies below."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /destinations: `destination` is in their names, `sort` is by pending or by name."""
-        overview = await self._desk.api(request).get("/overview")
+        overview = await self._pages.api(request).get("/overview")
         every: list[dict[str, Any]] = overview.get("destinations", [])
         wanted = request.query.get("destination", "")
         order = request.query.get("sort", "")
         rows = [row for row in every if wanted.lower() in row["destination"].lower()]
         if order == ORDERS[1]:
             rows.sort(key=lambda row: row["destination"])
-        return await self._desk.show(
+        return await self._pages.show(
             request,
             "destinations.html",
             overview=overview,
@@ -43,10 +43,10 @@ class Destinations:
     async def show_one(self, request: web.Request) -> web.Response:
         """Answer GET /destinations/{name}: what is known of one, and the forms that act on it."""
         name = request.match_info["name"]
-        overview = await self._desk.api(request).get("/overview")
+        overview = await self._pages.api(request).get("/overview")
         rows = [row for row in overview.get("destinations", []) if row["destination"] == name]
         row = rows[0] if rows else None
-        return await self._desk.show(request, "destination.html", overview=overview, live=True, target=name, row=row)
+        return await self._pages.show(request, "destination.html", overview=overview, live=True, target=name, row=row)
 
     async def pause(self, request: web.Request) -> web.Response:
         """Answer POST /destinations/{name}/pause."""
@@ -79,7 +79,7 @@ class Destinations:
 
     async def _act(self, request: web.Request, act: str, body: dict[str, Any]) -> web.Response:
         name = quote(request.match_info["name"], safe="")
-        return await self._desk.act(request, f"/destinations/{name}/{act}", body, _page(request))
+        return await self._pages.post(request, f"/destinations/{name}/{act}", body, _page(request))
 
 
 def _page(request: web.Request) -> str:

@@ -6,19 +6,19 @@ from urllib.parse import quote
 from aiohttp import web
 
 from app.serve.console import flash, forms, payload
-from app.serve.console.api import Answer
-from app.serve.console.desk import Desk, names_of
+from app.serve.console.api import ApiAnswer
+from app.serve.console.pages import Pages, names_of
 from app.serve.web.ids import IN_QUERY, address, id_in
 
 _LIMIT = "50"
-ACTS = {"cancel": "Cancel", "reschedule": "Reschedule", "deliver-now": "Deliver now"}
+ACTIONS = {"cancel": "Cancel", "reschedule": "Reschedule", "deliver-now": "Deliver now"}
 
 
-class Find:
+class FindPages:
     """Answers /find and /find/all."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /find: the messages that a filter in the address matches, or one by its id."""
@@ -27,17 +27,17 @@ class Find:
         try:
             chosen = forms.filter_of(request.query)
         except ValueError as error:
-            return await self._page(request, Answer(400, {"error": str(error)}), {})
+            return await self._page(request, ApiAnswer(400, {"error": str(error)}), {})
         asked = bool(chosen) or "all" in request.query
         found = None
         if asked:
             query = {**chosen, "limit": _LIMIT, "cursor": request.query.get("cursor", "")}
-            found = await self._desk.api(request).get("/messages", query)
+            found = await self._pages.api(request).get("/messages", query)
         return await self._page(request, found, chosen)
 
-    async def _page(self, request: web.Request, found: Answer | None, chosen: dict[str, str]) -> web.Response:
-        overview = await self._desk.overview(request)
-        return await self._desk.show(
+    async def _page(self, request: web.Request, found: ApiAnswer | None, chosen: dict[str, str]) -> web.Response:
+        overview = await self._pages.overview(request)
+        return await self._pages.show(
             request,
             "find.html",
             overview=overview,
@@ -57,12 +57,12 @@ class Find:
             chosen = forms.filter_of(request.query)
         except ValueError as error:
             return flash.see_other("/find", well=False, sentence=str(error))
-        counted = await self._desk.api(request).get("/messages/count", chosen)
-        return await self._desk.show(
+        counted = await self._pages.api(request).get("/messages/count", chosen)
+        return await self._pages.show(
             request,
             "all.html",
-            act=act if act in ACTS else "cancel",
-            acts=ACTS,
+            act=act if act in ACTIONS else "cancel",
+            labels=ACTIONS,
             noun="message",
             action="/find/all",
             count="/api/v1/messages/count",
@@ -86,21 +86,21 @@ class Find:
                 body |= forms.due(given)
         except ValueError as error:
             return flash.see_other(again, well=False, sentence=str(error))
-        return await begin_job(self._desk, request, body, again)
+        return await begin_job(self._pages, request, body, again)
 
 
-class Message:
-    """Answers /messages/{id} and the acts on one message."""
+class MessagePages:
+    """Answers /messages/{id} and the actions on one message."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /messages/{id}: what it is, and its life."""
         id_ = id_in(request)
-        found = await self._desk.api(request).get(f"/messages/{IN_QUERY}", {"id": id_, "life": "1"})
+        found = await self._pages.api(request).get(f"/messages/{IN_QUERY}", {"id": id_, "life": "1"})
         row: dict[str, Any] | None = found.body if found.well else None
-        return await self._desk.show(
+        return await self._pages.show(
             request,
             "message.html",
             id=id_,
@@ -127,12 +127,12 @@ class Message:
                 body |= forms.due(given)
         except ValueError as error:
             return flash.see_other(page, well=False, sentence=str(error))
-        return await self._desk.act(request, asked, body, page)
+        return await self._pages.post(request, asked, body, page)
 
 
-async def begin_job(desk: Desk, request: web.Request, body: dict[str, Any], again: str) -> web.Response:
+async def begin_job(pages: Pages, request: web.Request, body: dict[str, Any], again: str) -> web.Response:
     """Begin a job and return its page, or the form again that says why it has not begun."""
-    answer = await desk.api(request).post("/jobs", body)
+    answer = await pages.api(request).post("/jobs", body)
     if not answer.well:
         return flash.see_other(again, well=False, sentence=answer.error)
     id_ = str(answer.get("job", {}).get("job_id", ""))

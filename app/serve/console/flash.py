@@ -1,4 +1,4 @@
-"""What came of an act, shown on the page that follows it: kept in a short-lived cookie, so that any worker shows it."""
+"""The outcome of an action, shown on the next page: kept in a short-lived cookie, so that any worker shows it."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Final, Literal
@@ -29,7 +29,7 @@ def see_other(address: str, *, well: bool, sentence: str) -> web.Response:
 
 
 def read(request: web.Request) -> Flash | None:
-    """Return what the act before has left for this page."""
+    """Return what the action before has left for this page."""
     text = request.cookies.get(_NAME, "")
     try:
         return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Flash) if text else None

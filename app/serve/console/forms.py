@@ -88,7 +88,7 @@ def filter_of(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def confirmed(given: Mapping[str, str]) -> int:
-    """Return the number that was typed to confirm an act on many. Raises ValueError with a sentence."""
+    """Return the number that was typed to confirm an action on many. Raises ValueError with a sentence."""
     try:
         return int(given.get("confirm", "").replace(",", "").strip())
     except ValueError:

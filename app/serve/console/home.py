@@ -2,18 +2,17 @@
 
 import asyncio
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
 from app.serve.access.roles import ANYBODY, ASKER
-from app.serve.console import lines
-from app.serve.console.api import Answer
-from app.serve.console.desk import Desk
-from app.serve.console.drawings import Drawings
-from app.serve.console.readers import Readers
-from app.serve.console.timeline import timeline
+from app.serve.console.api import ApiAnswer
+from app.serve.console.line_chart import LineChart, line_chart
+from app.serve.console.pages import Pages
+from app.serve.console.timeline_chart import timeline_chart
 
 _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
 #: The page must come at once: what takes longer than this is shown by the next refresh, which comes within a second.
@@ -24,16 +23,45 @@ _MOST: Final = 16
 _MINUTES: Final = 60
 #: So many are drawn at least, so that a line is not drawn anew each minute.
 _STEPS_MINUTES: Final = (10, 15, 30, _MINUTES)
+#: How many readers' answers and drawings are kept.
+_READERS: Final = 100
 _LATER: Final = "due times are being counted; the chart appears here when they are ready"
 
+_Value = TypeVar("_Value")
 
-class Home:
+
+class Readers(dict[object, _Value]):
+    """What is kept of readers and what they asked for: of the last hundred."""
+
+    def keep(self, who: object, value: _Value) -> None:
+        """Keep a reader's value in place of the one before, and forget whoever has not asked for longest."""
+        self.pop(who, None)
+        self[who] = value
+        if len(self) > _READERS:
+            del self[next(iter(self))]
+
+
+class Drawings:
+    """Keeps the last drawing of each reader: drawing takes most of a page's time."""
+
+    def __init__(self) -> None:
+        self._kept = Readers[tuple[ApiAnswer, str]]()
+
+    def drawn(self, who: object, answer: ApiAnswer, caller: Callable[[], str]) -> str:
+        """Return what `caller`, a part of a template, draws of an answer; it is asked only if that has changed."""
+        kept = self._kept.get(who)
+        drawing = kept[1] if kept is not None and kept[0] == answer else caller()
+        self._kept.keep(who, (answer, drawing))
+        return drawing
+
+
+class HomePage:
     """Answers GET /."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._known = Readers[tuple[float, Answer]]()
-        self._asked: dict[object, asyncio.Task[Answer]] = {}
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._known = Readers[tuple[float, ApiAnswer]]()
+        self._asked: dict[object, asyncio.Task[ApiAnswer]] = {}
         self._drawings = Drawings()
 
     async def show(self, request: web.Request) -> web.Response:
@@ -43,10 +71,10 @@ class Home:
             zoom = {}
         if request.get(ASKER, ANYBODY).bound:
             return await self._bound(request, zoom)
-        api = self._desk.api(request)
+        api = self._pages.api(request)
         due, history = await asyncio.gather(self._timeline(request, zoom), api.get("/history"))
         overview = await api.get("/overview")
-        return await self._desk.show(
+        return await self._pages.show(
             request,
             "home.html",
             overview=overview,
@@ -58,8 +86,8 @@ class Home:
 
     async def _bound(self, request: web.Request, zoom: dict[str, str]) -> web.Response:
         """Answer whoever is bound to namespaces: these, and what falls due in them."""
-        due, overview = await self._timeline(request, zoom), await self._desk.overview(request)
-        return await self._desk.show(
+        due, overview = await self._timeline(request, zoom), await self._pages.overview(request)
+        return await self._pages.show(
             request,
             "own.html",
             overview=overview,
@@ -68,32 +96,32 @@ class Home:
             quotas=any(one["rate_per_s"] for one in overview.get("namespaces", [])),
         )
 
-    def _chart(self, request: web.Request, zoom: dict[str, str], due: Answer, overview: Answer) -> dict[str, Any]:
+    def _chart(self, request: web.Request, zoom: dict[str, str], due: ApiAnswer, overview: ApiAnswer) -> dict[str, Any]:
         """Return what due.html needs, and `drawn` to call around it."""
         return {
             "due": due,
-            "timeline": lambda: timeline(due.get("buckets", []), overview.get("at_ms", 0)),
+            "timeline": lambda: timeline_chart(due.get("buckets", []), overview.get("at_ms", 0)),
             "zoom": zoom,
             "finer": finer,
             "drawn": partial(self._drawings.drawn, _reader(request, zoom), due),
         }
 
-    async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> Answer:
+    async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> ApiAnswer:
         """Return the timeline if it is there at once, else the one before; each reader has their own."""
         who = _reader(request, zoom)
-        known_s, known = self._known.get(who, (-math.inf, Answer(202, {"later": _LATER})))
+        known_s, known = self._known.get(who, (-math.inf, ApiAnswer(202, {"later": _LATER})))
         task = self._asked.get(who)
         if task is None:
             if zoom and len(self._asked) >= _MOST:
                 return known  # a refresh asks when others have their answers
-            task = asyncio.create_task(self._desk.api(request).get("/timeline", zoom))
+            task = asyncio.create_task(self._pages.api(request).get("/timeline", zoom))
             self._asked[who] = task
             task.add_done_callback(lambda done: self._told(who, done))
         lately = asyncio.get_running_loop().time() - known_s < _LATELY_S
         await asyncio.wait([task], timeout=_MOMENT_S if lately else _PATIENCE_S)
         return task.result() if task.done() else known
 
-    def _told(self, who: object, task: asyncio.Task[Answer]) -> None:
+    def _told(self, who: object, task: asyncio.Task[ApiAnswer]) -> None:
         del self._asked[who]
         if task.cancelled() or task.exception() is not None:
             return
@@ -116,18 +144,18 @@ def finer(from_ms: int, to_ms: int) -> str:
     return f"/?from={from_ms}&to={to_ms}&step={step}"
 
 
-def _charts(history: Answer) -> dict[str, lines.Lines | None]:
+def _charts(history: ApiAnswer) -> dict[str, LineChart | None]:
     minutes: list[dict[str, Any]] = history.get("minutes", [])
     if not minutes:
         return {"rates": None, "lateness": None}
     return {"rates": _chart(minutes, in_="in", out="out"), "lateness": _chart(minutes, p50="p50_ms", p99="p99_ms")}
 
 
-def _chart(minutes: list[dict[str, Any]], **names: str) -> lines.Lines:
+def _chart(minutes: list[dict[str, Any]], **names: str) -> LineChart:
     """Return the chart of an hour, the newest minute last; of a worker that is new, no more than there are."""
     begun = next((step for step in _STEPS_MINUTES if len(minutes) <= step), _MINUTES)
     before = [None] * (begun - len(minutes))
-    return lines.lines({text.strip("_"): before + [_of(one, name) for one in minutes] for text, name in names.items()})
+    return line_chart({text.strip("_"): before + [_of(one, name) for one in minutes] for text, name in names.items()})
 
 
 def _of(minute: dict[str, Any], name: str) -> float | None:

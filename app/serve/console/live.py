@@ -30,7 +30,7 @@ _TOO_MANY: Final = (
 )
 
 
-class Live:
+class LiveUpdates:
     """Tells all pages what changes: one summary a second for all of them, and none while nobody listens."""
 
     def __init__(self, state: WorkerState) -> None:

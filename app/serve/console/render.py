@@ -1,6 +1,8 @@
 """Fills the templates: what every page shows around its content, and the words that templates may use."""
 
 from collections.abc import Callable
+from hashlib import sha256
+from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -12,8 +14,7 @@ from app.engine.steps.plan import PAUSED_MS
 from app.serve.access.needs import may
 from app.serve.access.roles import ANYBODY, ASKER, enough
 from app.serve.console import flash, wording
-from app.serve.console.api import Answer
-from app.serve.console.assets import Assets
+from app.serve.console.api import ApiAnswer
 from app.serve.console.verdict import verdict
 from app.serve.web.ids import address
 from punctual import spans
@@ -21,6 +22,8 @@ from punctual.cli.terminal import legible
 from punctual.contract.destination import described
 
 RETRY_AFTER: Final = {"Retry-After": "2"}
+_CONTENT_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+_ASSETS: Final = ("page.css", "page.js", "clock.svg")
 #: The pages in their order: address, name.
 NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
     ("/", "Home"),
@@ -32,6 +35,30 @@ NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
     ("/jobs", "Jobs"),
     ("/audit", "Audit"),
 )
+
+
+class Assets:
+    """Serves the static files from memory, under addresses that change with their content: browsers may keep them.
+
+    No path of a request reaches the disk.
+    """
+
+    def __init__(self) -> None:
+        folder = files("app.serve.console") / "static"
+        self._content = {name: (folder / name).read_bytes() for name in _ASSETS}
+        self.addresses = {name: f"/static/{name}?v={_digest(body)}" for name, body in self._content.items()}
+
+    async def serve(self, request: web.Request) -> web.Response:
+        """Answer GET /static/{name}."""
+        name = request.match_info["name"]
+        if name not in self._content:
+            raise web.HTTPNotFound
+        return web.Response(
+            body=self._content[name],
+            content_type=_CONTENT_TYPES[name.rpartition(".")[2]],
+            charset="utf-8",
+            headers={"Cache-Control": "public, max-age=86400"},
+        )
 
 
 class Renderer:
@@ -83,7 +110,7 @@ class Renderer:
     def page(
         self,
         request: web.Request,
-        overview: Answer,
+        overview: ApiAnswer,
         name: str,
         *,
         live: bool = False,
@@ -132,3 +159,7 @@ def _block(text: str) -> Markup:
     text = text.replace("\r\n", "\n")
     # Once for each character that there is: a message may be a million empty lines.
     return escape(text.translate({ord(char): legible(char) for char in set(text) - {"\n", "\t"}}))
+
+
+def _digest(body: bytes) -> str:
+    return sha256(body).hexdigest()[:12]

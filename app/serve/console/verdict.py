@@ -17,7 +17,7 @@ UNREAD_MS = 10_000
 _WHY_IS_ELSEWHERE = "see the log of the worker that serves it"
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class InstallationVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence for the eye, and what needs attention, each with what is known of why."""
 
     level: Literal["good", "late", "unsure"]
@@ -26,7 +26,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     notices: list[str]
 
 
-def verdict(whole: Mapping[str, Any]) -> Verdict:
+def verdict(whole: Mapping[str, Any]) -> InstallationVerdict:
     """Return the verdict on an overview, as `/api/v1/overview` has it."""
     notices = [*_silent(whole), *_still(whole), *_held(whole), *_paused(whole), *_broken(whole)]
     waiting = f"{wording.number(whole['pending'])} pending{_next(whole)}"
@@ -37,27 +37,27 @@ def verdict(whole: Mapping[str, Any]) -> Verdict:
         span = spans.duration(max(0, whole["at_ms"] - oldest["held_since_ms"]))
         why = oldest["held_because"] or _WHY_IS_ELSEWHERE
         text = f"{described(oldest['destination'])} not accepting messages for {span}: {why}{others}"
-        return Verdict(level="late", word="Late", text=text, notices=notices)
+        return InstallationVerdict(level="late", word="Late", text=text, notices=notices)
     still = next(_still(whole), "")
     if still:
         return _headline("Late", still, waiting, notices)
     if whole["partitions_missing"] or whole["partitions_stale"]:
         unseen = sorted([*whole["partitions_missing"], *whole["partitions_stale"]])
         text = f"no report from {_partitions(unseen)}. {waiting} at the last report"
-        return Verdict(level="unsure", word="Not sure", text=text, notices=notices)
+        return InstallationVerdict(level="unsure", word="Not sure", text=text, notices=notices)
     if whole["overdue"]:
         text = f"{wording.number(whole['overdue'])} messages more than 1 s overdue. {waiting}"
-        return Verdict(level="late", word="Late", text=text, notices=notices)
+        return InstallationVerdict(level="late", word="Late", text=text, notices=notices)
     paused = next(_paused(whole), "")
     if paused:
         return _headline("Paused", paused, waiting, notices)
-    return Verdict(level="good", word="On time", text=waiting, notices=notices)
+    return InstallationVerdict(level="good", word="On time", text=waiting, notices=notices)
 
 
-def _headline(word: str, notice: str, waiting: str, notices: list[str]) -> Verdict:
+def _headline(word: str, notice: str, waiting: str, notices: list[str]) -> InstallationVerdict:
     """Return the verdict whose sentence is one of the notices, which is not repeated below it."""
     others = [text for text in notices if text != notice]
-    return Verdict(level="late", word=word, text=f"{notice.rstrip('.')}. {waiting}", notices=others)
+    return InstallationVerdict(level="late", word=word, text=f"{notice.rstrip('.')}. {waiting}", notices=others)
 
 
 def _next(whole: Mapping[str, Any]) -> str:

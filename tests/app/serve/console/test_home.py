@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.dev.testing.loop import SimulatedLoop
 from app.serve.access.roles import ASKER, Asker
-from app.serve.console.api import Answer
-from app.serve.console.home import Home
+from app.serve.console.api import ApiAnswer
+from app.serve.console.home import HomePage
 
 if TYPE_CHECKING:
     from aiohttp import web
 
-    from app.serve.console.desk import Desk
+    from app.serve.console.pages import Pages
 
 
 class Slow:
@@ -23,26 +23,26 @@ class Slow:
     def api(self, _request: Any) -> "Slow":
         return self
 
-    async def get(self, _path: str, _query: Any) -> Answer:
+    async def get(self, _path: str, _query: Any) -> ApiAnswer:
         self.asked += 1
         await self.free.wait()
-        return Answer(200, {})
+        return ApiAnswer(200, {})
 
 
 def test_of_a_thousand_spans_so_many_are_asked_for_and_the_others_come_later() -> None:
     async def look() -> None:
-        desk = Slow()
-        home = Home(cast("Desk", desk))
+        pages = Slow()
+        home = HomePage(cast("Pages", pages))
 
         async def seen(name: str, **zoom: str) -> int:
             return (await home._timeline(cast("web.Request", {ASKER: Asker(name, "viewer")}), zoom)).status
 
         statuses = await asyncio.gather(*(seen("ann", **{"from": "0", "to": str(to)}) for to in range(1_000)))
         assert set(statuses) == {202}
-        assert desk.asked == 16
+        assert pages.asked == 16
         assert await seen("bob") == 202
-        assert desk.asked == 17  # what everybody sees first does not wait for what somebody looks at
-        desk.free.set()
+        assert pages.asked == 17  # what everybody sees first does not wait for what somebody looks at
+        pages.free.set()
         await asyncio.sleep(1.0)
         assert await seen("bob") == await seen("ann", **{"from": "0", "to": "999"}) == 200
 

@@ -17,7 +17,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from app.engine.reports.state import Wanted
 from app.engine.throttle.control import Control
 from app.serve.access.roles import Asker, put
-from app.serve.console import console, dead_letters, forms, render
+from app.serve.console import console, dead_letter_pages, forms, render
 from app.serve.console.render import Renderer
 from app.serve.search.row import Row
 from app.serve.web import origin
@@ -145,7 +145,7 @@ def test_a_value_keeps_its_lines_and_headers_are_one_line_each() -> None:
     shown = renderer._templates.from_string("{{ text|block }}").render(text="a\tb\r\nc\u202ed\x85<")
     assert shown == "a\tb\nc\\u202ed\\x85&lt;"
     row = {"headers": [["a\u202e", b64encode(b"1\ndelay-to: x").decode()], ["b", b64encode(b"2").decode()]]}
-    assert dead_letters._lines_of(row) == "a\\u202e: 1\\ndelay-to: x\nb: 2"
+    assert dead_letter_pages._lines_of(row) == "a\\u202e: 1\\ndelay-to: x\nb: 2"
 
 
 async def test_a_worker_address_that_is_no_web_address_is_not_a_link(
@@ -179,7 +179,7 @@ async def test_destinations_can_be_filtered_and_sorted(client: Client, state: "F
     assert "No destination name contains this text." in await (await client.get("/destinations?destination=x")).text()
 
 
-@pytest.mark.parametrize("filter_of", [forms.filter_of, dead_letters._chosen])
+@pytest.mark.parametrize("filter_of", [forms.filter_of, dead_letter_pages._chosen])
 def test_a_filter_of_a_form_is_what_was_typed(filter_of: Callable[[dict[str, str]], dict[str, str]]) -> None:
     assert filter_of({"id_prefix": "team 1 ", "source": " "}) == {"id_prefix": "team 1 "}
 
@@ -289,8 +289,8 @@ async def test_nothing_is_on_time_while_no_broker_confirms_anything(
     state.report(record(0))
     state.report(record(1))
     async with client.get("/api/v1/events") as answer:
-        lines = [(await answer.content.readline()).decode() for _ in range(4)]
-    assert '"verdict":"Late: The brokers have not confirmed any write for 35 s' in lines[3]
+        line_chart = [(await answer.content.readline()).decode() for _ in range(4)]
+    assert '"verdict":"Late: The brokers have not confirmed any write for 35 s' in line_chart[3]
 
 
 @pytest.mark.parametrize(
@@ -341,9 +341,9 @@ async def test_live_events_tell_the_verdict(client: Client, state: "FakeState", 
     state.report(record(1))
     async with client.get("/api/v1/events") as answer:
         assert answer.content_type == "text/event-stream"
-        lines = [(await answer.content.readline()).decode() for _ in range(4)]
-    assert lines[2] == "event: changed\n"
-    assert '"verdict":"On time: 20 pending, next in 1 min"' in lines[3]
+        line_chart = [(await answer.content.readline()).decode() for _ in range(4)]
+    assert line_chart[2] == "event: changed\n"
+    assert '"verdict":"On time: 20 pending, next in 1 min"' in line_chart[3]
 
 
 async def test_a_message_is_shown_while_the_worker_still_reads_what_others_have_reported(state: "FakeState") -> None:
@@ -367,11 +367,11 @@ async def test_a_message_is_shown_while_the_worker_still_reads_what_others_have_
 
 @pytest.mark.parametrize("value", [b"\0a", b"a\rb", b"a\r\nb", b"\xff", b"x" * 300_000])
 def test_a_value_that_a_browser_would_change_is_not_offered(value: bytes) -> None:
-    assert dead_letters._editable(b64encode(value).decode()) is None
+    assert dead_letter_pages._editable(b64encode(value).decode()) is None
 
 
 def test_text_is_offered_as_it_is() -> None:
-    assert dead_letters._editable(b64encode("a\n\tü".encode()).decode()) == "a\n\tü"
+    assert dead_letter_pages._editable(b64encode("a\n\tü".encode()).decode()) == "a\n\tü"
 
 
 @pytest.mark.parametrize("query", ["from=1", "to=1", "step=1000", "from=²&to=1", "from=1&to=x"])

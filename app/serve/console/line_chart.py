@@ -19,7 +19,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     last: float | None
 
 
-class Lines(msgspec.Struct, frozen=True):
+class LineChart(msgspec.Struct, frozen=True):
     """Two measures on one scale, for as many minutes."""
 
     lines: list[Line]
@@ -27,12 +27,12 @@ class Lines(msgspec.Struct, frozen=True):
     minutes: int
 
 
-def lines(measures: dict[str, Sequence[float | None]]) -> Lines:
+def line_chart(measures: dict[str, Sequence[float | None]]) -> LineChart:
     """Return the chart of these measures, the oldest value first; None is a minute of which nothing is known."""
     most = max((value for values in measures.values() for value in values if value is not None), default=0.0)
     minutes = max(map(len, measures.values()), default=0)
     drawn = [Line(name=name, runs=_runs(values, most), last=_last(values)) for name, values in measures.items()]
-    return Lines(drawn, most, minutes)
+    return LineChart(drawn, most, minutes)
 
 
 def _last(values: Sequence[float | None]) -> float | None:

@@ -1,11 +1,11 @@
 """The chart of the last hour."""
 
 from app.serve.console.home import _chart
-from app.serve.console.lines import WIDTH, lines
+from app.serve.console.line_chart import WIDTH, line_chart
 
 
 def test_a_single_minute_is_a_stroke_within_the_drawing() -> None:
-    drawn = lines({"in": [None, None, 5.0]})
+    drawn = line_chart({"in": [None, None, 5.0]})
     [first, second] = drawn.lines[0].runs[0].split()
     assert float(first.partition(",")[0]) < float(second.partition(",")[0]) == WIDTH
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from app.serve.console import flash, forms, payload
-from app.serve.console.desk import Desk
 from app.serve.console.find import begin_job
 from app.serve.console.forms import address, confirmed, for_input, moment_ms
+from app.serve.console.pages import Pages
 from punctual.cli.terminal import legible
 
 FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
@@ -20,18 +20,18 @@ _EDITABLE_BYTES: Final = 256 * 1024
 _ADDED: Final = ("delay-reason", "delay-error", "delay-source")
 
 
-class DeadLetters:
+class DeadLetterPages:
     """Answers /dead-letters and what lies below."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /dead-letters: the newest first."""
         chosen = _chosen(request.query)
         query = {**chosen, "limit": _LIMIT, "cursor": request.query.get("cursor", "")}
-        found = await self._desk.api(request).get("/dead-letters", query)
-        return await self._desk.show(
+        found = await self._pages.api(request).get("/dead-letters", query)
+        return await self._pages.show(
             request,
             "dead-letters.html",
             found=found,
@@ -44,9 +44,9 @@ class DeadLetters:
     async def show_one(self, request: web.Request) -> web.Response:
         """Answer GET /dead-letters/{partition}-{offset}: one, and the form that puts it right."""
         place = _place(request)
-        found = await self._desk.api(request).get(f"/dead-letters/{place}")
+        found = await self._pages.api(request).get(f"/dead-letters/{place}")
         row: dict[str, Any] | None = found.body if found.well else None
-        return await self._desk.show(
+        return await self._pages.show(
             request,
             "dead-letter.html",
             place=place,
@@ -63,7 +63,7 @@ class DeadLetters:
         """Answer POST /dead-letters/{partition}-{offset}/resend: what was left as it was goes byte for byte."""
         place = _place(request)
         given = await forms.form(request)
-        found = await self._desk.api(request).get(f"/dead-letters/{place}")
+        found = await self._pages.api(request).get(f"/dead-letters/{place}")
         body: dict[str, Any] = {}
         if found.well and not found.get("masked"):
             was, said = _named(_lines_of(found.body)), _named(given.get("headers", ""))
@@ -73,21 +73,21 @@ class DeadLetters:
             value = given.get("value", "").replace("\r\n", "\n")
             if "value" in given and value != (_editable(found.get("value")) or ""):
                 body["value"] = value
-        return await self._desk.act(request, f"/dead-letters/{place}/resend", body, f"/dead-letters/{place}")
+        return await self._pages.post(request, f"/dead-letters/{place}/resend", body, f"/dead-letters/{place}")
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /dead-letters/all: how many match, and the form that sends them again once that is typed."""
         chosen = _chosen(request.query)
-        return await self._desk.show(
+        return await self._pages.show(
             request,
             "all.html",
             act="resend",
-            acts={"resend": "Send again"},
+            labels={"resend": "Send again"},
             noun="dead letter",
             action="/dead-letters/all",
             count="/api/v1/dead-letters/count",
             chosen=chosen,
-            counted=await self._desk.api(request).get("/dead-letters/count", chosen),
+            counted=await self._pages.api(request).get("/dead-letters/count", chosen),
             back=address("/dead-letters", chosen),
         )
 
@@ -100,7 +100,7 @@ class DeadLetters:
             confirm = confirmed(given)
         except ValueError as error:
             return flash.see_other(again, well=False, sentence=str(error))
-        return await begin_job(self._desk, request, {"act": "resend", "filter": chosen, "confirm": confirm}, again)
+        return await begin_job(self._pages, request, {"act": "resend", "filter": chosen, "confirm": confirm}, again)
 
 
 def _place(request: web.Request) -> str:

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from app.serve.access.roles import ANYBODY, ASKER
 from app.serve.console import flash
-from app.serve.console.api import Answer, Api, OwnApi
+from app.serve.console.api import ApiAnswer, ConsoleApi, OwnApi
 from app.serve.console.render import Renderer
 
 #: So many destinations are proposed in a form.
@@ -16,18 +16,18 @@ _NAMED: Final = 200
 _WILD: Final = re.compile(r"[*?\[]")
 
 
-class Desk:
+class Pages:
     """Answers for the pages: each asks the API, and shows what that has said."""
 
     def __init__(self, web_app: web.Application, now_ms: Callable[[], int], *, read_only: bool) -> None:
         self._web_app = web_app
         self.renderer = Renderer(now_ms, read_only=read_only)
 
-    def api(self, request: web.Request) -> Api:
+    def api(self, request: web.Request) -> ConsoleApi:
         """Return the API as this reader may use it."""
         return OwnApi(self._web_app, request)
 
-    async def overview(self, request: web.Request) -> Answer:
+    async def overview(self, request: web.Request) -> ApiAnswer:
         """Return what a page shows around its content: of the installation, or of the namespaces of a bound reader."""
         bound = request.get(ASKER, ANYBODY).bound
         return await self.api(request).get("/namespaces" if bound else "/overview")
@@ -37,7 +37,7 @@ class Desk:
         request: web.Request,
         name: str,
         *,
-        overview: Answer | None = None,
+        overview: ApiAnswer | None = None,
         live: bool = False,
         alone: bool = False,
         status: int = 200,
@@ -51,7 +51,7 @@ class Desk:
             overview = await self.overview(request)
         return self.renderer.page(request, overview, name, live=live, alone=alone, status=status, **given)
 
-    async def act(
+    async def post(
         self, request: web.Request, path: str, body: dict[str, Any], back: str, done: str = ""
     ) -> web.Response:
         """Do what a form asks for, and return to a page that says what came of it."""
@@ -60,7 +60,7 @@ class Desk:
         return flash.see_other(back, well=answer.well, sentence=answer.error or str(said) or "Done.")
 
 
-def names_of(overview: Answer) -> list[str]:
+def names_of(overview: ApiAnswer) -> list[str]:
     """Return destinations to propose: those with messages, or, for a bound reader, those that are allowed by name."""
     found = [row["destination"] for row in overview.get("destinations", [])]
     for one in overview.get("namespaces", []):

@@ -28,7 +28,7 @@ _SECOND_MS: Final = 1_000
 _LEAST: Final = 2.0
 
 
-class Part(msgspec.Struct, frozen=True):
+class BarPart(msgspec.Struct, frozen=True):
     """One destination's share of a bar."""
 
     series: int
@@ -41,7 +41,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
     x: float
     width: float
-    parts: list[Part]
+    parts: list[BarPart]
     from_ms: int
     to_ms: int
     total: int
@@ -62,7 +62,7 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
     last: str
 
 
-class Timeline(msgspec.Struct, frozen=True):
+class TimelineChart(msgspec.Struct, frozen=True):
     """Panels side by side and the names of their series, the largest first; `kinds` are all series that are drawn.
 
     `paused` is how many recurring messages are in none of them, because they are paused.
@@ -74,7 +74,7 @@ class Timeline(msgspec.Struct, frozen=True):
     paused: int = 0
 
 
-def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
+def timeline_chart(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> TimelineChart:
     """Return the chart of buckets as `/api/v1/timeline` has them; a new panel begins where their step changes."""
     paused = sum(_total(bucket) for bucket in buckets if _is_paused(bucket))
     if paused:
@@ -91,7 +91,7 @@ def timeline(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> Timeline:
     panels = [_panel(group, series, now_ms) for group in _groups(buckets, now_ms)]
     panels = [panel for panel in panels if panel.total or not all(bar.late for bar in panel.bars)]
     kinds = frozenset(part.series for panel in panels for bar in panel.bars for part in bar.parts)
-    return Timeline(panels, names, kinds, paused)
+    return TimelineChart(panels, names, kinds, paused)
 
 
 def _is_paused(bucket: Mapping[str, Any]) -> bool:
@@ -163,7 +163,7 @@ def _label(bucket: Mapping[str, Any]) -> str:
     return f"{about}{wording.number(_total(bucket))} due {wording.moments(bucket['from_ms'], bucket['to_ms'])}"
 
 
-def _stack(bucket: Mapping[str, Any], series: Mapping[str, int], most: int) -> list[Part]:
+def _stack(bucket: Mapping[str, Any], series: Mapping[str, int], most: int) -> list[BarPart]:
     counts: Counter[int] = Counter()
     for name, count in bucket["by"].items():
         counts[series[name]] += count
@@ -174,5 +174,5 @@ def _stack(bucket: Mapping[str, Any], series: Mapping[str, int], most: int) -> l
         height = max(_LEAST, counts[index] / most * (HEIGHT - 4)) if most and counts[index] else 0.0
         y = max(0.0, y - height)
         if height:
-            parts.append(Part(index, round(y, 2), round(height, 2)))
+            parts.append(BarPart(index, round(y, 2), round(height, 2)))
     return parts
