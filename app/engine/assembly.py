@@ -101,7 +101,7 @@ def assemble(
     admission.hopes = Hopes(cluster)
     quotas = Quotas(settings, table.stores, table.progress, reader.reports, now) if settings.quotas else None
     if quotas is not None and quotas.rates is not None:
-        due.pace = SeriesPace(quotas.rates)
+        due.rows.pace = SeriesPace(quotas.rates)
 
     # reports
     progress = ProgressReporter(settings, clock, connections.sender, due, reader.last, quotas)

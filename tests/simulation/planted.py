@@ -12,9 +12,9 @@ from app.engine.commit.transactional_journal import TransactionalJournal
 from app.engine.deliver.delivery_batch import DeliveryBatch
 from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.deliver.posts import Posts
-from app.engine.due.due_loop import DueLoop
 from app.engine.due.http_rows import HttpRows
 from app.engine.due.input_lag import InputLag
+from app.engine.due.row_firing import RowFiring
 from app.engine.ingest import commands, schedules
 from app.engine.ownership import arrival_search, destination_end
 from app.engine.ownership.changelog_guard import ChangelogGuard
@@ -400,7 +400,7 @@ BUGS: dict[str, list[Bug]] = {
     "jitter is added again to what is forwarded": [(forward, "decode", _spread_again)],
     "a watermark does not wait for anybody": [(Watermark, "_move_on", _hasty)],
     "a partition fires before all controls are read": [(Controls, "read", _not_waited_for)],
-    "what is paused is sent": [(DueLoop, "_waits", _never)],
+    "what is paused is sent": [(RowFiring, "_waits", _never)],
     "what is sent does not count for its rate": [(Allowance, "spend", _uncounted)],
     "a message is removed before its destination has acknowledged it": [(Dispatcher, "_submit", _removal_first)],
     "an input's position is kept before the rows": [(Journal, "commit", _position_first)],

@@ -101,7 +101,7 @@ class Installation:
         # Nobody else writes: looking each five seconds would make a year long.
         quotas = Quotas(self.settings, self.stores, (), {}, self._loop.time) if self.settings.quotas else None
         if quotas is not None and quotas.rates is not None:
-            self._due.pace = SeriesPace(quotas.rates)
+            self._due.rows.pace = SeriesPace(quotas.rates)
         services = Services(
             self.settings, self.clock, journal, self.brokers, limits, quotas=quotas, check_alone_s=math.inf
         )

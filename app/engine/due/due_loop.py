@@ -2,36 +2,26 @@
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Mapping
 from operator import itemgetter
-from typing import TYPE_CHECKING
 
 from app.base.clock import Clock
 from app.engine.deliver import usual_routes as in_python
 from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.deliver.posts import Posts
-from app.engine.due.http_rows import HttpRows
 from app.engine.due.input_liveness import InputLiveness
 from app.engine.due.lateness import Lateness
+from app.engine.due.row_firing import RowFiring
 from app.engine.due.set_aside import LONGEST_S, SetAside
-from app.engine.due.unread_inputs import UnreadInputs
 from app.engine.partition.in_flight import InFlight
 from app.engine.partition.partition import Partition
 from app.engine.partition.state import State
-from app.engine.steps import occurrences
-from app.engine.steps.outcomes import Dropped, Unsent
-from app.engine.steps.route import HTTP, Route, destination_of
+from app.engine.steps.route import HTTP, Route
 from app.engine.throttle.throttle import Throttle
 from app.settings.settings import Settings
-from punctual.contract.dialects.dialects import OF_ROWS
-from punctual.contract.request import Reason
-from tables import Entry, compiled, keys
+from tables import compiled, keys
 from tables.changes import Pairs
 from tables.entry import entry_of
-
-if TYPE_CHECKING:
-    from app.engine.due.series_pace import SeriesPace
 
 log = logging.getLogger(__name__)
 
@@ -70,16 +60,11 @@ class DueLoop:
         self.lateness = Lateness(clock.monotonic_ms)
         posts = posts or Posts(settings, clock)
         posts.room = self.notify
-        self.http = HttpRows(posts, self._decide, settings.fire_batch)
-        #: Set where namespaces have rates.
-        self.pace: SeriesPace | None = None
-        self.unread = UnreadInputs(liveness, settings.namespaces, self._decide)
-        self._set_aside = SetAside(self.throttle, self._fire_row, self.http.takes, self._room, self.unread)
-        #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
-        self._free = set[Route]()
-        self._late = Counter[int]()
-        #: Whether rows of what a partition fires may have to be set aside, and whether any had no room for more.
-        self._sets_aside = self._full = False
+        self.rows = RowFiring(settings, dispatcher, self.throttle, posts, liveness)
+        self.http, self.unread = self.rows.http, self.rows.unread
+        self._set_aside = SetAside(self.throttle, self.rows.fire, self.http.takes, self._room, self.unread)
+        #: Whether any partition had no room for more in the last cycle.
+        self._full = False
         self._changed = asyncio.Event()
         self.beat_s = 0.0
 
@@ -117,7 +102,7 @@ class DueLoop:
         self._full = any(partition.in_flight.full for partition in live)
         for partition in live:
             wait_s = min(wait_s, self._fire(partition, now))
-        self._free.clear()
+        self.rows.free.clear()
         wait_s = min(wait_s, self._set_aside.go_through(live, now))
         self._send_off()
         return wait_s
@@ -147,9 +132,9 @@ class DueLoop:
 
     def _send_off(self) -> None:
         self._dispatcher.send()
-        for late_ms, rows in self._late.items():
+        for late_ms, rows in self.rows.late.items():
             self.lateness.add(late_ms, rows)
-        self._late.clear()
+        self.rows.late.clear()
 
     async def _sleep(self, seconds: float) -> None:
         if seconds <= 0:
@@ -161,7 +146,7 @@ class DueLoop:
     def _fire(self, partition: Partition, now: int) -> float:
         """Send a partition's rows due by `now` as far as it has room; return the seconds until the next look."""
         in_flight = partition.in_flight
-        self._sets_aside = self.throttle.active or bool(in_flight.aside)
+        self.rows.sets_aside = self.throttle.active or bool(in_flight.aside)
         self._unhold(partition)
         behind_ms = self.unread.look(partition)
         next_ms = self.http.go_on(partition, now - behind_ms)
@@ -171,7 +156,7 @@ class DueLoop:
         if room <= 0:
             return LONGEST_S
         limit = min(room, self._settings.fire_batch)
-        self._free.clear()
+        self.rows.free.clear()
         cut_off = False
         if in_flight.unread:  # half of the room: they may be many, and other messages are due as well
             half = (limit + 1) // 2
@@ -200,14 +185,14 @@ class DueLoop:
     def _fire_all(self, partition: Partition, found: Pairs, now: int) -> None:
         """Send due rows, the plain ones many at a time."""
         in_flight, begin = partition.in_flight, 0
-        plain = not self._sets_aside and in_flight.untouched([*map(_first, found)])
+        plain = not self.rows.sets_aside and in_flight.untouched([*map(_first, found)])
         while begin < len(found):
             taken = self._fire_plain(partition, found, begin, now) if plain else 0
             begin += taken
             others = begin + (1 if taken else compiled.OTHERS)
             for key, raw in found[begin:others]:
                 if not in_flight.busy(key):
-                    self._decide(partition, key, in_flight.row(key, raw), now)
+                    self.rows.decide(partition, key, in_flight.row(key, raw), now)
             begin = others
 
     def _fire_plain(self, partition: Partition, found: Pairs, begin: int, now: int) -> int:
@@ -217,22 +202,22 @@ class DueLoop:
             if self._is_free(route):
                 self._dispatcher.add_plain(partition, rows, route, now)
                 for due_ms, number in (compiled.kernel or in_python).dues(rows):
-                    self._late[now - due_ms] += number
+                    self.rows.late[now - due_ms] += number
             else:
                 for key, row in rows:
-                    self._decide(partition, key, entry_of(row), now)
+                    self.rows.decide(partition, key, entry_of(row), now)
         return taken
 
     def _is_free(self, route: Route) -> bool:
         """Return whether all rows may be sent on a route for now."""
-        if route in self._free:
+        if route in self.rows.free:
             return True
         dispatcher = self._dispatcher
         if dispatcher.missing.gone(route) or dispatcher.hopeless(route) or dispatcher.blocked(route):
             return False
         if not dispatcher.steady(route):
             return False
-        self._free.add(route)
+        self.rows.free.add(route)
         return True
 
     def _fire_late(self, partition: Partition, now: int, until: int, limit: int) -> int:
@@ -242,66 +227,8 @@ class DueLoop:
         for key in ready:
             raw = None if key in in_flight.claims else partition.store.raw(key)
             if raw is not None:
-                self._decide(partition, key, in_flight.row(key, raw), now)
+                self.rows.decide(partition, key, in_flight.row(key, raw), now)
         return len(ready)
-
-    def _decide(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:
-        """Decide what happens to a due row."""
-        if self.unread.waits(partition, key, entry, now):
-            pass
-        elif entry.url is not None:
-            self.http.post(partition, key, entry, now)
-        elif self._sets_aside and not entry.commands and self._waits(partition, key, entry, now):
-            pass
-        elif self._fire_row(partition, key, entry, now) and not (entry.attempts or self._was_held(key)):
-            self._late[now - keys.due_of(key)] += 1
-
-    def _was_held(self, key: bytes) -> bool:
-        return self.pace is not None and self.pace.was_held(key)
-
-    def _waits(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Set a row aside if its destination is paused or capped, or rows before it are; return whether it is."""
-        to, in_flight = destination_of(entry), partition.in_flight
-        waits = to in in_flight.aside or self.throttle.throttles(to, now - keys.due_of(key))
-        if waits:
-            in_flight.set_aside(to, key)
-        return waits
-
-    def _fire_row(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Send or post a row, or do what is to be done instead; return whether it is on its way."""
-        if entry.commands:  # it was being sent when the process died: what was asked then applies now
-            partition.in_flight.claim(key, entry)
-            partition.tell(Unsent(key))
-            return False
-        if entry.series is not None and occurrences.is_missed(entry, key, now):
-            partition.in_flight.claim(key, entry)
-            partition.tell(Dropped(key, now - keys.due_of(key), "missed"))
-            return False
-        if entry.max_late_ms is not None and self._too_late(partition, key, entry, now):
-            return False
-        pace = None if entry.series is None else self.pace
-        if pace is not None and pace.holds(partition, key, entry, now):
-            return False
-        is_sent = (self.http.post if "://" in entry.to else self._send)(partition, key, entry, now)
-        if is_sent and pace is not None:
-            pace.sent(partition, entry, now)
-        return is_sent
-
-    def _too_late(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Give a row up that is too late, if its sender wants that; return whether it is."""
-        late, limit = now - keys.due_of(key), entry.max_late_ms
-        if limit is None or late <= limit or entry.if_late not in ("drop", "dead-letter"):
-            return False
-        if entry.if_late == "drop":
-            partition.in_flight.claim(key, entry)
-            partition.tell(Dropped(key, late))
-        else:
-            sentence = (
-                f"the message is {late} ms late, but {OF_ROWS.words.max_late} is {limit} ms. Send it again if it is "
-                "still needed."
-            )
-            self._dispatcher.refuse(partition, key, entry, Reason.TOO_LATE, sentence)
-        return True
 
     def _room(self, in_flight: InFlight) -> int:
         """Return how many more rows of a partition may be on their way, by the size of the last ones."""
@@ -311,35 +238,6 @@ class DueLoop:
     def _is_aside(self, route: Route) -> bool:
         """Return whether what is in flight on a route takes no room from the rest."""
         return route[2] == HTTP or self._dispatcher.blocked(route)
-
-    def _send(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Send a row unless its route takes nothing; return whether it is sent."""
-        if entry.cluster is not None and not self._dispatcher.knows(entry.cluster):
-            sentence = (
-                f"cluster {entry.cluster} is not configured. Add it to DELAY_CLUSTERS, then send the message again."
-            )
-            self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_CLUSTER, sentence)
-            return False
-        route = self._dispatcher.route(entry)
-        if route not in self._free:
-            if self._dispatcher.missing.gone(route):
-                sentence = self._dispatcher.missing.absence(route)
-                self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, sentence)
-                return False
-            if self._dispatcher.hopeless(route):
-                sentence = (
-                    f"topic {entry.to} accepted no messages for longer than DELAY_GIVE_UP. Fix it, then send "
-                    "the message again."
-                )
-                self._dispatcher.refuse(partition, key, entry, Reason.UNDELIVERABLE, sentence)
-                return False
-            if self._dispatcher.blocked(route):
-                partition.in_flight.hold(key, entry, route)
-                return False
-            if self._dispatcher.steady(route):
-                self._free.add(route)
-        self._dispatcher.add(partition, key, entry, route, now)
-        return True
 
     def _unhold(self, partition: Partition) -> None:
         """Go back to rows that were passed over, when their route is free again."""
