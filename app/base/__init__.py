@@ -1,1 +1,1 @@
-"""What knows no message: the clock, errors, HTTP, a process and its tasks."""
+"""Knows no messages: the clock, errors, HTTP out and in, the process and its tasks."""

@@ -1,11 +1,16 @@
-"""The gateway: takes messages over HTTP and writes them as requests to Kafka, or to a spool on disk while it is down.
+"""The gateway: accepts messages over HTTP and writes them to Kafka as requests, or to a spool on disk while it is down.
 
-command     `faust -A app gateway`
-gateway     puts the parts together, and ends them in order
-intake      takes records: to Kafka, or to the spool
-lane        one partition: straight to Kafka, or in order through the spool
-spool       what Kafka has not taken yet, on disk
-connection  brokers that may be away
-receipts    when an order came, and ids for those that have none
-health      /live, /ready and /metrics
+A request passes these packages, in this order:
+
+    http     reads bodies and writes problems
+    callers  whose token a request shows, and what this caller may do
+    api      the routes, the forms of a message, the answers
+    keys     idempotency keys: a repeated request gets the answer of the first
+    desk     checks, defaults, origin and receipts
+    spool    to Kafka at once, or in order through the disk
+
+    command  `faust -A app gateway`
+    gateway  puts the parts together, and stops them in order
+    health   /live, /ready and /metrics
+    token    `punctual token`
 """

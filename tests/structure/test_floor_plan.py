@@ -4,6 +4,7 @@ Each limit is what is reached today; GOALS is what they go down to.
 """
 
 import ast
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -71,6 +72,14 @@ def test_no_modules_import_each_other() -> None:
 def test_a_circle_is_found() -> None:
     assert list(_circles({"a": {"b"}, "b": {"c"}, "c": {"b"}})) == [["b", "c"]]
     assert list(_circles({"a": {"b"}, "b": set()})) == []
+
+
+def test_modules_that_a_package_lists_are_in_it() -> None:
+    for path, tree in _TREES.items():
+        listed = re.findall(r"^    (\w+)  ", ast.get_docstring(tree) or "", re.MULTILINE)
+        if path.name == "__init__.py":
+            folder = _TREE / path.parent
+            assert not [one for one in listed if not (folder / one).is_dir() and not (folder / f"{one}.py").is_file()]
 
 
 def test_limits_are_no_lower_than_goals() -> None:

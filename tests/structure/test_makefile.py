@@ -12,7 +12,9 @@ _TREE = Path(__file__).parents[2]
 _MOST_TARGETS = 14
 #: A rule's name; `.venv/…` and the stamps are files.
 _RULE = re.compile(r"^(\w[\w-]*):(?!=)", re.MULTILINE)
-_MENTION = re.compile(r"(?<![\w/])(?:`|^|= ?\d+ )make ([a-z][a-z-]*)(?: NAME=(\w+))?", re.MULTILINE)
+_MENTION = re.compile(r"`make ([a-z][a-z-]*)(?: NAME=(\w+))?")
+#: In a block of commands.
+_COMMAND = re.compile(r"^(?:[A-Z_]+=\S+ )*make ([a-z][a-z-]*)(?: NAME=(\w+))?", re.MULTILINE)
 #: Values of NAME that are not listed one by one.
 _FREE = {"topic", "run"}
 
@@ -97,7 +99,7 @@ def test_targets_that_texts_mention_exist(explained: dict[str, str]) -> None:
         (file, target, name)
         for file, text in texts.items()
         if file != "CHANGELOG.md"
-        for target, name in _MENTION.findall(text)
+        for target, name in _MENTION.findall(text) + (_COMMAND.findall(text) if file.endswith(".md") else [])
         if target not in explained or (name and target not in _FREE and name not in explained[target])
     ]
 

@@ -1,1 +1,1 @@
-"""HTTP out: which addresses may be reached, how a request is signed, and what an answer means."""
+"""HTTP out: which addresses may be reached, how a request is signed, and what a response means."""

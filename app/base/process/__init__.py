@@ -1,1 +1,1 @@
-"""The process that a worker is: its data directory, its log, its end."""
+"""The process of a worker: its data directory, its log, its background tasks, its end."""

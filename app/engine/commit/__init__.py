@@ -1,1 +1,1 @@
-"""Steps become durable: at least once in a fixed order of writes, exactly once as transactions."""
+"""Makes steps durable. `journal`: at least once, in a fixed order of writes. `transactional_journal`: exactly once."""

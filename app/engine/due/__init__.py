@@ -1,1 +1,1 @@
-"""Finds what is due, checks that inputs are still being read, and counts how late deliveries are."""
+"""Finds due messages, holds them back while a command for them may be unread, and measures lateness."""

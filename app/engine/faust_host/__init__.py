@@ -1,4 +1,4 @@
-"""Where Faust is bent, and aiokafka's consumer with it: each place names the upstream line that it answers.
+"""Runs Faust and aiokafka's consumer, and replaces parts of both. Each module names the upstream line.
 
     chunk         records in chunks instead of single ones
     consumer      the fetch loop, and positions to commit; consumer_thread: its thread, which reads committed records
@@ -6,7 +6,6 @@
     handover      of assigned partitions, which stands where Faust's recovery stands; a member that comes back
                   with another address, and a coordinator that has ended
     command_line  the command line: `worker` alone
-    library_logs  what the libraries log at each step of theirs
 
 A few places are with what they serve:
 

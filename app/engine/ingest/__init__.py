@@ -1,1 +1,5 @@
-"""What records become: accepted, held, moved, cancelled or refused, as steps of their partition."""
+"""What records mean: requests become rows, commands change or cancel pending messages, the rest becomes dead letters.
+
+`ingest` decodes records and looks up their ids, `schedules` handles requests, `commands` cancel, reschedule and
+deliver-now, `refusals` what is not accepted. All of them add to a step of the partition, which is committed later.
+"""

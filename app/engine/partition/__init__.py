@@ -1,1 +1,4 @@
-"""One partition at work: the single writer that gathers what comes into steps."""
+"""One partition at work: a single writer that gathers records and outcomes into steps, and commits one after the other.
+
+`partition` is the task, `step_builder` fills a step, `in_flight` knows the rows that are being sent.
+"""

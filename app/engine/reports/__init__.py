@@ -1,1 +1,1 @@
-"""What workers tell each other and everyone: a progress record of each partition every second, and who reads them."""
+"""Progress records: what each partition reports every second, and who reads it: workers, the console, Prometheus."""

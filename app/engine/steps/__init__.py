@@ -1,1 +1,4 @@
-"""The pure core: what changes together in one step, and what records and outcomes do to messages. No I/O."""
+"""Groups changes that are committed together, and applies commands and outcomes to messages. No I/O.
+
+`step` is one group of changes, `transitions` ends and moves messages, `outcome_handler` applies what became of a send.
+"""

@@ -1,1 +1,1 @@
-"""How much destinations get: what operators pause and cap, and when there is room for another message."""
+"""How much destinations get: pauses and rate limits that operators set, and when there is room for another message."""

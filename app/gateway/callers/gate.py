@@ -9,7 +9,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from app.base.clock import Clock
 from app.gateway.callers.caller import ANYONE, CALLER, Caller
-from app.gateway.callers.needs import NEEDS, Need
+from app.gateway.callers.permissions import NEEDS, Need
 from app.gateway.callers.rate_limit import RateLimit
 from app.gateway.callers.tokens_file import TokensFile
 from app.gateway.http.problem import Problem

@@ -1,1 +1,1 @@
-"""Where aiokafka is bent, each module naming the upstream line that it answers."""
+"""Parts of aiokafka that are replaced. Each module names the upstream line."""

@@ -1,1 +1,5 @@
-"""Transactions (KIP-98): their coordinator, their ends, and several transactional ids that take turns."""
+"""How a transaction is begun, filled and committed (KIP-98).
+
+`transaction` writes batches and commits them, `coordinator` speaks with the broker that coordinates an id, `completion`
+makes sure that the last transaction has ended everywhere, and `id_pool` has several ids that take turns.
+"""

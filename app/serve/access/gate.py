@@ -10,8 +10,8 @@ from aiohttp.typedefs import Middleware
 
 from app.base.clock import Clock
 from app.serve.access.basic import CHALLENGE, Basic, TooManyFailures
-from app.serve.access.needs import NEEDS, WITHIN, Need
 from app.serve.access.oidc import Oidc
+from app.serve.access.permissions import NEEDS, WITHIN, Need
 from app.serve.access.roles import ANYBODY, ASKER, HOLDS, Asker, Role, enough, masks, put
 from app.serve.access.sign_in import SIGN_IN, redirect_to_sign_in
 from app.serve.web.answers import as_json

@@ -11,7 +11,7 @@ from aiohttp import web
 from markupsafe import Markup, escape
 
 from app.engine.steps.plan import PAUSED_MS
-from app.serve.access.needs import may
+from app.serve.access.permissions import may
 from app.serve.access.roles import ANYBODY, ASKER, enough
 from app.serve.console import flash, wording
 from app.serve.console.api import ApiAnswer

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from app.gateway import access, health
 from app.gateway.api import error_answers, routes
-from app.gateway.callers.needs import NEEDS
+from app.gateway.callers.permissions import NEEDS
 from app.gateway.desk.receipts import Receipts
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.connection import KafkaConnection

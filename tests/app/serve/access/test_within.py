@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from app.serve.access.needs import NEEDS, WITHIN
+from app.serve.access.permissions import NEEDS, WITHIN
 from app.serve.access.roles import ROLES, Asker, enough
 from app.settings.settings import Settings
 from tests.app.serve.access.conftest import SECRET, Client, hashed, served, shown, stubbed
@@ -117,7 +117,7 @@ async def test_no_page_of_another_site_acts_for_whoever_is_bound(client: Client)
 
 
 def test_pages_lead_where_their_reader_may_go() -> None:
-    from app.serve.access.needs import may  # noqa: PLC0415 - beside the other tests of what is let in
+    from app.serve.access.permissions import may  # noqa: PLC0415 - beside the other tests of what is let in
     from app.serve.console.render import NAVIGATION  # noqa: PLC0415
 
     def seen(role: str, namespaces: tuple[str, ...] | None) -> list[str]:

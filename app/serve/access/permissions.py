@@ -1,4 +1,8 @@
-"""Which role each address needs, and whether namespaces are enough: one table. What is not in it is refused."""
+"""Who may see and do what: one table with the role that each route of the API and the console needs.
+
+A route that is not in the table is refused. `WITHIN` has the routes that users of single namespaces may use, who get
+only what belongs to these namespaces.
+"""
 
 from collections.abc import Mapping
 from typing import Final, Literal

@@ -1,4 +1,4 @@
-"""Whom each address of the gateway is for: one table. What is not in it is refused, whoever asks."""
+"""Who may use which route of the gateway: one table. A route that is not in it is refused."""
 
 from collections.abc import Mapping
 from typing import Final, Literal

@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
-from app.serve.access.needs import NEEDS
+from app.serve.access.permissions import NEEDS
 from app.serve.access.roles import ROLES, enough
 from app.settings.settings import Settings
 from tests.app.serve.access.conftest import SECRET, Client, served, shown, stubbed
