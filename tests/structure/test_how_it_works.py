@@ -20,7 +20,7 @@ def test_the_tour_names_functions_in_the_order_of_their_calls() -> None:
     assert len(named) > 10
     assert [name for name in named if name not in called] == []
     # The due loop looks at the table in its first cycle too, before the message is due.
-    order = [name for name in named if not name.startswith(("DueLoop", "PartitionStore.due", "Dispatcher.send"))]
+    order = [name for name in named if not name.startswith(("DueLoop", "StoreReads.due", "Dispatcher.send"))]
     assert order == sorted(order, key=called.index)
 
 
