@@ -14,7 +14,7 @@ from app.engine.throttle.control import Control
 from app.kafka.errors import SendError
 from app.serve.access.roles import Asker
 from app.serve.actions.audit import Action, Audit
-from app.serve.actions.commands import Commands, NotSent
+from app.serve.actions.commands import CommandSender, NotSent
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.namespace_bounds import NamespaceBounds
 from app.serve.actions.outcome import SENT, Outcome
@@ -47,7 +47,7 @@ class Actions:
     def __init__(self, engine: Engine, log: JobLog) -> None:
         """Use an engine's own sender; the log says which dead letters were sent again."""
         self._engine, self._log = engine, log
-        self.commands, self.audit = Commands(engine), Audit(engine)
+        self.commands, self.audit = CommandSender(engine), Audit(engine)
         self.bounds = NamespaceBounds(engine.settings)
 
     async def send(

@@ -30,7 +30,7 @@ class NotSent(Exception):
     """Kafka has not accepted a request or command: a sentence."""
 
 
-class Commands:
+class CommandSender:
     """Sends requests and commands, and waits for their outcomes; each wait reads one partition of the events."""
 
     def __init__(self, engine: Engine) -> None:

@@ -11,12 +11,13 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from app.serve.access.roles import ASKER, put
+from app.serve.web.guard import SEE_REFERENCE
 
 _OF_A_BODY: Final = ("Content-Type", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Expect")
 _NO_ANSWER: Final = "this worker cannot answer {asked}. See its log"
 
 
-class ApiAnswer(msgspec.Struct, frozen=True):
+class JsonAnswer(msgspec.Struct, frozen=True):
     """What the API answers: a status, and an object that has a sentence in `error` unless all went well."""
 
     status: int
@@ -30,7 +31,7 @@ class ApiAnswer(msgspec.Struct, frozen=True):
     @property
     def absent(self) -> bool:
         """Whether the API has no such address: what a page is without then is no error."""
-        return self.status == web.HTTPNotFound.status_code and "the reference of the HTTP API" in self.error
+        return self.status == web.HTTPNotFound.status_code and SEE_REFERENCE in self.error
 
     @property
     def error(self) -> str:
@@ -45,10 +46,10 @@ class ApiAnswer(msgspec.Struct, frozen=True):
 class ConsoleApi(Protocol):
     """The API as one reader may use it."""
 
-    async def get(self, path: str, query: Mapping[str, str] | None = None) -> ApiAnswer:
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> JsonAnswer:
         """Return what GET answers at a path under /api/v1."""
 
-    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> ApiAnswer:
+    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> JsonAnswer:
         """Return what POST answers there."""
 
 
@@ -58,16 +59,16 @@ class OwnApi:
     def __init__(self, web_app: web.Application, request: web.Request) -> None:
         self._web_app, self._request = web_app, request
 
-    async def get(self, path: str, query: Mapping[str, str] | None = None) -> ApiAnswer:
+    async def get(self, path: str, query: Mapping[str, str] | None = None) -> JsonAnswer:
         """Return what GET answers at a path under /api/v1."""
         given = {name: value for name, value in (query or {}).items() if value}
         return await self._ask("GET", f"{path}?{urlencode(given)}" if given else path, b"")
 
-    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> ApiAnswer:
+    async def post(self, path: str, body: Mapping[str, Any] | None = None) -> JsonAnswer:
         """Return what POST answers there."""
         return await self._ask("POST", path, msgspec.json.encode(body or {}))
 
-    async def _ask(self, method: str, path: str, body: bytes) -> ApiAnswer:
+    async def _ask(self, method: str, path: str, body: bytes) -> JsonAnswer:
         request = _derived(self._request, method, f"/api/v1{path}", body)
         if ASKER in self._request:
             put(request, self._request[ASKER])  # nobody else than who asks for the page
@@ -81,10 +82,10 @@ class OwnApi:
             found = msgspec.json.decode(content) if isinstance(content, bytes) and content else {}
         except msgspec.DecodeError:
             found = {}
-        answer = ApiAnswer(response.status, found if isinstance(found, dict) else {})
+        answer = JsonAnswer(response.status, found if isinstance(found, dict) else {})
         if answer.well or answer.error:
             return answer
-        return ApiAnswer(
+        return JsonAnswer(
             response.status, {"error": _NO_ANSWER.format(asked=f"{method} /api/v1{path.partition('?')[0]}")}
         )
 

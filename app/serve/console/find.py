@@ -6,7 +6,7 @@ from urllib.parse import quote
 from aiohttp import web
 
 from app.serve.console import flash, forms, payload
-from app.serve.console.api import ApiAnswer
+from app.serve.console.api import JsonAnswer
 from app.serve.console.pages import Pages, names_of
 from app.serve.web.ids import IN_QUERY, address, id_in
 
@@ -27,7 +27,7 @@ class FindPages:
         try:
             chosen = forms.filter_of(request.query)
         except ValueError as error:
-            return await self._page(request, ApiAnswer(400, {"error": str(error)}), {})
+            return await self._page(request, JsonAnswer(400, {"error": str(error)}), {})
         asked = bool(chosen) or "all" in request.query
         found = None
         if asked:
@@ -35,7 +35,7 @@ class FindPages:
             found = await self._pages.api(request).get("/messages", query)
         return await self._page(request, found, chosen)
 
-    async def _page(self, request: web.Request, found: ApiAnswer | None, chosen: dict[str, str]) -> web.Response:
+    async def _page(self, request: web.Request, found: JsonAnswer | None, chosen: dict[str, str]) -> web.Response:
         overview = await self._pages.overview(request)
         return await self._pages.show(
             request,

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 from aiohttp import web
 
 from app.serve.access.roles import ANYBODY, ASKER
-from app.serve.console.api import ApiAnswer
+from app.serve.console.api import JsonAnswer
 from app.serve.console.line_chart import LineChart, line_chart
 from app.serve.console.pages import Pages
 from app.serve.console.timeline_chart import timeline_chart
@@ -45,9 +45,9 @@ class Drawings:
     """Keeps the last drawing of each reader: drawing takes most of a page's time."""
 
     def __init__(self) -> None:
-        self._kept = Readers[tuple[ApiAnswer, str]]()
+        self._kept = Readers[tuple[JsonAnswer, str]]()
 
-    def drawn(self, who: object, answer: ApiAnswer, caller: Callable[[], str]) -> str:
+    def drawn(self, who: object, answer: JsonAnswer, caller: Callable[[], str]) -> str:
         """Return what `caller`, a part of a template, draws of an answer; it is asked only if that has changed."""
         kept = self._kept.get(who)
         drawing = kept[1] if kept is not None and kept[0] == answer else caller()
@@ -60,8 +60,8 @@ class HomePage:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._known = Readers[tuple[float, ApiAnswer]]()
-        self._asked: dict[object, asyncio.Task[ApiAnswer]] = {}
+        self._known = Readers[tuple[float, JsonAnswer]]()
+        self._asked: dict[object, asyncio.Task[JsonAnswer]] = {}
         self._drawings = Drawings()
 
     async def show(self, request: web.Request) -> web.Response:
@@ -96,7 +96,9 @@ class HomePage:
             quotas=any(one["rate_per_s"] for one in overview.get("namespaces", [])),
         )
 
-    def _chart(self, request: web.Request, zoom: dict[str, str], due: ApiAnswer, overview: ApiAnswer) -> dict[str, Any]:
+    def _chart(
+        self, request: web.Request, zoom: dict[str, str], due: JsonAnswer, overview: JsonAnswer
+    ) -> dict[str, Any]:
         """Return what due.html needs, and `drawn` to call around it."""
         return {
             "due": due,
@@ -106,10 +108,10 @@ class HomePage:
             "drawn": partial(self._drawings.drawn, _reader(request, zoom), due),
         }
 
-    async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> ApiAnswer:
+    async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> JsonAnswer:
         """Return the timeline if it is there at once, else the one before; each reader has their own."""
         who = _reader(request, zoom)
-        known_s, known = self._known.get(who, (-math.inf, ApiAnswer(202, {"later": _LATER})))
+        known_s, known = self._known.get(who, (-math.inf, JsonAnswer(202, {"later": _LATER})))
         task = self._asked.get(who)
         if task is None:
             if zoom and len(self._asked) >= _MOST:
@@ -121,7 +123,7 @@ class HomePage:
         await asyncio.wait([task], timeout=_MOMENT_S if lately else _PATIENCE_S)
         return task.result() if task.done() else known
 
-    def _told(self, who: object, task: asyncio.Task[ApiAnswer]) -> None:
+    def _told(self, who: object, task: asyncio.Task[JsonAnswer]) -> None:
         del self._asked[who]
         if task.cancelled() or task.exception() is not None:
             return
@@ -144,7 +146,7 @@ def finer(from_ms: int, to_ms: int) -> str:
     return f"/?from={from_ms}&to={to_ms}&step={step}"
 
 
-def _charts(history: ApiAnswer) -> dict[str, LineChart | None]:
+def _charts(history: JsonAnswer) -> dict[str, LineChart | None]:
     minutes: list[dict[str, Any]] = history.get("minutes", [])
     if not minutes:
         return {"rates": None, "lateness": None}

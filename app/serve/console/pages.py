@@ -8,7 +8,7 @@ from aiohttp import web
 
 from app.serve.access.roles import ANYBODY, ASKER
 from app.serve.console import flash
-from app.serve.console.api import ApiAnswer, ConsoleApi, OwnApi
+from app.serve.console.api import ConsoleApi, JsonAnswer, OwnApi
 from app.serve.console.render import Renderer
 
 #: So many destinations are proposed in a form.
@@ -27,7 +27,7 @@ class Pages:
         """Return the API as this reader may use it."""
         return OwnApi(self._web_app, request)
 
-    async def overview(self, request: web.Request) -> ApiAnswer:
+    async def overview(self, request: web.Request) -> JsonAnswer:
         """Return what a page shows around its content: of the installation, or of the namespaces of a bound reader."""
         bound = request.get(ASKER, ANYBODY).bound
         return await self.api(request).get("/namespaces" if bound else "/overview")
@@ -37,7 +37,7 @@ class Pages:
         request: web.Request,
         name: str,
         *,
-        overview: ApiAnswer | None = None,
+        overview: JsonAnswer | None = None,
         live: bool = False,
         alone: bool = False,
         status: int = 200,
@@ -60,7 +60,7 @@ class Pages:
         return flash.see_other(back, well=answer.well, sentence=answer.error or str(said) or "Done.")
 
 
-def names_of(overview: ApiAnswer) -> list[str]:
+def names_of(overview: JsonAnswer) -> list[str]:
     """Return destinations to propose: those with messages, or, for a bound reader, those that are allowed by name."""
     found = [row["destination"] for row in overview.get("destinations", [])]
     for one in overview.get("namespaces", []):

@@ -14,7 +14,7 @@ from app.engine.steps.plan import PAUSED_MS
 from app.serve.access.permissions import may
 from app.serve.access.roles import ANYBODY, ASKER, enough
 from app.serve.console import flash, wording
-from app.serve.console.api import ApiAnswer
+from app.serve.console.api import JsonAnswer
 from app.serve.console.verdict import verdict
 from app.serve.web.ids import address
 from punctual import spans
@@ -110,7 +110,7 @@ class Renderer:
     def page(
         self,
         request: web.Request,
-        overview: ApiAnswer,
+        overview: JsonAnswer,
         name: str,
         *,
         live: bool = False,

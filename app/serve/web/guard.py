@@ -12,6 +12,8 @@ from aiohttp import web
 
 #: Methods that change nothing.
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: The end of the sentence about an address that the API does not have.
+SEE_REFERENCE: Final = "See the HTTP API reference for the available endpoints"
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -105,7 +107,7 @@ async def json_errors(
         if not request.path.startswith("/api/") or error.status < web.HTTPBadRequest.status_code:
             raise
         asked = f"{request.method} {request.path}"
-        sentence = f"{error.reason}: {asked}. See the HTTP API reference for the available endpoints"
+        sentence = f"{error.reason}: {asked}. {SEE_REFERENCE}"
         headers = {name: value for name, value in error.headers.items() if name == "Allow"}
         body = msgspec.json.encode({"error": sentence})
         return web.Response(body=body, status=error.status, content_type="application/json", headers=headers)

@@ -10,7 +10,7 @@ from app.kafka.metadata.reader import Stored
 from app.serve.access.roles import ROLES
 from app.serve.actions.actions import Actions
 from app.serve.actions.audit import Action, noted_filter
-from app.serve.actions.commands import Commands
+from app.serve.actions.commands import CommandSender
 from app.serve.actions.job import Job, status_of
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.jobs import Jobs
@@ -99,8 +99,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         (JobLog, "resent", None),
     ):
         monkeypatch.setattr(kind, name, says(answer))
-    monkeypatch.setattr(Commands, "resend", keep)
-    monkeypatch.setattr(Commands, "execute", keep)
+    monkeypatch.setattr(CommandSender, "resend", keep)
+    monkeypatch.setattr(CommandSender, "execute", keep)
     monkeypatch.setattr("app.serve.actions.audit.Audit.begin", begin)
     monkeypatch.setattr("app.serve.actions.audit.Audit.end", says(None))
     return sent

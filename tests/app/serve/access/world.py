@@ -7,7 +7,7 @@ import pytest
 from yarl import URL
 
 from app.serve.actions.audit import Action, Audit
-from app.serve.actions.commands import Commands
+from app.serve.actions.commands import CommandSender
 from app.serve.actions.job import Job, JobStatus, status_of
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.jobs import Jobs
@@ -89,8 +89,8 @@ class World:
             (Jobs, "stop", self._stop),
             (Jobs, "start", self._start),
             (Jobs, "resend", self._start_resend),
-            (Commands, "execute", self._execute),
-            (Commands, "resend", self._resend),
+            (CommandSender, "execute", self._execute),
+            (CommandSender, "resend", self._resend),
             (Audit, "begin", self._begin),
             (Audit, "end", self._nothing),
             (JobLog, "read", self._nothing),

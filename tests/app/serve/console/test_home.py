@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.dev.testing.loop import SimulatedLoop
 from app.serve.access.roles import ASKER, Asker
-from app.serve.console.api import ApiAnswer
+from app.serve.console.api import JsonAnswer
 from app.serve.console.home import HomePage
 
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ class Slow:
     def api(self, _request: Any) -> "Slow":
         return self
 
-    async def get(self, _path: str, _query: Any) -> ApiAnswer:
+    async def get(self, _path: str, _query: Any) -> JsonAnswer:
         self.asked += 1
         await self.free.wait()
-        return ApiAnswer(200, {})
+        return JsonAnswer(200, {})
 
 
 def test_of_a_thousand_spans_so_many_are_asked_for_and_the_others_come_later() -> None:

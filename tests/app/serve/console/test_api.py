@@ -1,0 +1,22 @@
+"""What the pages learn of the API's answers."""
+
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from app.serve.console.api import OwnApi
+from app.serve.web import guard
+
+
+async def test_an_address_that_the_api_does_not_have_is_absent_and_something_not_found_is_an_error() -> None:
+    web_app = web.Application(middlewares=[guard.json_errors])
+
+    async def missing(_: web.Request) -> web.Response:
+        return web.json_response({"error": "no such message"}, status=404)
+
+    async def page(request: web.Request) -> web.Response:
+        api = OwnApi(web_app, request)
+        return web.json_response([(await api.get(path)).absent for path in ("/findings", "/messages")])
+
+    web_app.add_routes([web.get("/", page), web.get("/api/v1/messages", missing)])
+    async with TestClient(TestServer(web_app)) as client:
+        assert await (await client.get("/")).json() == [True, False]
