@@ -1,1 +1,1 @@
-"""The data pipeline: what is handled in bulk, by Spark, through the topics of the contract alone."""
+"""The Spark jobs: bulk requests, the cold tier, the ledger and its proof of account. They know topics, not workers."""

@@ -1,7 +1,8 @@
-"""The delay table: what holds messages until they are due.
+"""The delay table: keeps pending messages until they are due.
 
-One RocksDB a partition, indexed by due time, whose truth is a compacted changelog topic. Nothing here knows how a
-request looks or how a message is delivered: that is `app`.
+One RocksDB per partition, indexed by due time; a compacted changelog topic is its source of truth. `store` has a
+partition's rows, `entry` is a pending message, `keys` sort rows by due time. How a request looks and how a message is
+delivered is not known here: that is `app`.
 """
 
 from tables.bound import Bound

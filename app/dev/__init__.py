@@ -1,1 +1,7 @@
-"""For developers: a broker for this machine, the demo of `make run`, and tests on a simulated clock."""
+"""For developers.
+
+broker   a real Kafka for this machine: `punctual.dev`, `punctual broker`
+demo     what `make run` shows
+testing  tests of users' programs on a simulated clock: `punctual.testing`
+former   names that modules had until 0.2.0
+"""

@@ -1,1 +1,6 @@
-"""Commands for operators: examine an installation, give it more partitions, run several worker processes."""
+"""Commands for operators.
+
+doctor       examines an installation, and changes nothing
+repartition  gives an installation more partitions, while it is stopped
+processes    several worker processes behind one address
+"""

@@ -1,11 +1,13 @@
-"""What is wrong with an installation, as far as it can be seen without writing anything.
+"""Finds what is wrong with an installation, without writing anything.
 
-finding        one thing that was looked at, and what to do about it
-facts          what is known of the cluster, the workers and this machine
-cluster        asks the cluster
-machine        asks this machine
-examination    gathers the facts and checks them all; the checks themselves are functions of facts:
-brokers, topics, destinations, rights, clocks, workers, disk, process
-command        `faust -A app doctor`
-routes         GET /api/v1/findings
+    command      `faust -A app doctor`
+    examination  gathers the facts and runs all checks
+    facts        what is known of the cluster, the workers and this machine
+    cluster      asks the cluster
+    machine      asks this machine
+    finding      the result of one check, and what to do about it
+    render       findings as text
+    findings     GET /api/v1/findings
+
+Each check is a function of facts: brokers, topics, destinations, rights, clocks, workers, disk, process and others.
 """

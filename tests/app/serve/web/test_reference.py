@@ -30,7 +30,7 @@ _METRICS = (Path(__file__).parents[4] / "docs/reference/metrics.md").read_text("
 DOCUMENTED = {
     name: (kind, set(re.findall("`(.+?)`", labels)))
     for name, kind, labels in re.findall(r"^\| `(delay_\w+)` \| (\w+) \| (.*?) ?\|", _METRICS, re.MULTILINE)
-    if not name.startswith("delay_gateway_")  # tests/gateway/test_metrics.py
+    if not name.startswith("delay_gateway_")  # tests/app/gateway/test_metrics.py
 }
 
 
