@@ -5,7 +5,7 @@ A message passes these rooms, in this order:
     gateway     a process of its own: accepts messages over HTTP and writes them to Kafka as requests
     worker.py   the Faust app, which `faust -A app worker` runs
     engine      reads requests, keeps pending messages, delivers due ones
-    kafka       record batches, transactions and metadata on the wire
+    kafka       record batches, transactions and metadata on the wire; the fast path of plain messages
 
 These are around them:
 

@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from operator import itemgetter
 
-from tables import compiled
-from tables import places as in_python
+from tables import places
 from tables.destination import told
 from tables.entry import Entry
 
@@ -51,7 +50,7 @@ class Holdings:
             by_crc[_crc(key)][key] = row
         for crc, part in by_crc.items():
             sender = inputs.get(int.from_bytes(crc, "big"), "")
-            _, counts = (compiled.kernel or in_python).places(part, b"")
+            _, counts = places.of_rows(part, b"")
             for to, _, number in counts:
                 self.add(sender, to, number * times)
 

@@ -1,11 +1,12 @@
-"""Where rows count and which ids they have, many at a time: what the kernel does (tables/compiled.py), in Python."""
+"""Where plain rows count and which IDs they have, many per call: the table's part of the fast path."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 
-from tables import keys
+from tables import keys, native_extension
 from tables.entry import Entry
 from tables.near_counts import MINUTE_MS
 
@@ -21,16 +22,25 @@ _names = msgspec.msgpack.Decoder(_Names).decode
 _HOUR_MS, _ID = keys.BUCKET_MS, keys.ID
 
 
-def places(rows: Mapping[bytes, bytes | Entry], near_end: bytes) -> tuple[list[bytes], list[tuple[str, int, int]]]:
-    """Return the keys of the ids of rows, and how many rows go to each topic by minute, from `near_end` on by hour.
+Rows = Mapping[bytes, bytes | Entry]
+Places = tuple[list[bytes], list[tuple[str, int, int]]]
 
-    An hour is less than 0 (tables/counts.py). None may be a callback, or replaced.
+
+def in_python(rows: Rows, near_end: bytes) -> Places:
+    """Return the ID keys of plain rows; and topics, units of time, and how many rows each has there.
+
+    A unit is a minute; from the row key `near_end` on an hour, as a number less than 0 (tables/counts.py).
     """
-    named = [_names(memoryview(row)[1:]) if isinstance(row, bytes) else row for row in rows.values()]
-    ids = [_ID + one.id.encode() for one in named]
+    names = [_names(memoryview(row)[1:]) if isinstance(row, bytes) else row for row in rows.values()]
+    ids = [_ID + one.id.encode() for one in names]
     units = [
         due_ms // MINUTE_MS if key < near_end else -1 - due_ms // _HOUR_MS
         for key, due_ms in zip(rows, keys.dues_of(rows), strict=True)
     ]
-    counted = Counter(zip([one.to for one in named], units, strict=True))
+    counted = Counter(zip([one.to for one in names], units, strict=True))
     return ids, [(to, unit, number) for (to, unit), number in counted.items()]
+
+
+_extension = native_extension.module
+#: The same in Rust, where there is the native extension.
+of_rows: Final[Callable[[Rows, bytes], Places]] = in_python if _extension is None else _extension.places

@@ -4,17 +4,20 @@ Plain ones go in the order of their keys, then their ids in order: RocksDB searc
 follows from where it wrote last.
 """
 
+from collections import deque
 from collections.abc import Iterable
+from typing import Final
 
 import rocksdict
 
-from tables import compiled, keys
-from tables import places as in_python
+from tables import keys, places
 from tables.changes import Changes
-from tables.compiled import exhaust
 from tables.counts import PendingCounts
 from tables.entry import Entry, entry_of
 from tables.id_index import IdIndex
+
+#: Exhausts an iterator, in C: a loop in Python would take as long as the work itself.
+exhaust: Final = deque[object](maxlen=0).extend
 
 
 class RowWrites:
@@ -45,13 +48,13 @@ class RowWrites:
             self._put_plain(batch, changes.plain)
 
     def _put_plain(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes]) -> None:
-        id_keys, counts = (compiled.kernel or in_python).places(rows, self._counts.near.end)
+        id_keys, counts = places.of_rows(rows, self._counts.near.end)
         _put_in_order(batch, rows.items())
         _put_in_order(batch, zip(id_keys, rows, strict=True))
         self._counts.add_all(counts, 1)
 
     def _remove_plain(self, batch: rocksdict.WriteBatch, rows: dict[bytes, bytes | Entry]) -> None:
-        id_keys, counts = (compiled.kernel or in_python).places(rows, self._counts.near.end)
+        id_keys, counts = places.of_rows(rows, self._counts.near.end)
         exhaust(map(batch.delete, sorted(rows)))
         clashes = self._ids.clashes
         if clashes and not clashes.isdisjoint(rows):

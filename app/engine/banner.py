@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 from app.base.version import VERSION
 from app.settings.settings import Settings
-from tables import compiled
+from tables import native_extension
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ def banner(settings: Settings) -> str:
         "delivers to": destinations(settings),
         "data": str(settings.data_path.absolute()),
         "console": settings.url,
-        "kernel": "on" if compiled.kernel is not None else f"off (Python is used instead): {compiled.missing}",
+        "kernel": f"off (Python is used instead): {native_extension.missing}" if native_extension.missing else "on",
         "process": f"{os.getpid()}, Python {platform.python_version()}, Faust {version('faust-streaming')}",
     }
     width = max(map(len, rows))

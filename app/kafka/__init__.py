@@ -1,4 +1,7 @@
-"""Kafka on the wire: metadata that creates no topic, and a sender whose partitions don't wait for one another."""
+"""Kafka on the wire: metadata that creates no topic, and a sender whose partitions don't wait for one another.
+
+`fast_path` takes plain messages from record batches to rows, and from rows to record batches.
+"""
 
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.batch import Ack, Batch

@@ -10,7 +10,7 @@ from punctual.contract.destination import destination
 from punctual.contract.dialects.dialects import dialect_of
 from punctual.installing import install_command
 from punctual.security.errors import LoginInvalid
-from tables import compiled
+from tables import native_extension
 from tables.keys import MOVED, topic_crc
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ COLD_MEMORY_MS = 10 * _MINUTE_MS
 def check(settings: "Settings") -> None:
     """See that settings make sense beside each other. Raises SettingInvalid, which names one and says why."""
     _check_inputs(settings)
-    if settings.kernel == "require" and compiled.kernel is None:
+    if settings.kernel == "require" and native_extension.module is None:
         install = install_command("punctual-kafka-worker[kernel]")
         brings = f"Build it in a checkout: `make build NAME=kernel`. Or {install}"
         why = (
-            f"the native extension cannot be used: {compiled.missing}. {brings}. To run without it, leave this "
+            f"the native extension cannot be used: {native_extension.missing}. {brings}. To run without it, leave this "
             "setting out"
         )
         raise SettingInvalid("PUNCTUAL_KERNEL", settings.kernel, why)

@@ -1,5 +1,6 @@
-//! What Punctual does to every usual message, from bytes to bytes: whatever is not usual is left to the Python code,
-//! which says what is right. What is made here is the same, byte for byte.
+//! The fast path in Rust: plain requests, rows and deliveries, many per call, from bytes to bytes.
+//!
+//! app/kafka/fast_path/interface.py defines the calls. app/kafka/fast_path/in_python.py is the reference: both make the same bytes.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(feature = "python"), allow(dead_code, reason = "only Python calls it"))]
@@ -10,9 +11,9 @@ mod event;
 #[path = "../tests/fuzzed.rs"]
 mod fuzzed;
 mod home;
+mod plain_request;
 #[cfg(feature = "python")]
 mod python;
 mod reader;
 mod row;
 mod section;
-mod usual;

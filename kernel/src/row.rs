@@ -19,7 +19,7 @@ const TEXT: Kind = Kind { fixed: 0xA0, below: 32, tiny: Some(0xD9), short: 0xDA,
 const BLOB: Kind = Kind { fixed: 0, below: 0, tiny: Some(0xC4), short: 0xC5, long: 0xC6 };
 const ARRAY: Kind = Kind { fixed: 0x90, below: 16, tiny: None, short: 0xDC, long: 0xDD };
 
-/// A usual row: one that waits for its first delivery to a topic of our own cluster, whose commands are none.
+/// A plain row: one that waits for its first delivery to a topic of our own cluster, whose commands are none.
 pub struct Row<'a> {
     pub id: &'a str,
     pub to: &'a str,
@@ -51,7 +51,7 @@ impl<'a> Iterator for Headers<'a> {
     }
 }
 
-/// Return the row of a value if it is a usual one.
+/// Return the row of a value if it is a plain one.
 pub fn parse(raw: &[u8]) -> Option<Row<'_>> {
     let mut reader = Reader(raw);
     (reader.byte()? == VERSION).then_some(())?;
@@ -74,8 +74,8 @@ pub fn parse(raw: &[u8]) -> Option<Row<'_>> {
     let moved = reader.optional(Reader::order)?.is_some();
     reader.optional(Reader::bound)?;
     reader.nils(2)?; // next_try_ms, series
-    let usual = reader.0.is_empty() && partition.is_none_or(|number| number >= 0) && !to.contains('/');
-    usual.then_some(Row { id, to, key, value, headers, source, partition, dedupe_ms, stamp_ms, asked_by, moved })
+    let plain = reader.0.is_empty() && partition.is_none_or(|number| number >= 0) && !to.contains('/');
+    plain.then_some(Row { id, to, key, value, headers, source, partition, dedupe_ms, stamp_ms, asked_by, moved })
 }
 
 impl<'a> Reader<'a> {
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Read a number; one of those below -32 is not usual.
+    /// Read a number; one of those below -32 is not plain.
     fn int(&mut self) -> Option<i64> {
         match self.byte()? {
             head @ (0..=0x7F | 0xE0..) => Some(i64::from(head as i8)),

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use crate::batch::Batch;
 use crate::home::{home_partition, key_partition};
 use crate::reader::Reader;
-use crate::{event, row, section, usual};
+use crate::{event, plain_request, row, section};
 
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     vec(any::<u8>(), 0..200)
@@ -30,7 +30,7 @@ fn written(to: &str, id: &str, content: [&Option<Vec<u8>>; 2], headers: &[(Strin
 fn read_all(raw: &[u8], count: usize) {
     let _ = section::read(raw, count, |_, _, begin| {
         let body = section::body(Reader(&raw[begin..])).unwrap();
-        let asked = usual::read(body.headers);
+        let asked = plain_request::read(body.headers);
         if let Some(asked) = asked {
             asked.write(&mut Vec::new(), &body, "id", "source", 0).unwrap();
         }
@@ -38,7 +38,7 @@ fn read_all(raw: &[u8], count: usize) {
     });
     if let Some(body) = section::body(Reader(raw)) {
         body.headers.for_each(drop);
-        let _ = usual::read(body.headers);
+        let _ = plain_request::read(body.headers);
     }
     if let Some(row) = row::parse(raw) {
         assert_eq!(row.headers.count, row.headers.count());

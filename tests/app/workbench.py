@@ -21,7 +21,7 @@ from app.engine.topics.internal_topics import TopicLimits
 from app.settings.settings import Settings
 from punctual.contract import native, request
 from punctual.contract.record import Record
-from tables import PartitionStore, compiled
+from tables import PartitionStore, native_extension
 from tests.harness.account import life_of
 from tests.punctual.contract.records import NOW, FakeRecord, Log
 
@@ -174,7 +174,7 @@ class Workbench:
     def claim_plain(self, id_: str) -> bytes:
         """Begin to send a message as plain ones are sent: with the kernel, nobody decodes its row."""
         row = self.claim(id_)
-        if compiled.kernel is not None:
+        if native_extension.module is not None:
             self.claims.update({row: self.store.raw(row)})  # type: ignore[dict-item]
         return row
 

@@ -20,7 +20,10 @@ def test_the_kernel_is_compiled_elsewhere_and_has_to_run() -> None:
     assert "cargo build --release --locked" in kernel
     assert last.startswith("python:${PYTHON}-slim\n")
     assert "cargo" not in last
-    assert "RUN PUNCTUAL_KERNEL=require python -c 'from tables import compiled; assert compiled.kernel" in last
+    assert (
+        "RUN PUNCTUAL_KERNEL=require python -c 'from tables import native_extension; assert native_extension.module"
+        in last
+    )
     # What is built for the newer C library of the one must not come to the older one of the other.
     assert kernel.startswith("rust:")
     assert "-slim-bookworm AS kernel" in kernel

@@ -8,6 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from app.kafka import fast_path
+from app.kafka.fast_path import in_python, in_rust
+from tables import places
+
 #: How examples are made here, on machines that do other things too.
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -19,3 +23,10 @@ with contextlib.nullcontext() if os.environ.get("PUNCTUAL_KERNEL") == "require" 
 needed = pytest.mark.skipif(kernel is None, reason="the kernel is not built: `make build NAME=kernel` says why")
 #: Whether it is the kernel that is tested, or what does the same in Python.
 WAYS = [pytest.param(True, marks=needed, id="kernel"), pytest.param(False, id="python")]
+
+
+def take_path(patch: pytest.MonkeyPatch, *, native: bool) -> None:
+    """Have the worker and its table use the native extension, or Python alone."""
+    patch.setattr(in_rust, "_extension", kernel)
+    patch.setattr(fast_path, "chosen", in_rust if native else in_python)
+    patch.setattr(places, "of_rows", kernel.places if native else places.in_python)

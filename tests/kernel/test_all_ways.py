@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from app.engine.ingest.plain_requests import PlainRequests
 from app.engine.steps.plain_deliveries import PlainDeliveries
 from app.engine.steps.step import Step
-from tables import compiled
 from tests.app.workbench import Workbench
 from tests.kernel.batches import Asked, Headers, plain_records, unpacked
-from tests.kernel.built import kernel
+from tests.kernel.built import kernel, take_path
 from tests.punctual.contract.records import NOW
 
 _IDS = st.integers(0, 4).map(lambda number: b"id-%d" % number)
@@ -69,7 +68,7 @@ _many = pytest.mark.parametrize("way", _WAYS[:-1])
 @contextmanager
 def _reading(way: str) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "kernel", kernel if way == "kernel" else None)
+        take_path(patch, native=way == "kernel")
         if way == "one by one":
             patch.setattr(PlainRequests, "take", lambda *given: (0, given[6]))
             patch.setattr(PlainDeliveries, "remove", lambda *given: zip(given[2], itertools.count(given[3])))

@@ -10,9 +10,8 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from app.kafka.patches import lenient_records
-from tables import compiled
 from tests.kernel.batches import NOW, plain
-from tests.kernel.built import kernel, needed
+from tests.kernel.built import kernel, needed, take_path
 
 pytestmark = needed
 
@@ -75,7 +74,7 @@ def _content(record: Any) -> Any:
 def test_records_are_taken_as_aiokafka_takes_them(
     way: Any, start: int, mosts: list[int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compiled, "kernel", way)
+    take_path(monkeypatch, native=way is not None)
     ours = lenient_records._FetchResult, lenient_records._PartitionRecords, lenient_records._Records
 
     assert _taken(ours, start, mosts) == _taken(_PLAIN, start, mosts)

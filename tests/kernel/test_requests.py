@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.ingest import usual_rows
 from app.engine.ingest.rows import row_of
+from app.kafka.fast_path import in_python, in_rust
+from app.kafka.fast_path.interface import FastPath, InputRules, RequestBounds
 from punctual.contract.events import Event
 from punctual.contract.events import encode as encode_event
 from punctual.contract.home import home_partition
@@ -117,7 +118,7 @@ def _expected(records: Sequence[PlainRecord], stamp_ms: int, largest_row: int, r
     st.sampled_from([1 << 20] * 3 + [300]),
     st.sampled_from([1 << 30] * 3 + [400, 0]),
 )
-def test_the_longest_prefix_of_usual_requests_becomes_rows(
+def test_the_longest_run_of_plain_requests_becomes_rows(
     by_kernel: bool,  # noqa: FBT001
     asked: list[Asked],
     begin: int,
@@ -127,16 +128,17 @@ def test_the_longest_prefix_of_usual_requests_becomes_rows(
     largest_row: int,
     room: int,
 ) -> None:
-    way: Any = kernel if by_kernel else usual_rows
+    way: FastPath = in_rust if by_kernel else in_python
     records = unpacked(asked) if by_kernel else plain_records(asked)
-    rules = way.Rules("in", 3, _CRC, _INPUTS, 4, largest_row)
+    bounds = RequestBounds(base, _ALLOWED, stamp_ms, _LATEST, _FURTHEST, NOW, room)
 
-    *found, told, tos = way.requests(
-        rules, records, begin, end, base, _ALLOWED, stamp_ms, _LATEST, _FURTHEST, NOW, room
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(in_rust, "_extension", kernel)
+        rules = way.prepared(InputRules("in", 3, _CRC, _INPUTS, 4, largest_row))
+        run = way.requests(rules, records, begin, end, bounds)
 
     wanted = [moved(plain(record), base) for record in records[begin:end]]
-    assert (*found, list(told), tos) == _expected(wanted, stamp_ms, largest_row, room)
+    assert run._replace(events=list(run.events)) == _expected(wanted, stamp_ms, largest_row, room)
 
 
 def _requests(records: list[Any]) -> int:
@@ -147,12 +149,12 @@ def _requests(records: list[Any]) -> int:
     return taken
 
 
-_USUAL = Asked(NOW, b"k", b"v", [("delay-to", b"orders"), ("delay-at", b"%d" % NOW)])
+_PLAIN = Asked(NOW, b"k", b"v", [("delay-to", b"orders"), ("delay-at", b"%d" % NOW)])
 
 
 @needed
 def test_records_of_any_other_kind_end_it() -> None:
-    first, second = unpacked([_USUAL, _USUAL])
+    first, second = unpacked([_PLAIN, _PLAIN])
 
     assert _requests([first, second]) == 2
     assert _requests([first, plain(second), second]) == 1
@@ -162,7 +164,7 @@ def test_records_of_any_other_kind_end_it() -> None:
 @needed
 @pytest.mark.parametrize(("topic", "partition"), [("in", 2), ("delay-requests", 3)])
 def test_a_record_of_another_input_or_partition_ends_it(topic: str, partition: int) -> None:
-    (own,), (foreign,) = unpacked([_USUAL]), unpacked([_USUAL], 1, topic, partition)
+    (own,), (foreign,) = unpacked([_PLAIN]), unpacked([_PLAIN], 1, topic, partition)
 
     assert _requests([own, foreign]) == 1
     assert _requests([foreign, own]) == 0

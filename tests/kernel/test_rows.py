@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.deliver import usual_routes
-from app.engine.steps import usual_removals
-from app.kafka import Batch
+from app.kafka import Batch, fast_path
+from app.kafka.fast_path import in_python
+from app.kafka.fast_path.interface import SentBatch
 from punctual.contract import native
 from punctual.contract.events import Event
 from punctual.contract.events import encode as encode_event
 from punctual.contract.home import key_partition
-from tables import Entry, compiled, keys, places
+from tables import Entry, keys, places
 from tables.counts import PendingCounts
 from tables.entry import decode, encode
 from tests.kernel.batches import NOW, garbled, theirs
@@ -130,7 +130,7 @@ def test_keys_go_where_kafkas_clients_send_them(size: int) -> None:
 @pytest.mark.parametrize("field", NOT_PLAIN)
 @patient
 @given(st.data())
-def test_a_row_that_is_not_usual_is_taken_by_nothing(field: str, data: st.DataObject) -> None:
+def test_a_row_that_is_not_plain_is_taken_by_nothing(field: str, data: st.DataObject) -> None:
     entry = data.draw(entries(**{field: NOT_PLAIN[field]}))
     row = keys.row_key(NOW, 0, 0), encode(entry)
 
@@ -226,7 +226,7 @@ def test_in_python_rows_of_any_version_are_grouped_by_where_they_go(found: Rows,
     decoded = _decoded(found[begin:])
     plain = list(itertools.takewhile(lambda row: is_plain(row[1]) and _PARTITIONS.get(row[1].to), decoded))
 
-    taken, groups = usual_routes.route(found, begin, _PARTITIONS)
+    taken, groups = in_python.route(found, begin, _PARTITIONS)
 
     assert taken == len(plain)
     assert groups == [(*place, [plain[number] for number in numbers]) for place, numbers in _places(plain).items()]
@@ -235,16 +235,16 @@ def test_in_python_rows_of_any_version_are_grouped_by_where_they_go(found: Rows,
 @pytest.mark.parametrize("field", NOT_PLAIN)
 @patient
 @given(st.data())
-def test_in_python_a_row_that_is_not_usual_goes_nowhere(field: str, data: st.DataObject) -> None:
+def test_in_python_a_row_that_is_not_plain_goes_nowhere(field: str, data: st.DataObject) -> None:
     entry = data.draw(entries(**{field: NOT_PLAIN[field]}))
 
-    assert usual_routes.route([(keys.row_key(NOW, 0, 0), encode(entry))], 0, {entry.to: 4}) == (0, [])
+    assert in_python.route([(keys.row_key(NOW, 0, 0), encode(entry))], 0, {entry.to: 4}) == (0, [])
 
 
 @patient
 @given(rows())
 def test_in_python_rows_that_are_due_are_counted_by_their_times(found: Rows) -> None:
-    assert dict(usual_routes.dues(_decoded(found))) == Counter(keys.due_of(key) for key, _ in found)
+    assert dict(in_python.due_times(_decoded(found))) == Counter(keys.due_of(key) for key, _ in found)
 
 
 @patient
@@ -253,7 +253,7 @@ def test_in_python_deliveries_are_those_of_the_native_contract(found: Rows, begi
     other, decoded = theirs(limit), _decoded(found)
     count, id_bytes = _fit(decoded[begin:], other)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled, "kernel", None)
+        patch.setattr(fast_path, "chosen", in_python)
         batch = Batch(limit)
 
     assert batch.deliver(NOW + 1, decoded, begin) == (count, id_bytes)
@@ -278,8 +278,8 @@ def test_in_python_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms:
     gone = _gone(plain, 100 + begin, watermark_ms)
 
     sent = [key for key, _ in found]
-    taken, ids, ended, events = usual_removals.delivered(
-        sent, begin, end, 100, claims, 'a"-1', NOW, NOW + 9, watermark_ms
+    taken, ids, ended, events = in_python.delivered(
+        sent, begin, end, SentBatch(100, claims, 'a"-1', NOW, NOW + 9, watermark_ms)
     )
 
     assert (taken, ids, ended) == (len(gone), [entry.id for entry, _ in gone], [entry for entry, _ in gone])
@@ -290,7 +290,7 @@ def test_in_python_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms:
 @given(rows(), st.sampled_from([b"", keys.row_key(NOW + 10**7, 0, 0), keys.due_bound(NOW + 10**7), b"\x01"]), st.data())
 def test_in_python_rows_count_where_counts_counts_them(found: Rows, near_end: bytes, data: st.DataObject) -> None:
     held = {key: decode(raw) if data.draw(st.booleans()) else raw for key, raw in found}
-    ids, counted = places.places(held, near_end)
+    ids, counted = places.in_python(held, near_end)
 
     assert ids == [keys.ID + decode(raw).id.encode() for _, raw in found]
     assert {(to, unit): number for to, unit, number in counted} == _counted(_decoded(found), near_end)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.base.version import VERSION
-from tables import compiled
+from tables import native_extension
 
 ROOT = Path(__file__).parents[2]
 DEPENDENCIES = next(Path(path) for path in sys.path if path.endswith("site-packages"))
@@ -24,15 +24,16 @@ def test_it(delayed):
 """
 
 needs_rust = pytest.mark.skipif(
-    not shutil.which("cargo") or compiled.kernel is None, reason="the kernel is not built here (make build NAME=kernel)"
+    not shutil.which("cargo") or native_extension.module is None,
+    reason="the kernel is not built here (make build NAME=kernel)",
 )
 
 _KERNEL = """
 from app.engine.banner import banner
 from app.settings.settings import Settings
-from tables import compiled
+from tables import native_extension
 
-print(compiled.kernel.__file__)
+print(native_extension.module.__file__)
 print(banner(Settings.from_env({"PUNCTUAL_KERNEL": "require"})))
 """
 
@@ -107,7 +108,7 @@ def test_the_versions_agree() -> None:
     kernel = tomllib.loads((ROOT / "kernel/Cargo.toml").read_text())["package"]
     newest = re.search(r"^## \[(\d[^]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest
-    assert {library["version"], worker["version"], kernel["version"], compiled.VERSION, newest[1]} == {VERSION}
+    assert {library["version"], worker["version"], kernel["version"], native_extension.VERSION, newest[1]} == {VERSION}
     assert worker["optional-dependencies"]["kernel"] == [f"punctual-kafka-kernel=={VERSION}"]
     assert f"punctual-kafka=={VERSION}" in worker["dependencies"]
     ours = [need for extra in library["optional-dependencies"].values() for need in extra if "punctual" in need]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 
-from tables import compiled
+from tables import native_extension
 
 #: Base offset, length, leader epoch, magic, CRC, attributes, last offset's distance, first and last timestamp, producer
 #: id, its epoch, first sequence, count. The CRC is left as it was: nobody here looks.
@@ -70,11 +70,11 @@ class Batch:
 
     def fetched(self, topic: str, partition: int) -> Sequence[Any]:
         """Return its records as the worker's consumer reads them."""
-        if compiled.kernel is None:
+        if native_extension.module is None:
             return self.records(topic, partition)
         base, _, _, _, _, attributes, _, first_ms, last_ms, _, _, _, count = _HEAD.unpack_from(self.raw)
         append_ms = last_ms if attributes & _APPEND_TIME else -1
-        found: Sequence[Any] = compiled.kernel.unpack(
+        found: Sequence[Any] = native_extension.module.unpack(
             topic, partition, self.raw[_HEAD.size :], count, base, first_ms, append_ms, base
         )
         return found

@@ -3,7 +3,7 @@
 Others forward what they could not process as it was received: several occurrences of one series, and records that were
 made of one delivery, all with its headers. Each has a retry of its own, however many fail at the same time.
 
-Runs with them have nothing that keeps plain messages from the compiled path.
+Runs with them have nothing that keeps plain messages from the fast path.
 """
 
 import random

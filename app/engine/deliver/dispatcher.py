@@ -6,18 +6,17 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from app.base.clock import Clock
-from app.engine.deliver import usual_routes as in_python
 from app.engine.deliver.delivery_batch import DeliveryBatch, Row
 from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.missing_topics import MissingTopics
 from app.engine.partition.partition import Partition
 from app.engine.steps.outcomes import Delivered, Rejected, Unsent, reason_of
 from app.engine.steps.route import ANY, Route, chosen
-from app.kafka import Ack
+from app.kafka import Ack, fast_path
 from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, TooLarge
 from app.settings.settings import Settings
 from punctual.contract.request import Reason
-from tables import Entry, compiled
+from tables import Entry
 from tables.changes import Pairs, PlainRows
 
 if TYPE_CHECKING:
@@ -79,20 +78,20 @@ class Dispatcher:
 
         All are for our own cluster, and for topics that have been sent to before.
         """
-        taken, groups = (compiled.kernel or in_python).route(rows, begin, self._partition_counts)
-        cluster, found = self._targets[None].cluster, list[tuple[Route, PlainRows]]()
-        for to, number, there in groups:
+        run = fast_path.chosen.route(rows, begin, self._partition_counts)
+        cluster, routes = self._targets[None].cluster, list[tuple[Route, PlainRows]]()
+        for to, number, group in run.groups:
             partitions = cluster.partitions(to)
             if partitions != self._partition_counts[to]:
                 self._partition_counts.pop(to)
                 return 0, ()
             if number >= 0:
-                found.append(((None, to, number), there))
+                routes.append(((None, to, number), group))
                 continue
-            for first in range(0, len(there), _TOGETHER):
-                some = there[first : first + _TOGETHER]
-                found.append((self._spread(None, to, partitions, len(some)), some))
-        return taken, found
+            for first in range(0, len(group), _TOGETHER):
+                some = group[first : first + _TOGETHER]
+                routes.append((self._spread(None, to, partitions, len(some)), some))
+        return run.taken, routes
 
     def blocked(self, route: Route) -> bool:
         """Return whether messages for this route had better wait."""

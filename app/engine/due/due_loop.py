@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from operator import itemgetter
 
 from app.base.clock import Clock
-from app.engine.deliver import usual_routes as in_python
 from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.deliver.posts import Posts
 from app.engine.due.input_liveness import InputLiveness
@@ -18,8 +17,10 @@ from app.engine.partition.partition import Partition
 from app.engine.partition.state import State
 from app.engine.steps.route import HTTP, Route
 from app.engine.throttle.throttle import Throttle
+from app.kafka import fast_path
+from app.kafka.fast_path.interface import ONE_BY_ONE
 from app.settings.settings import Settings
-from tables import compiled, keys
+from tables import keys
 from tables.changes import Pairs
 from tables.entry import entry_of
 
@@ -189,7 +190,7 @@ class DueLoop:
         while begin < len(found):
             taken = self._fire_plain(partition, found, begin, now) if plain else 0
             begin += taken
-            others = begin + (1 if taken else compiled.OTHERS)
+            others = begin + (1 if taken else ONE_BY_ONE)
             for key, raw in found[begin:others]:
                 if not in_flight.busy(key):
                     self.rows.decide(partition, key, in_flight.row(key, raw), now)
@@ -201,7 +202,7 @@ class DueLoop:
         for route, rows in groups:
             if self._is_free(route):
                 self._dispatcher.add_plain(partition, rows, route, now)
-                for due_ms, number in (compiled.kernel or in_python).dues(rows):
+                for due_ms, number in fast_path.chosen.due_times(rows):
                     self.rows.late[now - due_ms] += number
             else:
                 for key, row in rows:

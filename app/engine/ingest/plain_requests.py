@@ -1,15 +1,16 @@
-"""Plain requests become rows, many in one call, and are decoded no further (punctual/contract/plain_requests.py)."""
+"""Plain requests become rows, many per call, on the fast path (app/kafka/fast_path)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from app.engine.ingest import usual_rows as in_python
 from app.engine.ingest.policy import AHEAD_MS, Policy
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import Step
+from app.kafka import fast_path
+from app.kafka.fast_path.interface import InputRules, RequestBounds
 from punctual.contract import native
 from punctual.contract.record import Record
-from tables import Position, compiled
+from tables import Position
 from tables.entry import VERSION
 
 
@@ -23,8 +24,15 @@ class PlainRequests:
         self._rules: dict[str, Any] = {}
         if policy.quotas is None:
             self._rules = {
-                topic: (compiled.kernel or in_python).Rules(
-                    topic, context.number, crcs[topic], list(settings.inputs), settings.partitions, context.limits.row
+                topic: fast_path.chosen.prepared(
+                    InputRules(
+                        topic,
+                        context.number,
+                        crcs[topic],
+                        list(settings.inputs),
+                        settings.partitions,
+                        context.limits.row,
+                    )
                 )
                 for topic in settings.inputs
                 if settings.dialect(topic).decode is native.decode
@@ -51,20 +59,19 @@ class PlainRequests:
             return 0, stamp_ms
         topic, broker_ms = records[begin].topic, step.broker_ms
         allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
+        latest_ms = broker_ms + AHEAD_MS
+        bounds = RequestBounds(before.base, allowed, stamp_ms, latest_ms, furthest_ms, step.now_ms, room)
         while True:
-            taken, latest_ms, size, ids, id_keys, keys, raws, told, tos = (compiled.kernel or in_python).requests(
-                rules, records, begin, end, before.base, allowed, stamp_ms, broker_ms + AHEAD_MS, furthest_ms,
-                step.now_ms, room,
-            )  # fmt: skip
-            if not taken:
+            run = fast_path.chosen.requests(rules, records, begin, end, bounds)
+            if not run.taken:
                 return 0, stamp_ms
-            if not all(partitions_of(to) > 0 and self._policy.is_known(None, to) for to in tos):
+            if not all(partitions_of(to) > 0 and self._policy.is_known(None, to) for to in run.destinations):
                 return 0, stamp_ms
-            known = self._known(step, ids, self._store.find_keys(id_keys))
+            known = self._known(step, run.ids, self._store.find_keys(run.id_keys))
             if known is None:
-                step.put_plain(ids, keys, raws, size)
-                step.tell_all("accepted", told)
-                return taken, latest_ms
+                step.put_plain(run.ids, run.row_keys, run.rows, run.size)
+                step.tell_all("accepted", run.events)
+                return run.taken, run.stamp_ms
             end = begin + known
 
     def _may_take(self, step: Step) -> bool:

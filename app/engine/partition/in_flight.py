@@ -17,8 +17,8 @@ from app.engine.steps.step import Step
 from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
 from tables.changes import Pairs, PlainRows
-from tables.compiled import exhaust
 from tables.entry import decode
+from tables.row_writes import exhaust
 
 #: With so many rows on their way, a scan that went back would go through all of them again, and what has been removed
 #: before them. What is put there is looked at row by row, unless it is so many.

@@ -14,17 +14,19 @@ from app.engine.steps.downgrade import Downgrade
 from app.engine.steps.outcome_handler import OutcomeHandler
 from app.engine.steps.outcomes import Outcome
 from app.engine.steps.step import Step
+from app.kafka import fast_path
+from app.kafka.fast_path.interface import ONE_BY_ONE, next_length
 from punctual.contract.record import Record
 from punctual.contract.request import Refusal
-from tables import Changes, compiled
+from tables import Changes
 
 #: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
 _SLICE = 200
 #: A slice ends earlier once it has taken this long: some records cost a hundred times as much as others. The time is
 #: read after every few records, and after each large one.
 _SLICE_S, _FEW, _LARGE = 0.004, 4, 64 * 1024
-#: Plain ones take a fifth of that with the kernel, and two fifths without.
-_MANY = 1_000 if compiled.kernel else 500
+#: Requests that the fast path is offered in one go.
+_MANY = fast_path.chosen.REQUESTS_PER_CALL
 STEP_BYTES = 512 * 1024
 #: While messages are being delivered, slices and steps are so many times shorter.
 _SHORTER = 4
@@ -132,7 +134,7 @@ class StepBuilder:
         while begin < len(records):
             limit, many = self._limit, min(begin + min(self._many, _MANY // self._shorter), len(records))
             plain = self._ingest.take_plain(step, records, begin, many, self._topics.partitions, limit)
-            self._many = compiled.next_look(plain)
+            self._many = next_length(plain)
             if plain:
                 await asyncio.sleep(0)
                 begin += plain
@@ -140,7 +142,7 @@ class StepBuilder:
                     return begin
                 if begin == many:
                     continue
-            end = min(begin + (compiled.OTHERS if plain else _SLICE // self._shorter), len(records))
+            end = min(begin + (ONE_BY_ONE if plain else _SLICE // self._shorter), len(records))
             each = _Slice(time, _SLICE_S / self._shorter)
             found = self._ingest.read(step, records[begin:end], each)
             end = begin + each.taken

@@ -1,12 +1,13 @@
-"""Plain rows that were delivered are removed, many in one call; the kernel does not decode them."""
+"""Plain rows that were delivered are removed, many per call, on the fast path (app/kafka/fast_path)."""
 
 import itertools
 from collections.abc import Iterable, Sequence
 
-from app.engine.steps import usual_removals as in_python
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import Step
-from tables import Entry, compiled, keys
+from app.kafka import fast_path
+from app.kafka.fast_path.interface import ONE_BY_ONE, SentBatch, next_length
+from tables import Entry, keys
 
 
 class PlainDeliveries:
@@ -28,27 +29,27 @@ class PlainDeliveries:
         if where is None or self._keeps or touched:
             yield from zip(rows, itertools.count(first))
             return
-        begin, most, watermark_ms = 0, len(rows), max(0, self._memory.watermark_ms)
+        begin, most = 0, len(rows)
+        batch = SentBatch(first, self._claims, where, step.now_ms, sent_ms, max(0, self._memory.watermark_ms))
         while begin < len(rows):
-            taken, ids, ended, told = (compiled.kernel or in_python).delivered(
-                rows, begin, begin + most, first, self._claims, where, step.now_ms, sent_ms, watermark_ms
-            )
-            if not taken and watermark_ms < keys.MAX_DUE_MS:  # from here on, they leave traces
-                watermark_ms = keys.MAX_DUE_MS
+            run = fast_path.chosen.delivered(rows, begin, begin + most, batch)
+            traces = batch.watermark_ms == keys.MAX_DUE_MS
+            if not run.taken and not traces:  # from here on, they leave traces
+                batch = batch._replace(watermark_ms=keys.MAX_DUE_MS)
                 continue
-            known = self._known(step, ids, ended, traces=watermark_ms == keys.MAX_DUE_MS)
+            known, taken = self._known(step, run.ids, run.rows, traces=traces), run.taken
             if known:
                 most = known
                 continue
             if known is None and taken:
-                step.remove_plain(ids, rows[begin : begin + taken], ended)
-                step.tell_all("delivered", told)
+                step.remove_plain(run.ids, rows[begin : begin + taken], run.rows)
+                step.tell_all("delivered", run.events)
                 begin += taken
                 others = begin + 1
             else:
-                taken, others = 0, begin + compiled.OTHERS
+                taken, others = 0, begin + ONE_BY_ONE
             yield from zip(rows[begin:others], itertools.count(first + begin))
-            begin, most = others, compiled.next_look(taken)
+            begin, most = others, next_length(taken)
 
     def _known(self, step: Step, ids: Sequence[str], rows: Sequence[bytes | Entry], *, traces: bool) -> int | None:
         """Return the place of the first id of which more is known; if there is none, leave what `traces` they leave."""

@@ -15,19 +15,19 @@ from aiokafka.consumer import fetcher
 from aiokafka.record.default_records import DefaultRecordBatch, _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 
+from app.kafka import fast_path
 from app.kafka.patches.heavy_batches import AT_ONCE, heavy
 from app.kafka.patches.leader_epochs import epochs
 from punctual import batches
-from tables import compiled
 
 T = TypeVar("T")
 
 #: The message format that brokers have written since 0.11; those before have no head to read a number of records from.
 _MAGIC = 2
-#: So many records are read in one go without the kernel; and with it, in about 2 ms, which nothing interrupts.
-_RUN, _KERNEL_RUN = 1_000, 20_000
-#: Larger batches are not for the kernel: its records copy their values each time that they are asked for them.
-_KERNEL_BYTES = 8 << 20
+#: How many records aiokafka reads in one go, and the fast path at most, in about 2 ms that nothing interrupts.
+_RUN, _FAST_RUN = 1_000, 20_000
+#: Larger batches are aiokafka's: the native extension's records copy their value at each access.
+_FAST_BYTES = 8 << 20
 
 
 class _Buffer(bytearray):
@@ -174,23 +174,17 @@ class _Unpacked:
             done()
 
     def _read(self, raw: bytes) -> Iterator[_RecordRun]:
-        """Return what the kernel reads of a batch that is not compressed; aiokafka reads what it does not."""
+        """Return the records of an uncompressed batch: the fast path's, or else aiokafka's."""
         batch = self._batch
-        if batch.magic != _MAGIC or compiled.kernel is None or len(raw) > _KERNEL_BYTES:
-            return self._read_in_python(raw)
-        count = batches.count_of(self._raw)
-        if count > _KERNEL_RUN:
-            return self._read_in_python(raw)
-        append_ms, body = batch.max_timestamp if batch.timestamp_type else -1, raw[batches.BODY :]
-        try:
-            records = compiled.kernel.unpack(
-                *self._tp, body, count, batch.base_offset, batch.first_timestamp, append_ms, 0
-            )
-        except ValueError:  # aiokafka says what is wrong
-            return self._read_in_python(raw)
-        return iter([_RecordRun(records, records[-1].offset, len(body))] if records else [])
+        if batch.magic != _MAGIC or len(raw) > _FAST_BYTES or (count := batches.count_of(self._raw)) > _FAST_RUN:
+            return self._read_with_aiokafka(raw)
+        append_ms = batch.max_timestamp if batch.timestamp_type else -1
+        records = fast_path.chosen.unpack(self._tp, raw, count, batch.base_offset, batch.first_timestamp, append_ms)
+        if records is None:
+            return self._read_with_aiokafka(raw)
+        return iter([_RecordRun(records, records[-1].offset, len(raw) - batches.BODY)] if records else [])
 
-    def _read_in_python(self, raw: bytes) -> Iterator[_RecordRun]:
+    def _read_with_aiokafka(self, raw: bytes) -> Iterator[_RecordRun]:
         batches.check_headers(raw)
         (topic, partition), batch = self._tp, self._batch
 

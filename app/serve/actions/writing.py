@@ -3,7 +3,8 @@
 from typing import Final
 
 from app.engine.engine import Engine
-from app.kafka.produce.batch import NO_HEADERS, Ack, Batch, Headers
+from app.kafka.produce.batch import NO_HEADERS, Ack, Batch
+from punctual.contract.request import Headers
 
 #: The maximum wait for Kafka while a user waits. A step takes milliseconds; a partition that moves, or is restored,
 #: takes longer.

@@ -12,7 +12,7 @@ from app.engine.reports.state import Wanted, WorkerState
 from app.serve.web.overview import InstallationOverview, overview
 from app.serve.web.overview_rows import NamespaceRow, QueueRow, namespace_rows, queue_rows
 from punctual.cli.terminal import legible
-from tables import compiled
+from tables import native_extension
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -44,7 +44,7 @@ class WorkerCollector(Collector):
         fresh = {number: mine[number] for number in mine if number not in whole.partitions_stale}
         yield from _gauges(overview(fresh, 0, state.now_ms()))
         built = InfoMetricFamily("delay_build", "Version of this worker, and whether it uses the native extension.")
-        built.add_metric([], {"version": state.version, "kernel": "off" if compiled.kernel is None else "on"})
+        built.add_metric([], {"version": state.version, "kernel": "off" if native_extension.module is None else "on"})
         yield built
         left = sum(row["total"] - row["done"] for row in state.recovery())
         if state.measures is not None:

@@ -79,7 +79,7 @@ impl Builder {
         Ok(slf.try_borrow()?.batch.count - first)
     }
 
-    /// Add the deliveries of usual rows as far as they fit; return how many, and how many bytes their ids have. Raises
+    /// Add the deliveries of plain rows as far as they fit; return how many, and how many bytes their ids have. Raises
     /// ValueError for another row.
     fn deliver(&mut self, timestamp_ms: i64, rows: &Bound<'_, PyList>, begin: usize) -> PyResult<(usize, usize)> {
         let (first, mut id_bytes) = (self.batch.count, 0);

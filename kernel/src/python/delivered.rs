@@ -1,4 +1,4 @@
-//! Usual rows that have been delivered.
+//! Plain rows that have been delivered.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
@@ -11,10 +11,10 @@ use crate::row;
 
 type Found<'py> = (usize, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyAny>>, Packed);
 
-/// Return how many of `rows[begin:end]` are usual up to the first that is not, their ids, values, and events. `rows`
+/// Return how many of `rows[begin:end]` are plain up to the first that is not, their ids, values, and events. `rows`
 /// are keys, that of `first` the offset of the first.
 ///
-/// A row that keeps anything beyond its delivery is not usual here: that its id was replaced or moved, or a window of
+/// A row that keeps anything beyond its delivery is not plain here: that its id was replaced or moved, or a window of
 /// its own. Nor is one whose claim is no bytes: somebody has looked at it.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "a call for each row of these would be dearer than what it does")]

@@ -1,4 +1,4 @@
-//! What Python sees.
+//! The calls from Python, as app/kafka/fast_path/in_rust.py and tables/places.py make them.
 
 mod builder;
 mod delivered;
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 mod punctual_kernel {
     use pyo3::prelude::*;
 
-    /// What Python calls, and with what: changed together with `API` in tables/compiled.py.
+    /// What Python calls, and with what: changed together with `API` in tables/native_extension.py.
     #[pymodule_export]
     const API: u32 = 5;
 

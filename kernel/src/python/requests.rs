@@ -1,4 +1,4 @@
-//! Usual requests become rows.
+//! Plain requests become rows.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySet, PyString, PyTuple};
@@ -8,7 +8,7 @@ use super::packed::Packed;
 use super::records::Record;
 use crate::event::Event;
 use crate::home::home_partition;
-use crate::usual;
+use crate::plain_request;
 
 /// The stamp of a message whose id is its source (tables/commands.py).
 const UNKNOWN_MS: i64 = -1;
@@ -56,7 +56,7 @@ impl Rules {
 type Bytes<'py> = Vec<Bound<'py, PyBytes>>;
 type Found<'py> = (usize, i64, i64, Vec<Bound<'py, PyString>>, Bytes<'py>, Bytes<'py>, Bytes<'py>, Packed, Vec<String>);
 
-/// Return what the longest prefix of usual requests among `records[begin:end]` becomes: how many these are, the stamp
+/// Return what the longest prefix of plain requests among `records[begin:end]` becomes: how many these are, the stamp
 /// of the last, the bytes of all, their ids, the ids' keys, the rows' keys and values, events, and where they go. It
 /// ends where all of it has `room` bytes.
 #[pyfunction]
@@ -84,7 +84,7 @@ pub fn requests<'py>(
         let offset = record.offset.checked_add(base).filter(|offset| *offset >= 0)?;
         let timely = (0..=latest_ms).contains(&record.timestamp) && rules.are_for(py, record);
         let body = record.body(py).filter(|_| timely)?;
-        let asked = usual::read(body.headers).filter(|asked| asked.due_ms <= furthest_ms)?;
+        let asked = plain_request::read(body.headers).filter(|asked| asked.due_ms <= furthest_ms)?;
         let place = names.place(asked.to, || allowed.contains(asked.to)).ok()?;
         source.truncate(prefix);
         source.push_str(itoa::Buffer::new().format(offset));

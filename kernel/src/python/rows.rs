@@ -17,7 +17,7 @@ const KEY: usize = 20;
 
 type Group<'py> = (Bound<'py, PyString>, i64, Vec<Bound<'py, PyAny>>);
 
-/// Return how many of `rows[begin:]` are usual up to the first that is not, and these by topic and partition.
+/// Return how many of `rows[begin:]` are plain up to the first that is not, and these by topic and partition.
 #[pyfunction]
 pub fn route<'py>(
     rows: &Bound<'py, PyList>,
@@ -57,9 +57,9 @@ pub fn row_of<'py>(item: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyBytes>, B
     Ok((item.get_item(0)?.cast_into()?, item.get_item(1)?.cast_into()?))
 }
 
-/// Return a usual row and when it is due. Raises ValueError for any other.
+/// Return a plain row and when it is due. Raises ValueError for any other.
 pub fn known<'a>(key: &[u8], raw: &'a [u8]) -> PyResult<(Row<'a>, i64)> {
-    row::parse(raw).zip(due_of(key)).ok_or_else(|| PyValueError::new_err("this is no usual row"))
+    row::parse(raw).zip(due_of(key)).ok_or_else(|| PyValueError::new_err("this is no plain row"))
 }
 
 /// Return when rows are due, and how many at each time; times that come again later are there again.
@@ -79,8 +79,8 @@ pub fn due_of(key: &[u8]) -> Option<i64> {
 
 type Counts<'py> = Vec<(Bound<'py, PyString>, i64, u64)>;
 
-/// Return the keys of the ids of usual rows, and how many rows go to each topic by minute, and by hour where that is
-/// as far as anybody counts (tables/counts.py). Raises ValueError for a row that is not usual.
+/// Return the keys of the ids of plain rows, and how many rows go to each topic by minute, and by hour where that is
+/// as far as anybody counts (tables/counts.py). Raises ValueError for a row that is not plain.
 #[pyfunction]
 pub fn places<'py>(
     rows: &Bound<'py, PyDict>,

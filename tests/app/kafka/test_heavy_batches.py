@@ -17,8 +17,8 @@ from app.kafka.patches import heavy_batches
 from app.kafka.patches.heavy_batches import HeavyBatches
 from app.kafka.patches.lenient_records import Heavy, Unread, _FetchResult, _PartitionRecords, _Records
 from punctual import batches
-from tables import compiled
 from tests.harness.raw import PackedBatch, record_of
+from tests.kernel.built import kernel, take_path
 
 if TYPE_CHECKING:
     from app.kafka import Cluster
@@ -81,7 +81,7 @@ def test_what_stands_for_a_batch_comes_alone_and_positions_move_on(
     with_kernel: bool,  # noqa: FBT001 - pytest's
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compiled, "kernel", compiled.kernel if with_kernel else None)
+    take_path(monkeypatch, native=with_kernel and kernel is not None)
     calls = taken(fetched(_FETCH))
     before, bomb, empties, after = [records for records, _ in calls]
 
@@ -146,7 +146,7 @@ def test_a_batch_with_a_record_of_too_many_headers_is_passed_over(
     packed: bool,  # noqa: FBT001 - pytest's
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compiled, "kernel", compiled.kernel if with_kernel else None)
+    take_path(monkeypatch, native=with_kernel and kernel is not None)
     body = record_of(0, b"a") + record_of(1, b"b", headers)
     made = PackedBatch(bytes(aiokafkas.zstd_encode(body)) if packed else body, 2, _ZSTD if packed else 0)
     raw = stored(0, b"before", packed=False) + struct.pack(">q", 1) + made.build(1, 0, 0)[8:] + stored(3, b"after")
@@ -196,7 +196,7 @@ async def test_a_batch_may_have_more_records_than_are_read_in_one_go(
         assert await reader.position() == found[-1] + 1
     assert found == [*range(count + 1)]
 
-    monkeypatch.setattr(compiled, "kernel", None)
+    take_path(monkeypatch, native=False)
     assert [one.offset for records, _ in taken(fetched(raw)) for one in records] == found
 
 

@@ -12,7 +12,7 @@ from aiokafka.record.util import calc_crc32c
 from app.kafka import Batch
 from app.kafka.metadata.offsets import OffsetAnswer, WantedOffset
 from app.kafka.metadata.reader import PartitionReader
-from app.kafka.produce.batch import Headers
+from punctual.contract.request import Headers
 from tests.harness.raw import HOLE, RawBatch
 from tests.harness.waiting import LIMIT_S
 

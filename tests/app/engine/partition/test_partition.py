@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from app.engine.due.due_loop import DueLoop
-from app.engine.ingest import usual_rows
 from app.engine.ownership.recovery import StoreRecovery
 from app.engine.partition.state import State
 from app.engine.reports.row_version import RowVersion
 from app.engine.steps.step import Step
+from app.kafka.fast_path import in_python
 from punctual.contract import native
-from tables import Changes, Position, RememberedCommands, compiled, keys
+from tables import Changes, Position, RememberedCommands, keys
 from tables.changes import RememberedDelivery
 from tables.entry import decode
 from tests.app.stage import Stage
+from tests.kernel.built import take_path
 from tests.punctual.contract.records import NOW
 from tests.tables.rows import apply, assert_sound, entry, key, put
 
@@ -53,14 +54,14 @@ async def test_what_comes_while_a_step_is_committed_goes_into_the_next_one(tmp_p
 async def test_requests_whose_ids_are_known_are_hardly_looked_at_in_vain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked, requests = list[int](), usual_rows.requests
+    looked, requests = list[int](), in_python.requests
 
     def counted(rules: Any, records: Any, begin: int, end: int, *rest: Any) -> Any:
         looked.append(end - begin)
         return requests(rules, records, begin, end, *rest)
 
-    monkeypatch.setattr(compiled, "kernel", None)
-    monkeypatch.setattr(usual_rows, "requests", counted)
+    take_path(monkeypatch, native=False)
+    monkeypatch.setattr(in_python, "requests", counted)
     async with Stage(tmp_path) as stage:
         for _ in range(2):
             looked.clear()

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from app.engine.steps import usual_removals
 from app.engine.steps.outcomes import Dropped, Rejected, Unsent, reason_of
 from app.kafka.errors import BatchRejected, GaveUp, InvalidRecord, NotAuthorised, SendError, TooLarge, TopicUnknown
+from app.kafka.fast_path import in_python
 from punctual.contract.request import Reason
-from tables import compiled
 from tests.app.workbench import Workbench, source
+from tests.kernel.built import take_path
 from tests.punctual.contract.records import NOW
 from tests.tables.rows import assert_sound
 
@@ -69,14 +69,14 @@ def test_a_batch_may_have_any_number_of_rows_that_are_not_plain_among_plain_ones
 def test_the_more_of_a_batch_is_not_plain_the_fewer_rows_are_looked_at_in_vain(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked, delivered = list[int](), usual_removals.delivered
+    looked, delivered = list[int](), in_python.delivered
 
     def counted(rows: list[bytes], begin: int, end: int, *rest: Any) -> Any:
         looked.append(min(end, len(rows)) - begin)
         return delivered(rows, begin, end, *rest)
 
-    monkeypatch.setattr(compiled, "kernel", None)
-    monkeypatch.setattr(usual_removals, "delivered", counted)
+    take_path(monkeypatch, native=False)
+    monkeypatch.setattr(in_python, "delivered", counted)
     ids = _half_plain(bench, 400)
     bench.memory.watermark_ms = NOW + 1
     bench.run(bench.delivered(*map(bench.claim, ids)))

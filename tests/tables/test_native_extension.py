@@ -9,7 +9,8 @@ import pytest
 from app.base.errors import SettingInvalid
 from app.engine.banner import banner
 from app.settings.settings import Settings
-from tables import compiled
+from tables import native_extension
+from tables.native_extension import API, VERSION, found
 
 
 def _installed(monkeypatch: pytest.MonkeyPatch, module: ModuleType | None) -> None:
@@ -17,7 +18,7 @@ def _installed(monkeypatch: pytest.MonkeyPatch, module: ModuleType | None) -> No
     monkeypatch.delenv("PUNCTUAL_KERNEL", raising=False)
 
 
-def _kernel(version: str | None, api: int = compiled.API) -> ModuleType:
+def _kernel(version: str | None, api: int = API) -> ModuleType:
     module = ModuleType("punctual_kernel")
     module.__dict__["API"] = api
     if version:
@@ -26,11 +27,11 @@ def _kernel(version: str | None, api: int = compiled.API) -> ModuleType:
 
 
 def test_the_kernel_of_this_release_is_taken_unless_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = _kernel(compiled.VERSION)
+    module = _kernel(VERSION)
     _installed(monkeypatch, module)
-    assert compiled.found() == (module, "")
+    assert found() == (module, "")
     monkeypatch.setenv("PUNCTUAL_KERNEL", "off")
-    assert compiled.found() == (None, "PUNCTUAL_KERNEL is off")
+    assert found() == (None, "PUNCTUAL_KERNEL is off")
 
 
 @pytest.mark.parametrize(("version", "shown"), [("0.1.9", "0.1.9"), ("0.20", "0.20"), (None, "an older version")])
@@ -38,26 +39,26 @@ def test_the_kernel_of_another_release_is_not_taken(
     monkeypatch: pytest.MonkeyPatch, version: str | None, shown: str
 ) -> None:
     _installed(monkeypatch, _kernel(version))
-    assert compiled.found() == (None, f"the installed native extension has version {shown}, not {compiled.VERSION}")
+    assert found() == (None, f"the installed native extension has version {shown}, not {VERSION}")
 
 
 def test_a_kernel_with_other_calls_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    _installed(monkeypatch, _kernel(compiled.VERSION, compiled.API - 1))
-    assert compiled.found() == (None, "the installed native extension was built from different sources. Build it again")
+    _installed(monkeypatch, _kernel(VERSION, API - 1))
+    assert found() == (None, "the installed native extension was built from different sources. Build it again")
 
 
 def test_one_that_cannot_be_imported_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _installed(monkeypatch, None)
-    assert compiled.found() == (None, "it is not installed")
+    assert found() == (None, "it is not installed")
     monkeypatch.delitem(sys.modules, "punctual_kernel")
     (tmp_path / "punctual_kernel.py").write_text("raise ImportError('of another processor')")
     monkeypatch.syspath_prepend(tmp_path)
-    assert compiled.found() == (None, "it cannot be imported (of another processor)")
+    assert found() == (None, "it cannot be imported (of another processor)")
 
 
 def test_a_worker_says_why_it_has_none_or_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled, "kernel", None)
-    monkeypatch.setattr(compiled, "missing", "the installed native extension has version 0.1.9, not 0.2.0")
+    monkeypatch.setattr(native_extension, "module", None)
+    monkeypatch.setattr(native_extension, "missing", "the installed native extension has version 0.1.9, not 0.2.0")
     shown = banner(Settings.from_env({}))
     assert "off (Python is used instead): the installed native extension has version 0.1.9, not 0.2.0\n" in shown
     with pytest.raises(

@@ -1,4 +1,5 @@
-//! The usual request (punctual/contract/plain_requests.py): it says where, when in digits, perhaps its id, and nothing else.
+//! Plain requests: a destination, a due time in digits, perhaps an ID, and no other header of ours
+//! (punctual/contract/plain_requests.py).
 
 use crate::home::digits;
 use crate::row;
@@ -7,8 +8,8 @@ use crate::section::{Body, Headers};
 const PREFIX: &[u8] = b"delay-";
 const ID_BYTES: usize = 256;
 
-/// What a usual request says.
-pub struct Usual<'a> {
+/// The headers of a plain request.
+pub struct PlainRequest<'a> {
     pub to: &'a str,
     pub due_ms: i64,
     pub id: Option<&'a str>,
@@ -16,8 +17,8 @@ pub struct Usual<'a> {
     pub users: usize,
 }
 
-/// Return what a record's headers say if it is a usual request.
-pub fn read<'a>(headers: Headers<'a>) -> Option<Usual<'a>> {
+/// Return the request in a record's headers if it is plain.
+pub fn read<'a>(headers: Headers<'a>) -> Option<PlainRequest<'a>> {
     let (mut to, mut at, mut id, mut users) = (None, None, None, 0);
     for (name, value) in headers {
         let said = match name {
@@ -43,11 +44,11 @@ pub fn read<'a>(headers: Headers<'a>) -> Option<Usual<'a>> {
     if to.is_empty() || to.contains('/') || !(12..=15).contains(&at.len()) {
         return None;
     }
-    Some(Usual { to, due_ms: digits(at)?, id, users })
+    Some(PlainRequest { to, due_ms: digits(at)?, id, users })
 }
 
-impl Usual<'_> {
-    /// Write the row of a usual request; None if it is too large for one.
+impl PlainRequest<'_> {
+    /// Write the row of a plain request; None if it is too large for one.
     pub fn write(&self, out: &mut Vec<u8>, record: &Body, id: &str, source: &str, stamp_ms: i64) -> Option<()> {
         row::begin(out, id, self.to, [record.key, record.value], self.users)?;
         for (name, value) in record.headers.filter(|(name, _)| !name.starts_with(PREFIX)) {
