@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -14,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.experiments import USUAL
 from benchmarks.figures import KINDS
 from benchmarks.result import Result
-from tests.harness.waiting import LIMIT_S
+from tests.harness.waiting import LIMIT_S, ask_until, eventually
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "benchmarks", "--smoke"]
@@ -93,10 +92,9 @@ def test_a_run_that_is_interrupted_leaves_nothing_behind(
         stderr=subprocess.PIPE,
         text=True,
     )
-    until = time.monotonic() + 60
-    while not any(name.endswith("-progress") for name in left_behind(admin, tmp_path)):
-        assert time.monotonic() < until, "the worker has not started"
-        time.sleep(0.1)
+    eventually(
+        lambda: any(name.endswith("-progress") for name in left_behind(admin, tmp_path)), what="the worker's start"
+    )
 
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
@@ -104,10 +102,7 @@ def test_a_run_that_is_interrupted_leaves_nothing_behind(
     assert process.returncode == 130, said
     assert "nothing is left running" in said
     # Brokers confirm a deletion before all of them have forgotten the topics.
-    until = time.monotonic() + 15
-    while left_behind(admin, tmp_path) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert left_behind(admin, tmp_path) == []
+    ask_until(lambda: left_behind(admin, tmp_path), lambda left: not left, "the end of what the run has made")
 
 
 def test_an_unusable_result_is_refused_before_anything_is_measured(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
-import time
+import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,9 +13,9 @@ import pytest
 
 from app.settings.settings import Settings
 from tests.harness.kafka import create_topic, now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import ROOT
-from tests.integration.installation import Installation, running
+from tests.integration.installation import PARTITIONS, Installation, running
 
 PAGE = ROOT / "docs/how-to/pause-and-rate.md"
 BLOCKS = re.findall(r"```(sh|python)\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -63,7 +63,7 @@ class Doing:
         ):
             code = code.replace(there, here)
         command = ["bash", "-ec", code] if kind == "sh" else [sys.executable, "-c", code]
-        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=60).stdout
+        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
 
     @property
     def over(self) -> bool:
@@ -77,6 +77,15 @@ class Doing:
     def came(self) -> int:
         return len(list(read(self._installation.bootstrap, self.to)))
 
+    def listed(self) -> bool:
+        """Whether reports have told the worker that messages wait for the paused destination."""
+        url = f"{self._installation.worker.url}/api/v1/destinations"
+        with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:  # noqa: S310 - our own worker
+            return any(
+                row["destination"] == self.to and (row["paused"] or {}).get("since_ms")
+                for row in json.load(answer)["destinations"]
+            )
+
     def shown(self) -> dict[str, Any]:
         rows = json.loads(self.next("curl"))["destinations"]
         return next(row for row in rows if row["destination"] == self.to)
@@ -86,9 +95,10 @@ def test_a_destination_is_paused_resumed_and_capped(installation: Installation) 
     doing = Doing(installation)
     doing.next("kcat")
     doing.next("client.pause")
-    time.sleep(1)
+    worker = installation.worker
+    eventually(lambda: worker.metric("delay_destination_paused", destination=doing.to) == 1, what="the pause")
     doing.send(10)
-    time.sleep(3)  # by then a report has told it
+    eventually(doing.listed, what="the destination in a report")
     paused = doing.shown()["paused"]
     assert (paused["reason"], paused["by"]) == ("the shop is closed", "ann@example.com")
     assert paused["until_ms"] > now_ms()
@@ -98,8 +108,10 @@ def test_a_destination_is_paused_resumed_and_capped(installation: Installation) 
     doing.next("-Z")
     eventually(lambda: doing.came() == 10, what="what has waited")
     doing.next("client.limit")
-    time.sleep(1)
+    eventually(lambda: worker.metric("delay_destination_rate_per_second", destination=doing.to) == 2, what="the limit")
     doing.send(20)
-    time.sleep(3)
-    assert 10 < doing.came() < 20
+    eventually(lambda: doing.came() >= 20, what="half of those that the limit holds up")
+    stamps = [record.timestamp_ms for record in read(installation.bootstrap, doing.to)][10:]
+    # Each of the partitions sends its first one at once.
+    assert len(stamps) <= PARTITIONS + 1 + 2 * (max(stamps) - min(stamps)) / 1_000
     assert doing.over

@@ -12,7 +12,7 @@ from tests.harness.account import Account
 from tests.harness.chromium import CHROMIUM
 from tests.harness.kafka import now_ms
 from tests.harness.pace import Stopwatch
-from tests.harness.waiting import eventually
+from tests.harness.waiting import crowd, eventually
 from tests.integration.console_load import COUNT, USUAL, fill, patience_s
 from tests.integration.test_actions import get
 
@@ -210,7 +210,7 @@ def test_home_is_painted_within_a_second(page: "Page") -> None:
         page.locator("h1").wait_for()
         eventually(lambda: page.evaluate(paint) is not None)  # what is in the document need not be painted yet
         painted.append(page.evaluate(paint))
-    assert sorted(painted)[-2] < 1_000, painted
+    assert sorted(painted)[-2] < 1_000 * crowd(), painted
 
 
 def test_home_answers_in_under_100_ms(page: "Page") -> None:
@@ -226,7 +226,7 @@ def test_home_answers_in_under_100_ms(page: "Page") -> None:
             return all.sort((a, b) => a - b);
         }"""
     )
-    assert took[-4] < 100, took  # nine of ten: others use this machine too
+    assert took[-4] < 100 * crowd(), took  # nine of ten: others use this machine too
 
 
 def test_a_message_is_created_rescheduled_delivered_and_cancelled(page: "Page", installation: "Installation") -> None:
