@@ -124,7 +124,7 @@ def test_our_own_topics_are_internal_under_another_name_of_our_cluster_too(insta
     ours = [f"{installation.app_id}-{name}" for name in ("requests", "forwards", "delays-changelog", "progress")]
     found = refused(installation, *(("same", topic) for topic in ours))
     assert [reason for reason, _ in found] == ["not-allowed"] * len(ours)
-    assert all("our own cluster" in sentence for _, sentence in found)
+    assert all("is the installation's own" in sentence for _, sentence in found)
 
 
 def test_another_installations_topics_are_internal_wherever_it_is(installation: Installation, broker: Broker) -> None:
