@@ -43,7 +43,7 @@ def main() -> int:
 
 
 def _after(options: Options, results: Sequence[Result], then: Result | None) -> int:
-    """Save and compare the last one, which is of the compiled path if both were taken; return the exit code."""
+    """Save and compare the last one, which is with the native extension if both were measured; return the exit code."""
     now = results[-1]
     for result in results:
         if options.save:

@@ -42,7 +42,7 @@ def differences(now: Result, then: Result) -> list[str]:
         if here != there:
             found.append(f"{name}: {here} now, {there} then")
     if now.kernel != then.kernel:
-        found.append(f"compiled path: {now.kernel} now, {then.kernel} then")
+        found.append(f"native extension: {now.kernel} now, {then.kernel} then")
     if now.machine.cores != then.machine.cores:
         found.append(f"cores: {now.machine.cores} now, {then.machine.cores} then")
     found += [f"the machine was busy {when}" for it, when in ((now, "now"), (then, "then")) if it.machine.busy]

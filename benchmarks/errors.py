@@ -6,7 +6,7 @@ BenchmarkError
 ├── ProcessFailed      the worker or the load generator ended by itself
 ├── BaselineMissing    what a baseline needs is not on this machine
 ├── BaselineFailed     a baseline did not do what it was to do
-├── KernelMissing      workers did not take the path, compiled or not, that was wanted
+├── KernelMissing      workers used the native extension although they must not, or the reverse
 ├── ResultUnusable     a file that is no saved result
 └── CommitUnusable     a commit that cannot be compared with
 """
@@ -55,8 +55,8 @@ class KernelMissing(BenchmarkError):
 
     def __init__(self, wanted: str, seen: Iterable[str]) -> None:
         super().__init__(
-            f"The compiled path was to be {wanted} in all workers, and they say: {', '.join(seen)}. "
-            "Build the kernel, or leave --kernel out."
+            f"The native extension must be {wanted} in all workers, and they report: {', '.join(seen)}. "
+            "Build it (`make build NAME=kernel`), or leave --kernel out."
         )
 
 

@@ -1,4 +1,4 @@
-"""Whether the workers that are measured take the compiled path, where there is one, or Python's alone."""
+"""Whether the workers that are measured use the native extension, or Python alone."""
 
 import os
 from collections.abc import Iterator

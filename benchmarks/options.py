@@ -72,7 +72,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         "--kernel",
         choices=_KERNELS,
         metavar="on|off|both",
-        help="whether workers must, or must not, take the compiled path; both: one after the other in each run",
+        help="whether workers must, or must not, use the native extension; both: one after the other in each run",
     )
     given = parser.parse_args(arguments)
     if given.runs < 1:

@@ -36,7 +36,7 @@ _TITLES = {ONE: "Punctual", "exactly-once": "Punctual, exactly once", **baseline
 _SHOWN_AS_GOALS = ("look", "pipeline")
 _NOT_SHOWN = ("p90_ms", "seen_p999_ms", "cpu_loops", "net_rows_per_s")
 _FORMS = ("short", "full")
-#: Groups of which the page shows what the compiled path changes, as far as they are there.
+#: Groups for which the page compares results with and without the native extension, as far as they are there.
 _COMPILED = ("ingest", "drain", "lateness", "exactly-once", ONE)
 
 
@@ -53,13 +53,13 @@ def main() -> None:
 def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
     """Return, for each group of figures, the newest full result that has it, else the newest short one, with its file.
 
-    Of one day it is one of the compiled path, and of those the one with the most runs.
+    Of one day it is one with the native extension, and of those the one with the most runs.
     """
     return _newest([(path.name, Result.load(path)) for path in paths])
 
 
 def without_kernel(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
-    """Return the same of results in which workers did not take the compiled path."""
+    """Return the same of results without the native extension."""
     loaded = [(path.name, Result.load(path)) for path in paths]
     return _newest([(name, result) for name, result in loaded if result.kernel == "off"])
 
@@ -86,7 +86,7 @@ def with_tables(
     results: dict[str, tuple[str, Result]],
     python: Mapping[str, tuple[str, Result]] = MappingProxyType({}),
 ) -> str:
-    """Put the tables of these results where the page has its tables; `python` are those without the compiled path."""
+    """Put the tables of these results into the page; `python` are the results without the native extension."""
     together = [*_behind(results), "", *_ratios(results), "", *_beside(results)]
     page = _put(page, _BESIDE, "\n".join(together).strip())
     return _put(page, _RESULTS, _tables(results, python))
@@ -153,7 +153,7 @@ def _tables(results: dict[str, tuple[str, Result]], python: Mapping[str, tuple[s
 
 
 def _compiled(python: Mapping[str, tuple[str, Result]], results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Return a table of what the compiled path changes, where both were measured of one commit."""
+    """Return a table with and without the native extension, where both were measured of one commit."""
     rows = [
         _row(group, kind.label, *cells, f"{on.figures[group][name] / off.figures[group][name]:.2f}")
         for group in _COMPILED

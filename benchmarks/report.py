@@ -40,7 +40,7 @@ def heading(result: Result) -> str:
     """Return one line on what was measured where."""
     machine, sizes = result.machine, result.sizes
     commit = f"commit {machine.commit}, " if machine.commit else ""
-    path = f", compiled path {result.kernel}" if result.kernel else ""
+    path = f", native extension {result.kernel}" if result.kernel else ""
     return (
         f"{machine.date}, {commit}{sizes.name} form, {len(result.runs)} run{'s' * (len(result.runs) > 1)}; "
         f"{machine.cores} cores, Kafka {machine.kafka}, {machine.python}{path}"

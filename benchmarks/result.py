@@ -23,7 +23,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, str]
     """What the worker was told, places and names left out."""
     kernel: Kernel | None = "off"
-    """Whether the workers took the compiled path; None if no worker was measured."""
+    """Whether the workers used the native extension; None if no worker was measured."""
     figures: Figures
     runs: list[Figures]
 

@@ -79,7 +79,7 @@ class _Run:
         return every if self._number % 2 else every[::-1]  # neither is always the one that comes later
 
     def _take(self, experiment: Experiment, wanted: Sequence[str], path: kernel.Kernel | None) -> None:
-        which = f", compiled path {path}" if path and wanted[0] not in baselines.NAMES else ""
+        which = f", native extension {path}" if path and wanted[0] not in baselines.NAMES else ""
         _say(f"{self._number}/{self._options.runs} {', '.join(wanted)}{which} … ")
         began = time.monotonic()
         try:

@@ -12,7 +12,7 @@ from tables.entry import Entry, decode
 
 #: Keys and values, of rows or of records.
 Pairs = Sequence[tuple[bytes, bytes]]
-#: Keys of plain rows, and the rows: the kernel wants them undecoded, Python as entries.
+#: Keys of plain rows, and the rows: undecoded for the native extension, entries for Python.
 PlainRows = Sequence[tuple[bytes, bytes | Entry]]
 
 _second = itemgetter(1)

@@ -43,7 +43,7 @@ class PendingCounts:
         self._added[place] = self._added.get(place, 0) + number
 
     def add_all(self, places: Iterable[tuple[str, int, int]], times: int) -> None:
-        """Count rows, or with -1 `times` fewer, by destination and unit, as the kernel has added them up."""
+        """Count rows, or with -1 `times` fewer, by destination and unit, as tables/places.py has added them up."""
         for destination, unit, number in places:
             place = destination, unit
             self._added[place] = self._added.get(place, 0) + number * times

@@ -15,13 +15,14 @@ log = logging.getLogger(__name__)
 
 def banner(settings: Settings) -> str:
     """Return who starts here, and with what."""
+    missing = native_extension.missing
     rows = {
         "installation": f"{settings.app_id}, {settings.partitions} partitions, {settings.guarantee.replace('_', ' ')}",
         "Kafka": settings.bootstrap,
         "delivers to": destinations(settings),
         "data": str(settings.data_path.absolute()),
         "console": settings.url,
-        "kernel": f"off (Python is used instead): {native_extension.missing}" if native_extension.missing else "on",
+        "native extension": f"off (Python is used instead): {missing}" if missing else "on",
         "process": f"{os.getpid()}, Python {platform.python_version()}, Faust {version('faust-streaming')}",
     }
     width = max(map(len, rows))

@@ -47,7 +47,7 @@ def test_the_path_is_what_workers_say(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_another_path_than_was_wanted_gives_no_result(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(kernel.VARIABLE, "require")
 
-    with pytest.raises(KernelMissing, match="to be on in all workers, and they say: off"):
+    with pytest.raises(KernelMissing, match="must be on in all workers, and they report: off"):
         kernel.note("off")
 
 
@@ -55,5 +55,5 @@ def test_both_paths_at_once_give_no_result(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.delenv(kernel.VARIABLE, raising=False)
     kernel.note("off")
 
-    with pytest.raises(KernelMissing, match="in all workers, and they say: off, on"):
+    with pytest.raises(KernelMissing, match="in all workers, and they report: off, on"):
         kernel.note("on")

@@ -8,7 +8,7 @@ from tables.entry import decode
 
 
 class Claims(dict[bytes, Entry]):
-    """Entries by the keys of their rows; a plain one stays undecoded, as the kernel reads it, until somebody asks.
+    """Entries by the keys of their rows; a plain row stays undecoded until a caller reads it.
 
     Rows that the last owner may have sent are claimed by their keys alone, because thousands of large ones would need
     too much memory.

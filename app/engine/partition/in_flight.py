@@ -81,7 +81,7 @@ class InFlight:
             self._rows[route] += 1
 
     def claim_all(self, rows: PlainRows, route: Route) -> None:
-        """Mark plain rows as being sent on a route; those of the kernel stay undecoded until somebody asks."""
+        """Mark plain rows as being sent on a route; undecoded ones stay so until a caller reads them."""
         claimed: Any = dict(rows)
         self.claims.update(claimed)
         self._unanswered.update(claimed)

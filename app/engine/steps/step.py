@@ -53,7 +53,7 @@ class Step:
         """
         self.changes = Changes()
         self.version, self._sent_bytes = version, 0
-        #: Events in their order, in parts: those of a call of the kernel stay as it has packed them.
+        #: Events in their order, in parts: those of a call of the native extension stay as it has packed them.
         self.events: list[Pairs] = []
         self.sends: list[OutgoingRecord] = []
         #: Dead letters by reason.
