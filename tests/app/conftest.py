@@ -10,9 +10,9 @@ from tests.app.workbench import Workbench
 
 
 @pytest.fixture(autouse=True)
-def unseen_topics(monkeypatch: pytest.MonkeyPatch) -> None:
+def unseen_topics() -> None:
     """Each test meets foreign records for the first time: only the first one of a topic is logged."""
-    monkeypatch.setattr(foreign_records, "_said", set())
+    foreign_records._said.clear()
 
 
 @pytest.fixture
