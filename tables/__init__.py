@@ -8,7 +8,7 @@ delivered is not known here: that is `app`.
 from tables.bound import Bound
 from tables.changes import Changes, ColdMark, Position
 from tables.commands import Command, RecordStamp, RememberedCommands
-from tables.entry import Entry
+from tables.entry import Entry, Series
 from tables.errors import (
     RecordsGarbled,
     RecordUnreadable,
@@ -20,7 +20,6 @@ from tables.errors import (
     UnknownRowVersion,
 )
 from tables.inspection import Inspection
-from tables.series import Series
 from tables.shares import NamespaceShare, Whose
 from tables.store import PartitionStore
 from tables.stores import Stores

@@ -6,7 +6,6 @@ from tables import keys
 from tables.bound import Bound
 from tables.commands import UNKNOWN_MS, Command, RecordStamp
 from tables.errors import UnknownRowVersion
-from tables.series import Series
 
 #: The newest version of a row, which is read like all before it. 2: stamps. 3: bounds, and next tries.
 #: 4: series.
@@ -18,6 +17,18 @@ _PREFIXES = {version: bytes([version]) for version in range(1, VERSION + 1)}
 _FIELDS = {1: (15, 5), 2: (18, 7), 3: (20, 7)}
 
 Headers = list[tuple[str, bytes | None]]
+
+
+class Series(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """A series whose next occurrence waits in a row.
+
+    `rule` says when it goes on, as whoever reads requests has encoded it. `number` counts occurrences from 1;
+    `planned_ms` (epoch ms) is when the one that waits was to be by the rule: the next one is planned after that.
+    """
+
+    rule: bytes
+    planned_ms: int
+    number: int = 1
 
 
 class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -33,13 +33,12 @@ from app.engine.ownership.recovery import StoreRecovery
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
 from app.engine.reports.agreement import Agreement
-from app.engine.reports.latest_reports import LatestReports
+from app.engine.reports.latest_reports import LatestReports, RowVersion
 from app.engine.reports.measures import Measures
 from app.engine.reports.minutes import Minutes
 from app.engine.reports.progress import ProgressReporter
 from app.engine.reports.queues import Queues
 from app.engine.reports.reader import ProgressReader
-from app.engine.reports.row_version import RowVersion
 from app.engine.reports.standstill import Standstill
 from app.engine.reports.watermark import Watermark
 from app.engine.throttle.controls import Controls

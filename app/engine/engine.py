@@ -13,8 +13,7 @@ from app.engine.connections import Connections
 from app.engine.faust_host.chunk import Chunk
 from app.engine.housekeeping import Housekeeping
 from app.engine.ownership.assignment import Ownership
-from app.engine.partition.fetched import has_ingested
-from app.engine.partition.state import State
+from app.engine.partition.partition import State, has_ingested
 from app.engine.reports.reader import ProgressReader
 from app.engine.throttle.controls import Controls
 from app.engine.topics.creation import check_again
@@ -157,7 +156,7 @@ class Engine:
     def hurried(self) -> bool:
         """Whether any partition is in a hurry."""
         now = asyncio.get_running_loop().time()
-        return any(partition.is_hurried(now) for partition in self.ownership.partitions.values())
+        return any(partition.writer.is_hurried(now) for partition in self.ownership.partitions.values())
 
     @property
     def catching_up(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from app.base.clock import Clock
 from app.base.version import VERSION
 from app.engine.assembly import Parts
-from app.engine.partition.state import State
+from app.engine.partition.partition import State
 from app.engine.reports.measures import Measures
 from app.engine.reports.queues import Said
 from app.engine.reports.reader import ProgressReader, Report

@@ -264,7 +264,9 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         """Wait until every outcome that has come is in the table."""
         await asyncio.sleep(0)  # futures tell their callbacks
         partitions = self.due.partitions.values()
-        await self.until(lambda: all(not p._outcomes and p.idle and p.in_flight._step is None for p in partitions))
+        await self.until(
+            lambda: all(not p.writer._outcomes and p.idle and p.in_flight._step is None for p in partitions)
+        )
 
     @staticmethod
     async def until(condition: Callable[[], object]) -> None:

@@ -3,8 +3,7 @@
 from hypothesis import strategies as st
 
 from tables import Bound, Command, Entry, RecordStamp, keys
-from tables.entry import VERSION, encode
-from tables.series import Series
+from tables.entry import VERSION, Series, encode
 from tests.kernel.batches import CONTENT, HEADERS, NOW
 
 Rows = list[tuple[bytes, bytes]]

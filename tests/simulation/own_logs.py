@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
-from app.engine.partition.state import State
+from app.engine.partition.partition import State
 
 if TYPE_CHECKING:
     from tables import Entry

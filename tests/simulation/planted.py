@@ -20,7 +20,7 @@ from app.engine.ownership import arrival_search, destination_end
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.ownership.destination_end import DestinationEnd
 from app.engine.ownership.partition_catch_up import PartitionCatchUp
-from app.engine.partition.arrived import ArrivedRow
+from app.engine.partition.claims import ArrivedRow
 from app.engine.partition.partition import Partition
 from app.engine.partition.replanning import Replanning
 from app.engine.reports.watermark import Watermark

@@ -27,9 +27,8 @@ from app.engine.ownership.partition_catch_up import PartitionCatchUp
 from app.engine.ownership.recovery import StoreRecovery
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
-from app.engine.reports.latest_reports import LatestReports
+from app.engine.reports.latest_reports import LatestReports, RowVersion
 from app.engine.reports.progress import ProgressReporter
-from app.engine.reports.row_version import RowVersion
 from app.engine.reports.watermark import Watermark
 from app.engine.steps.route import Route
 from app.engine.steps.step import Step

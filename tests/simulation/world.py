@@ -16,7 +16,7 @@ import tables.foreign_writes
 import tables.store
 from app.engine.due import input_lag
 from app.engine.ingest.ingest import Ingest
-from app.engine.partition.state import State
+from app.engine.partition.partition import State
 from app.engine.steps.command_memory import stamp_of
 from app.engine.steps.step import Step
 from punctual.contract.home import home_partition

@@ -13,8 +13,7 @@ from app.engine.due.lateness import Lateness
 from app.engine.due.row_firing import RowFiring
 from app.engine.due.set_aside import LONGEST_S, SetAside
 from app.engine.partition.in_flight import InFlight
-from app.engine.partition.partition import Partition
-from app.engine.partition.state import State
+from app.engine.partition.partition import Partition, State
 from app.engine.steps.route import HTTP, Route
 from app.engine.throttle.throttle import Throttle
 from app.kafka import fast_path

@@ -15,8 +15,7 @@ from typing import Final, Protocol
 
 from prometheus_client import Counter
 
-from app.engine.partition.fetched import FetchedPositions, has_ingested
-from app.engine.partition.partition import Partition
+from app.engine.partition.partition import FetchedPositions, Partition, has_ingested
 from app.settings.settings import Settings
 from punctual.contract.namespaces import Namespaces
 

@@ -7,8 +7,7 @@ messages are overdue, and commands for them wait unread. What waits is read firs
 from collections.abc import Iterable, Mapping
 
 from app.engine.due.input_lag import NO_NAMESPACES, InputLag, InputReads
-from app.engine.partition.partition import Partition
-from app.engine.partition.state import State
+from app.engine.partition.partition import Partition, State
 from punctual.contract.namespaces import Namespaces
 
 #: Commands are promised to hold that come well before the due time. An idle input is answered for every 100 ms, and
@@ -66,7 +65,7 @@ class InputLiveness:
         for topic in self._topics:
             at = self._hearing.heard(topic, partition.number)
             # What is fetched and not in the table yet is not asked for again: then it is the table that must get on.
-            mark = partition.steps_read if self._hearing.ahead(topic, partition.number) else at
+            mark = partition.writer.steps_read if self._hearing.ahead(topic, partition.number) else at
             last, last_s = heard.get(topic, (None, 0.0))
             if at is None or mark != last:
                 heard[topic] = mark, now_s

@@ -5,8 +5,7 @@ from functools import partial
 
 import msgspec
 
-from app.engine.ingest.history import IdHistory
-from app.engine.ingest.pending_rows import PendingRows
+from app.engine.ingest.pending_rows import IdHistory, PendingRows
 from app.engine.ingest.policy import Policy
 from app.engine.ingest.quotas import Quotas
 from app.engine.ingest.refusals import RefusalWriter

@@ -17,7 +17,7 @@ import aiokafka.errors
 from app.base.clock import FAST_MS, Clock
 from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.ownership.destination_end import DestinationEnd, Expected, UnconfirmedRow, content_of
-from app.engine.partition.arrived import ArrivedRow
+from app.engine.partition.claims import ArrivedRow
 from app.engine.steps import occurrences
 from app.engine.steps.route import ANY, Route, chosen, whole
 from app.settings.settings import Settings

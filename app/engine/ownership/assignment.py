@@ -22,8 +22,7 @@ from app.engine.ownership.input_logs import InputLogs
 from app.engine.ownership.partition_catch_up import PartitionCatchUp
 from app.engine.ownership.recovery import StoreRecovery
 from app.engine.ownership.unread_backlog import UnreadBacklog
-from app.engine.partition.fetched import FetchedPositions
-from app.engine.partition.partition import Partition
+from app.engine.partition.partition import FetchedPositions, Partition
 from app.engine.reports.watermark import Watermark
 from app.engine.steps.route import Route
 from app.engine.throttle.controls import Controls
@@ -144,7 +143,7 @@ class Ownership:
             await self._stages.catching_up.again(partition)
             await self._stages.controls.read()
             asked_s = loop.time()
-            await partition.see_alone()
+            await partition.writer.see_alone()
             if loop.time() - asked_s <= BLIND_S:  # else commands have waited meanwhile
                 break
         self._go_live(partition, generation)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from app.engine.partition.arrived import ArrivedRow
+from app.engine.partition.claims import ArrivedRow
 from app.kafka import Cluster
 from app.kafka.metadata.reader import ForeignReader
 from punctual.contract.native import Copy, copy_of

@@ -9,8 +9,7 @@ from prometheus_client import Counter
 from app.engine.due.input_liveness import BLIND_S
 from app.engine.ownership.input_logs import InputLogs
 from app.engine.ownership.unread_backlog import SILENT_S, UnreadBacklog
-from app.engine.partition.fetched import FetchedPositions, has_ingested
-from app.engine.partition.partition import Partition
+from app.engine.partition.partition import FetchedPositions, Partition, has_ingested
 from app.kafka import Cluster
 from app.settings.settings import Settings
 

@@ -12,8 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 import msgspec
 
 from app.base.process.foreign_records import bounded, passed_over
-from app.engine.partition.partition import Partition
-from app.engine.partition.state import State
+from app.engine.partition.partition import Partition, State
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.metadata.topic_partition import TopicPartition

@@ -1,10 +1,24 @@
-"""The rows of a partition whose sends are outstanding."""
+"""The rows of a partition whose sends are outstanding, and those that have arrived without that being written down."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from tables import Entry
 from tables.entry import decode
+
+
+class ArrivedRow(NamedTuple):
+    """A row that its destination has, though its last owner died before that was written down.
+
+    Its key, the source of its message, where the copy is, and its timestamp.
+    """
+
+    row: bytes
+    source: str
+    topic: str
+    partition: int
+    offset: int
+    at_ms: int
 
 
 class Claims(dict[bytes, Entry]):

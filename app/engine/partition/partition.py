@@ -1,48 +1,55 @@
-"""One partition at work: a single writer that turns records and outcomes into steps, one after the other.
-
-Everything that changes the partition goes through `_run`, so that steps never cross. What comes while a step is being
-committed is gathered into the next one: the busier, the larger the steps.
-"""
+"""One partition at work: what it goes through from assignment to the next, and what comes to it meanwhile."""
 
 import asyncio
+import enum
 import itertools
 import logging
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol
 
 from app.base.clock import FAST_MS
 from app.base.errors import InputGone
-from app.base.process.tasks import telling
 from app.engine.ingest.policy import Policy, no_topic
-from app.engine.partition.arrived import ArrivedRow
+from app.engine.partition.claims import ArrivedRow
 from app.engine.partition.in_flight import InFlight
-from app.engine.partition.pacing import SOON_MS, Pacing
-from app.engine.partition.ports import Firing
-from app.engine.partition.reminder import Reminder
 from app.engine.partition.services import Services
-from app.engine.partition.state import State
-from app.engine.partition.step_builder import Chunk, StepBuilder
-from app.engine.partition.step_deliveries import StepDeliveries
+from app.engine.partition.step_writer import Around, StepWriter
 from app.engine.steps.command_memory import CommandMemory
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.delivery import Delivery
 from app.engine.steps.outcomes import Delivered, Outcome, Rejected, Unsent
 from app.engine.steps.route import Route
-from app.engine.steps.step import Step
-from app.kafka.transactions.transaction import Untaken
 from punctual.contract.record import Record
 from punctual.contract.request import Reason
 from tables import Entry, PartitionStore, keys
 
 log = logging.getLogger(__name__)
 
-#: After a step of so much, some hundred messages in or out, there is likely to be more: the next steps, and looks for
-#: records, come sooner for so long.
-_MUCH_BYTES, _MUCH_FOR_S = 64 * 1024, 0.1
-#: Where a message was due soon after the step that took it in, there is a hurry so long: it may be the rule.
-_SOON_FOR_S = 1.0
 #: Lives are told apart over all partitions of a process: one that comes back is another object with its old number.
 _LIVES = itertools.count(1)
+
+
+class State(enum.StrEnum):
+    """Where a partition is on its way to work."""
+
+    RESTORING = "restoring"
+    CATCHING_UP = "catching up"
+    LIVE = "live"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+class Firing(Protocol):
+    """What looks for due rows."""
+
+    def notify(self, partition: "Partition") -> None:
+        """Look again: there may be something to fire."""
+
+    def abandon(self, partition: "Partition") -> None:
+        """Send nothing more of a partition that works no more."""
+
+    def top_up(self, partition: "Partition") -> None:
+        """Fire what is due by now: it comes along in the step that is about to be committed."""
 
 
 class Partition:
@@ -57,22 +64,16 @@ class Partition:
     ) -> None:
         """Begin without a store; `firing` finds what is due, `lost_inputs` sees to it that inputs are read again."""
         self.number, self._services, self._firing, self._lost_inputs = number, services, firing, lost_inputs
-        self._settings, self._clock, self._journal = services.settings, services.clock, services.journal
+        self._settings, self._clock = services.settings, services.clock
         self._policy = Policy(services.settings, services.admission, services.quotas)
         self._policy.absent = self._reject_absent
-        self._pacing = Pacing(exactly_once=services.settings.exactly_once)
         self._state, self._reason = State.RESTORING, ""
         self.in_flight = InFlight()
-        #: The number of this life, from one start to the next, and how many steps have taken records in.
-        self.life = self.steps_read = 0
-        self._inbox, self._outcomes = deque[Chunk](), deque[Outcome]()
-        self._deliveries = StepDeliveries()
-        self._wake = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self._closing = False
+        around = Around(lambda: firing.notify(self), lambda: firing.top_up(self), lambda: self.withdraw(lambda _: True))
+        self.writer = StepWriter(number, services, self.in_flight, around)
+        #: The number of this life, from one start to the next.
+        self.life = 0
         self._store: PartitionStore | None = None
-        #: When the step began that is being committed, by the loop's clock.
-        self.committing_s: float | None = None
 
     @property
     def store(self) -> PartitionStore:
@@ -109,19 +110,12 @@ class Partition:
         """Begin to work on a restored store, and to catch up; `fatal` hears of what must end the process."""
         self._store = store
         self.in_flight.clear()
-        self._outcomes.clear()
-        self._deliveries.clear()
         self._context = PartitionContext.of(self.number, self._settings, self._services.limits, store, self.claims)
-        topics, keeps = self._services.topics, self._services.traces is not None
-        self._builder = StepBuilder(self._context, self._policy, topics, self._inbox, self._outcomes, keeps=keeps)
-        self._closing = False
         self.life = next(_LIVES)
         #: Where each input goes on: records only ever come from there on.
         self._next = {topic: position.offset for topic, position in store.positions.items()}
         self.catch_up()
-        self._alone = Reminder(self._services.check_alone_s, self._wake.set)
-        self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(telling(fatal))
+        self.writer.begin(self._context, self._policy, fatal)
 
     def catch_up(self) -> None:
         """Fire nothing until go_live(): what waits in the inputs is read first."""
@@ -156,11 +150,8 @@ class Partition:
 
         First those that cannot have been sent before this life; then, when that is known of the others, the `overdue`.
         """
-        series = self._builder.replanning
-        done = series.finish() if overdue else series.begin(keys.due_bound(self._clock.wall_ms() + 2 * FAST_MS))
-        if done is not None:
-            self._wake.set()
-            await asyncio.wait([done], timeout=limit_s)
+        before = None if overdue else keys.due_bound(self._clock.wall_ms() + 2 * FAST_MS)
+        await self.writer.follow_zones(limit_s, before)
 
     def lose_inputs(self) -> None:
         """Have what waits in the inputs read before anything else is fired: nothing was heard of them for a while.
@@ -171,36 +162,15 @@ class Partition:
         self.withdraw(lambda _: True)
         self._lost_inputs(self)
 
-    async def see_alone(self) -> None:
-        """Wait until it is seen that nobody else writes to the changelog; if somebody does, the process ends."""
-        await self._alone.looked()
-
     async def pause(self, limit_s: float) -> None:
         """Stop firing, finish what is in flight as far as `limit_s` allows, take no more records."""
-        if self._task is None:
-            self._state = State.PAUSED if self._state is not State.STOPPED else self._state
-            return
-        self._state = State.PAUSED
-        self._drop_inbox()
-        self._closing = True
-        self._wake.set()
-        _, late = await asyncio.wait([self._task], timeout=limit_s)
-        for task in late:
+        if self._state is not State.STOPPED or self.writer.running:
+            self._state = State.PAUSED
+        if await self.writer.close(limit_s):
             sentence = "partition %d: %d sends abandoned in flight"
             log.warning(sentence, self.number, len(self.claims), extra={"partition": self.number})
-            task.cancel()
-            await asyncio.wait([task])
-        if late:
             self.in_flight.clear()
             self._firing.abandon(self)
-        self._drop_inbox()  # a step that was being built has put back what it had no room for
-        self._task = None
-
-    def _drop_inbox(self) -> None:
-        """Take none of the records that have come: they are read again, with those before them."""
-        for _, done in self._inbox:
-            done.cancel()
-        self._inbox.clear()
 
     def stop(self, reason: str) -> None:
         """Stop with a reason for people to read."""
@@ -210,12 +180,12 @@ class Partition:
     @property
     def working(self) -> bool:
         """Whether records are taken."""
-        return self._task is not None and not self._closing
+        return self.writer.working
 
     @property
     def idle(self) -> bool:
         """Whether all records that have come are in the table."""
-        return not self._inbox
+        return self.writer.idle
 
     # what comes in ---------------------------------------------------------------------------------------------------
     def offer(self, records: Sequence[Record]) -> "asyncio.Future[None]":
@@ -231,8 +201,7 @@ class Partition:
         if first < self._next.get(topic, 0):
             raise InputGone([topic])
         self._next[topic] = records[-1].offset + 1
-        self._inbox.append((records, done))
-        self._wake.set()
+        self.writer.take((records, done))
         return done
 
     def _reject_absent(self, id_: str, source: str, to: str) -> None:
@@ -247,21 +216,20 @@ class Partition:
         """Take the outcome of a send; one from before the last start counts if its row is being sent again."""
         answered = self.in_flight.answered(outcome)
         if answered:
-            self._outcomes.extend(answered)
-            self._wake.set()
+            self.writer.tell(answered)
 
     def enqueue(self, delivery: Delivery, *, first: bool = False) -> None:
         """Take deliveries that are to be part of a step (exactly once), `first` before those that wait."""
-        self._deliveries.add(delivery, first=first)
-        self._wake.set()
+        self.writer.deliveries.add(delivery, first=first)
+        self.writer.wake()
 
     def waiting(self, route: Route) -> Delivery | None:
         """Return the last deliveries for a route that wait for a step: they take more rows until then."""
-        return self._deliveries.open(route)
+        return self.writer.deliveries.open(route)
 
     def passed(self, point: str) -> None:
         """Pass a named point in the delivery of a row; fault tests end the process here."""
-        self._journal.reached(point, None)
+        self.writer.journal.reached(point, None)
 
     def release(self, rows: Iterable[bytes], route: Route) -> None:
         """Take rows back that were not sent after all, because their `route` is blocked."""
@@ -277,7 +245,7 @@ class Partition:
 
     def withdraw(self, held_back: Callable[[Route], bool]) -> None:
         """Take back what waits for a step (exactly once) on routes that are to be held back."""
-        for delivery in self._deliveries.withdraw(held_back):
+        for delivery in self.writer.deliveries.withdraw(held_back):
             self.release(delivery.runs[0][1], delivery.route)
 
     def skip_settled(self) -> None:
@@ -285,87 +253,18 @@ class Partition:
         if self.in_flight.quiet:
             self.store.begin_at(self.in_flight.cursor)
 
-    def is_hurried(self, now: float) -> bool:
-        """Return whether there is a hurry at `now`, by the loop's clock."""
-        return self._pacing.is_hurried(now)
 
-    # the writer ------------------------------------------------------------------------------------------------------
-    async def _run(self) -> None:
-        loop, alone = asyncio.get_running_loop(), self._alone  # a life that ends late must not end the next one's
-        try:
-            while not (self._closing and not self._outcomes and not self.claims and not self._builder.owes):
-                await self._wake.wait()
-                if not self._closing:
-                    await asyncio.sleep(self._until_step(loop.time()))
-                self._wake.clear()
-                self._pacing.begin(loop.time())
-                await self._do_step()
-                if alone.due:
-                    await alone.look(self._journal.check_alone(self.number, self._clock.now_ms()))
-        finally:
-            alone.cancel()
+class FetchedPositions(Protocol):
+    """What is known of the consumer."""
 
-    def _until_step(self, now: float) -> float:
-        return self._pacing.until_step(now, full=self.in_flight.full, records=bool(self._inbox))
+    def position(self, topic: str, partition: int) -> int | None:
+        """Return the offset up to which records have been fetched and ingested, or None if not known."""
 
-    async def _do_step(self) -> None:
-        """Commit what has come. Nothing refers to the step afterwards: it may have a megabyte."""
-        step = self._new_step()
-        self.in_flight.begin_step(step)
-        full = bool(self.claims) and self.in_flight.full and not self._journal.delivers
-        done: list[asyncio.Future[None]] = []
-        if self._deliveries.crowded_out:  # this step is theirs
-            self._wake.set()
-        else:
-            done = await self._builder.build(step, self._wake.set, full=full)
-        left = bool(self._inbox or self._outcomes)
-        await self._commit(step)
-        if left or step.size >= _MUCH_BYTES:
-            self._pacing.hurry(asyncio.get_running_loop().time(), _MUCH_FOR_S)
-        for future in done:
-            if not future.done():
-                future.set_result(None)
 
-    def _new_step(self) -> Step:
-        now_ms = self._clock.now_ms()  # before its offset: it notices jumps
-        version = self._services.row_version(self.store.row_version)
-        return Step(now_ms, now_ms - self._clock.offset_ms, version)
-
-    async def _commit(self, step: Step) -> None:
-        """Commit a step, with what is due as far as destinations take it (exactly once)."""
-        if self._deliveries.outdated(asyncio.get_running_loop().time()):
-            self.withdraw(lambda _: True)
-        if self._journal.delivers:
-            self._firing.top_up(self)
-        self._deliveries.put_into(step, self._clock.wall_ms())
-        if self._deliveries:
-            self._wake.set()
-        while step:
-            self.committing_s = asyncio.get_running_loop().time()
-            try:
-                for delivered in await self._journal.deliver(self.number, step):
-                    self._builder.apply(step, delivered)
-                await self._journal.commit(self.number, step)
-            except Untaken as untaken:
-                self._deliveries.take_back(step, untaken)
-                self._wake.set()
-            else:
-                self._finish(step)
-                self.committing_s = None
-                return
-        self.committing_s = None
-        self.in_flight.end_step()
-
-    def _finish(self, step: Step) -> None:
-        """Take note of a committed step."""
-        if self._services.traces is not None:
-            self._services.traces.committed(self.number, step)
-        self.in_flight.end(step.fired)
-        if step.again or self.in_flight.tries:
-            self.in_flight.tries.change(step.again, set(step.changes.removed))
-        self.steps_read += bool(step.changes.positions)
-        lowest = min(step.changes.added, default=None)
-        if lowest is not None and keys.due_of(lowest) <= step.now_ms + SOON_MS:
-            self._pacing.hurry(asyncio.get_running_loop().time(), _SOON_FOR_S)
-        self.in_flight.end_step(lowest)
-        self._firing.notify(self)
+def has_ingested(partition: Partition, fetched: FetchedPositions, topic: str, end: int) -> bool:
+    """Return whether all that stands before `end` in a topic's partition is in the table, or is no record."""
+    position = partition.store.positions.get(topic)
+    if not end or (position is not None and position.offset >= end):
+        return True
+    reached = fetched.position(topic, partition.number)  # beyond the last record lie only control records
+    return reached is not None and reached >= end and partition.idle

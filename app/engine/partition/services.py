@@ -8,7 +8,7 @@ from app.base.clock import Clock
 from app.engine.commit.journal import Journal
 from app.engine.ingest.admission import Admission
 from app.engine.ingest.quotas import Quotas
-from app.engine.partition.ports import TopicPartitions
+from app.engine.partition.step_builder import TopicPartitions
 from app.engine.topics.internal_topics import TopicLimits
 from app.settings.settings import Settings
 from tables.entry import VERSION

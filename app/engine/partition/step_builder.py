@@ -3,17 +3,16 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from app.engine.ingest.ingest import Ingest
 from app.engine.ingest.policy import Policy
-from app.engine.partition.ports import TopicPartitions
 from app.engine.partition.replanning import Replanning
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.downgrade import Downgrade
 from app.engine.steps.outcome_handler import OutcomeHandler
 from app.engine.steps.outcomes import Outcome
-from app.engine.steps.step import Step
+from app.engine.steps.step import STEP_BYTES, Step
 from app.kafka import fast_path
 from app.kafka.fast_path.interface import ONE_BY_ONE, next_length
 from punctual.contract.record import Record
@@ -27,7 +26,6 @@ _SLICE = 200
 _SLICE_S, _FEW, _LARGE = 0.004, 4, 64 * 1024
 #: Requests that the fast path is offered in one go.
 _MANY = fast_path.chosen.REQUESTS_PER_CALL
-STEP_BYTES = 512 * 1024
 #: While messages are being delivered, slices and steps are so many times shorter.
 _SHORTER = 4
 #: While more is due than there is room for, a step has so many times the bytes of its outcomes at most, which is about
@@ -40,6 +38,18 @@ _OUTCOMES_S = 0.01
 _EXPIRE, _EXPIRE_BYTES, _TOMBSTONE_BYTES = 1_000, 128 * 1024, 16
 
 Chunk = tuple[Sequence[Record], "asyncio.Future[None]"]
+
+
+class TopicPartitions(Protocol):
+    """What is known of destination topics."""
+
+    def partitions(self, topic: str) -> int:
+        """Return a topic's number of partitions, 0 if it is not there."""
+        ...
+
+    async def learn(self, topics: Iterable[str]) -> None:
+        """Ask the cluster about topics that are not known."""
+        ...
 
 
 class _Slice:

@@ -3,10 +3,9 @@
 from collections import deque
 from collections.abc import Callable
 
-from app.engine.partition.step_builder import STEP_BYTES
 from app.engine.steps.delivery import Delivery
 from app.engine.steps.route import Route
-from app.engine.steps.step import Step
+from app.engine.steps.step import STEP_BYTES, Step
 from app.kafka.transactions.transaction import Untaken
 
 #: What it takes to remove a row and to remember its delivery, with the name of its source, beside its id, three times.

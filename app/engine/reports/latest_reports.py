@@ -10,6 +10,7 @@ from app.base.process.foreign_records import bounded
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.settings.settings import Settings
+from tables.entry import VERSION
 from tables.keys import MAX_DUE_MS
 
 log = logging.getLogger(__name__)
@@ -80,3 +81,21 @@ class LatestReports:
         """The newest row version that all workers read who have reported last, None if none has."""
         numbers = range(self._settings.partitions)
         return min((self._last[number].reads for number in numbers if number in self._last), default=None)
+
+
+class RowVersion:
+    """The version of rows that every worker of the installation reads, or the one that the settings want."""
+
+    def __init__(self, settings: Settings, reports: LatestReports) -> None:
+        """Go by what `reports` say of other workers."""
+        self._wanted, self._reports = settings.row_version, reports
+
+    def __call__(self, there: int = 1) -> int:
+        """Return the version to write now: an installation that nobody has reported of has no older workers.
+
+        A partition that has rows of the version `there` goes on with it: older workers cannot take that anyway.
+        """
+        if self._wanted:
+            return self._wanted
+        lowest = self._reports.lowest_version
+        return VERSION if lowest is None else max(there, min(VERSION, lowest))

@@ -1,9 +1,11 @@
 """Progress: what each partition says every second, for everyone to read (records.md#progress)."""
 
 import asyncio
+import heapq
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -12,9 +14,7 @@ from app.base.clock import Clock
 from app.base.version import VERSION
 from app.engine.due.due_loop import DueLoop
 from app.engine.ingest.quotas import Quotas
-from app.engine.partition.partition import Partition
-from app.engine.partition.state import State
-from app.engine.reports import excerpt
+from app.engine.partition.partition import Partition, State
 from app.engine.reports.agreement import fingerprint
 from app.engine.reports.overdue import GRACE_MS, overdue
 from app.engine.reports.reader import DISK, Report, decode_progress
@@ -31,13 +31,41 @@ log = logging.getLogger(__name__)
 _EVERY_S = 1.0
 #: More than any report has: one that is larger is somebody else's.
 _REPEATED_BYTES = 512 * 1024
-#: A record has at most some 20 KiB (app/engine/reports/excerpt.py), and no sensible topic takes less than this.
+#: A record has at most some 20 KiB (app/engine/reports/progress.py), and no sensible topic takes less than this.
 _BATCH_BYTES = 64 * 1024
 #: A partition that begins is silent for so many reports before its last one is repeated: it may be older than the last
 #: one that its former owner has written, which is read with some delay.
 _SILENT = 3
 
 encode = msgspec.json.Encoder().encode
+
+
+#: As many names as a record has room for. Names may have 249 characters, and every partition tells them every second:
+#: this is enough for most installations. 16 partitions full of long names write a quarter of a MiB a second.
+NAMES, BYTES = 100, 8 * 1024
+#: A number, quotes, a colon and a comma.
+_BESIDE = 24
+
+
+def names_with_largest(numbers: Mapping[str, int]) -> dict[str, int]:
+    """Return the names with the largest numbers, as far as there is room."""
+    return _fitting(heapq.nlargest(NAMES, ((name, of) for name, of in numbers.items() if name), key=itemgetter(1)))
+
+
+def names_with_smallest(numbers: Mapping[str, int]) -> dict[str, int]:
+    """Return the names with the smallest numbers, as far as there is room."""
+    return _fitting(heapq.nsmallest(NAMES, ((name, of) for name, of in numbers.items() if name), key=itemgetter(1)))
+
+
+def _fitting(pairs: list[tuple[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    left = BYTES
+    for name, number in pairs:
+        left -= len(name.encode()) + _BESIDE
+        if left < 0:
+            break
+        found[name] = number
+    return found
 
 
 class ProgressReporter:
@@ -165,7 +193,7 @@ class ProgressReporter:
         if store.shares is None:
             return {}
         held = {sender: len(destinations) for sender, destinations in sorted(store.shares.destinations.items())}
-        found: dict[str, Any] = {"destinations": excerpt.largest(held)}
+        found: dict[str, Any] = {"destinations": names_with_largest(held)}
         if self._settings.namespaces:
             known = sorted(store.shares.known.items())
             found["namespaces"] = {name: _share(of) for name, of in known}
@@ -189,7 +217,7 @@ class ProgressReporter:
                 found.setdefault("paused", {})[named(*to)] = due_ms
             elif throttle.limits(to, now - due_ms):
                 found.setdefault("paced", {})[named(*to)] = due_ms
-        return {kind: excerpt.smallest(since) for kind, since in found.items()}
+        return {kind: names_with_smallest(since) for kind, since in found.items()}
 
 
 def _share(of: NamespaceShare) -> dict[str, int]:
@@ -200,7 +228,7 @@ def _share(of: NamespaceShare) -> dict[str, int]:
 def _pending(store: PartitionStore) -> dict[str, Any]:
     """Return what waits for the largest destinations, and for the rest as a sum; '', callbacks, don't count."""
     counts = store.counts.destinations
-    named = excerpt.largest(counts)
+    named = names_with_largest(counts)
     others = len(counts) - ("" in counts) - len(named)
     if not others:
         return {"pending": named}
@@ -210,6 +238,6 @@ def _pending(store: PartitionStore) -> dict[str, Any]:
 
 def _held(held: dict[str, int]) -> dict[str, Any]:
     """Return since when the longest-held destinations take nothing, and how many others there are."""
-    named = excerpt.smallest(held)
+    named = names_with_smallest(held)
     others = sum(1 for name in held if name) - len(named)
     return {"held": named, "held_rest": {"destinations": others}} if others else {"held": named}

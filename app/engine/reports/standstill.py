@@ -105,7 +105,7 @@ class Standstill:
 
     def unconfirmed_s(self) -> float:
         """Return for how many seconds the oldest write has waited for brokers to confirm it; 0 if none does."""
-        found = [one.committing_s for one in self._partitions.values()]
+        found = [one.writer.committing_s for one in self._partitions.values()]
         return max(
             (self._now_s() - since_s for since_s in (*found, self.reporting_s) if since_s is not None), default=0
         )

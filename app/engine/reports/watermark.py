@@ -10,9 +10,7 @@ from collections.abc import Collection, Mapping
 
 from app.base.clock import Clock
 from app.engine.ingest.policy import AHEAD_MS
-from app.engine.partition.fetched import FetchedPositions, has_ingested
-from app.engine.partition.partition import Partition
-from app.engine.partition.state import State
+from app.engine.partition.partition import FetchedPositions, Partition, State, has_ingested
 from app.engine.reports.latest_reports import LatestReports
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader

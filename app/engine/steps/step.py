@@ -10,6 +10,9 @@ from tables.changes import Pairs
 from tables.destination import told
 from tables.entry import VERSION
 
+#: A step has about so many bytes at most, but for one large row.
+STEP_BYTES = 512 * 1024
+
 
 class OutgoingRecord(NamedTuple):
     """A record for one of Punctual's own topics."""

@@ -7,8 +7,7 @@ import msgspec
 
 from app.base.clock import Clock
 from app.base.version import VERSION
-from app.engine.reports import excerpt
-from app.engine.reports.progress import encode
+from app.engine.reports.progress import encode, names_with_largest
 from app.kafka import Batch
 from app.kafka.metadata.reader import PartitionReader
 from app.ops.repartition.checking import due_next
@@ -49,7 +48,7 @@ def _report_of(
 ) -> dict[str, Any]:
     """Return a partition's report. What was claimed to be read of an input binds who reads it on."""
     next_ms, counts = due_next(store), {name: of for name, of in store.counts.destinations.items() if name}
-    named = excerpt.largest(counts)
+    named = names_with_largest(counts)
     rest = {"destinations": len(counts) - len(named), "messages": sum(counts.values()) - sum(named.values())}
     return {
         "partition": number,

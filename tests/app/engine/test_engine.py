@@ -8,7 +8,7 @@ import pytest
 
 from app.engine.engine import Engine
 from app.engine.faust_host.chunk import Chunk
-from app.engine.partition.state import State
+from app.engine.partition.partition import State
 from app.engine.view import EngineView
 
 

@@ -9,8 +9,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.transactional_dispatcher import TransactionalDispatcher
-from app.engine.partition.partition import Partition
-from app.engine.partition.state import State
+from app.engine.partition.partition import Partition, State
 from app.engine.steps.outcomes import Delivered
 from app.engine.steps.step import Step
 from app.kafka.errors import TooLarge
@@ -74,8 +73,10 @@ class Refused(Transacted):
 def exact(stage: Stage, journal: Transacted) -> None:
     """Have a stage deliver exactly once."""
     target = DestinationCluster(cast("Cluster", stage.destinations), cast("Sender", stage.sender))
-    stage.dispatcher = stage.due._dispatcher = TransactionalDispatcher(stage.settings, stage.clock, {None: target})
-    stage.journal = stage.partition._journal = journal  # type: ignore[assignment]
+    stage.dispatcher = stage.due._dispatcher = stage.due.rows._dispatcher = TransactionalDispatcher(
+        stage.settings, stage.clock, {None: target}
+    )
+    stage.journal = stage.partition.writer.journal = journal  # type: ignore[assignment]
 
 
 async def test_only_the_message_that_is_too_large_is_given_up_whatever_waits_beside_it(tmp_path: Path) -> None:
@@ -100,10 +101,10 @@ async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_ta
             await stage.schedule(id_, late, delay_to_partition="1")
         journal.open.clear()
         stage.fire()
-        await stage.until(lambda: not stage.partition._deliveries)
+        await stage.until(lambda: not stage.partition.writer.deliveries)
         stage.clock.wall += 10
         stage.fire()  # while the first is on its way
-        assert len(stage.partition._deliveries._queue) == 1
+        assert len(stage.partition.writer.deliveries._queue) == 1
 
         journal.open.set()
         await stage.until(lambda: journal.refused and not stage.partition.claims)
@@ -159,7 +160,7 @@ async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_n
             stage.clock.wall += 10
             stage.fire()
 
-        assert [delivery.batch.count for delivery in stage.partition._deliveries._queue] == [2]
+        assert [delivery.batch.count for delivery in stage.partition.writer.deliveries._queue] == [2]
         stage.clock.wall += 10  # due when the step begins, and not fired by a cycle
         journal.open.set()
         await stage.until(lambda: len(stage.told()) == 4)
@@ -235,12 +236,12 @@ async def test_what_waits_for_a_step_is_taken_back_when_its_destination_is_pause
             await stage.schedule(id_, late, delay_to_partition="1")
         journal.open.clear()
         stage.fire()
-        await stage.until(lambda: not stage.partition._deliveries)
+        await stage.until(lambda: not stage.partition.writer.deliveries)
         stage.clock.pass_by(10)
         stage.fire()  # while the first is on its way
-        assert len(stage.partition._deliveries._queue) == 1
+        assert len(stage.partition.writer.deliveries._queue) == 1
         stage.control("orders", paused=True)
-        assert not stage.partition._deliveries
+        assert not stage.partition.writer.deliveries
         journal.open.set()
         await stage.until(lambda: stage.told() == ["delivered a"])
         stage.fire()

@@ -7,8 +7,7 @@ import pytest
 
 from app.engine.due.input_lag import FORGOTTEN_S, LONGEST_S
 from app.engine.due.input_liveness import BLIND_S, InputLiveness
-from app.engine.partition.partition import Partition
-from app.engine.partition.state import State
+from app.engine.partition.partition import Partition, State
 from punctual.contract.namespaces import Namespaces
 from tests.app.stage import Stage
 
@@ -68,7 +67,7 @@ class Looking:
             self.now_s += 0.25
             for topic in answered:
                 self.ears.answered[topic] = self.now_s
-            self.partition.steps_read += steps
+            self.partition.writer.steps_read += steps
             self._look()
         return bool(self.lost)
 

@@ -10,8 +10,7 @@ import pytest
 
 from app.base.errors import NotOwner
 from app.engine.ownership.assignment import Ownership, Stages
-from app.engine.partition.partition import Partition
-from app.engine.partition.state import State
+from app.engine.partition.partition import Partition, State
 from tests.app.stage import Stage
 
 if TYPE_CHECKING:

@@ -8,14 +8,13 @@ import pytest
 from prometheus_client import REGISTRY
 
 from app.engine.ownership.partition_catch_up import PartitionCatchUp
-from app.engine.partition.partition import Partition
-from app.engine.partition.state import State
+from app.engine.partition.partition import Partition, State
 from app.settings.settings import Settings
 
 if TYPE_CHECKING:
     from app.engine.ownership.input_logs import InputLogs
     from app.engine.ownership.unread_backlog import UnreadBacklog
-    from app.engine.partition.ports import Firing
+    from app.engine.partition.partition import Firing
     from app.engine.partition.services import Services
 
 

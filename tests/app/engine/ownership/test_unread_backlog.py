@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.engine.ownership.unread_backlog import UnreadBacklog
-from app.engine.partition.state import State
+from app.engine.partition.partition import State
 from app.kafka.metadata.reader import Stored
 from app.settings.settings import Settings
 from tests.harness.waiting import LIMIT_S

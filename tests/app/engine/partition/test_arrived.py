@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.partition.arrived import ArrivedRow
-from app.engine.partition.state import State
+from app.engine.partition.claims import ArrivedRow
+from app.engine.partition.partition import State
 from app.engine.steps.outcomes import Delivered
 from tables import keys
 from tests.app.stage import Stage

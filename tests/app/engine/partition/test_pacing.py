@@ -27,7 +27,7 @@ def test_in_a_hurry_looks_follow_one_another(began: float, seconds: float) -> No
 
 
 async def test_a_worker_is_in_a_hurry_if_any_of_its_partitions_is() -> None:
-    idle, busy = SimpleNamespace(is_hurried=lambda _: False), SimpleNamespace(is_hurried=lambda _: True)
+    idle, busy = (SimpleNamespace(writer=SimpleNamespace(is_hurried=lambda _, is_=is_: is_)) for is_ in (False, True))
     for partitions, hurried in (({}, False), ({0: idle}, False), ({0: idle, 1: busy}, True)):
         engine: Any = SimpleNamespace(ownership=SimpleNamespace(partitions=partitions))
         assert Engine.hurried.fget(engine) is hurried  # type: ignore[attr-defined]

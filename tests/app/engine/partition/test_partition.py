@@ -11,8 +11,8 @@ import pytest
 
 from app.engine.due.due_loop import DueLoop
 from app.engine.ownership.recovery import StoreRecovery
-from app.engine.partition.state import State
-from app.engine.reports.row_version import RowVersion
+from app.engine.partition.partition import State
+from app.engine.reports.latest_reports import RowVersion
 from app.engine.steps.step import Step
 from app.kafka.fast_path import in_python
 from punctual.contract import native
@@ -108,13 +108,13 @@ async def test_steps_wait_for_company_on_a_longer_beat_unless_there_is_a_hurry(
 ) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE=guarantee) as stage:
         partition, now = stage.partition, 1e9
-        partition._pacing.hurry(now, hurried_s)
-        partition._pacing.begin(now)
-        partition._inbox.extend(([], asyncio.Future()) for _ in range(records))
+        partition.writer._pacing.hurry(now, hurried_s)
+        partition.writer._pacing.begin(now)
+        partition.writer._inbox.extend(([], asyncio.Future()) for _ in range(records))
         partition.in_flight.full = full
 
-        assert partition._until_step(now + 0.001) == pytest.approx(longest_s - (now + 0.001) % longest_s)
-        partition._inbox.clear()
+        assert partition.writer._until_step(now + 0.001) == pytest.approx(longest_s - (now + 0.001) % longest_s)
+        partition.writer._inbox.clear()
 
 
 async def test_a_step_that_makes_room_waits_for_nothing(tmp_path: Path) -> None:
@@ -123,20 +123,20 @@ async def test_a_step_that_makes_room_waits_for_nothing(tmp_path: Path) -> None:
             await stage.schedule(f"{number}", 1)
         assert stage.fire() == ["0", "1"]
 
-        assert stage.partition._until_step(1e9 + 0.001) == 0
+        assert stage.partition.writer._until_step(1e9 + 0.001) == 0
         stage.sender.accept()
         await stage.settle()
         assert stage.fire() == ["2"]
-        assert stage.partition._until_step(1e9 + 0.001) > 0
+        assert stage.partition.writer._until_step(1e9 + 0.001) > 0
         stage.sender.accept()
 
 
 async def test_exactly_once_the_first_step_after_a_pause_waits_for_nothing(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
-        stage.partition._pacing.begin(100.001)
+        stage.partition.writer._pacing.begin(100.001)
 
-        assert stage.partition._until_step(100.013) == pytest.approx(0.018 - 100.013 % 0.018)
-        assert stage.partition._until_step(100.020) == 0
+        assert stage.partition.writer._until_step(100.013) == pytest.approx(0.018 - 100.013 % 0.018)
+        assert stage.partition.writer._until_step(100.020) == 0
 
 
 @pytest.mark.parametrize(("due_ms", "hurried"), [(0, True), (40, True), (1_000, False)])
@@ -147,22 +147,22 @@ async def test_where_messages_are_due_at_once_there_is_a_hurry_for_a_second(
         await stage.schedule("a", -due_ms)
         now = asyncio.get_running_loop().time()
 
-        assert stage.partition.is_hurried(now + 0.9) == hurried
-        assert not stage.partition.is_hurried(now + 1)
+        assert stage.partition.writer.is_hurried(now + 0.9) == hurried
+        assert not stage.partition.writer.is_hurried(now + 1)
 
 
 async def test_as_long_as_something_is_left_for_the_next_step_there_is_a_hurry(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
-        assert stage.partition._pacing._hurried_until == 0
+        assert stage.partition.writer._pacing._hurried_until == 0
         records = [stage.logs[0].record(NOW, delay_to="orders", delay_at=str(NOW + 5_000)) for _ in range(3)]
         await stage.take(0, records)
-        assert stage.partition._pacing._hurried_until == 0
+        assert stage.partition.writer._pacing._hurried_until == 0
         for record in records:
             record.value = b"x" * 900_000
             record.offset += 3
         await stage.take(0, records)
 
-        assert stage.partition._pacing._hurried_until > 0
+        assert stage.partition.writer._pacing._hurried_until > 0
 
 
 @pytest.mark.parametrize(("due", "steps"), [(3, 1), (4, 4)])
@@ -300,7 +300,7 @@ async def test_a_worker_that_reads_less_does_not_take_from_rows_what_they_have(
         reports = SimpleNamespace(lowest_version=4)
         versions = RowVersion(stage.settings, cast("LatestReports", reports))
         versions._wanted = 0  # the row that there is was written by a worker that wanted nothing
-        stage.partition._services = replace(stage.partition._services, row_version=versions)
+        stage.partition.writer._services = replace(stage.partition.writer._services, row_version=versions)
         await stage.ask(delay_id="a", delay_to="orders", delay_every="PT1S", delay_at=str(stage.clock.wall))
         reports.lowest_version, versions._wanted = 3, stage.settings.row_version
         stage.fire()
@@ -474,7 +474,7 @@ async def test_the_loop_fires_nothing_while_the_clock_is_suspect(tmp_path: Path)
 async def slices(stage: Stage, monkeypatch: pytest.MonkeyPatch, number: int, value: bytes, cost_s: float) -> list[int]:
     """Hand in records that take `cost_s` seconds each to decode; return the size of each slice."""
     loop, spent, decoded, sizes = asyncio.get_running_loop(), [0.0], list[int](), list[int]()
-    real, decode, ingest = loop.time, native.decode, stage.partition._builder._ingest
+    real, decode, ingest = loop.time, native.decode, stage.partition.writer._builder._ingest
     read = ingest.read
 
     def expensive(record: Any) -> Any:
@@ -522,7 +522,7 @@ async def test_outcomes_that_are_dear_are_taken_in_several_steps(
     async with Stage(tmp_path) as stage:
         real = loop.time
         monkeypatch.setattr(loop, "time", lambda: real() + spent[0])
-        builder, applied = stage.partition._builder, list[int]()
+        builder, applied = stage.partition.writer._builder, list[int]()
 
         def dear(_step: Step, outcome: Any) -> None:
             spent[0] += 0.006

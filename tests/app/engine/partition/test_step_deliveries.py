@@ -6,9 +6,8 @@ from typing import Any, cast
 import msgspec
 
 from app.engine.deliver.transactional_dispatcher import TransactionalDeliveryBatch
-from app.engine.partition.step_builder import STEP_BYTES
 from app.engine.partition.step_deliveries import StepDeliveries
-from app.engine.steps.step import Step
+from app.engine.steps.step import STEP_BYTES, Step
 from tables.entry import encode
 from tests.tables.rows import NOW, entry, key
 

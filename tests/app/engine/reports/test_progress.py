@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.engine.partition.state import State
+from app.engine.partition.partition import State
 from app.engine.reports.agreement import fingerprint
 from app.engine.reports.progress import ProgressReporter
 from app.kafka import Ack, Batch

@@ -34,7 +34,8 @@ class Worker:
     def __init__(self) -> None:
         self.now_s, self.intake = 100.0, Intake()
         store: Any = SimpleNamespace(positions={})
-        self.partition: Any = SimpleNamespace(number=3, working=True, store=store, committing_s=None)
+        self.partition: Any = SimpleNamespace(number=3, working=True, store=store)
+        self.partition.writer = SimpleNamespace(committing_s=None)
         self.partitions: dict[int, Any] = {3: self.partition}
         self.standstill = Standstill(("requests",), self.intake, self.partitions, lambda: self.now_s)
 
@@ -99,7 +100,7 @@ def test_a_disk_without_room_is_said_at_once(worker: Worker) -> None:
 @pytest.mark.parametrize("what", ["a step", "a report"])
 def test_a_write_that_nobody_confirms_is_said(worker: Worker, what: str) -> None:
     if what == "a step":
-        worker.partition.committing_s = worker.now_s
+        worker.partition.writer.committing_s = worker.now_s
     else:
         worker.standstill.reporting_s = worker.now_s
     worker.goes_on(10)

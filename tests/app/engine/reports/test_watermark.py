@@ -10,8 +10,7 @@ import pytest
 
 from app.engine.reports import latest_reports as reports_module
 from app.engine.reports import watermark as module
-from app.engine.reports.latest_reports import LatestReports
-from app.engine.reports.row_version import RowVersion
+from app.engine.reports.latest_reports import LatestReports, RowVersion
 from app.engine.reports.watermark import Watermark
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.settings.settings import Settings

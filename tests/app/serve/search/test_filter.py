@@ -6,7 +6,7 @@ import pytest
 from app.serve.search.filter import Filter, FilterError
 from punctual.contract.namespaces import Namespaces, parse_namespaces
 from tables import Command, Entry
-from tables.series import Series
+from tables.entry import Series
 from tests.tables.rows import NOW, entry, key
 
 TEAMS = parse_namespaces("orders-delays=orders,billing-delays=billing,gateway")

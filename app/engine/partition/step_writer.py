@@ -1,0 +1,224 @@
+"""The single writer of a partition: what has come becomes steps, which are committed one after the other.
+
+Everything that changes the partition goes through its task, so that steps never cross. What comes while a step is being
+committed is gathered into the next one: the busier, the larger the steps.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from app.base.process.tasks import telling
+from app.engine.ingest.policy import Policy
+from app.engine.partition.in_flight import InFlight
+from app.engine.partition.pacing import SOON_MS, Pacing
+from app.engine.partition.reminder import Reminder
+from app.engine.partition.services import Services
+from app.engine.partition.step_builder import Chunk, StepBuilder
+from app.engine.partition.step_deliveries import StepDeliveries
+from app.engine.steps.context import PartitionContext
+from app.engine.steps.outcomes import Outcome
+from app.engine.steps.step import Step
+from app.kafka.transactions.transaction import Untaken
+from tables import keys
+
+#: After a step of so much, some hundred messages in or out, there is likely to be more: the next steps, and looks for
+#: records, come sooner for so long.
+_MUCH_BYTES, _MUCH_FOR_S = 64 * 1024, 0.1
+#: Where a message was due soon after the step that took it in, there is a hurry so long: it may be the rule.
+_SOON_FOR_S = 1.0
+
+
+class Around(NamedTuple):
+    """What happens around the steps of a partition.
+
+    `notify` is called after each; exactly once, `top_up` fires what is due before each, and `withdraw` takes all back
+    that waits for one.
+    """
+
+    notify: Callable[[], None]
+    top_up: Callable[[], None]
+    withdraw: Callable[[], None]
+
+
+class StepWriter:
+    """Gathers records and outcomes of one partition, and commits steps from begin() to close()."""
+
+    def __init__(self, number: int, services: Services, in_flight: InFlight, around: Around) -> None:
+        """Write the steps of partition `number`."""
+        self._number, self._services, self._in_flight, self._around = number, services, in_flight, around
+        self._clock, self.journal = services.clock, services.journal
+        self._pacing = Pacing(exactly_once=services.settings.exactly_once)
+        self._inbox, self._outcomes = deque[Chunk](), deque[Outcome]()
+        self.deliveries = StepDeliveries()
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+        #: How many steps have taken records in.
+        self.steps_read = 0
+        #: When the step began that is being committed, by the loop's clock.
+        self.committing_s: float | None = None
+
+    def begin(self, context: PartitionContext, policy: Policy, fatal: Callable[[BaseException], None]) -> None:
+        """Begin to write steps to a restored store; `fatal` hears of what must end the process."""
+        self._outcomes.clear()
+        self.deliveries.clear()
+        topics, keeps = self._services.topics, self._services.traces is not None
+        self._context = context
+        self._builder = StepBuilder(context, policy, topics, self._inbox, self._outcomes, keeps=keeps)
+        self._closing = False
+        self._alone = Reminder(self._services.check_alone_s, self._wake.set)
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(telling(fatal))
+
+    async def close(self, limit_s: float) -> bool:
+        """Finish what is in flight as far as `limit_s` allows; return whether something of it is abandoned."""
+        if self._task is None:
+            return False
+        self.drop_inbox()
+        self._closing = True
+        self._wake.set()
+        _, late = await asyncio.wait([self._task], timeout=limit_s)
+        for task in late:
+            task.cancel()
+            await asyncio.wait([task])
+        self.drop_inbox()  # a step that was being built has put back what it had no room for
+        self._task = None
+        return bool(late)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has begun, and has not ended."""
+        return self._task is not None
+
+    @property
+    def working(self) -> bool:
+        """Whether records are taken."""
+        return self._task is not None and not self._closing
+
+    @property
+    def idle(self) -> bool:
+        """Whether all records that have come are in the table."""
+        return not self._inbox
+
+    # what comes in ---------------------------------------------------------------------------------------------------
+    def wake(self) -> None:
+        """Look again whether there is anything for a step."""
+        self._wake.set()
+
+    def take(self, chunk: Chunk) -> None:
+        """Take records, and the future that is done when they are in the table."""
+        self._inbox.append(chunk)
+        self._wake.set()
+
+    def drop_inbox(self) -> None:
+        """Take none of the records that have come: they are read again, with those before them."""
+        for _, done in self._inbox:
+            done.cancel()
+        self._inbox.clear()
+
+    def tell(self, outcomes: Sequence[Outcome]) -> None:
+        """Take outcomes of sends."""
+        self._outcomes.extend(outcomes)
+        self._wake.set()
+
+    def is_hurried(self, now: float) -> bool:
+        """Return whether there is a hurry at `now`, by the loop's clock."""
+        return self._pacing.is_hurried(now)
+
+    async def see_alone(self) -> None:
+        """Wait until it is seen that nobody else writes to the changelog; if somebody does, the process ends."""
+        await self._alone.looked()
+
+    async def follow_zones(self, limit_s: float, before: bytes | None) -> None:
+        """Plan series again by the zone rules of this worker: those in rows `before` a key, or then the others.
+
+        Those that are not found within `limit_s` are planned in later steps.
+        """
+        series = self._builder.replanning
+        done = series.finish() if before is None else series.begin(before)
+        if done is not None:
+            self._wake.set()
+            await asyncio.wait([done], timeout=limit_s)
+
+    # steps -----------------------------------------------------------------------------------------------------------
+    async def _run(self) -> None:
+        loop, alone = asyncio.get_running_loop(), self._alone  # a life that ends late must not end the next one's
+        try:
+            while not (self._closing and not self._outcomes and not self._in_flight.claims and not self._builder.owes):
+                await self._wake.wait()
+                if not self._closing:
+                    await asyncio.sleep(self._until_step(loop.time()))
+                self._wake.clear()
+                self._pacing.begin(loop.time())
+                await self._do_step()
+                if alone.due:
+                    await alone.look(self.journal.check_alone(self._number, self._clock.now_ms()))
+        finally:
+            alone.cancel()
+
+    def _until_step(self, now: float) -> float:
+        return self._pacing.until_step(now, full=self._in_flight.full, records=bool(self._inbox))
+
+    async def _do_step(self) -> None:
+        """Commit what has come. Nothing refers to the step afterwards: it may have a megabyte."""
+        step = self._new_step()
+        self._in_flight.begin_step(step)
+        full = bool(self._in_flight.claims) and self._in_flight.full and not self.journal.delivers
+        done: list[asyncio.Future[None]] = []
+        if self.deliveries.crowded_out:  # this step is theirs
+            self._wake.set()
+        else:
+            done = await self._builder.build(step, self._wake.set, full=full)
+        left = bool(self._inbox or self._outcomes)
+        await self._commit(step)
+        if left or step.size >= _MUCH_BYTES:
+            self._pacing.hurry(asyncio.get_running_loop().time(), _MUCH_FOR_S)
+        for future in done:
+            if not future.done():
+                future.set_result(None)
+
+    def _new_step(self) -> Step:
+        now_ms = self._clock.now_ms()  # before its offset: it notices jumps
+        version = self._services.row_version(self._context.store.row_version)
+        return Step(now_ms, now_ms - self._clock.offset_ms, version)
+
+    async def _commit(self, step: Step) -> None:
+        """Commit a step, with what is due as far as destinations take it (exactly once)."""
+        if self.deliveries.outdated(asyncio.get_running_loop().time()):
+            self._around.withdraw()
+        if self.journal.delivers:
+            self._around.top_up()
+        self.deliveries.put_into(step, self._clock.wall_ms())
+        if self.deliveries:
+            self._wake.set()
+        while step:
+            self.committing_s = asyncio.get_running_loop().time()
+            try:
+                for delivered in await self.journal.deliver(self._number, step):
+                    self._builder.apply(step, delivered)
+                await self.journal.commit(self._number, step)
+            except Untaken as untaken:
+                self.deliveries.take_back(step, untaken)
+                self._wake.set()
+            else:
+                self._finish(step)
+                self.committing_s = None
+                return
+        self.committing_s = None
+        self._in_flight.end_step()
+
+    def _finish(self, step: Step) -> None:
+        """Take note of a committed step."""
+        if self._services.traces is not None:
+            self._services.traces.committed(self._number, step)
+        self._in_flight.end(step.fired)
+        if step.again or self._in_flight.tries:
+            self._in_flight.tries.change(step.again, set(step.changes.removed))
+        self.steps_read += bool(step.changes.positions)
+        lowest = min(step.changes.added, default=None)
+        if lowest is not None and keys.due_of(lowest) <= step.now_ms + SOON_MS:
+            self._pacing.hurry(asyncio.get_running_loop().time(), _SOON_FOR_S)
+        self._in_flight.end_step(lowest)
+        self._around.notify()
