@@ -16,6 +16,8 @@ from app.gateway.spool.errors import TokensMissing
 from app.serve.web.guard import route_of
 from app.settings.settings import Settings
 
+#: One body: four times the largest record that Kafka takes by default. 32 of these fit at once.
+BODY_BYTES: Final = 4 << 20
 #: Bodies of all requests at once, as far as they are held in memory.
 _BODIES_BYTES: Final = 128 << 20
 #: A stream of records is read one record at a time, and takes little, however long it is.
@@ -34,7 +36,7 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     web_app.middlewares.append(counted)
     metrics_open = not tokens or settings.web_metrics == "open"
     web_app.middlewares.append(gate.middleware(TokenGate(tokens, metrics_open=metrics_open)))
-    room = Bodies(GatewayRefusals(), settings.gateway_max_body, _BODIES_BYTES, _size_of)
+    room = Bodies(GatewayRefusals(), BODY_BYTES, _BODIES_BYTES, _size_of)
     web_app.middlewares.append(bodies.middleware(room))
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import sys
 
 import click
@@ -12,6 +13,9 @@ from app.base.process.json_log import JsonFormatter
 from app.base.process.library_logs import LibraryLogFilter
 from app.base.process.rate_limit_filter import RateLimitFilter
 from app.settings.settings import Settings
+from app.settings.unknown import unknown
+
+log = logging.getLogger(__name__)
 
 _HELP = """Run the HTTP gateway until SIGTERM or Ctrl-C. It writes messages to Kafka, or to disk while Kafka is down.
 
@@ -28,6 +32,8 @@ def gateway(loglevel: str) -> None:
     """Run a gateway with the settings of the environment."""
     settings = Settings.from_env()
     _log(loglevel, settings.log_format)
+    for sentence in unknown(os.environ):
+        log.warning("%s", sentence)
     # Loaded by who runs a gateway alone: `faust -A app worker` has no use for them.
     import uvloop  # noqa: PLC0415
 

@@ -40,8 +40,9 @@ REGISTER: Final[tuple[Callable[[web.Application, GatewayParts], None], ...]] = (
     routes.register,
 )
 _FAREWELL_S: Final = 10.0
-#: 64 headers of 4 KiB are 256 KiB a connection at most.
-_HEADER_BYTES: Final = 4_096
+#: 64 headers of 4 KiB are 256 KiB a connection at most, so the heads of a thousand connections take at most 256 MiB.
+#: One address gets half, so that it cannot keep the others out; a proxy's connections are reused, and half is plenty.
+BOUNDS: Final = ConnectionLimits(most=1_000, most_of_one=500, header_bytes=4_096)
 
 
 class Gateway:
@@ -64,10 +65,10 @@ class Gateway:
         self._connecting = asyncio.get_running_loop().create_task(self._connection.run(self.intake.is_down))
         self._connecting.add_done_callback(telling(end_process))
         settings = self._settings
-        web_app = web.Application(client_max_size=settings.gateway_max_body)
+        web_app = web.Application(client_max_size=access.BODY_BYTES)
         for register in REGISTER:
             register(web_app, self._parts)
-        self._runner = Runner(web_app, GatewayRefusals(), bounds_of(settings), shutdown_timeout=_FAREWELL_S)
+        self._runner = Runner(web_app, GatewayRefusals(), BOUNDS, shutdown_timeout=_FAREWELL_S)
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, settings.host, settings.gateway_port, backlog=BACKLOG).start()
@@ -86,11 +87,6 @@ class Gateway:
             await asyncio.wait({self._connecting})
         await self._connection.close()
         log.info("stopped; %d records stay in the spool", self._spool.count)
-
-
-def bounds_of(settings: Settings) -> ConnectionLimits:
-    """Return how many connections a gateway has."""
-    return ConnectionLimits(settings.gateway_connections, settings.gateway_connections_of_one, _HEADER_BYTES)
 
 
 async def serve(settings: Settings) -> None:

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from app.settings.values import LEAST_FREE_DISK
 from tests.harness.ports import free_port
 from tests.harness.program import Program
 from tests.harness.waiting import eventually
@@ -41,7 +40,6 @@ class GatewayProcess:
             "DELAY_DESTINATIONS": "*",
             "DELAY_GATEWAY_PORT": str(self.port),
             "DELAY_GATEWAY_DATADIR": str(data),
-            "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
             **(env or {}),
         }
         words = [sys.executable, "-m", "faust", "-A", "app", "gateway"]

@@ -41,7 +41,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
     """A gateway that has never seen Kafka: all that it takes goes to its spool."""
     directory = tmp_path_factory.mktemp("gateway")
     (directory / "tokens").write_text(TOKENS)
-    env = {"DELAY_GATEWAY_TOKENS_FILE": str(directory / "tokens"), "DELAY_GATEWAY_PATIENCE": "50"}
+    env = {"DELAY_GATEWAY_TOKENS_FILE": str(directory / "tokens")}
     with GatewayProcess("127.0.0.1:1", "attacked", directory / "data", env=env) as gateway:
         Client(gateway).ask()
         yield gateway
@@ -291,7 +291,7 @@ def test_many_small_records_in_one_piece_take_no_more_memory_than_a_batch(tmp_pa
     piece, address = b"{}" * 40_000, b"POST /kafka/v3/clusters/any/topics/flooded-requests/records HTTP/1.1\r\n"
     head = address + b"Host: localhost\r\nTransfer-Encoding: chunked\r\n" + JSON + b"Connection: close\r\n\r\n"
     peaks = list[int]()
-    with GatewayProcess("127.0.0.1:1", "flooded", tmp_path / "data", env={"DELAY_GATEWAY_PATIENCE": "50"}) as gateway:
+    with GatewayProcess("127.0.0.1:1", "flooded", tmp_path / "data") as gateway:
         assert b'"error_code":400' in answered(gateway, head + b"2\r\n{}\r\n0\r\n\r\n")
         before, _ = gateway.memory_bytes()
         for _ in range(5):

@@ -146,15 +146,3 @@ def test_a_disk_that_takes_no_more_answers_503_and_takes_keys_again_later(
     installation.wait_for(to, answers.count(201))
     delivered = sorted(int(record.value or b"") for record in read(bootstrap, to))
     assert delivered == [number for number, answer in enumerate(answers) if answer == 201]
-
-
-def test_a_gateway_with_too_little_room_takes_no_key_and_is_not_ready(
-    installation: Installation, tmp_path: Path
-) -> None:
-    to, bootstrap, app_id = installation.topic(), installation.bootstrap, installation.app_id
-    env = {"DELAY_GATEWAY_MIN_FREE_DISK": str(1 << 40)}
-    with GatewayProcess(bootstrap, app_id, tmp_path / "little", env=env) as gateway:
-        eventually(lambda: "DELAY_GATEWAY_MIN_FREE_DISK" in str(gateway.ready().get("missing")))
-        status, body = send(gateway, "key", {"to": to, "after": 0, "value": "v"})
-    assert status == 503
-    assert "DELAY_GATEWAY_MIN_FREE_DISK" in body

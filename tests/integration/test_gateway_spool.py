@@ -16,8 +16,6 @@ from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import Installation, new_app_id, running
 
-#: Kafka is away at once, for tests that have nothing to wait for.
-ENV = {"DELAY_GATEWAY_PATIENCE": "100"}
 HOUR_MS = 3_600_000
 
 Away = Callable[..., GatewayProcess]
@@ -50,7 +48,7 @@ def post(gateway: GatewayProcess, body: object) -> int:
 
 def drained(installation: Installation, data: Path) -> None:
     """Have a gateway with Kafka send what is in a spool."""
-    with GatewayProcess(installation.bootstrap, installation.app_id, data, env=ENV) as gateway:
+    with GatewayProcess(installation.bootstrap, installation.app_id, data) as gateway:
         eventually(lambda: gateway.ready().get("spool_records") == 0, what="an empty spool")
         assert gateway.stop() == 0
 
@@ -59,7 +57,7 @@ def test_a_gateway_that_comes_before_the_first_worker_spools_and_creates_no_topi
     installation: Installation, tmp_path: Path
 ) -> None:
     app_id = new_app_id("early")
-    with GatewayProcess(installation.bootstrap, app_id, tmp_path / "data", env=ENV) as gateway:
+    with GatewayProcess(installation.bootstrap, app_id, tmp_path / "data") as gateway:
         assert post(gateway, {"to": "orders", "after": 0, "value": "early"}) == 202
         eventually(lambda: "start a worker" in gateway.log, what="what to do")
         assert gateway.ready()["spool_records"] == 1
@@ -72,7 +70,7 @@ def test_an_order_that_waited_in_the_spool_beats_none_that_came_later(
 ) -> None:
     to, data, requests = installation.topic(), tmp_path / "data", installation.requests
     cancelled, kept = installation.new_id(), installation.new_id()
-    with GatewayProcess(nowhere, installation.app_id, data, env=ENV) as gateway:
+    with GatewayProcess(nowhere, installation.app_id, data) as gateway:
         assert post(gateway, {"to": to, "after": 0, "id": cancelled, "value": "old"}) == 202
         said = {"delay-op": "cancel", "delay-id": kept}
         command = [{"name": name, "value": base64.b64encode(text.encode()).decode()} for name, text in said.items()]
@@ -97,7 +95,7 @@ def test_what_kafka_refuses_becomes_a_dead_letter_and_the_rest_is_delivered_in_o
     installation: Installation, nowhere: str, tmp_path: Path
 ) -> None:
     to, data, due_ms = installation.topic(), tmp_path / "data", now_ms() + 1_000
-    with GatewayProcess(nowhere, installation.app_id, data, env=ENV) as gateway:
+    with GatewayProcess(nowhere, installation.app_id, data) as gateway:
         for number in range(50):
             assert post(gateway, {"to": to, "at": due_ms, "key": "k", "value": f"v-{number}"}) == 202
             if number == 20:
@@ -120,7 +118,7 @@ def test_a_disk_that_takes_no_more_answers_503_and_what_it_has_taken_is_delivere
     installation: Installation, nowhere: str, tmp_path: Path
 ) -> None:
     to, data, answers = installation.topic(), tmp_path / "data", list[int]()
-    with GatewayProcess(nowhere, installation.app_id, data, env=ENV, largest_file=3_000_000) as gateway:
+    with GatewayProcess(nowhere, installation.app_id, data, largest_file=3_000_000) as gateway:
         while 503 not in answers or answers[-1] != 202:  # it refuses, and takes more when the disk does again
             assert len(answers) < 200
             answers.append(post(gateway, {"to": to, "after": 0, "value": f"{len(answers)}:{'x' * 100_000}"}))

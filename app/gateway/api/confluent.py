@@ -11,7 +11,7 @@ from aiohttp import web
 from app.gateway.api import record_form
 from app.gateway.api.confluent_errors import Failure, failed, failure_of
 from app.gateway.api.json_stream import NotJson, Splitter
-from app.gateway.api.messages import written
+from app.gateway.api.messages import MOST, written
 from app.gateway.desk.desk import Desk, Done
 from app.gateway.desk.draft import Draft
 from app.gateway.http import body, json_input
@@ -61,7 +61,7 @@ class ConfluentRoutes:
         splitter, answer = Splitter(request.client_max_size), _Answer(request, self._desk)
         try:
             while piece := await request.content.readany():
-                for records in _cut(splitter, piece, self._settings.gateway_batch):
+                for records in _cut(splitter, piece, MOST):
                     await (answer.report(records) if records else asyncio.sleep(0))
         except NotJson as error:
             return await answer.end(Failure(error_code=400, message=f"Error processing JSON: {error}"))

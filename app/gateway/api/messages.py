@@ -17,6 +17,8 @@ from app.settings.settings import Settings
 from punctual.contract.cron import doubt
 from punctual.contract.times import moment_of
 
+#: Messages of one request. They are read and judged in one go, and the event loop does nothing else in that time.
+MOST: Final = 1_000
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _CREATED, _ACCEPTED, _MULTI, _REFUSED = 201, 202, 207, 422
 #: What may be otherwise when it comes again.
@@ -49,9 +51,9 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
 class MessageRoutes:
     """Takes messages."""
 
-    def __init__(self, settings: Settings, desk: Desk, most: int) -> None:
-        """Hand in at a desk; a batch has `most` messages at most."""
-        self._settings, self._desk, self._most = settings, desk, most
+    def __init__(self, settings: Settings, desk: Desk) -> None:
+        """Hand in at a desk."""
+        self._settings, self._desk = settings, desk
 
     async def post(self, request: web.Request) -> web.Response:
         """Answer POST /v1/messages."""
@@ -60,8 +62,8 @@ class MessageRoutes:
             [one] = await self._desk.hand_in(request, 1, lambda _: self._draft(raw))
             return answer(one)
         entries = json_input.decode(_ARRAY, raw)
-        if len(entries) > self._most:
-            sentence = f"The batch has {len(entries)} messages. The maximum is {self._most}. Split it."
+        if len(entries) > MOST:
+            sentence = f"The batch has {len(entries)} messages. The maximum is {MOST:,}. Split it."
             raise Problem("too-many-messages", sentence)
         results = await self._desk.hand_in(request, len(entries), lambda number: self._draft(bytes(entries[number])))
         return _batch(request, results)

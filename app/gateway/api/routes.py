@@ -27,7 +27,7 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     outcomes, workers = CommandOutcomes(settings, parts.connection), Workers(settings)
     quotas = Quotas(settings, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
     desk = Desk(acceptance, GatewayAdmission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
-    many = messages.MessageRoutes(settings, desk, settings.gateway_batch)
+    many = messages.MessageRoutes(settings, desk)
     one = by_id.MessageByIdRoutes(settings, desk, outcomes, workers)
     records = confluent.ConfluentRoutes(settings, desk)
     web_app.cleanup_ctx.append(_lasting(outcomes, workers))

@@ -20,7 +20,7 @@ from app.gateway.keys.follower import ReceiptFollower
 from app.gateway.keys.receipt import Answered, GivenAnswer, Known, Receipt, encode
 from app.gateway.keys.store import KeyStore
 from app.gateway.keys.writer import PATIENCE_S, ReceiptWriter
-from app.gateway.spool.disk_room import DiskRoom
+from app.gateway.spool.disk_room import FREE_BYTES, DiskRoom
 from app.kafka.errors import SendError
 from punctual.contract.home import key_partition
 
@@ -59,10 +59,7 @@ class Keys:
     def unwritable(self) -> str | None:
         """Return why the disk takes no key; None if it does."""
         if not self._room.enough():
-            return (
-                "less disk space is free than DELAY_GATEWAY_MIN_FREE_DISK, so requests with an Idempotency-Key are "
-                "refused"
-            )
+            return f"less than {FREE_BYTES >> 20} MiB of disk are free, so requests with an Idempotency-Key are refused"
         failed = self._store.failed
         return f"the disk cannot store idempotency keys: {failed}" if failed else None
 

@@ -28,7 +28,7 @@ class KeyService:
         """
         self._topic, self._now_ms = settings.receipts, now_ms
         self._store = KeyStore(path / "keys")
-        room = DiskRoom(path, settings.gateway_min_free_disk)
+        room = DiskRoom(path)
         options: Mapping[str, Any] = {"bootstrap_servers": settings.bootstrap, **settings.kafka_options()}
         self.follower = ReceiptFollower(self._topic, self._store, lambda: ensure_receipts(settings), options)
         self.keys = Keys(kept(path, "gateway-id", uuid.uuid4().hex), self._store, self.follower, now_ms, room)

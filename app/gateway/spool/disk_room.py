@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Final
 
 _LOOK_EVERY_S: Final = 1.0
+#: Stays free: RocksDB needs 64 MiB to open its databases again, and accepted messages have yet to be written.
+FREE_BYTES: Final = 256 << 20
 #: What a database needs beside its log when it is opened.
 _SPARE: Final = 1 << 20
 
@@ -14,9 +16,9 @@ _SPARE: Final = 1 << 20
 class DiskRoom:
     """Looks at a disk, once a second at most."""
 
-    def __init__(self, path: Path, least_bytes: int) -> None:
-        """Look at the disk of `path`, of which `least_bytes` are to stay free."""
-        self._path, self._least = path, least_bytes
+    def __init__(self, path: Path) -> None:
+        """Look at the disk of `path`."""
+        self._path = path
         self._looked_s, self._enough = -_LOOK_EVERY_S, True
 
     def enough(self) -> bool:
@@ -25,7 +27,7 @@ class DiskRoom:
         if now_s - self._looked_s >= _LOOK_EVERY_S:
             self._looked_s = now_s
             disk = os.statvfs(self._path)
-            self._enough = disk.f_bavail * disk.f_frsize > self._least
+            self._enough = disk.f_bavail * disk.f_frsize > FREE_BYTES
         return self._enough
 
     def exhaust(self) -> None:

@@ -16,6 +16,9 @@ from app.gateway.spool.tally import SpoolTally
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 
+#: How long Kafka may take for a record before it is spooled: longer than the election of a leader usually takes,
+#: shorter than clients wait for an answer.
+PATIENCE_S: Final = 2.0
 #: How long a partition gets while another keeps records waiting: Kafka is likely to be down as a whole.
 _SHORT_S: Final = 0.25
 _CLOSED_RETRY_S: Final = 1
@@ -82,8 +85,7 @@ class Intake:
         return lane
 
     def _patience_s(self) -> float:
-        patience_s = self._settings.gateway_patience_ms / 1000
-        return min(patience_s, _SHORT_S) if self.is_down() else patience_s
+        return min(PATIENCE_S, _SHORT_S) if self.is_down() else PATIENCE_S
 
     # how it stands ---------------------------------------------------------------------------------------------------
     def is_down(self) -> bool:
@@ -132,6 +134,6 @@ class Intake:
         """Take nothing any more, finish what is under way, which the patience bounds, and leave the spool as it is."""
         self._closed = True
         if self._under_way:
-            await asyncio.wait(set(self._under_way), timeout=self._settings.gateway_patience_ms / 1000 + _DISK_S)
+            await asyncio.wait(set(self._under_way), timeout=PATIENCE_S + _DISK_S)
         await asyncio.gather(*(lane.close() for lane in self._lanes.values()))
         await self._spool.close()

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from app.base.clock import Clock
 from app.base.process.tasks import telling
-from app.gateway.spool.disk_room import DiskRoom
+from app.gateway.spool.disk_room import FREE_BYTES, DiskRoom
 from app.gateway.spool.spool_store import Place, Shelf, SpooledRecord, SpoolStore, encoded, key_of
 from app.gateway.spool.submission import SpoolFull, Submission
 from app.settings.quotas import senders
@@ -24,6 +24,8 @@ _NOTHING: Final = Shelf(0, 0, 0)
 _READ_COUNT, _READ_BYTES = 1_000, 400 * 1024
 _SHRINK_BYTES: Final = 32 << 20
 _RETRY_AFTER_S: Final = 5
+#: A spool whose oldest record is older takes no further ones: by then somebody should have been told.
+_MOST_AGE_MS: Final = 12 * 3_600_000
 
 
 class _Write(NamedTuple):
@@ -45,7 +47,7 @@ class Spool:
         """
         self._crash = crash
         self._path = settings.gateway_path
-        self._most_bytes, self._most_age_ms = settings.gateway_spool_bytes, settings.gateway_spool_age_ms
+        self._most_bytes, self._most_age_ms = settings.gateway_spool_bytes, _most_age_ms(settings)
         self._store = SpoolStore(self._path)
         self._shelves = self._store.shelves()
         self._namespaces = settings.namespaces
@@ -59,7 +61,7 @@ class Spool:
         self._gathered: list[_Write] = []
         self._writing: asyncio.Task[None] | None = None
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
-        self._room = DiskRoom(self._path, settings.gateway_min_free_disk)
+        self._room = DiskRoom(self._path)
 
     # what there is ---------------------------------------------------------------------------------------------------
     def places(self) -> list[Place]:
@@ -105,9 +107,9 @@ class Spool:
                 f"the spool of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)", _RETRY_AFTER_S
             )
         if self.age_s * 1000 > self._most_age_ms:
-            raise SpoolFull("the oldest record in the spool is too old (DELAY_GATEWAY_SPOOL_AGE)", _RETRY_AFTER_S)
+            raise SpoolFull("the oldest record in the spool is too old", _RETRY_AFTER_S)
         if not self._room.enough():
-            raise SpoolFull("the disk is full (DELAY_GATEWAY_MIN_FREE_DISK)", _RETRY_AFTER_S)
+            raise SpoolFull(f"less than {FREE_BYTES >> 20} MiB of disk are free", _RETRY_AFTER_S)
 
     def add(self, place: Place, submissions: Sequence[Submission]) -> tuple[list[SpooledRecord], asyncio.Future[None]]:
         """Put these records behind all of their place that were added before; return them as they are held.
@@ -218,3 +220,12 @@ class Spool:
             await asyncio.wait({self._writing})
         await self._run(self._store.close)
         self._disk.shutdown()
+
+
+def _most_age_ms(settings: Settings) -> int:
+    """Return how old a record may get: half of the deduplication window at most, if there is one.
+
+    A record that reached Kafka twice, before the outage and after it, is then still recognised.
+    """
+    window_ms = max(settings.gateway_dedupe_ms, settings.dedupe_window_ms)
+    return min(_MOST_AGE_MS, window_ms // 2) if window_ms else _MOST_AGE_MS

@@ -13,13 +13,13 @@ from prometheus_client import CollectorRegistry
 from app.gateway.desk.receipts import Receipts
 from app.gateway.gateway import REGISTER
 from app.gateway.parts import GatewayParts
+from app.gateway.spool import intake
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.submission import Submission
 from app.gateway.spool.tally import SpoolTally, TallyCollector
 from app.settings.settings import Settings
-from app.settings.values import LEAST_FREE_DISK
 
 ENV = {
     "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
@@ -28,9 +28,6 @@ ENV = {
     "DELAY_INPUTS": "countdowns=countdown,scheduler=etf1,team-a=native",
     "DELAY_NAMESPACES": "team-a=a,b",
     "DELAY_PARTITIONS": "4",
-    "DELAY_GATEWAY_PATIENCE": "0",
-    "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
-    "DELAY_GATEWAY_BATCH": "5",
 }
 
 
@@ -59,10 +56,10 @@ def crash(error: BaseException) -> None:
 
 def parts_of(settings: Settings, spool: Spool) -> GatewayParts:
     connection, tally, metrics = KafkaConnection(settings), SpoolTally(), CollectorRegistry()
-    intake = Intake(settings, connection, spool, tally, crash)
-    metrics.register(TallyCollector(tally, intake, settings.gateway_spool_bytes))
+    made = Intake(settings, connection, spool, tally, crash)
+    metrics.register(TallyCollector(tally, made, settings.gateway_spool_bytes))
     receipts = Receipts(settings.requests, settings.partitions)
-    return GatewayParts(settings, connection, intake, receipts, metrics)
+    return GatewayParts(settings, connection, made, receipts, metrics)
 
 
 @pytest.fixture
@@ -71,7 +68,8 @@ def env() -> dict[str, str]:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path, env: dict[str, str]) -> AsyncIterator[Stage]:
+async def stage(tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+    monkeypatch.setattr(intake, "PATIENCE_S", 0.0)
     settings = Settings.from_env(ENV | {"DELAY_GATEWAY_DATADIR": str(tmp_path)} | env)
     spool = Spool(settings, crash)
     parts = parts_of(settings, spool)

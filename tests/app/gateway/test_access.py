@@ -23,7 +23,6 @@ from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import SpoolTally
 from app.gateway.token import digest_of
 from app.settings.settings import Settings
-from app.settings.values import LEAST_FREE_DISK
 
 #: As tokens look, and the same in each process of the suite: they name tests.
 SHOP, MAIL, ROOT, OLD, SLOW, SMALL, NOBODY = (f"pgw_{letter * 43}" for letter in "ABCDEFG")
@@ -77,7 +76,8 @@ def _crash(error: BaseException) -> None:
 
 
 @pytest.fixture
-async def site(tmp_path: Path) -> AsyncIterator[Site]:
+async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
+    monkeypatch.setattr("app.gateway.spool.intake.PATIENCE_S", 0.001)
     (tmp_path / "tokens").write_text(tokens())
     settings = Settings.from_env(
         {
@@ -86,8 +86,6 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
             "DELAY_NAMESPACES": "shop,mail",
             "DELAY_GATEWAY_DATADIR": str(tmp_path / "data"),
             "DELAY_GATEWAY_TOKENS_FILE": str(tmp_path / "tokens"),
-            "DELAY_GATEWAY_PATIENCE": "1",
-            "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
         }
     )
     connection, spool, tally = KafkaConnection(settings), Spool(settings, _crash), SpoolTally()

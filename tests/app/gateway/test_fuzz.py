@@ -131,7 +131,7 @@ def test_whatever_comes_as_json_is_a_problem_or_a_draft(raw: bytes) -> None:
 @pytest.fixture
 def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
     """A gateway whose Kafka never comes."""
-    env = {"DELAY_GATEWAY_PATIENCE": "0", "DELAY_HTTP_DESTINATIONS": "*"}
+    env = {"DELAY_HTTP_DESTINATIONS": "*"}
     with GatewayProcess("127.0.0.1:1", "delay", tmp_path / "gateway", env=env) as process:
         yield process
 

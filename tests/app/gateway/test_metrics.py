@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.gateway.health import Health
@@ -70,6 +71,17 @@ async def test_a_gateway_that_can_take_nothing_is_alive_and_not_ready(stage: "St
     assert "Kafka is down" in said["missing"]
     async with stage.client.get("/live") as answer:
         assert answer.status == 200
+
+
+async def test_a_gateway_with_too_little_room_takes_no_key_and_is_not_ready(
+    stage: "Stage", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.gateway.spool.disk_room.FREE_BYTES", 1 << 60)
+    status, said = await stage.ask("GET", "/ready")
+    assert status == 503
+    assert "less than 256 MiB of disk are free, so requests with an Idempotency-Key are refused" in said["missing"]
+    status, said = await stage.ask("POST", "/v1/messages", _MESSAGE, headers={"Idempotency-Key": '"key"'})
+    assert status == 503
 
 
 async def test_all_that_a_gateway_lacks_is_named(tmp_path: Path) -> None:

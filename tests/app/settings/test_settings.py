@@ -97,16 +97,9 @@ GOOD = {
     "DELAY_WEB_INSECURE": ("on", "on"),
     "DELAY_GATEWAY_PORT": ("7001", 7_001),
     "DELAY_GATEWAY_DATADIR": ("/gateway", "/gateway"),
-    "DELAY_GATEWAY_PATIENCE": ("PT5S", 5_000),
     "DELAY_GATEWAY_SPOOL_BYTES": ("1000000", 1_000_000),
-    "DELAY_GATEWAY_SPOOL_AGE": ("PT1H", 3_600_000),
-    "DELAY_GATEWAY_BATCH": ("100", 100),
     "DELAY_GATEWAY_DEDUPE": ("PT1H", 3_600_000),
     "DELAY_GATEWAY_TOKENS_FILE": ("/etc/punctual/tokens", "/etc/punctual/tokens"),
-    "DELAY_GATEWAY_MAX_BODY": ("1000000", 1_000_000),
-    "DELAY_GATEWAY_CONNECTIONS": ("5000", 5_000),
-    "DELAY_GATEWAY_CONNECTIONS_OF_ONE": ("5000", 5_000),
-    "DELAY_GATEWAY_MIN_FREE_DISK": ("67108864", 64 << 20),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }
 BAD = {

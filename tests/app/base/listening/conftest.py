@@ -11,9 +11,10 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from app.base.listening.connections import Runner
+from app.gateway import gateway as gateways
+from app.gateway.access import BODY_BYTES
 from app.gateway.callers.refusals import GatewayRefusals
 from app.gateway.desk.receipts import Receipts
-from app.gateway.gateway import REGISTER, bounds_of
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
@@ -23,14 +24,12 @@ from app.ops.processes.front import Front
 from app.serve.web import guard, origin
 from app.serve.web.refusals import BOUNDS, WebRefusals, bound_bodies
 from app.settings.settings import Settings
-from app.settings.values import LEAST_FREE_DISK
 from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S
 
 GATEWAY = {
     "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
     "DELAY_DESTINATIONS": "*",
-    "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
     "DELAY_PARTITIONS": "4",
 }
 
@@ -70,8 +69,8 @@ def gateway(path: Path) -> web.Application:
     parts = GatewayParts(
         settings, connection, intake, Receipts(settings.requests, settings.partitions), CollectorRegistry()
     )
-    web_app = web.Application(client_max_size=settings.gateway_max_body)
-    for register in REGISTER:
+    web_app = web.Application(client_max_size=BODY_BYTES)
+    for register in gateways.REGISTER:
         register(web_app, parts)
     web_app.on_cleanup.append(lambda _: intake.close())
     return web_app
@@ -82,8 +81,7 @@ async def port(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
     """The port of each server in turn."""
     runners: list[web.AppRunner] = []
     if request.param == "gateway":
-        settings = Settings.from_env(GATEWAY)
-        runners.append(Runner(gateway(tmp_path / "gateway"), GatewayRefusals(), bounds_of(settings)))
+        runners.append(Runner(gateway(tmp_path / "gateway"), GatewayRefusals(), gateways.BOUNDS))
         yield await started(runners[0])
     else:
         runners.append(Runner(worker(), WebRefusals(), BOUNDS))

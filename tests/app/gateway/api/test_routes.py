@@ -28,7 +28,7 @@ ROUTES = [
     (*BODY, {}, [{}, {}], 422, None),
     (*BODY, {}, [{}, {"to": "strange", "after": 1}], 422, None),
     (*BODY, {}, [{"to": "strange", "after": 1}] * 2, 403, None),
-    (*BODY, {}, [MESSAGE] * 6, 413, "too-many-messages"),
+    (*BODY, {}, [MESSAGE] * 1_001, 413, "too-many-messages"),
     (*BODY, {}, {}, 422, "missing-destination"),
     (*BODY, {}, {"value": 1}, 422, "missing-destination"),
     (*BODY, {}, {"to": "strange", "after": 1}, 403, "not-allowed"),

@@ -246,7 +246,7 @@ async def test_a_partition_that_is_down_does_not_keep_the_others_from_being_told
     """Nor does it stop what forgets keys whose day is over."""
     partitions, told, store = 4, list[bytes](), KeyStore(tmp_path / "keys")
     follower, writer = SimpleNamespace(partitions=partitions), SimpleNamespace(down=lambda _: False)
-    keys = Keys("gateway", store, cast("ReceiptFollower", follower), Clock.wall_ms, DiskRoom(Path("/"), 0))
+    keys = Keys("gateway", store, cast("ReceiptFollower", follower), Clock.wall_ms, DiskRoom(Path("/")))
     digests = [key_digest("scope", f"{number}") for number in range(40)]
     for digest in digests:
         store.accept(digest, Receipt(b"request", "gateway", Clock.wall_ms()))

@@ -51,7 +51,7 @@ class Side:
         self._topic, self._orders = topic, orders
         self.store = KeyStore(path / name)
         self.partitions, self.connected, self._read = 1, True, 0
-        self.keys = Keys(name, self.store, cast("ReceiptFollower", self), lambda: topic.now_ms, DiskRoom(Path("/"), 0))
+        self.keys = Keys(name, self.store, cast("ReceiptFollower", self), lambda: topic.now_ms, DiskRoom(Path("/")))
         self.begun = asyncio.Event()
         self.begun.set()
         self.keys.connected(cast("ReceiptWriter", self))

@@ -14,7 +14,6 @@ from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
 from app.gateway.spool.tally import SpoolTally
 from app.kafka.errors import BatchRejected, NotAuthorised, SendError, TooLarge, TopicUnknown
 from app.settings.settings import Settings
-from app.settings.values import LEAST_FREE_DISK
 from tests.app.gateway.scripted_kafka import ScriptedKafka
 from tests.harness.waiting import LIMIT_S
 
@@ -38,14 +37,13 @@ def kafka() -> ScriptedKafka:
 
 
 @pytest.fixture
-async def open_intake(tmp_path: Path, kafka: ScriptedKafka) -> AsyncIterator[Open]:
+async def open_intake(tmp_path: Path, kafka: ScriptedKafka, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Open]:
+    monkeypatch.setattr("app.gateway.spool.intake.PATIENCE_S", PATIENCE_S)
     opened: list[Intake] = []
 
     def open_(**env: str) -> Intake:
         usual = {
             "DELAY_GATEWAY_DATADIR": str(tmp_path),
-            "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK),
-            "DELAY_GATEWAY_PATIENCE": str(round(PATIENCE_S * 1000)),
         }
         settings = Settings.from_env({**usual, **env})
         connection: Any = kafka

@@ -15,7 +15,6 @@ from app.gateway.spool.spool import Spool
 from app.gateway.spool.spool_store import Place, SpoolStore
 from app.gateway.spool.submission import Submission
 from app.settings.settings import Settings
-from app.settings.values import LEAST_FREE_DISK
 from tables.database import Database
 from tables.errors import StoreUnusable
 
@@ -39,7 +38,7 @@ async def open_spool(tmp_path: Path) -> AsyncIterator[Open]:
     opened: list[Spool] = []
 
     def open_(**env: str) -> Spool:
-        usual = {"DELAY_GATEWAY_DATADIR": str(tmp_path / "data"), "DELAY_GATEWAY_MIN_FREE_DISK": str(LEAST_FREE_DISK)}
+        usual = {"DELAY_GATEWAY_DATADIR": str(tmp_path / "data")}
         spool = Spool(Settings.from_env({**usual, **env}), fail)
         opened.append(spool)
         return spool
@@ -102,9 +101,10 @@ async def test_a_promise_is_made_only_when_it_is_on_disk(open_spool: Open, monke
         sync(self)
         done.append("on disk")
 
-    monkeypatch.setattr(Database, "sync", watched)
-    _, written = spool.add(HERE, [message("a")])
-    await written
+    with monkeypatch.context() as patched:  # over before the spool is closed
+        patched.setattr(Database, "sync", watched)
+        _, written = spool.add(HERE, [message("a")])
+        await written
     assert done == ["on disk"]
 
 
@@ -133,25 +133,37 @@ async def test_a_spool_that_has_its_bytes_takes_nothing_more_until_there_is_room
     assert await emptied(spool, HERE) == ["b", "d"]
 
 
+@pytest.mark.parametrize(
+    ("window", "hours"),
+    [
+        ({}, 12),
+        ({"DELAY_GATEWAY_DEDUPE": "P30D"}, 12),
+        ({"DELAY_GATEWAY_DEDUPE": "0"}, 12),
+        ({"DELAY_GATEWAY_DEDUPE": "PT2H"}, 1),
+        ({"DELAY_GATEWAY_DEDUPE": "PT2H", "DELAY_DEDUPE_WINDOW": "PT4H"}, 2),
+    ],
+)
 async def test_a_spool_whose_oldest_record_is_too_old_takes_nothing_more_and_drops_nothing(
-    open_spool: Open, monkeypatch: pytest.MonkeyPatch
+    open_spool: Open, monkeypatch: pytest.MonkeyPatch, window: dict[str, str], hours: int
 ) -> None:
-    spool = open_spool(DELAY_GATEWAY_SPOOL_AGE="PT1H")
+    spool = open_spool(**window)
     await put(spool, HERE, "a")
     await put(spool, ELSEWHERE, "b")
-    later = Clock.wall_ms() + 3_601_000
-    monkeypatch.setattr(Clock, "wall_ms", lambda: later)
-    assert spool.age_s > 3_600
-    with pytest.raises(SpoolFull, match="DELAY_GATEWAY_SPOOL_AGE"):
+    now = Clock.wall_ms()
+    monkeypatch.setattr(Clock, "wall_ms", lambda: now + hours * 3_600_000 - 60_000)
+    spool.check()
+    monkeypatch.setattr(Clock, "wall_ms", lambda: now + hours * 3_600_000 + 60_000)
+    with pytest.raises(SpoolFull, match="the oldest record in the spool is too old"):
         spool.add(ELSEWHERE, [message("c")])
     assert await emptied(spool, HERE) == ["a"]
     assert await emptied(spool, ELSEWHERE) == ["b"]
     await put(spool, HERE, "d")
 
 
-async def test_a_disk_with_too_little_room_is_not_filled(open_spool: Open) -> None:
-    spool = open_spool(DELAY_GATEWAY_MIN_FREE_DISK=str(1 << 40))
-    with pytest.raises(SpoolFull, match="DELAY_GATEWAY_MIN_FREE_DISK"):
+async def test_a_disk_with_too_little_room_is_not_filled(open_spool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = open_spool()
+    monkeypatch.setattr("app.gateway.spool.disk_room.FREE_BYTES", 1 << 60)
+    with pytest.raises(SpoolFull, match="less than 256 MiB of disk are free"):
         spool.add(HERE, [message("a")])
 
 

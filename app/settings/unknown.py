@@ -1,0 +1,38 @@
+"""Variables that begin as settings do, and are none: misspelt, or settings of an earlier version."""
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Final
+
+from app.settings.settings import Settings
+
+_PREFIX: Final = "DELAY_"
+#: What Kubernetes tells a container of services whose names begin with `delay` (docs: Service, environment variables).
+_OF_KUBERNETES: Final = re.compile(
+    r"DELAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
+)
+#: What each setting of an earlier version has become.
+REMOVED: Final = {
+    "DELAY_GATEWAY_BATCH": "a request to the gateway has at most 1,000 messages",
+    "DELAY_GATEWAY_CONNECTIONS": "a gateway has at most 1,000 connections",
+    "DELAY_GATEWAY_CONNECTIONS_OF_ONE": "a gateway has at most 500 connections from one address",
+    "DELAY_GATEWAY_MAX_BODY": "the body of a request to the gateway has at most 4 MiB",
+    "DELAY_GATEWAY_MIN_FREE_DISK": "a gateway leaves 256 MiB of its disk free",
+    "DELAY_GATEWAY_PATIENCE": "a gateway waits 2 seconds for Kafka before it spools a record",
+    "DELAY_GATEWAY_SPOOL_AGE": "it follows from DELAY_GATEWAY_DEDUPE: half of it, and 12 hours at most",
+}
+
+
+def unknown(env: Mapping[str, str]) -> Iterable[str]:
+    """Yield a sentence for each variable of `env` that looks like a setting and is none, with what to do."""
+    known = {setting.metadata[name] for setting in fields(Settings) for name in ("env", "was")}
+    names = {name.removeprefix(_PREFIX): name for name in sorted(known)}
+    for name in sorted(env.keys() - known):
+        if name in REMOVED:
+            yield f"{name} is set, but is no longer a setting: {REMOVED[name]}. Remove it."
+        elif name.startswith(_PREFIX) and not _OF_KUBERNETES.fullmatch(name):
+            near = difflib.get_close_matches(name.removeprefix(_PREFIX), names, 1)
+            meant = f"did you mean {names[near[0]]}?" if near else "it is ignored."
+            yield f"{name} is set, but there is no such setting: {meant} See docs/reference/settings.md."
