@@ -18,8 +18,8 @@ from app.base.process.fatal import end_process
 from app.base.process.json_log import JsonFormatter
 from app.base.process.library_logs import LibraryLogFilter
 from app.base.process.rate_limit_filter import RateLimitFilter
+from app.engine import command_line
 from app.engine.engine import Engine
-from app.engine.faust_host import command_line
 from app.engine.faust_host.chunk import ChunkSchema
 from app.engine.faust_host.consumer import Transport
 from app.engine.faust_host.handover import Assignor, Tables

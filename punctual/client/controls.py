@@ -8,7 +8,7 @@ from punctual.client.errors import InvalidDestinationError, InvalidOptionError
 from punctual.client.requests import Request
 from punctual.client.times import epoch_ms
 from punctual.contract.destination import destination
-from punctual.contract.rate import UNCAPPED, parse_rate
+from punctual.contract.rate import UNLIMITED, parse_rate
 
 
 def control(
@@ -24,7 +24,7 @@ def control(
 
     Raises InvalidDestinationError, InvalidDueTimeError or InvalidOptionError.
     """
-    if rate not in (None, UNCAPPED):
+    if rate not in (None, UNLIMITED):
         _check(rate)
     said: dict[str, Any] = {"paused": paused, "reason": reason, "by": by, "rate": rate}
     if until is not None:

@@ -5,7 +5,7 @@ import re
 import msgspec
 
 #: What a control record says for no cap at all.
-UNCAPPED = "none"
+UNLIMITED = "none"
 _SECONDS = {"s": 1, "m": 60, "h": 3_600}
 _RATE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)/([smh])(?: +burst +([0-9]{1,9}))?")
 #: Beyond that no cap is noticed.

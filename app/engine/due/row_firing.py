@@ -60,7 +60,7 @@ class RowFiring:
         return self.pace is not None and self.pace.was_held(key)
 
     def _waits(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Set a row aside if its destination is paused or capped, or rows before it are; return whether it is."""
+        """Set a row aside if its destination is paused or rate-limited, or rows before it are; return whether it is."""
         to, in_flight = destination_of(entry), partition.in_flight
         waits = to in in_flight.aside or self._throttle.throttles(to, now - keys.due_of(key))
         if waits:

@@ -18,7 +18,7 @@ from tables import Entry, keys
 
 #: So long the due loop sleeps at most: a wall clock that jumps does not wake a monotonic timer.
 LONGEST_S = 0.5
-#: A destination with a cap gets its messages at least so far apart, several at a time: each look costs.
+#: A destination with a rate limit gets its messages at least so far apart, several at a time: each look costs.
 _APART_S = 0.02
 #: Rows that a partition's scan looks at for one destination, and all scans of one cycle: some milliseconds.
 _OF_A_SCAN, _OF_A_CYCLE = 500, 2_000

@@ -5,10 +5,10 @@
     group_intake  partitions are sought and opened as each is ready
     handover      of assigned partitions, which stands where Faust's recovery stands; a member that comes back
                   with another address, and a coordinator that has ended
-    command_line  the command line: `worker` alone
 
 A few places are with what they serve:
 
+    app/engine/command_line.py  its command line: `worker` alone
     app/worker.py      Faust's app and its worker: the event loop, start and stop, the root logger
     app/serve/web/server.py  its web server, without its own pages
     tables/table.py    its table, without its store and its recovery

@@ -5,15 +5,15 @@ committed is gathered into the next one: the busier, the larger the steps.
 """
 
 import asyncio
+import math
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from app.base.process.tasks import telling
 from app.engine.ingest.policy import Policy
 from app.engine.partition.in_flight import InFlight
 from app.engine.partition.pacing import SOON_MS, Pacing
-from app.engine.partition.reminder import Reminder
 from app.engine.partition.services import Services
 from app.engine.partition.step_builder import Chunk, StepBuilder
 from app.engine.partition.step_deliveries import StepDeliveries
@@ -28,6 +28,49 @@ from tables import keys
 _MUCH_BYTES, _MUCH_FOR_S = 64 * 1024, 0.1
 #: Where a message was due soon after the step that took it in, there is a hurry so long: it may be the rule.
 _SOON_FOR_S = 1.0
+
+
+class Reminder:
+    """Calls somebody when it is time to look."""
+
+    def __init__(self, every_s: float, call: Callable[[], object]) -> None:
+        """Have `call` called after `every_s`; infinity is never."""
+        self._every_s, self._call = every_s, call
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiting: list[asyncio.Future[None]] = []
+        self._again()
+
+    async def look(self, looking: Awaitable[object]) -> None:
+        """Look, and begin anew; who asks meanwhile waits for the next look."""
+        waiting, self._waiting = self._waiting, []
+        self._again()
+        await looking
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    async def looked(self) -> None:
+        """Have somebody look at once, and wait until they have."""
+        looked = self._loop.create_future()
+        self._waiting.append(looked)
+        self._remind()
+        await looked
+
+    def _again(self) -> None:
+        self.cancel()
+        self.due = False
+        if math.isfinite(self._every_s):
+            self._timer = self._loop.call_later(self._every_s, self._remind)
+
+    def _remind(self) -> None:
+        self.due = True
+        self._call()
+
+    def cancel(self) -> None:
+        """Call nobody any more, unless it is asked for."""
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class Around(NamedTuple):

@@ -5,7 +5,7 @@ import math
 import msgspec
 
 from punctual.contract.destination import Destination, destination
-from punctual.contract.rate import UNCAPPED, Rate, parse_rate, rate_of
+from punctual.contract.rate import UNLIMITED, Rate, parse_rate, rate_of
 from punctual.contract.times import parse_time
 
 _TEXT, _LARGEST_MS = 500, 1 << 52
@@ -22,9 +22,9 @@ class _ControlRecord(msgspec.Struct, frozen=True):
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for a destination: whether and until when it is paused (epoch ms), why, who has said so, its cap.
+    """What holds for a destination: whether and until when (epoch ms) it is paused, why, by whom, its rate limit.
 
-    Without a `rate` that of the settings holds, unless it is `uncapped`.
+    Without a `rate` that of the settings holds, unless it is `unlimited`.
     """
 
     paused: bool = False
@@ -32,7 +32,7 @@ class Control(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
     until_ms: int | None = None
     rate: Rate | None = None
-    uncapped: bool = False
+    unlimited: bool = False
 
     def pauses(self, now_ms: int) -> bool:
         """Return whether the destination is paused now, by the brokers' clock."""
@@ -54,14 +54,14 @@ def decode(key: bytes | None, value: bytes | None) -> tuple[Destination, Control
     if value is None:
         return to, None
     said = _decode(value)
-    rate, uncapped = _rate(said.rate)
+    rate, unlimited = _rate(said.rate)
     return to, Control(
         paused=said.paused,
         reason=(said.reason or "")[:_TEXT],
         by=(said.by or "")[:_TEXT],
         until_ms=_time(said.until),
         rate=rate,
-        uncapped=uncapped,
+        unlimited=unlimited,
     )
 
 
@@ -76,8 +76,8 @@ def _time(said: int | str | None) -> int | None:
 
 
 def _rate(said: str | float | None) -> tuple[Rate | None, bool]:
-    """Return a cap, and whether there is to be none."""
-    if said is None or said == UNCAPPED:
+    """Return a rate limit, and whether there is to be none."""
+    if said is None or said == UNLIMITED:
         return None, said is not None
     if isinstance(said, str):
         return parse_rate(said), False

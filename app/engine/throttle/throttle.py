@@ -1,4 +1,4 @@
-"""Which destinations are paused or capped, and whether one may get a message now.
+"""Which destinations are paused or rate-limited, and whether one may get a message now.
 
 `room` and `spend` go together: whoever sends a message to a throttled destination asks for room first, and spends then.
 """
@@ -34,7 +34,7 @@ class Throttle:
         self._rates: dict[Destination, Rate] = {}
         self._pauses: dict[Destination, Control] = {}
         self._allowed: dict[Destination, Allowance] = {}
-        #: What clusters get that have a cap of their own, all their topics together.
+        #: What clusters get that have a rate limit of their own, all their topics together.
         self._together: dict[str, Allowance] = {}
         #: What the monotonic clock says plus this is the brokers' time, as it was when it was first needed.
         self._base_ms: int | None = None
@@ -46,7 +46,7 @@ class Throttle:
     def update(self) -> None:
         """Go by what the controls say now."""
         controls = self._controls
-        lifted = {to for to, control in controls.items() if control.uncapped}
+        lifted = {to for to, control in controls.items() if control.unlimited}
         rates = {to: rate for to, rate in self._of_settings.items() if to not in lifted}
         rates |= {to: control.rate for to, control in controls.items() if control.rate is not None}
         self._rates, self._pauses = rates, {to: control for to, control in controls.items() if control.paused}
@@ -68,7 +68,7 @@ class Throttle:
         self._count()
 
     def _count(self) -> None:
-        """Count the slots of every cap: what is not used for a while makes a burst."""
+        """Count the slots of every rate limit: what is not used for a while makes a burst."""
         for to in self._rates:
             self._allowance(to, 0)
         for cluster in self._of_clusters:
@@ -85,7 +85,7 @@ class Throttle:
         return self.limits(to, late_ms) or self.paused(to) is not None
 
     def limits(self, to: Destination, late_ms: int) -> bool:
-        """Return whether a message that is so late counts for a cap."""
+        """Return whether a message that is so late counts for a rate limit."""
         return to in self._rates or self.shares(to) or self.is_backlog(to, late_ms)
 
     def is_backlog(self, to: Destination, late_ms: int) -> bool:
@@ -93,14 +93,14 @@ class Throttle:
         return self._catch_up is not None and late_ms > BACKLOG_MS and to not in self._rates
 
     def shares(self, to: Destination) -> bool:
-        """Return whether a destination has a cap together with all others of its cluster."""
+        """Return whether a destination has a rate limit together with all others of its cluster."""
         return to[0] in self._of_clusters
 
     def room(self, to: Destination, late_ms: int, on_their_way: int, to_cluster: int = 0) -> float:
         """Return how many messages that are so late a destination may get now.
 
         `on_their_way` to it from this worker are so many that have no answer yet, and so many `to_cluster`, which is
-        needed if it `shares` a cap. It is `math.inf` without a limit.
+        needed if it `shares` a rate limit. It is `math.inf` without a limit.
         """
         if self.paused(to) is not None:
             return 0
@@ -126,7 +126,7 @@ class Throttle:
     # for those who watch ---------------------------------------------------------------------------------------------
     @property
     def rates(self) -> Mapping[Destination, Rate]:
-        """The caps that hold now."""
+        """The rate limits that hold now."""
         return self._rates
 
     @property

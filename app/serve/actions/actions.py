@@ -25,7 +25,7 @@ from punctual.client import controls
 from punctual.client.requests import Request
 from punctual.client.times import epoch_ms
 from punctual.contract.destination import Destination, destination, named
-from punctual.contract.rate import UNCAPPED
+from punctual.contract.rate import UNLIMITED
 from punctual.spans import moment, when
 
 
@@ -97,7 +97,7 @@ class Actions:
         holds: dict[str, Any] = {"paused": False, "rate": None}
         if known is not None:
             holds = {"paused": known.paused, "reason": known.reason or None, "until": known.until_ms}
-            holds["rate"] = UNCAPPED if known.uncapped else None if known.rate is None else str(known.rate)
+            holds["rate"] = UNLIMITED if known.unlimited else None if known.rate is None else str(known.rate)
         request = controls.control(to, **(holds | {"by": actor.name} | changes))
         await self._check_exists(to)
 
@@ -113,7 +113,7 @@ class Actions:
             rate = changes["rate"]
             if rate is None:
                 return "Rate limit from the workers' settings."
-            return "No rate limit." if rate == UNCAPPED else f"Rate limit {rate}."
+            return "No rate limit." if rate == UNLIMITED else f"Rate limit {rate}."
         until = changes.get("until")
         until_text = "" if until is None else f" until {when(epoch_ms(until), self._engine.clock.wall_ms())}"
         return f"Paused{until_text}." if changes["paused"] else "Resumed."

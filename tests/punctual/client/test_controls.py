@@ -22,7 +22,7 @@ def test_a_pause_is_read_as_it_was_meant() -> None:
 
 def test_a_cap_may_be_lifted_and_all_taken_back() -> None:
     record = control("orders", paused=False, rate="none")
-    assert decode(record.key, record.value) == ((None, "orders"), Control(uncapped=True))
+    assert decode(record.key, record.value) == ((None, "orders"), Control(unlimited=True))
     record = no_control("https://host")
     assert decode(record.key, record.value) == ((None, "https://host"), None)
 

@@ -173,7 +173,7 @@ async def test_a_rate_in_a_record_wins_and_counts_at_once(tmp_path: Path) -> Non
         stage.control("orders", rate=Rate(50.0))
 
         assert len(await through(stage, cycles=10)) in range(9, 12)
-        stage.control("orders", uncapped=True)
+        stage.control("orders", unlimited=True)
         assert len(await through(stage, cycles=2)) in range(8, 12)
 
 

@@ -38,7 +38,7 @@ def test_it_may_say_how_much(said: object, rate: Rate) -> None:
 
 
 def test_none_lifts_the_cap_of_the_settings() -> None:
-    assert decoded(rate="none") == Control(uncapped=True)
+    assert decoded(rate="none") == Control(unlimited=True)
     assert decoded(rate=None) == Control()
 
 

@@ -40,7 +40,7 @@ PAUSED = b'{"paused": true}'
 async def test_the_last_record_of_a_destination_counts(log: Log, controls: Controls, changes: list[int]) -> None:
     log.records += [(b"orders", PAUSED), (b"sms", PAUSED), (b"orders", b'{"rate": "none"}'), (b"sms", None)]
     await controls.read()
-    assert controls.known == {(None, "orders"): Control(uncapped=True)}
+    assert controls.known == {(None, "orders"): Control(unlimited=True)}
     assert changes == [1]
     await controls.read()
     assert changes == [1]
@@ -64,11 +64,11 @@ async def test_no_more_destinations_are_kept_than_can_be_compared_each_time(
     monkeypatch.setattr(module, "_MOST", 2)
     log.records += [(b"a", PAUSED), (b"b", PAUSED), (b"c", PAUSED), (b"b", b'{"rate": "none"}')]
     await controls.read()
-    assert controls.known == {(None, "a"): Control(paused=True), (None, "b"): Control(uncapped=True)}
+    assert controls.known == {(None, "a"): Control(paused=True), (None, "b"): Control(unlimited=True)}
 
     log.records += [(b"a", None), (b"c", PAUSED)]
     await controls.read()
-    assert controls.known == {(None, "b"): Control(uncapped=True), (None, "c"): Control(paused=True)}
+    assert controls.known == {(None, "b"): Control(unlimited=True), (None, "c"): Control(paused=True)}
 
 
 async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(log: Log, controls: Controls) -> None:

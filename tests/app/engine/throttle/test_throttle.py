@@ -157,7 +157,7 @@ def test_a_record_wins_over_the_settings() -> None:
     clock, controls = SimulatedClock(), dict[Destination, Control]()
     throttle = Throttle(settings(DELAY_RATES="emails=10/s,sms=5/s"), clock, controls)
     controls[EMAILS] = Control(rate=Rate(20.0))
-    controls[None, "sms"] = Control(uncapped=True)
+    controls[None, "sms"] = Control(unlimited=True)
     controls[None, "letters"] = Control(rate=Rate(1.0))
     throttle.update()
 
