@@ -36,14 +36,8 @@ def check(settings: "Settings") -> None:
             "setting out"
         )
         raise SettingInvalid("PUNCTUAL_KERNEL", settings.kernel, why)
-    if settings.min_insync_replicas > settings.replication_factor > 1:
-        raise SettingInvalid(
-            "DELAY_MIN_INSYNC_REPLICAS",
-            str(settings.min_insync_replicas),
-            f"it cannot be above DELAY_REPLICATION_FACTOR ({settings.replication_factor})",
-        )
     if settings.gateway_dedupe_ms > settings.longest_dedupe_ms:
-        why = "it is longer than DELAY_MAX_DEDUPE. Raise DELAY_MAX_DEDUPE on all workers and gateways"
+        why = "it is longer than 30 days. Set DELAY_DEDUPE_WINDOW to it on all workers and gateways"
         raise SettingInvalid("DELAY_GATEWAY_DEDUPE", str(settings.gateway_dedupe_ms), why)
     if settings.session_timeout_ms < LEAST_SESSION_MS:
         why = f"the minimum is {LEAST_SESSION_MS // 1_000} seconds, such as PT6S"

@@ -40,6 +40,8 @@ from tables.entry import VERSION
 
 _GUARANTEES = ("at_least_once", "exactly_once")
 MAX_PARTITIONS = 10_000
+#: A sender makes workers remember an id for no longer: each takes disk space until its window ends. Operators may.
+MOST_DEDUPE_MS = 30 * 86_400_000
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
@@ -56,7 +58,6 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     partitions: int = setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
     repartitioned: str = setting("DELAY_REPARTITIONED", "off", one_of("off", "on"))
     replication_factor: int = setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
-    min_insync_replicas: int = setting("DELAY_MIN_INSYNC_REPLICAS", "2", whole(1, 100))
     destinations: dict[str, tuple[str, ...]] = setting("DELAY_DESTINATIONS", "", patterns)
     callbacks: dict[str, tuple[str, ...]] = setting("DELAY_CALLBACKS", "", url_patterns)
     http_destinations: dict[str, tuple[str, ...]] = setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
@@ -69,8 +70,6 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     max_delay_ms: int = setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
     events: str = setting("DELAY_EVENTS", "on", one_of("on", "off"))
     dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
-    max_dedupe_ms: int = setting("DELAY_MAX_DEDUPE", "P30D", parse_duration)
-    max_missed: int = setting("DELAY_MAX_MISSED", "10000", whole(1, 1_000_000_000))
     command_memory_ms: int = setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
     horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)
     session_timeout_ms: int = setting("DELAY_SESSION_TIMEOUT", "PT6S", parse_duration)
@@ -211,7 +210,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     def longest_dedupe_ms(self) -> int:
         """How long a delivery may be remembered: what the settings themselves ask for is allowed."""
         of_inputs = (policies.dedupe_ms or 0 for policies in self.policies.values())
-        return max(self.max_dedupe_ms, self.dedupe_window_ms, *of_inputs)
+        return max(MOST_DEDUPE_MS, self.dedupe_window_ms, *of_inputs)
 
     @property
     def cold_memory_ms(self) -> int:

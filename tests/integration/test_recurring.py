@@ -23,7 +23,7 @@ _SERIES, _COUNT, _EVERY_MS = 20, 8, 1_000
 
 @pytest.fixture(params=["at_least_once", "exactly_once"])
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
-    with run("recurring", env=lambda _: {"DELAY_GUARANTEE": request.param, "DELAY_MAX_MISSED": "50"}) as made:
+    with run("recurring", env=lambda _: {"DELAY_GUARANTEE": request.param}) as made:
         yield made
 
 
@@ -216,7 +216,7 @@ def test_large_messages_that_recur_all_at_once_go_on_in_steps_that_a_broker_take
     eventually(lambda: len(of(installation, jittered, "jittered")) == 8, what="what is spread over its interval")
     first, second, *rest = [int(record.header("delay-due")) for record in of(installation, old, "old")]
     assert (first, len(rest) > 40) == (0, True)
-    assert begin - 51 * _EVERY_MS <= second <= now_ms() - 50 * _EVERY_MS
+    assert begin - 10_001 * _EVERY_MS <= second <= now_ms() - 10_000 * _EVERY_MS
     [skipped] = [event for event in installation.events() if event["event"] == "skipped" and event["id"] == "old"][:1]
     assert skipped["count"] > 1_700_000_000
     dues = [int(record.header("delay-due")) for record in of(installation, jittered, "jittered")]

@@ -114,8 +114,8 @@ class Policy:
         if request.dedupe_ms is not None and request.dedupe_ms > self._longest_dedupe_ms:
             raise Refusal(
                 Reason.NOT_ALLOWED,
-                f"{names.DEDUPE} is {request.dedupe_ms} ms, but DELAY_MAX_DEDUPE is {self._longest_dedupe_ms} ms. "
-                "Use a shorter time, or raise DELAY_MAX_DEDUPE.",
+                f"{names.DEDUPE} is {request.dedupe_ms} ms, but the maximum is {self._longest_dedupe_ms} ms. "
+                "Use a shorter time. Operators can set a longer one in DELAY_POLICIES.",
             )
 
     def _check_destination(self, request: Request) -> None:

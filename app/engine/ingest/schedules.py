@@ -153,7 +153,7 @@ class Schedules:
             there = self._rows.entry(step, before)
             known = Asked(entry, stamp_of(asked), _says_when(asked))
             if before in self._claims or there.commands:
-                again = goes_on_after(known, before, there, step.broker_ms, self._settings.max_missed)
+                again = goes_on_after(known, before, there, step.broker_ms, occurrences.MOST_MISSED)
             else:
                 again = goes_on(known, before, there)
         if again is not None:

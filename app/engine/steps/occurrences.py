@@ -18,6 +18,8 @@ from tables.commands import OF_SERIES, Operation
 _COUNTED_MS: Final = 10 * 365 * 86_400_000
 #: So many planned times are looked at for one whose jitter makes it due at a time.
 _LOOKS: Final = 100
+#: A series catches up with no more: one request with a schedule from 1970 would ask for more than a billion deliveries.
+MOST_MISSED: Final = 10_000
 
 
 def due_of(rule: Recurrence, id_: str, planned_ms: int) -> int:

@@ -100,7 +100,7 @@ class OutcomeHandler:
         """End what was in a row; of a series the next occurrence takes its place, with the commands on the row."""
         onward = occurrences.Onward()
         if entry.series is not None and not entry.replaced:
-            onward = occurrences.following(entry, row, step.broker_ms, self._settings.max_missed)
+            onward = occurrences.following(entry, row, step.broker_ms, occurrences.MOST_MISSED)
         for passed in onward.passed:
             skipped(step, entry, passed)
         if onward.next is None:

@@ -10,6 +10,8 @@ INPUT_BYTES, _EXTRA_BYTES = 1_048_588, _MIB
 TOMBSTONES_MS = 7 * 86_400_000
 _DAYS_7, _DAYS_30, _DAYS_365 = (str(days * 86_400_000) for days in (7, 30, 365))
 #: Receipts spread over a few brokers. Their keys are known for a day; the rest is for those that come late.
+#: With fewer, a single disk can lose acknowledged records; with more, one broker that restarts stops all writes.
+_MIN_INSYNC_REPLICAS = 2
 _RECEIPT_PARTITIONS, _HOURS_30 = 4, str(30 * 3_600_000)
 
 
@@ -75,5 +77,5 @@ def _safe(settings: Settings) -> dict[str, str]:
     # The brokers' time, not ours: a worker whose clock is off would have its records refused.
     safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
     if settings.replication_factor > 1:
-        safe["min.insync.replicas"] = str(settings.min_insync_replicas)
+        safe["min.insync.replicas"] = str(_MIN_INSYNC_REPLICAS)
     return safe

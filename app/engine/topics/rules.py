@@ -73,8 +73,8 @@ def risks(topic: str, config: Config, wanted: Config) -> Iterator[str]:
     yield from compacted(topic, config, wanted)
     if int(config["min.insync.replicas"]) < int(wanted.get("min.insync.replicas", 0)):
         yield (
-            f"topic {topic} has min.insync.replicas={config['min.insync.replicas']}, but DELAY_MIN_INSYNC_REPLICAS "
-            f"is {wanted['min.insync.replicas']}: brokers may lose its records"
+            f"topic {topic} has min.insync.replicas={config['min.insync.replicas']}: brokers may lose its records. "
+            f"Set min.insync.replicas={wanted['min.insync.replicas']}."
         )
 
 

@@ -43,7 +43,6 @@ GOOD = {
     "DELAY_PARTITIONS": ("64", 64),
     "DELAY_REPARTITIONED": ("on", "on"),
     "DELAY_REPLICATION_FACTOR": ("1", 1),
-    "DELAY_MIN_INSYNC_REPLICAS": ("1", 1),
     "DELAY_DESTINATIONS": ("a,b|c,in:d|e", {"*": ("a", "b", "c"), "in": ("d", "e")}),
     "DELAY_CALLBACKS": ("https://a/*, in:https://b/", {"*": ("https://a/*",), "in": ("https://b/",)}),
     "DELAY_HTTP_DESTINATIONS": (
@@ -61,8 +60,6 @@ GOOD = {
     "DELAY_MAX_DELAY": ("P30D", 2_592_000_000),
     "DELAY_EVENTS": ("off", "off"),
     "DELAY_DEDUPE_WINDOW": ("PT1H", 3_600_000),
-    "DELAY_MAX_DEDUPE": ("P90D", 7_776_000_000),
-    "DELAY_MAX_MISSED": ("100", 100),
     "DELAY_COMMAND_MEMORY": ("PT1M", 60_000),
     "DELAY_ROW_VERSION": ("2", 2),
     "DELAY_HORIZON": ("PT1H", 3_600_000),
@@ -116,7 +113,6 @@ BAD = {
     "DELAY_QUOTAS": ("orders=5", "orders=5: a quota must look like messages:1000000|bytes:1073741824|rate:500/s"),
     "DELAY_PARTITIONS": ("0", "it must be a whole number from 1 to 10000"),
     "DELAY_REPLICATION_FACTOR": ("three", "it must be a whole number from 1 to 100"),
-    "DELAY_MIN_INSYNC_REPLICAS": ("4", "it cannot be above DELAY_REPLICATION_FACTOR (3)"),
     "DELAY_CALLBACKS": ("*.example.com", "'*.example.com' has no scheme"),
     "DELAY_HTTP_DESTINATIONS": ("hooks.example.com", "'hooks.example.com' has no scheme"),
     "DELAY_HTTP_GIVE_UP": ("3 days", "'3 days' is not a duration."),
@@ -128,8 +124,6 @@ BAD = {
     "DELAY_MAX_DELAY": ("5y", "'5y' is not a duration."),
     "DELAY_EVENTS": ("yes", "it must be one of on, off"),
     "DELAY_DEDUPE_WINDOW": ("-1", "'-1' is not a duration."),
-    "DELAY_MAX_DEDUPE": ("-1", "'-1' is not a duration."),
-    "DELAY_MAX_MISSED": ("0", "a whole number from 1 to"),
     "DELAY_COMMAND_MEMORY": ("P1M", "'P1M' is not a duration."),
     "DELAY_ROW_VERSION": ("5", "it must be a whole number from 0 to 4"),
     "DELAY_HORIZON": ("59999", "the minimum is PT1M; 0 turns it off"),
@@ -230,13 +224,9 @@ def test_an_empty_variable_is_as_if_it_were_not_there() -> None:
 def test_the_defaults_are_for_production() -> None:
     settings = Settings.from_env({})
 
-    assert (settings.replication_factor, settings.min_insync_replicas, settings.partitions) == (3, 2, 16)
+    assert (settings.replication_factor, settings.partitions) == (3, 16)
     assert (settings.destinations, settings.callbacks, settings.events) == ({}, {}, "on")
     assert (settings.max_delay_ms, settings.horizon_ms) == (1827 * 86_400_000, 0)
-
-
-def test_a_single_broker_needs_no_second_replica() -> None:
-    assert Settings.from_env({"DELAY_REPLICATION_FACTOR": "1"}).min_insync_replicas == 2
 
 
 def test_inputs_have_their_dialects_and_what_comes_from_elsewhere_has_our_own() -> None:

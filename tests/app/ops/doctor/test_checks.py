@@ -172,7 +172,7 @@ def test_brokers_that_are_silent_old_or_without_a_controller_are_named() -> None
         (topic(REQUESTS, 3), "error", "has 3 partitions, but needs 2"),
         (topic(REQUESTS, cleanup_policy="compact"), "error", "Set cleanup.policy=delete."),
         (topic(REQUESTS, replicas=1), "warning", "DELAY_REPLICATION_FACTOR is 3"),
-        (topic(REQUESTS, min_insync_replicas="1"), "warning", "DELAY_MIN_INSYNC_REPLICAS is 2"),
+        (topic(REQUESTS, min_insync_replicas="1"), "warning", "Set min.insync.replicas=2."),
         (topic(REQUESTS, unclean_leader_election_enable="true"), "warning", "unclean.leader.election.enable=true"),
         (topic(REQUESTS, replicas=2), "warning", "DELAY_REPLICATION_FACTOR is 3"),
         (Topic(name=REQUESTS, error="TopicAuthorizationFailedError"), "error", "Grant Describe and DescribeConfigs"),
