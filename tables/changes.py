@@ -54,10 +54,10 @@ class ColdMark(msgspec.Struct, array_like=True, frozen=True):
 
 
 _encode = msgspec.msgpack.encode
-position_bytes = delivered_bytes = told_bytes = _encode
+position_bytes = delivered_bytes = cold_mark_bytes = _encode
 decode_position = msgspec.msgpack.Decoder(Position).decode
 decode_delivered = msgspec.msgpack.Decoder(RememberedDelivery).decode
-decode_told = msgspec.msgpack.Decoder(ColdMark).decode
+decode_cold_mark = msgspec.msgpack.Decoder(ColdMark).decode
 
 
 class Changes:
@@ -67,6 +67,7 @@ class Changes:
     """
 
     __slots__ = (
+        "cold_marks",
         "commands",
         "delivered",
         "emptied",
@@ -78,7 +79,6 @@ class Changes:
         "puts",
         "removals",
         "size",
-        "told",
     )
 
     def __init__(self) -> None:
@@ -95,12 +95,12 @@ class Changes:
         self.origins: dict[bytes, int] = {}
         self.commands: dict[str, RememberedCommands | None] = {}
         self.delivered: dict[str, RememberedDelivery | None] = {}
-        self.told: dict[str, ColdMark | None] = {}
+        self.cold_marks: dict[str, ColdMark | None] = {}
         self.size = 0
 
     def __bool__(self) -> bool:
         """Return whether anything changes."""
-        rest = self.positions or self.origins or self.commands or self.delivered or self.told
+        rest = self.positions or self.origins or self.commands or self.delivered or self.cold_marks
         return bool(self.puts or self.removals or self.plain or self.gone or rest)
 
     def touches(self, key: bytes) -> bool:
@@ -189,8 +189,8 @@ class Changes:
             yield keys.COMMANDS + id_.encode(), None if commands is None else _encode(commands)
         for id_, delivered in self.delivered.items():
             yield keys.DELIVERED + id_.encode(), None if delivered is None else _encode(delivered)
-        for id_, told in self.told.items():
-            yield keys.TOLD + id_.encode(), None if told is None else _encode(told)
+        for id_, mark in self.cold_marks.items():
+            yield keys.COLD + id_.encode(), None if mark is None else _encode(mark)
         for key, offset in self.origins.items():
             yield key, keys.long_bytes(offset)
         for topic, position in self.positions.items():

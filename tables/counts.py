@@ -8,7 +8,7 @@ import rocksdict
 
 from tables import keys
 from tables.database import Database
-from tables.destination import told
+from tables.destination import display_name
 from tables.near_counts import MINUTE_MS, NearCounts
 
 T = TypeVar("T", str, int)
@@ -52,7 +52,7 @@ class PendingCounts:
         """Count what was added since the last write, and put the counters into the step's batch; those at zero go."""
         names, hours = Counter[str](), Counter[int]()
         for (name, unit), number in self._added.items():
-            names[told(name)] += number
+            names[display_name(name)] += number
             hours[_hour_of(unit)] += number
             if unit >= 0:
                 self.near.add(unit, number)

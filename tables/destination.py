@@ -1,7 +1,7 @@
-"""What a message's destination is counted and told under."""
+"""The name under which a message's destination is counted and reported."""
 
 
-def told(to: str) -> str:
+def display_name(to: str) -> str:
     """Return a topic's name as it is, and of a URL the origin: scheme, host and port.
 
     Paths may hold secrets, and be as many as there are messages.

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 
 from tables import places
-from tables.destination import told
+from tables.destination import display_name
 from tables.entry import Entry
 
 #: Stands between the sender and the destination in the name of a number: neither can have it.
@@ -58,7 +58,7 @@ class Holdings:
         """Add up; return the names of the numbers that have changed."""
         changed = set[str]()
         for (sender, to), number in self._added.items():
-            destination, of = told(to), self.known.setdefault(sender, {})
+            destination, of = display_name(to), self.known.setdefault(sender, {})
             of[destination] = of.get(destination, 0) + number
             if of[destination] <= 0:
                 del of[destination]

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import msgspec
 
 from tables import keys
-from tables.changes import decode_delivered, decode_position, decode_told
+from tables.changes import decode_cold_mark, decode_delivered, decode_position
 from tables.commands import decode_commands
 from tables.entry import decode
 from tables.errors import RecordUnreadable, TableError, UnknownRecordKind
@@ -21,7 +21,7 @@ _LARGEST = 1 << 62
 _MARKS: dict[bytes, Callable[[bytes], Any]] = {
     keys.DELIVERED: decode_delivered,
     keys.COMMANDS: decode_commands,
-    keys.TOLD: decode_told,
+    keys.COLD: decode_cold_mark,
 }
 
 

@@ -17,7 +17,7 @@ ROW_SIZE = _ROW.size
 MAX_DUE_MS = (1 << 55) - 1
 
 #: Kinds that live in the changelog and in the database.
-DELIVERED, COMMANDS, ORIGIN, POSITION, SEAL, TOLD, WRITER = b"d", b"c", b"o", b"p", b"s", b"t", b"w"
+DELIVERED, COMMANDS, ORIGIN, POSITION, SEAL, COLD, WRITER = b"d", b"c", b"o", b"p", b"s", b"t", b"w"
 #: The position without a topic: from which offset of the changelog on everything that counts is in it.
 HEAD = POSITION
 #: Kinds that live in the database alone: they are rebuilt from the others.

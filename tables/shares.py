@@ -119,7 +119,7 @@ class Shares:
     def _count_marks(self) -> None:
         """Count the ids that are remembered; without namespaces nobody wants to know."""
         if self._inputs is None:
-            for kind in (keys.COMMANDS, keys.DELIVERED, keys.TOLD):
+            for kind in (keys.COMMANDS, keys.DELIVERED, keys.COLD):
                 for key in self._db.keys(*keys.span(kind)):
                     self._remember(key[1:].decode(), 1)
 

@@ -18,9 +18,9 @@ from tables.changes import (
     ColdMark,
     Position,
     RememberedDelivery,
+    decode_cold_mark,
     decode_delivered,
     decode_position,
-    decode_told,
     position_bytes,
 )
 from tables.commands import RememberedCommands, decode_commands
@@ -107,7 +107,7 @@ class PartitionStore(StoreReads):
         self.delivered: ExpiringIndex[RememberedDelivery] = ExpiringIndex(
             self._db, keys.DELIVERED, decode_delivered, counted
         )
-        self.told: ExpiringIndex[ColdMark] = ExpiringIndex(self._db, keys.TOLD, decode_told, counted)
+        self.cold_marks: ExpiringIndex[ColdMark] = ExpiringIndex(self._db, keys.COLD, decode_cold_mark, counted)
         self.foreign = ForeignWrites(self._db)
         #: Where the changelog goes on, if that is not here: nobody works on it any more (docs/decisions/0021).
         self.sealed = self._db.get(keys.SEAL)
@@ -151,7 +151,7 @@ class PartitionStore(StoreReads):
             self.origins[key] = number
         self.commands.write(batch, changes.commands)
         self.delivered.write(batch, changes.delivered)
-        self.told.write(batch, changes.told)
+        self.cold_marks.write(batch, changes.cold_marks)
         self._seal(batch, offset, writer, now_ms)
 
     def replay(self, records: Iterable[tuple[bytes, bytes | None]], offset: int, now_ms: int) -> None:
@@ -203,8 +203,8 @@ class PartitionStore(StoreReads):
             self.commands.replay(batch, key, value)
         elif kind == keys.DELIVERED:
             self.delivered.replay(batch, key, value)
-        elif kind == keys.TOLD:
-            self.told.replay(batch, key, value)
+        elif kind == keys.COLD:
+            self.cold_marks.replay(batch, key, value)
         elif kind not in (keys.ORIGIN, keys.POSITION, keys.SEAL, keys.WRITER):
             raise UnknownRecordKind(key)
         elif kind == keys.SEAL:

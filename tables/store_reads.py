@@ -13,7 +13,7 @@ from tables.read_ahead import ReadAhead
 #: Where keys lie that the changelog has too, in order; a seal is left out.
 _LOGGED = (
     (b"\x00", keys.ROWS_END),
-    *map(keys.span, sorted((keys.DELIVERED, keys.COMMANDS, keys.ORIGIN, keys.POSITION, keys.TOLD))),
+    *map(keys.span, sorted((keys.DELIVERED, keys.COMMANDS, keys.ORIGIN, keys.POSITION, keys.COLD))),
 )
 
 
@@ -88,7 +88,7 @@ class StoreReads:
 
     def marks(self) -> Iterator[tuple[bytes, bytes]]:
         """Go through what is remembered of ids, as the changelog has it. No writes meanwhile."""
-        for kind in (keys.COMMANDS, keys.DELIVERED, keys.TOLD):
+        for kind in (keys.COMMANDS, keys.DELIVERED, keys.COLD):
             yield from self._scan(kind)
 
     def image(self, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:

@@ -47,7 +47,7 @@ def _check(store: PartitionStore, rows: dict[bytes, Entry]) -> None:
     kinds: dict[bytes, ExpiringIndex[Any]] = {
         keys.COMMANDS: store.commands,
         keys.DELIVERED: store.delivered,
-        keys.TOLD: store.told,
+        keys.COLD: store.cold_marks,
     }
     for kind, memory in kinds.items():
         marks = {key[1:] for key, _ in store._scan(kind)}

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tables import PartitionStore, keys
-from tables.destination import told
+from tables.destination import display_name
 from tables.restore import StaleFilter
 from tests.simulation.evidence import Evidence
 from tests.simulation.log import Record
@@ -54,7 +54,7 @@ def _unsound(number: int, store: PartitionStore) -> Iterator[str]:
     destinations: Counter[str] = Counter()
     hours: Counter[int] = Counter()
     for row, entry in store.rows():
-        destinations[told(entry.to)] += 1
+        destinations[display_name(entry.to)] += 1
         hours[keys.due_of(row) // keys.BUCKET_MS] += 1
         if entry.url is None and store.find(entry.id) != row:  # a callback has the id of what failed
             yield f"partition {number}: {entry.id} cannot be found"

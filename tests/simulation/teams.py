@@ -10,7 +10,7 @@ from app.engine.ingest.quotas import Quotas
 from app.engine.reports.reader import ProgressReader
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition
-from tables.destination import told
+from tables.destination import display_name
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask, Headers
 
@@ -139,7 +139,7 @@ def look(worker: "Worker") -> None:
         rows, places = dict[str, int](), dict[str, set[str]]()
         for _, entry in store.rows():
             if entry.to:
-                places.setdefault(of_id(entry.id), set()).add(told(entry.to))
+                places.setdefault(of_id(entry.id), set()).add(display_name(entry.to))
             if name := of_id(entry.id):
                 rows[name] = rows.get(name, 0) + 1
                 held[name] = held.get(name, 0) + (entry.url is None and not entry.replaced)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tables import Changes, Command, Entry, NamespaceShare, PartitionStore, Whose, keys
-from tables.destination import told
+from tables.destination import display_name
 from tables.entry import encode
 from tables.near_counts import MINUTE_MS
 from tables.shares import size_of
@@ -75,7 +75,7 @@ def assert_sound(store: PartitionStore) -> None:
     destinations: dict[str, int] = {}
     hours: dict[int, int] = {}
     for row, what in rows:
-        destinations[told(what.to)] = destinations.get(told(what.to), 0) + 1
+        destinations[display_name(what.to)] = destinations.get(display_name(what.to), 0) + 1
         hours[keys.due_of(row) // HOUR] = hours.get(keys.due_of(row) // HOUR, 0) + 1
     assert [row for row, _ in rows] == sorted(row for row, _ in rows)
     assert store.counts.destinations == destinations
@@ -92,7 +92,7 @@ def assert_sound(store: PartitionStore) -> None:
                 before = shares.get(name, NamespaceShare())
                 shares[name] = NamespaceShare(before.messages, before.bytes, before.remembered + 1)
         assert store.shares.known == shares
-        held = Counter((WHOSE.of_id(what.id), told(what.to)) for _, what in rows if what.to)
+        held = Counter((WHOSE.of_id(what.id), display_name(what.to)) for _, what in rows if what.to)
         of = store.shares.destinations
         assert {(sender, to): number for sender in of for to, number in of[sender].items()} == held
     near = store.counts.near
@@ -106,7 +106,7 @@ def assert_sound(store: PartitionStore) -> None:
     kinds: dict[bytes, ExpiringIndex[Any]] = {
         keys.COMMANDS: store.commands,
         keys.DELIVERED: store.delivered,
-        keys.TOLD: store.told,
+        keys.COLD: store.cold_marks,
     }
     for kind, memory in kinds.items():
         marks = [raw for raw in image(store) if raw[:1] == kind]

@@ -1,7 +1,7 @@
 """A step's changes: what they come to, and the changelog records in which they travel."""
 
 from tables import Changes, ColdMark, Position, RememberedCommands, keys
-from tables.changes import position_bytes, told_bytes
+from tables.changes import cold_mark_bytes, position_bytes
 from tables.commands import commands_bytes
 from tables.entry import encode
 from tests.tables.rows import entry, key, put, rewrite
@@ -17,7 +17,7 @@ def test_records_come_in_the_order_writer_removals_rows_and_marks() -> None:
     changes.positions["orders"] = Position(5, 6, 7)
     changes.origins[keys.origin_key("orders", 1)] = 9
     changes.commands = {"gone": RememberedCommands(1, 2, "orders-0-1"), "expired": None}
-    changes.told = {"cold": ColdMark("orders-0-2", 3, kept=True), "forgotten": None}
+    changes.cold_marks = {"cold": ColdMark("orders-0-2", 3, kept=True), "forgotten": None}
     put(changes, key(2), entry("new"))
     changes.remove(key(1), entry("old"))
 
@@ -27,7 +27,7 @@ def test_records_come_in_the_order_writer_removals_rows_and_marks() -> None:
         (key(2), encode(entry("new"))),
         (b"cgone", commands_bytes(RememberedCommands(1, 2, "orders-0-1"))),
         (b"cexpired", None),
-        (b"tcold", told_bytes(ColdMark("orders-0-2", 3, kept=True))),
+        (b"tcold", cold_mark_bytes(ColdMark("orders-0-2", 3, kept=True))),
         (b"tforgotten", None),
         (b"oorders-1", keys.long_bytes(9)),
         (b"porders", position_bytes(Position(5, 6, 7))),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tables.destination import told
+from tables.destination import display_name
 
 
 @pytest.mark.parametrize(
@@ -17,4 +17,4 @@ from tables.destination import told
     ],
 )
 def test_a_url_is_told_by_its_origin(to: str, name: str) -> None:
-    assert told(to) == name
+    assert display_name(to) == name

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from tables import Bound, ColdMark, Command, Entry, Position, RecordStamp, RememberedCommands, Series, UnknownRowVersion
 from tables.changes import (
     RememberedDelivery,
+    cold_mark_bytes,
+    decode_cold_mark,
     decode_delivered,
     decode_position,
-    decode_told,
     delivered_bytes,
     position_bytes,
-    told_bytes,
 )
 from tables.commands import commands_bytes, decode_commands
 from tables.entry import RECURRING, VERSION, decode, encode, may_recur
@@ -178,8 +178,8 @@ def test_the_bytes_of_positions_and_marks_are_frozen() -> None:
     assert position_bytes(position).hex() == "96cd0412cf0000019b76daa8000700ffa0"
     assert commands_bytes(cancel).hex() == "96cf0000019b76daa800cf0000019b76e3cfc0aa6f72646572732d302d39c0c390"
     assert delivered_bytes(delivered).hex() == "92cf0000019b76daa80005"
-    assert told_bytes(told).hex() == "93aa6f72646572732d302d39cf0000019b76e3cfc0c3"
-    assert decode_told(told_bytes(told)) == told
+    assert cold_mark_bytes(told).hex() == "93aa6f72646572732d302d39cf0000019b76e3cfc0c3"
+    assert decode_cold_mark(cold_mark_bytes(told)) == told
     assert decode_delivered(delivered_bytes(delivered)) == delivered
     assert position_bytes(stamped).hex() == "96cd0412cf0000019b76daa8000700cf0000019b76daa801a0"
     assert decode_position(position_bytes(position)) == position

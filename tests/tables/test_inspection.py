@@ -15,7 +15,7 @@ from tables import (
     RememberedCommands,
     keys,
 )
-from tables.changes import RememberedDelivery, delivered_bytes, position_bytes, told_bytes
+from tables.changes import RememberedDelivery, cold_mark_bytes, delivered_bytes, position_bytes
 from tables.commands import commands_bytes
 from tables.entry import encode
 from tables.inspection import trouble
@@ -30,7 +30,7 @@ GENUINE: list[Pair] = [
     (key(1), encode(entry("x"))),
     (keys.COMMANDS + b"a", commands_bytes(RememberedCommands(1, 2, "delay-requests-0-1"))),
     (keys.DELIVERED + b"b", delivered_bytes(RememberedDelivery(1, 2))),
-    (keys.TOLD + b"c", told_bytes(ColdMark("delay-requests-0-1", 5, kept=True))),
+    (keys.COLD + b"c", cold_mark_bytes(ColdMark("delay-requests-0-1", 5, kept=True))),
     (keys.origin_key("delay-requests", 2), keys.long_bytes(7)),
     (keys.POSITION + b"delay-requests", position_bytes(Position(1, NOW, 0))),
     (keys.SEAL, b"delay-p24-delays-changelog"),

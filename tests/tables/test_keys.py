@@ -27,7 +27,7 @@ def test_the_bytes_of_a_row_key_are_frozen(due_ms: int, offset: int, topic: str,
 
 def test_the_kinds_of_keys_are_frozen() -> None:
     assert (keys.COMMANDS, keys.DELIVERED, keys.ORIGIN, keys.POSITION) == (b"c", b"d", b"o", b"p")
-    assert (keys.TOLD, keys.WRITER, keys.SEAL) == (b"t", b"w", b"s")
+    assert (keys.COLD, keys.WRITER, keys.SEAL) == (b"t", b"w", b"s")
     local = (keys.BUCKET, keys.EXPIRY, keys.ID, keys.META, keys.COUNT, keys.SHARE)
     assert local == (b"b", b"e", b"i", b"m", b"n", b"s")
     assert keys.ROWS_END == b"\x01"

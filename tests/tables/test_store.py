@@ -22,7 +22,7 @@ from tables import (
     UnknownRecordKind,
     keys,
 )
-from tables.changes import RememberedDelivery, delivered_bytes, told_bytes
+from tables.changes import RememberedDelivery, cold_mark_bytes, delivered_bytes
 from tables.commands import commands_bytes
 from tables.database import DatabaseScan
 from tables.entry import encode
@@ -419,7 +419,7 @@ def test_marks_are_given_as_the_changelog_has_them(tmp_path: Path) -> None:
     marks = [
         (keys.COMMANDS + b"a", commands_bytes(RememberedCommands(1, NOW, "delay-requests-0-1"))),
         (keys.DELIVERED + b"b", delivered_bytes(RememberedDelivery(1, NOW))),
-        (keys.TOLD + b"c", told_bytes(ColdMark("delay-requests-0-1", NOW, kept=True))),
+        (keys.COLD + b"c", cold_mark_bytes(ColdMark("delay-requests-0-1", NOW, kept=True))),
     ]
     with closing(PartitionStore(tmp_path / "0.db")) as store:
         store.replay([*marks, (key(1), encode(entry("x")))], 4, NOW)

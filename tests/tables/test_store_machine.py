@@ -40,7 +40,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.index: dict[str, bytes] = {}
         self.commands: dict[str, RememberedCommands] = {}
         self.delivered: dict[str, RememberedDelivery] = {}
-        self.told: dict[str, ColdMark] = {}
+        self.cold_marks: dict[str, ColdMark] = {}
         self.positions: dict[str, Position] = {}
         self.origins: dict[bytes, int] = {}
         self.offset = 0
@@ -97,13 +97,15 @@ class StoreMachine(RuleBasedStateMachine):
 
     def tell(self, data: st.DataObject) -> None:
         id_, expires = data.draw(ids), NOW + data.draw(st.integers(0, 5))
-        self.told[id_] = self.step.told[id_] = ColdMark("orders-0-1", expires, kept=data.draw(st.booleans()))
+        self.cold_marks[id_] = self.step.cold_marks[id_] = ColdMark(
+            "orders-0-1", expires, kept=data.draw(st.booleans())
+        )
 
     def forget(self, data: st.DataObject) -> None:
-        if self.told:
-            id_ = data.draw(st.sampled_from(sorted(self.told)))
-            del self.told[id_]
-            self.step.told[id_] = None
+        if self.cold_marks:
+            id_ = data.draw(st.sampled_from(sorted(self.cold_marks)))
+            del self.cold_marks[id_]
+            self.step.cold_marks[id_] = None
         if self.commands:
             id_ = data.draw(st.sampled_from(sorted(self.commands)))
             del self.commands[id_]
@@ -159,7 +161,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert [self.store.find(id_) for id_ in IDS] == [self.index.get(id_) for id_ in IDS]
         assert self.store.commands.get_many(IDS) == [self.commands.get(id_) for id_ in IDS]
         assert [self.store.delivered.get(id_) for id_ in IDS] == [self.delivered.get(id_) for id_ in IDS]
-        assert [self.store.told.get(id_) for id_ in IDS] == [self.told.get(id_) for id_ in IDS]
+        assert [self.store.cold_marks.get(id_) for id_ in IDS] == [self.cold_marks.get(id_) for id_ in IDS]
         assert (self.store.positions, self.store.origins) == (self.positions, self.origins)
         assert_sound(self.store)
 
@@ -185,8 +187,8 @@ class StoreMachine(RuleBasedStateMachine):
 
         assert self.store.commands.expired(now, limit) == [id_ for _, id_ in marks[:limit]]
         assert self.store.delivered.expired(now, limit) == [id_ for _, id_ in delivered[:limit]]
-        told = sorted((mark.expires_ms, id_) for id_, mark in self.told.items() if mark.expires_ms <= now)
-        assert self.store.told.expired(now, limit) == [id_ for _, id_ in told[:limit]]
+        told = sorted((mark.expires_ms, id_) for id_, mark in self.cold_marks.items() if mark.expires_ms <= now)
+        assert self.store.cold_marks.expired(now, limit) == [id_ for _, id_ in told[:limit]]
 
     @rule()
     def a_follower_that_has_read_everything_is_the_same(self) -> None:

@@ -20,7 +20,7 @@ from app.settings.quotas import senders
 from app.settings.settings import Settings
 from punctual.contract.request import Reason
 from tables import Entry, keys
-from tables.destination import told
+from tables.destination import display_name
 
 if TYPE_CHECKING:
     from app.engine.traces.traces import Traces
@@ -59,7 +59,7 @@ class Posts:
     def route(self, entry: Entry) -> Route | None:
         """Return the route of a row that is posted, by its host and port; None of one that is not."""
         if entry.url is None:
-            return (told(entry.to), told(entry.to), HTTP) if "://" in entry.to else None
+            return (display_name(entry.to), display_name(entry.to), HTTP) if "://" in entry.to else None
         try:
             return str(yarl.URL(entry.url).origin()), _CALLBACKS, HTTP
         except (ValueError, IndexError):
@@ -112,7 +112,10 @@ class Posts:
             partition.passed("before-send")
             answer = await self._client.post(allowed, post.body, post.headers)
         except Exception:
-            about = {"destination": told(entry.to if entry.url is None else entry.url), "partition": partition.number}
+            about = {
+                "destination": display_name(entry.to if entry.url is None else entry.url),
+                "partition": partition.number,
+            }
             log.exception("the HTTP delivery for %s failed", entry.source, extra=about)
             answer = _FAULT
         finally:

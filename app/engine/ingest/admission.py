@@ -7,7 +7,7 @@ from app.engine.ingest.census import Census, Lack
 from app.engine.ingest.destination_topics import DestinationTopics, Elsewhere, Neighbours
 from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
-from tables.destination import told
+from tables.destination import display_name
 
 if TYPE_CHECKING:
     from app.engine.ingest.hopes import Hopes
@@ -66,7 +66,7 @@ class Admission:
         if topic in self._known:
             return True
         if "://" in topic:
-            return told(topic) in known
+            return display_name(topic) in known
         if topic not in known or topic.endswith(SUFFIXES):
             return False
         self._known.add(topic)
@@ -135,7 +135,7 @@ class Admission:
 
         Raises Refusal.
         """
-        name = told(asked.to)
+        name = display_name(asked.to)
         if name is asked.to and asked.cluster is None and self._own.partitions(asked.to) <= (asked.partition or 0):
             return  # it is refused as unknown
         sender = self._sender(asked)

@@ -87,7 +87,7 @@ class IdHistory:
         """
         if step.ids[asked.id] is not None:
             return "here"
-        told = step.changes.told.get(asked.id) or self._store.told.get(asked.id)
+        told = step.changes.cold_marks.get(asked.id) or self._store.cold_marks.get(asked.id)
         if told is None or told.expires_ms <= step.broker_ms:
             return ""
         if told.kept:

@@ -13,7 +13,7 @@ from app.engine.ingest.policy import Policy, no_topic
 from app.engine.partition.claims import ArrivedRow
 from app.engine.partition.in_flight import InFlight
 from app.engine.partition.services import Services
-from app.engine.partition.step_writer import Around, StepWriter
+from app.engine.partition.step_writer import StepHooks, StepWriter
 from app.engine.steps.command_memory import CommandMemory
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.delivery import Delivery
@@ -69,8 +69,10 @@ class Partition:
         self._policy.absent = self._reject_absent
         self._state, self._reason = State.RESTORING, ""
         self.in_flight = InFlight()
-        around = Around(lambda: firing.notify(self), lambda: firing.top_up(self), lambda: self.withdraw(lambda _: True))
-        self.writer = StepWriter(number, services, self.in_flight, around)
+        hooks = StepHooks(
+            lambda: firing.notify(self), lambda: firing.top_up(self), lambda: self.withdraw(lambda _: True)
+        )
+        self.writer = StepWriter(number, services, self.in_flight, hooks)
         #: The number of this life, from one start to the next.
         self.life = 0
         self._store: PartitionStore | None = None

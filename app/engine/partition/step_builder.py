@@ -191,7 +191,7 @@ class StepBuilder:
         limit = max(_EXPIRE, 2 * len(changes.commands))
         ended = store.commands.expired(now_ms, limit) + self._context.memory.spent(limit)
         more = _forget(changes, changes.commands, ended, limit)
-        for marks, kind in ((changes.delivered, store.delivered), (changes.told, store.told)):
+        for marks, kind in ((changes.delivered, store.delivered), (changes.cold_marks, store.cold_marks)):
             limit = max(_EXPIRE, 2 * len(marks))
             more |= _forget(changes, marks, kind.expired(now_ms, limit), limit)
         return more

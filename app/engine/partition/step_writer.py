@@ -73,7 +73,7 @@ class Reminder:
             self._timer.cancel()
 
 
-class Around(NamedTuple):
+class StepHooks(NamedTuple):
     """What happens around the steps of a partition.
 
     `notify` is called after each; exactly once, `top_up` fires what is due before each, and `withdraw` takes all back
@@ -88,9 +88,9 @@ class Around(NamedTuple):
 class StepWriter:
     """Gathers records and outcomes of one partition, and commits steps from begin() to close()."""
 
-    def __init__(self, number: int, services: Services, in_flight: InFlight, around: Around) -> None:
+    def __init__(self, number: int, services: Services, in_flight: InFlight, hooks: StepHooks) -> None:
         """Write the steps of partition `number`."""
-        self._number, self._services, self._in_flight, self._around = number, services, in_flight, around
+        self._number, self._services, self._in_flight, self._hooks = number, services, in_flight, hooks
         self._clock, self.journal = services.clock, services.journal
         self._pacing = Pacing(exactly_once=services.settings.exactly_once)
         self._inbox, self._outcomes = deque[Chunk](), deque[Outcome]()
@@ -230,9 +230,9 @@ class StepWriter:
     async def _commit(self, step: Step) -> None:
         """Commit a step, with what is due as far as destinations take it (exactly once)."""
         if self.deliveries.outdated(asyncio.get_running_loop().time()):
-            self._around.withdraw()
+            self._hooks.withdraw()
         if self.journal.delivers:
-            self._around.top_up()
+            self._hooks.top_up()
         self.deliveries.put_into(step, self._clock.wall_ms())
         if self.deliveries:
             self._wake.set()
@@ -264,4 +264,4 @@ class StepWriter:
         if lowest is not None and keys.due_of(lowest) <= step.now_ms + SOON_MS:
             self._pacing.hurry(asyncio.get_running_loop().time(), _SOON_FOR_S)
         self._in_flight.end_step(lowest)
-        self._around.notify()
+        self._hooks.notify()

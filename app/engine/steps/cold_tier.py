@@ -26,7 +26,7 @@ _RETURN_BYTES = 1_024
 _FRESH_MS = 60_000
 
 
-class Cold:
+class ColdTier:
     """Parks messages of one partition, and tells the cold tier what concerns the ids that it may hold."""
 
     def __init__(self, number: int, settings: Settings, store: PartitionStore, limits: TopicLimits) -> None:
@@ -138,7 +138,7 @@ class Cold:
             step.send(OutgoingRecord(self._topic, self._number, key, value, headers))
 
     def _remember(self, step: Step, id_: str, source: str, *, kept: bool, memory_ms: int = 0) -> None:
-        step.changes.told[id_] = ColdMark(source, step.broker_ms + max(memory_ms, self._memory_ms), kept)
+        step.changes.cold_marks[id_] = ColdMark(source, step.broker_ms + max(memory_ms, self._memory_ms), kept)
         step.changes.size += len(id_.encode()) + len(source) + 32
 
     # what comes back -------------------------------------------------------------------------------------------------
@@ -169,7 +169,7 @@ class Cold:
         """Confirm what the steps before this one have settled, unless the tier was told something else since."""
         owed, self.owed = self.owed, []
         for asked in owed:
-            told = self._store.told.get(asked.id)
+            told = self._store.cold_marks.get(asked.id)
             if told is not None and told.kept and told.source == asked.source:
                 self.keep(step, asked.id, asked.source, asked.stamp_ms)
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Self
 
-from app.engine.steps.cold_tier import Cold
+from app.engine.steps.cold_tier import ColdTier
 from app.engine.steps.command_memory import CommandMemory
 from app.engine.steps.step import Step
 from app.engine.topics.internal_topics import TopicLimits
@@ -20,7 +20,7 @@ class PartitionContext:
     limits: TopicLimits
     store: PartitionStore
     claims: dict[bytes, Entry]
-    cold: Cold
+    cold: ColdTier
     memory: CommandMemory
 
     @classmethod
@@ -28,7 +28,7 @@ class PartitionContext:
         cls, number: int, settings: Settings, limits: TopicLimits, store: PartitionStore, claims: dict[bytes, Entry]
     ) -> Self:
         """Return the context of a partition whose store is restored."""
-        cold, memory = Cold(number, settings, store, limits), CommandMemory(settings, store)
+        cold, memory = ColdTier(number, settings, store, limits), CommandMemory(settings, store)
         return cls(number, settings, limits, store, claims, cold, memory)
 
     def free_key(self, step: Step, row: bytes, due_ms: int) -> bytes:

@@ -18,7 +18,7 @@ from punctual.contract.request import Reason
 from tables import Command, Entry, keys
 from tables.changes import RememberedDelivery
 from tables.commands import in_order
-from tables.destination import told
+from tables.destination import display_name
 from tables.entry import encode
 
 log = logging.getLogger(__name__)
@@ -215,14 +215,14 @@ class OutcomeHandler:
 
 def _given_up(outcome: Attempted, failed: int, entry: Entry) -> str:
     """Return the sentence of the dead letter of a message that is not posted again."""
-    tries = f"{failed} {'attempt' if failed == 1 else 'attempts'}"
+    to, tries = display_name(entry.to), f"{failed} {'attempt' if failed == 1 else 'attempts'}"
     if outcome.never:
         return (
-            f"{told(entry.to)} answered that it accepts no more messages at this URL ({outcome.why}, after {tries}). "
+            f"{to} answered that it accepts no more messages at this URL ({outcome.why}, after {tries}). "
             "Send the message again to another URL, or when the receiver is back."
         )
     return (
-        f"{told(entry.to)} has not accepted the message for longer than DELAY_HTTP_GIVE_UP, in {tries}. The last "
+        f"{to} has not accepted the message for longer than DELAY_HTTP_GIVE_UP, in {tries}. The last "
         f"failure: {outcome.why}. Fix the cause, then send the message again."
     )
 

@@ -5,7 +5,7 @@ from typing import Final
 from punctual.contract.destination import Destination, named
 from punctual.contract.home import key_partition
 from tables import Entry
-from tables.destination import told
+from tables.destination import display_name
 
 #: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
 Route = tuple[str | None, str, int]
@@ -18,7 +18,7 @@ HTTP: Final = -2
 
 def destination_of(entry: Entry) -> Destination:
     """Return the destination of a message: its topic, or the origin of its URL."""
-    return (None, told(entry.to)) if "://" in entry.to else (entry.cluster, entry.to)
+    return (None, display_name(entry.to)) if "://" in entry.to else (entry.cluster, entry.to)
 
 
 def chosen(entry: Entry, partitions: int) -> int | None:

@@ -7,7 +7,7 @@ from punctual.contract import events
 from punctual.contract.request import Reason
 from tables import Changes, Entry
 from tables.changes import Pairs
-from tables.destination import told
+from tables.destination import display_name
 from tables.entry import VERSION
 
 #: A step has about so many bytes at most, but for one large row.
@@ -102,7 +102,7 @@ class Step:
         """Add an event; of a URL it names the origin alone."""
         to = event.to
         if to is not None and "/" in to:  # no topic has one in its name
-            event.to = told(to)
+            event.to = display_name(to)
         if event.event is not self._commonest:
             self._another(event.event, 1)
         if self._single is None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from app.ops.repartition.moves import Moves, Origin, head_of, numbered, origins_of
 from punctual.cli.progress import Progress
 from tables import PartitionStore, keys
-from tables.destination import told
+from tables.destination import display_name
 
 #: Rows that are looked at in one go: their ids are looked up together.
 _CHUNK = 2_000
@@ -61,7 +61,7 @@ def _look(found: Survey, partition: int, chunk: Sequence[tuple[bytes, bytes]], m
         offset, crc = keys.suffix_of(key)
         home = moves.home(head.id)
         found.homes[home] += 1
-        found.destinations[told(head.to)] += 1
+        found.destinations[display_name(head.to)] += 1
         found.callbacks += head.url is not None
         if found.highest.get(home, -1) < offset:
             found.highest[home] = offset

@@ -12,7 +12,7 @@ from app.serve.search.filter import Filter
 from app.serve.search.response_size import MAX_BYTES, size_of
 from app.serve.search.row import SHOWN, Row, row_of
 from tables import keys
-from tables.destination import told
+from tables.destination import display_name
 from tables.entry import decode, may_recur
 
 #: Rows between two looks at the clock, and two rests: half a millisecond's.
@@ -149,7 +149,7 @@ def _take(result: ScanResult, query: ScanQuery, number: int, key: bytes, entry: 
     if query.steps:
         place = bisect.bisect_right(query.steps, keys.due_of(key)) - 1
         if 0 <= place < len(result.by_step):
-            counts, name = result.by_step[place], told(entry.to)
+            counts, name = result.by_step[place], display_name(entry.to)
             counts[name] = counts.get(name, 0) + 1
     elif not query.count:
         result.rows.append(row_of(number, key, entry, most=query.most))

@@ -208,7 +208,7 @@ def test_an_automatic_id_is_news_to_the_tier_and_is_not_told(bench: Workbench) -
     bench.ask(delay_to="orders", delay_at=str(SOON))
 
     assert bench.cold() == []
-    assert bench.store.told.count == 0
+    assert bench.store.cold_marks.count == 0
 
 
 def test_an_automatic_id_is_told_if_an_earlier_life_may_have_parked_it(bench: Workbench) -> None:
@@ -262,8 +262,8 @@ def test_a_cancel_is_remembered_as_long_as_what_the_tier_was_told(tmp_path: Path
     bench.command("cancel", "a")
 
     assert bench.store.commands.expired(NOW + HOUR - 1, 10) == []
-    assert bench.store.told.expired(NOW + HOUR - 1, 10) == []
-    assert bench.store.told.expired(NOW + HOUR, 10) == bench.store.commands.expired(NOW + HOUR, 10) == ["a"]
+    assert bench.store.cold_marks.expired(NOW + HOUR - 1, 10) == []
+    assert bench.store.cold_marks.expired(NOW + HOUR, 10) == bench.store.commands.expired(NOW + HOUR, 10) == ["a"]
     bench.close()
 
 
@@ -361,7 +361,7 @@ def test_without_a_horizon_nothing_is_parked_or_told(tmp_path: Path) -> None:
 
     assert bench.pending() == {"a": NOW + 2_000 * HOUR}
     assert bench.sends == []
-    assert bench.store.told.count == 0
+    assert bench.store.cold_marks.count == 0
     bench.close()
 
 

@@ -108,7 +108,7 @@ def test_what_is_known_of_the_tier_is_too_old_after_eight_minutes(bench: Workben
     stale = bench.promote("a", FAR, OLD, snapshot=NOW - 8 * MINUTE - 1)
 
     assert_ignored(bench, stale, touches=0, reason="stale-promotion")
-    assert bench.store.told.count == 0
+    assert bench.store.cold_marks.count == 0
     bench.promote("a", FAR, OLD, snapshot=NOW - 8 * MINUTE)
     assert bench.pending() == {"a": FAR}
 

@@ -343,11 +343,11 @@ def back(stage: Stage, id_: str) -> dict[str, str]:
 async def test_what_the_cold_tier_was_told_is_forgotten_in_time(tmp_path: Path) -> None:
     async with Stage(tmp_path, 1, **HORIZON) as stage:
         await stage.ask(delay_op="reschedule", delay_id="a", delay_at="5")
-        assert stage.stores[0].told.count == 1
+        assert stage.stores[0].cold_marks.count == 1
         stage.clock.pass_by(600_000)
         await stage.ask(delay_to="orders", delay_at=str(NOW))
 
-        assert stage.stores[0].told.count == 0
+        assert stage.stores[0].cold_marks.count == 0
 
 
 async def test_the_step_after_one_that_took_in_what_came_back_tells_the_cold_tier(tmp_path: Path) -> None:

@@ -216,8 +216,8 @@ class ColdMachine(RuleBasedStateMachine):
                 step.changes.commands[id_] = None
             for id_ in bench.store.delivered.expired(step.now_ms, 100):
                 step.changes.delivered[id_] = None
-            for id_ in bench.store.told.expired(step.now_ms, 100):
-                step.changes.told[id_] = None
+            for id_ in bench.store.cold_marks.expired(step.now_ms, 100):
+                step.changes.cold_marks[id_] = None
             bench.apply(step)
 
     @rule()

@@ -17,7 +17,7 @@ from app.ops.repartition.survey import Survey, survey
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition
 from tables import ColdMark, Command, Entry, PartitionStore, Position, RememberedCommands, keys
-from tables.changes import RememberedDelivery, delivered_bytes, position_bytes, told_bytes
+from tables.changes import RememberedDelivery, cold_mark_bytes, delivered_bytes, position_bytes
 from tables.commands import commands_bytes
 from tables.entry import decode, encode
 
@@ -79,7 +79,7 @@ def records(partition: int) -> Iterator[KeyValue]:
         yield keys.row_key(NOW, 500 + offset, REQUESTS), entry(f"delay-requests-{partition}-{offset}")
     yield keys.COMMANDS + ids[0].encode(), commands_bytes(RememberedCommands(1, NOW, "delay-requests-0-1"))
     yield keys.DELIVERED + ids[1].encode(), delivered_bytes(RememberedDelivery(1, NOW))
-    yield keys.TOLD + ids[2].encode(), told_bytes(ColdMark("delay-requests-0-1", NOW, kept=True))
+    yield keys.COLD + ids[2].encode(), cold_mark_bytes(ColdMark("delay-requests-0-1", NOW, kept=True))
     yield keys.origin_key("delay-requests", 1), keys.long_bytes(3)
     for topic in (OLD.requests, OLD.forwards):
         yield keys.POSITION + topic.encode(), position_bytes(Position(1_000 + partition, NOW, 3))
