@@ -35,7 +35,7 @@ _ALWAYS = {
         for pool in ("cache", "fetchedData.cache")
         for setting in ("timeout", "evictorThreadRunInterval")
     },
-    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # headers of one name are usual: see headers.py
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # headers of one name are common: see headers.py
     # Else each column that is made notes where: several calls to the JVM for one.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }

@@ -36,8 +36,8 @@ _OLD_ATTRIBUTES, _OLD_KEY = 17, (18, 26)
 _GZIP_WINDOW, _GZIP_START, _MEMBERS = 31, b"\x1f\x8b", 64
 #: What snappy-java writes before its blocks, each of which follows its length; other clients write one block alone.
 _XERIAL, _XERIAL_HEAD = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01", 16
-#: What most batches have unpacked at most: that many bytes are kept, so that no memory has to be got and cleared.
-_USUAL: Final = 1 << 20
+#: Most batches are no larger unpacked: memory for this many bytes is kept, and not allocated and cleared each time.
+_ROOM_BYTES: Final = 1 << 20
 
 
 class UnreadableError(Exception):
@@ -56,14 +56,14 @@ class TooManyHeadersError(TooLargeError):
     """A record of a batch has more headers."""
 
 
-class _Usual(threading.local):
+class _Room(threading.local):
     """Room for what is unpacked: the worker's consumer reads in a thread of its own."""
 
     def __init__(self) -> None:
-        self.room = bytearray(_USUAL)
+        self.bytes = bytearray(_ROOM_BYTES)
 
 
-_usual = _Usual()
+_room = _Room()
 
 
 def batches(raw: bytes) -> Iterator[memoryview]:
@@ -184,11 +184,11 @@ def unpack(codec: int, packed: memoryview, most: int) -> bytes:
     if codec not in (_LZ4, _ZSTD):
         raise UnreadableError(f"there is no codec {codec}")
     decompress = cramjam.lz4.decompress_into if codec == _LZ4 else cramjam.zstd.decompress_into
-    usual = memoryview(_usual.room)[:most]
-    size = _into(decompress, packed, usual)
+    kept = memoryview(_room.bytes)[:most]
+    size = _into(decompress, packed, kept)
     if size is not None:
-        return bytes(usual[:size])
-    if most <= _USUAL:
+        return bytes(kept[:size])
+    if most <= _ROOM_BYTES:
         raise _too_large(most)
     with mmap.mmap(-1, most) as room:  # only its pages that are written to take memory, and none is cleared before
         size = _into(decompress, packed, room)

@@ -28,8 +28,8 @@ def read(spark: "SparkSession", source: str, kind: str, options: "Mapping[str, s
         return spark.read.options(**options).parquet(source).drop(REASON)
     if kind == "csv":
         # A quote in a quoted value is written twice (RFC 4180); names are looked at in each file.
-        usual = {"header": "true", "escape": '"', "enforceSchema": "false"}
-        reader = spark.read.options(**usual | dict(options))
+        defaults = {"header": "true", "escape": '"', "enforceSchema": "false"}
+        reader = spark.read.options(**defaults | dict(options))
         return reader.schema(_with_broken(reader.csv(source).schema)).csv(source)
     reader = spark.read.options(**options)
     return reader.schema(_with_broken(reader.json(source).schema)).json(source)

@@ -96,12 +96,12 @@ def _headers(mapping: Mapping) -> Column:
     users = [_pair(name, F.col(f"users.value.at{place}")) for place, (name, _) in enumerate(mapping.headers)]
     own = {names.ID: F.col("id"), names.TO: F.col("to.value"), names.AT: moment(F.col("due_ms"))}
     own |= {name: F.lit(value) for name, value in mapping.policies.items()}
-    usual = [*users, *(_pair(name, value.cast("binary")) for name, value in own.items())]
+    headers = [*users, *(_pair(name, value.cast("binary")) for name, value in own.items())]
     if mapping.to_partition is None:
-        return F.array(*usual)
+        return F.array(*headers)
     place = F.col("place.value")
-    placed = [*usual, _pair(names.TO_PARTITION, place.cast("binary"))]
-    return F.when(place.isNull(), F.array(*usual)).otherwise(F.array(*placed))
+    placed = [*headers, _pair(names.TO_PARTITION, place.cast("binary"))]
+    return F.when(place.isNull(), F.array(*headers)).otherwise(F.array(*placed))
 
 
 def _pair(name: str, value: Column) -> Column:

@@ -51,14 +51,14 @@ class QueueIntake:
         for topic in topics:
             if not connection.knows(topic):
                 raise InvalidDestinationError(f"The topic {topic} does not exist: create it first.")
-        usual = {"client_id": "delay-queue", "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
+        defaults = {"client_id": "delay-queue", "auto_offset_reset": "earliest", "isolation_level": "read_committed"}
         consumer = bounded(
             AIOKafkaConsumer(
                 *topics,
                 bootstrap_servers=servers,
                 group_id=markers.group,
                 enable_auto_commit=False,
-                **{**usual, **kafka},
+                **{**defaults, **kafka},
             )
         )
         try:

@@ -69,11 +69,11 @@ class Pattern(NamedTuple):
 
 
 class AllowList:
-    """Patterns of URLs: `*` for all of the schemes that are `usual`."""
+    """Patterns of URLs: `*` stands for every URL of the `schemes`."""
 
-    def __init__(self, patterns: Iterable[str], usual: tuple[str, ...] = ("https",)) -> None:
+    def __init__(self, patterns: Iterable[str], schemes: tuple[str, ...] = ("https",)) -> None:
         """Allow what the patterns admit."""
-        each = (text if text != _ANY else f"{scheme}://*" for text in patterns for scheme in usual)
+        each = (text if text != _ANY else f"{scheme}://*" for text in patterns for scheme in schemes)
         self._patterns = tuple(map(Pattern.of, dict.fromkeys(each)))
 
     def allowed(self, text: str) -> Allowed:
@@ -99,9 +99,9 @@ class AllowList:
 
 
 @lru_cache(maxsize=100)
-def allow_list(patterns: tuple[str, ...], usual: tuple[str, ...] = ("https",)) -> AllowList:
+def allow_list(patterns: tuple[str, ...], schemes: tuple[str, ...] = ("https",)) -> AllowList:
     """Return the list of these patterns, which is made once."""
-    return AllowList(patterns, usual)
+    return AllowList(patterns, schemes)
 
 
 class NotListed(ValueError):

@@ -26,7 +26,7 @@ _IDLE_S = 30
 #: Without DHE: a receiver chooses its prime, and one of 10,000 bits costs half a second of the event loop.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!aNULL:!eNULL:!SHA1:!AESCCM"
 #: What every request says; nothing is asked for in a form that would have to be unpacked.
-_USUAL = [("User-Agent", "Punctual"), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
+_OWN_HEADERS = [("User-Agent", "Punctual"), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
 
 
 class Client(Protocol):
@@ -56,7 +56,7 @@ class HttpClient:
             session = self._sessions[to.named] = self._session(is_near if to.named else is_global)
         try:
             async with session.post(
-                to.target.url, data=body, headers=CIMultiDict([*_USUAL, *headers]), allow_redirects=False
+                to.target.url, data=body, headers=CIMultiDict([*_OWN_HEADERS, *headers]), allow_redirects=False
             ) as said:
                 answer = answer_of(said.status, said.headers.get("Retry-After"), self._now_ms())
                 try:  # nothing of a body comes this far, but its end

@@ -122,14 +122,14 @@ class Runner(web.AppRunner):
     __slots__ = ("_bounds", "_refusals", "_watching")
 
     async def _make_server(self) -> web.Server:
-        usual = await super()._make_server()
+        original = await super()._make_server()
         server = Server(
             self._bounds,
             self._refusals,
-            usual.request_handler,
-            request_factory=usual.request_factory,
+            original.request_handler,
+            request_factory=original.request_factory,
             loop=asyncio.get_running_loop(),
-            **usual._kwargs,  # noqa: SLF001 - aiohttp makes the server, and has no place to name another class
+            **original._kwargs,  # noqa: SLF001 - aiohttp makes the server, and has no place to name another class
         )
         self._watching = asyncio.get_running_loop().create_task(server.watch())
         self._watching.add_done_callback(telling(end_process))

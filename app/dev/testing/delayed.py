@@ -26,7 +26,7 @@ T = TypeVar("T")
 Said = str | bytes | None
 
 _THREAD = "punctual-simulation"
-_USUAL = {"DELAY_DESTINATIONS": "*", "DELAY_PARTITIONS": "1"}
+_DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_PARTITIONS": "1"}
 #: Brokers in memory know no transactions, and nothing looks after a cold tier.
 _FIXED = {"DELAY_GUARANTEE": "at_least_once", "DELAY_HORIZON": "0"}
 
@@ -45,7 +45,7 @@ class Delayed:
 
     def __init__(self, options: Options) -> None:
         """Start it."""
-        self._settings = Settings.from_env({**_USUAL, **options.settings, **_FIXED})
+        self._settings = Settings.from_env({**_DEFAULTS, **options.settings, **_FIXED})
         start_ms = Clock.wall_ms() if options.start is None else _epoch_ms(options.start)
         self._clock = SimulatedClock(start_ms)
         self._directory = tempfile.TemporaryDirectory(prefix="punctual-", ignore_cleanup_errors=True)

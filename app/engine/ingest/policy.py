@@ -44,7 +44,7 @@ class UrlPolicy:
         return ""
 
     def check(self, request: Request) -> None:
-        """Refuse a request whose destination is a URL that is not allowed; one that is has its usual spelling then.
+        """Refuse a request whose destination is a URL that is not allowed; give an allowed URL its canonical spelling.
 
         Raises Refusal.
         """

@@ -59,7 +59,7 @@ def queue(
 
     A dialect may have a `body` of its own, beside which a header has the reason. A callback that would be larger than
     a row can be, with the next occurrence that the step may have beside it, leaves the message's content out and says
-    so, in the usual body.
+    so, in the default body.
     """
     if entry.on_failure is None:
         return

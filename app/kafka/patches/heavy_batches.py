@@ -1,6 +1,6 @@
 """Batches with much in them are unpacked in a thread of their own, a few at a time.
 
-The worker's consumer reads all partitions in one thread. It unpacks usual batches at once; one that has more waits
+The worker's consumer reads all partitions in one thread. It unpacks most batches at once; one that has more waits
 here, and its partition with it, while others are read.
 """
 

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 _IDS = 4
 #: A coordinator usually needs some milliseconds to end a transaction everywhere.
-_USUAL_S = 0.3
+_SOON_S = 0.3
 #: At the start all ids are waited for a little longer than anyone waits to go on with another one.
 _FENCE_S = 1.0
 _LOOK_S = 0.01
@@ -107,7 +107,7 @@ class TransactionalIdPool:
                 await transactions.abort()
                 # Short of replicas, it does not take the end either, and another try would cost another id.
                 short = [(untaken.topic, untaken.partition)] if untaken.short else []
-                self._leave_aside(transactions, self._retake_watched(transactions, _USUAL_S, short))
+                self._leave_aside(transactions, self._retake_watched(transactions, _SOON_S, short))
                 raise
             else:
                 self._begun = transactions
@@ -138,7 +138,7 @@ class TransactionalIdPool:
                 self._leave_aside(self._free[0], self._retake(self._free[0]))
             if self._free:
                 return self._free[0]
-            done, _ = await asyncio.wait(self._mending.values(), timeout=_USUAL_S, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait(self._mending.values(), timeout=_SOON_S, return_when=asyncio.FIRST_COMPLETED)
             if not done:
                 log.warning(
                     "transactions %s: no transaction can begin, because each of the previous ones has partitions "
@@ -159,16 +159,16 @@ class TransactionalIdPool:
         self._mend(transactions, retake)
 
     async def _retake_watched(
-        self, transactions: Transactions, usual_s: float, known: Collection[TopicPartition] = ()
+        self, transactions: Transactions, soon_s: float, known: Collection[TopicPartition] = ()
     ) -> None:
-        """Get an id's next epoch; after `usual_s` tell which destinations delay that, as long as they do.
+        """Get an id's next epoch; after `soon_s` tell which destinations delay that, as long as they do.
 
         Those that are `known` to delay it are told at once.
         """
         task = asyncio.get_running_loop().create_task(self._retake(transactions))
         mended = {tp: self._stuck(tp) for tp in known}
         try:
-            await asyncio.wait([task], timeout=usual_s)
+            await asyncio.wait([task], timeout=soon_s)
             while not task.done():
                 tps = await transactions.unfinished()
                 if tps - mended.keys():
@@ -176,7 +176,7 @@ class TransactionalIdPool:
                 for tp in mended.keys() - tps:
                     mended.pop(tp)()
                 mended |= {tp: self._stuck(tp) for tp in sorted(tps - mended.keys())}
-                await asyncio.wait([task], timeout=_USUAL_S)
+                await asyncio.wait([task], timeout=_SOON_S)
             await task
         finally:
             task.cancel()

@@ -35,7 +35,7 @@ class Dialect:
     kept: Callable[[Record], Headers] = native.kept
     #: Of a record that was refused, the URL that is to be told, if any, and the user's own headers.
     callback: Callable[[Record], tuple[str, Headers]] = native.callback
-    #: The body of a failure callback for a message that was accepted, due then; None makes it the usual one.
+    #: The body of a failure callback for a message that was accepted, due then; None makes it the default one.
     returned: Callable[[Message, int], bytes | None] | None = None
     #: What a dead letter says itself: reason, sentence, and the source of what it is about.
     failure: Callable[[Reason, str, str], Headers] = native.failure

@@ -54,7 +54,7 @@ def test_a_pattern_allows_what_it_says_and_names_what_has_no_wildcard(
         assert AllowList([pattern]).allowed(url).named is named
 
 
-def test_a_star_is_all_of_the_usual_schemes() -> None:
+def test_a_star_is_all_of_the_default_schemes() -> None:
     assert AllowList(["*"], ("https", "http")).allowed("http://a.example/").target.origin == "http://a.example"
 
 
