@@ -55,9 +55,9 @@ class Stages:
     logs: InputLogs
     watermark: Watermark
     intake: SeekableInputs
-    catching_up: PartitionCatchUp
+    catch_up: PartitionCatchUp
     controls: Controls
-    arrivals: ArrivalSearch
+    arrival_search: ArrivalSearch
 
 
 class Ownership:
@@ -92,7 +92,7 @@ class Ownership:
     async def revoke(self) -> None:
         """Stop work on all partitions: what is in flight is finished, or abandoned after a while."""
         self.generation = -1
-        self._stages.catching_up.close()
+        self._stages.catch_up.close()
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
@@ -114,8 +114,8 @@ class Ownership:
         for number in sorted(numbers):
             if number not in self.partitions:
                 self.partitions[number] = self._new(number, self._look_again)
-        look = self._stages.catching_up.begin()
-        self._stages.arrivals.begin()
+        look = self._stages.catch_up.begin()
+        self._stages.arrival_search.begin()
         for number in sorted(numbers):
             self._run(number, self._acquire(self.partitions[number], generation, look))
 
@@ -140,7 +140,7 @@ class Ownership:
         """
         loop = asyncio.get_running_loop()
         for _ in range(_LOOKS):
-            await self._stages.catching_up.again(partition)
+            await self._stages.catch_up.again(partition)
             await self._stages.controls.read()
             asked_s = loop.time()
             await partition.writer.see_alone()
@@ -165,7 +165,7 @@ class Ownership:
         await stages.recovery.end_replaced(number, store)
         await self._learn_destinations(store)
         claims = await stages.watermark.claims(number)
-        expected = await stages.arrivals.expected(store)
+        expected = await stages.arrival_search.expected(store)
         if generation != self.generation:
             return
         partition.start(store, self._fatal)
@@ -190,11 +190,11 @@ class Ownership:
 
     async def _settle(self, partition: Partition, expected: Mapping[Route, Expected]) -> None:
         """Find out which of the expected rows have arrived; commands for them wait until then."""
-        partition.settle(await self._stages.arrivals.look(partition.number, expected))
+        partition.settle(await self._stages.arrival_search.look(partition.number, expected))
 
     async def _catch_up(self, partition: Partition, ends: dict[str, int], look: UnreadBacklog, began: float) -> float:
         """Wait until a partition has caught up; return when that was, by the loop's clock."""
-        await self._stages.catching_up.wait(partition, ends, look, began)
+        await self._stages.catch_up.wait(partition, ends, look, began)
         return asyncio.get_running_loop().time()
 
     def _go_live(self, partition: Partition, generation: int) -> None:

@@ -77,7 +77,7 @@ async def _ensured(
 
 
 async def ensure_audit(settings: Settings) -> None:
-    """Create the topic of the audit if it is not there: nobody who never acts has it.
+    """Create the topic of the audit if it is missing: it is needed from the first action on.
 
     Raises TopicMismatch if the brokers do not let us.
     """
@@ -85,7 +85,7 @@ async def ensure_audit(settings: Settings) -> None:
 
 
 async def ensure_jobs(settings: Settings) -> None:
-    """Create the topic of jobs if it is not there: nobody who never gives one has it.
+    """Create the topic of jobs if it is missing: it is needed from the first job on.
 
     Raises TopicMismatch if the brokers do not let us.
     """
@@ -93,7 +93,7 @@ async def ensure_jobs(settings: Settings) -> None:
 
 
 async def ensure_receipts(settings: Settings) -> int:
-    """Create the topic of receipts if it is not there, for nobody without a gateway has it; return its partitions.
+    """Create the topic of receipts if it is missing, which a gateway needs; return its number of partitions.
 
     Raises TopicMismatch if the brokers do not let us.
     """

@@ -61,7 +61,7 @@ def plan(
 
 
 def when_needed(settings: Settings) -> dict[str, tuple[int, dict[str, str]]]:
-    """Return the topics that are created with the first act, job or gateway: partitions and settings."""
+    """Return the topics that are created with the first action, job or gateway: partitions and settings."""
     safe = _safe(settings)
     return {
         settings.audit: (1, {**safe, "cleanup.policy": "delete", "retention.ms": _DAYS_365}),

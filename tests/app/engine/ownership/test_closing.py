@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def ownership(taken: list[int], failures: list[BaseException]) -> Ownership:
     """Return an ownership that notes which partitions it makes; to take one in fails, as without connections."""
     none: Any = SimpleNamespace(begin=lambda: None, close=lambda: None)
-    stages = SimpleNamespace(catching_up=none, arrivals=none)
+    stages = SimpleNamespace(catch_up=none, arrival_search=none)
 
     def new_partition(number: int, _: object) -> Any:
         taken.append(number)

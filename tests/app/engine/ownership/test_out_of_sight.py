@@ -51,7 +51,7 @@ class Still:
 
     def __init__(self, stage: Stage) -> None:
         self.stage, self.changelog, self.inputs = stage, Changelog(stage), Nothing()
-        stages = SimpleNamespace(catching_up=self.inputs, controls=self.inputs)
+        stages = SimpleNamespace(catch_up=self.inputs, controls=self.inputs)
         self._ownership = Ownership(
             stage.partitions,
             cast("DelayTable", None),
