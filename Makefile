@@ -171,7 +171,7 @@ $(KERNEL_STAMP): $(KERNEL_SOURCES) | $(RUN_STAMP)
 	@mkdir -p build
 	@rm -f .venv/lib/python*/site-packages/punctual_kernel.*.so
 	@timeout 300 $(MAKE) --no-print-directory build NAME=kernel >build/kernel.log 2>&1 || \
-		echo 'The kernel is not built (build/kernel.log says why): Python does what it would do'
+		echo 'The native extension is not built (see build/kernel.log): Python is used instead'
 	@touch $@
 
 # PySpark is built here, without isolation too, by the setuptools of the first lock.

@@ -1,7 +1,7 @@
 """Builds what a release publishes, into dist/: `make build`, or python deploy/wheels.py --target x86_64-apple-darwin.
 
-The library and the worker are one wheel each, for all systems. The kernel has one for each system that it is compiled
-for, and its source. All are built here: zig links them, for an old C library of Linux, and for macOS.
+The library and the worker are one wheel each, for all systems. The native extension has its source, and one wheel for
+each system. All are built here: zig links them, for an old C library of Linux, and for macOS.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-#: What the kernel is compiled for, and what its wheel has to run on: maturin sees to it that it does.
+#: The targets of the native extension, and the system that its wheel must run on: maturin checks that it does.
 TARGETS = {
     "x86_64-unknown-linux-gnu": "manylinux2014",
     "aarch64-unknown-linux-gnu": "manylinux2014",
@@ -29,7 +29,9 @@ class NotBuilt(Exception):
 def main() -> int:
     """Build all that can be built here; return 1 if that is not all of it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--target", action="append", choices=TARGETS, help="compile the kernel for these alone")
+    parser.add_argument(
+        "--target", action="append", choices=TARGETS, help="compile the native extension for these alone"
+    )
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="a directory, which is emptied (%(default)s)")
     given = parser.parse_args()
     shutil.rmtree(given.out, ignore_errors=True)
@@ -53,7 +55,7 @@ def main() -> int:
 
 
 def _kernel(target: str, out: str) -> None:
-    """Build the kernel's wheel for a target. Raises NotBuilt."""
+    """Build the native extension's wheel for a target. Raises NotBuilt."""
     rustc = shutil.which("rustc")
     if not rustc:
         raise NotBuilt("there is no Rust here. Install it: https://rustup.rs")

@@ -1,4 +1,4 @@
-"""The kernel, for tests of it: without one they are left out, unless PUNCTUAL_KERNEL says that it must be there."""
+"""The native extension, for its tests, which are skipped without it, unless PUNCTUAL_KERNEL requires it."""
 
 import contextlib
 import importlib
@@ -20,7 +20,9 @@ with contextlib.nullcontext() if os.environ.get("PUNCTUAL_KERNEL") == "require" 
     kernel = importlib.import_module("punctual_kernel")
 
 #: Marks what cannot be tested without it.
-needed = pytest.mark.skipif(kernel is None, reason="the kernel is not built: `make build NAME=kernel` says why")
+needed = pytest.mark.skipif(
+    kernel is None, reason="the native extension is not built: `make build NAME=kernel` shows why"
+)
 #: Whether it is the kernel that is tested, or what does the same in Python.
 WAYS = [pytest.param(True, marks=needed, id="kernel"), pytest.param(False, id="python")]
 

@@ -25,7 +25,7 @@ def test_it(delayed):
 
 needs_rust = pytest.mark.skipif(
     not shutil.which("cargo") or native_extension.module is None,
-    reason="the kernel is not built here (make build NAME=kernel)",
+    reason="the native extension is not built here (make build NAME=kernel)",
 )
 
 _KERNEL = """
