@@ -74,8 +74,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)
     session_timeout_ms: int = setting("DELAY_SESSION_TIMEOUT", "PT6S", parse_duration)
     catch_up_ms: int = setting("DELAY_CATCH_UP", "PT2M", parse_duration)
-    fire_batch: int = setting("DELAY_FIRE_BATCH", "1000", whole(1, 100_000))
-    fire_depth: int = setting("DELAY_FIRE_DEPTH", "4", whole(1, 1_000))
+    max_in_flight: int = setting("DELAY_MAX_IN_FLIGHT", "4000", whole(1, 1_000_000))
     give_up_ms: int = setting("DELAY_GIVE_UP", "0", parse_duration)
     rates: dict[str, Rate] = setting("DELAY_RATES", "", rates)
     catch_up_rate: Rate | None = setting("DELAY_CATCH_UP_RATE", "0", optional)
@@ -200,11 +199,6 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     def exactly_once(self) -> bool:
         """Whether deliveries are part of transactions."""
         return self.guarantee == "exactly_once"
-
-    @property
-    def fire_room(self) -> int:
-        """How many rows of a partition may be outstanding."""
-        return self.fire_batch * self.fire_depth
 
     @property
     def longest_dedupe_ms(self) -> int:

@@ -15,6 +15,8 @@ _OF_KUBERNETES: Final = re.compile(
 )
 #: What each setting of an earlier version has become.
 REMOVED: Final = {
+    "DELAY_FIRE_BATCH": "DELAY_MAX_IN_FLIGHT is how many messages of a partition are in flight, by default 4000",
+    "DELAY_FIRE_DEPTH": "DELAY_MAX_IN_FLIGHT is how many messages of a partition are in flight, by default 4000",
     "DELAY_GATEWAY_BATCH": "a request to the gateway has at most 1,000 messages",
     "DELAY_GATEWAY_CONNECTIONS": "a gateway has at most 1,000 connections",
     "DELAY_GATEWAY_CONNECTIONS_OF_ONE": "a gateway has at most 500 connections from one address",

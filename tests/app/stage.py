@@ -11,7 +11,7 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.dispatcher import Dispatcher
-from app.engine.due.due_loop import DueLoop
+from app.engine.due.due_loop import FIRE_BATCH, DueLoop
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
 from app.engine.steps.outcomes import Delivered
@@ -184,8 +184,8 @@ class Applied:
 class Stage(AbstractAsyncContextManager["Stage", None]):
     """All of it, with a clock whose hands the test moves."""
 
-    def __init__(self, path: Path, partitions: int = 1, **env: str) -> None:
-        """Put it together for `partitions` partitions."""
+    def __init__(self, path: Path, partitions: int = 1, batch: int = FIRE_BATCH, /, **env: str) -> None:
+        """Put it together for `partitions` partitions, each of which fires at most `batch` rows in a cycle."""
         self.settings = Settings.from_env({**BROAD, "DELAY_PARTITIONS": "1", **env})
         self.clock = SimulatedClock()
         self.clock.compare(self.clock.wall, self.clock.wall, self.clock.wall)
@@ -195,7 +195,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         self.partitions: dict[int, Partition] = {}
         self.controls: dict[Destination, Control] = {}
         throttle = Throttle(self.settings, self.clock, self.controls)
-        self.due = DueLoop(self.settings, self.clock, self.dispatcher, self.partitions, throttle=throttle)
+        self.due = DueLoop(self.settings, self.clock, self.dispatcher, self.partitions, throttle=throttle, batch=batch)
         self.events: list[Event] = []
         self.dead_letters: list[Any] = []
         self.failures: list[BaseException] = []

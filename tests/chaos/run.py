@@ -38,8 +38,7 @@ class Run:
         seed: of everything that is chosen at random.
         short: whether this is the form for every change, of a minute at most, or the long one.
         partitions: of the installation.
-        fire_batch: `DELAY_FIRE_BATCH`.
-        fire_depth: `DELAY_FIRE_DEPTH`.
+        max_in_flight: `DELAY_MAX_IN_FLIGHT`.
     """
 
     cluster: list[Broker]
@@ -48,8 +47,7 @@ class Run:
     seed: int
     short: bool
     partitions: int = 8
-    fire_batch: int = 100
-    fire_depth: int = 2
+    max_in_flight: int = 200
     done: Counter[str] = field(default_factory=Counter)
     """What was done, and how often."""
     measured: dict[str, int] = field(default_factory=dict)
@@ -99,8 +97,7 @@ class Run:
         """Make a worker with a data directory of this name; it ends with the run."""
         settings = {
             "DELAY_GUARANTEE": self.guarantee,
-            "DELAY_FIRE_BATCH": str(self.fire_batch),
-            "DELAY_FIRE_DEPTH": str(self.fire_depth),
+            "DELAY_MAX_IN_FLIGHT": str(self.max_in_flight),
             "DELAY_REPLICATION_FACTOR": str(self.replicas),
             **(env or {}),
         }
@@ -135,7 +132,7 @@ class Run:
     def crashed(self, worker: Worker) -> None:
         """Count that a worker died: what it had in flight may come twice, unless exactly once."""
         if self.guarantee == "at_least_once":
-            self.may_repeat += len(worker.assigned) * self.fire_batch * self.fire_depth
+            self.may_repeat += len(worker.assigned) * self.max_in_flight
 
     def kill(self, worker: Worker) -> None:
         """Kill a worker with SIGKILL."""

@@ -27,13 +27,12 @@ class Scenario:
     guarantees: tuple[str, ...] = GUARANTEES
     ci: tuple[str, ...] = GUARANTEES
     partitions: int = 8
-    fire_batch: int = 100
-    fire_depth: int = 2
+    max_in_flight: int = 200
 
     def run(self, cluster: list[Broker], directory: Path, guarantee: str, *, seed: int, short: bool) -> dict[str, Any]:
         """Act and count; return what was done and what came out, as it is saved."""
         began = time.monotonic()
-        made = Run(cluster, directory, guarantee, seed, short, self.partitions, self.fire_batch, self.fire_depth)
+        made = Run(cluster, directory, guarantee, seed, short, self.partitions, self.max_in_flight)
         with made as run:
             self.act(run)
             found = run.verdict()

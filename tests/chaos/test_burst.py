@@ -17,9 +17,7 @@ _AWAY_S, _FIRST_S, _POLL_S = 8, 60, 0.002
 def test_a_kill_in_the_middle_of_what_fell_due_while_no_worker_ran_repeats_nothing(tmp_path: Path) -> None:
     with (
         Clusters() as clusters,
-        Run(
-            clusters.of(1), tmp_path, "at_least_once", 1, short=True, partitions=4, fire_batch=1_000, fire_depth=4
-        ) as run,
+        Run(clusters.of(1), tmp_path, "at_least_once", 1, short=True, partitions=4, max_in_flight=4_000) as run,
     ):
         worker = run.worker("one").start()
         worker.wait_ready()

@@ -20,13 +20,12 @@ _SHOWN = 10
 
 @dataclass
 class Case:
-    """An installation of few partitions and small fire batches, whose bounds on duplicates are small with them."""
+    """An installation of few partitions with few messages in flight, whose bounds on duplicates are small with them."""
 
     bootstrap: str
     directory: Path
     partitions: int = 2
-    fire_batch: int = 5
-    fire_depth: int = 2
+    max_in_flight: int = 10
     app_id: str = field(default_factory=lambda: f"case-{uuid.uuid4().hex[:10]}")
     expected: Expected = field(default_factory=Expected)
 
@@ -37,7 +36,7 @@ class Case:
 
     def worker(self, name: str = "worker", **options: Any) -> Worker:
         """Make a worker with a data directory of this name."""
-        env = {"DELAY_FIRE_BATCH": str(self.fire_batch), "DELAY_FIRE_DEPTH": str(self.fire_depth)}
+        env = {"DELAY_MAX_IN_FLIGHT": str(self.max_in_flight)}
         env |= options.pop("env", {})
         return Worker(
             self.bootstrap, self.app_id, self.directory / name, partitions=self.partitions, env=env, **options
@@ -50,7 +49,7 @@ class Case:
     @property
     def in_flight(self) -> int:
         """How many messages of all partitions can be in flight at a crash: each may come twice."""
-        return self.partitions * self.fire_batch * self.fire_depth
+        return self.partitions * self.max_in_flight
 
     def home(self, id_: str) -> int:
         """Return the home partition of an id."""

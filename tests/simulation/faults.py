@@ -3,6 +3,7 @@
 import random
 from dataclasses import dataclass, field
 
+from app.engine.due.due_loop import FIRE_BATCH
 from tests.simulation.network import CALM, Weather
 
 #: Kinds and how likely each is.
@@ -80,6 +81,8 @@ class Plan:
     #: How long every fetch of what partitions forward takes, in runs in which nothing else goes wrong.
     behind_s: float = 0.0
     env: dict[str, str] = field(default_factory=dict)
+    #: How many rows a partition fires in a cycle.
+    batch: int = FIRE_BATCH
     faults: list[Fault] = field(default_factory=list)
 
 
@@ -92,8 +95,7 @@ def plan(rnd: random.Random) -> Plan:
         "DELAY_DESTINATIONS": "*",
         "DELAY_REPLICATION_FACTOR": "1",
         "DELAY_GUARANTEE": "exactly_once" if exact else "at_least_once",
-        "DELAY_FIRE_BATCH": str(rnd.choice((1, 2, 4, 500))),
-        "DELAY_FIRE_DEPTH": str(rnd.choice((1, 2))),
+        "DELAY_MAX_IN_FLIGHT": str((batch := rnd.choice((1, 2, 4, 500))) * rnd.choice((1, 2))),
         "DELAY_DEDUPE_WINDOW": rnd.choice(("0", "0", "0", "0", "PT1S", "PT1M")),
         "DELAY_ROW_VERSION": rnd.choice(("0",) * 18 + ("1", "2")),
     }
@@ -112,6 +114,7 @@ def plan(rnd: random.Random) -> Plan:
         jittered=rnd.choice((0.0, 0.0, 0.2)),
         orderly=rnd.random() < 0.5,
         env=env,
+        batch=batch,
     )
     kinds, weights = list(_KINDS), list(_KINDS.values())
     disks, chances = list(_DISKS), list(_DISKS.values())

@@ -38,8 +38,8 @@ class Lives:
                 yield f"{source} was delivered, and never asked for"
         yield from self._account()
         # What is on its way to a destination that fails takes no room from the others: a batch each.
-        settings, routes = evidence.world.settings, sum(evidence.world.destinations.values())
-        bound = settings.fire_batch * (settings.fire_depth + routes)
+        world, routes = evidence.world, sum(evidence.world.destinations.values())
+        bound = world.settings.max_in_flight + world.plan.batch * routes
         for life, count in self._left.items():
             if count > bound:
                 yield f"{life} has left {count} duplicates, {bound} may be in flight"

@@ -14,7 +14,7 @@ from app.base.process.tasks import telling
 from app.engine.assembly import dispatcher_and_journal
 from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.posts import Posts
-from app.engine.due.due_loop import DueLoop
+from app.engine.due.due_loop import FIRE_BATCH, DueLoop
 from app.engine.due.input_lag import margins_of
 from app.engine.due.input_liveness import InputLiveness
 from app.engine.ingest.destination_topics import DestinationTopics
@@ -128,6 +128,8 @@ class Worker:
     ) -> None:
         """Belong to `slot`, which is its disk and its place in the group."""
         self.slot, self.name = slot, f"{slot}.{life}"
+        #: How many rows a partition fires in a cycle.
+        self.batch = FIRE_BATCH
         self._loop, self._broker, self._settings, self._on_end = loop, broker, settings, on_end
         self._rnd = random.Random(f"{seed}-{self.name}")  # noqa: S311
         self.process = Process(self.name)
@@ -225,7 +227,7 @@ class Worker:
         posts = Posts(settings, clock, "simulated", self.web.client(self))
         throttle = Throttle(settings, clock, self.controls.known)
         liveness = InputLiveness(self.consumer, margins_of(settings), settings.namespaces)
-        self.due = DueLoop(settings, clock, dispatcher, partitions, liveness, posts, throttle)
+        self.due = DueLoop(settings, clock, dispatcher, partitions, liveness, posts, throttle, self.batch)
         self.controls.changed = self.due.obey
         journal.reached = self.reached  # type: ignore[method-assign]
         limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), DestinationTopics(self.cluster)

@@ -220,6 +220,7 @@ class World:
         life = len(self.workers) + 1
         shift = self.plan.shifts_ms[life % len(self.plan.shifts_ms)]
         worker = Worker(slot, life, self.loop, self.broker, self.settings, shift, self.seed, self._ended)
+        worker.batch = self.plan.batch
         worker.web, worker.process.zone_s = self.web, self.versions.of(life)
         self.workers.append(worker)
         self.slots[slot] = worker

@@ -32,10 +32,14 @@ class RowFiring:
         throttle: Throttle,
         posts: Posts,
         liveness: InputLiveness | None,
+        batch: int,
     ) -> None:
-        """Send through `dispatcher` and `posts`, as far as `throttle` allows; `liveness` looks at the inputs."""
+        """Send through `dispatcher` and `posts`, as far as `throttle` allows; `liveness` looks at the inputs.
+
+        At most `batch` rows of a route that were held back are looked at together.
+        """
         self._dispatcher, self._throttle = dispatcher, throttle
-        self.http = HttpRows(posts, self.decide, settings.fire_batch)
+        self.http = HttpRows(posts, self.decide, batch)
         self.unread = UnreadInputs(liveness, settings.namespaces, self.decide)
         #: Set where namespaces have rates.
         self.pace: SeriesPace | None = None

@@ -20,10 +20,9 @@ OF_A_WORKER = frozenset(
     {
         "DELAY_APP_ID",
         "DELAY_CATCH_UP",
-        "DELAY_FIRE_BATCH",
-        "DELAY_FIRE_DEPTH",
         "DELAY_HTTP_SECRETS_FILE",
         "DELAY_LOG_FORMAT",
+        "DELAY_MAX_IN_FLIGHT",
         "DELAY_MIN_FREE_DISK",
         "DELAY_ACCEPT_LOSS",
         "DELAY_ACCEPT_RECREATED",

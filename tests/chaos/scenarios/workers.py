@@ -84,7 +84,7 @@ def scaling(run: Run) -> None:
 
 
 @scenario(
-    "kill -9 of one of two workers, which stays away; then graceful restarts", ci=(), partitions=16, fire_batch=500
+    "kill -9 of one of two workers, which stays away; then graceful restarts", ci=(), partitions=16, max_in_flight=1_000
 )
 def pauses(run: Run) -> None:
     one, two = run.worker("one").start(), run.worker("two").start()

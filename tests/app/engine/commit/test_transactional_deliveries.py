@@ -94,7 +94,7 @@ async def test_only_the_message_that_is_too_large_is_given_up_whatever_waits_bes
 
 
 async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_taken(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once", DELAY_FIRE_BATCH="1") as stage:
+    async with Stage(tmp_path, 1, 1, DELAY_GUARANTEE="exactly_once", DELAY_MAX_IN_FLIGHT="4") as stage:
         journal = Refused(stage)
         exact(stage, journal)
         for late, id_ in ((-10, "b"), (2, "a")):
@@ -228,7 +228,7 @@ async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path,
 
 
 async def test_what_waits_for_a_step_is_taken_back_when_its_destination_is_paused(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once", DELAY_FIRE_BATCH="1") as stage:
+    async with Stage(tmp_path, 1, 1, DELAY_GUARANTEE="exactly_once", DELAY_MAX_IN_FLIGHT="4") as stage:
         journal = Refused(stage)
         exact(stage, journal)
         journal.refused = True  # taken, once the test opens it

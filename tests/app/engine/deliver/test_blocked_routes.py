@@ -48,7 +48,7 @@ async def test_what_waits_for_its_topic_to_be_found_is_not_overtaken_when_it_is(
 
 
 async def test_blocked_rows_take_no_room_from_their_neighbours(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="3", DELAY_FIRE_DEPTH="2") as stage:
+    async with Stage(tmp_path, 1, 3, DELAY_MAX_IN_FLIGHT="6") as stage:
         for number in range(20):
             await stage.schedule(f"{number}", 30 - number, delay_to_partition="0")
         await stage.schedule("free", delay_to_partition="1")
@@ -63,7 +63,7 @@ async def test_blocked_rows_on_their_way_take_no_room_either(tmp_path: Path) -> 
     for following in (0, 1):  # messages for the blocked way that wait in the table
         place = tmp_path / str(following)
         place.mkdir()
-        async with Stage(place, DELAY_FIRE_BATCH="3", DELAY_FIRE_DEPTH="1") as stage:
+        async with Stage(place, DELAY_MAX_IN_FLIGHT="3") as stage:
             for number in range(3 + following):
                 await stage.schedule(f"{number}", 30 - number, delay_to_partition="0")
             await stage.schedule("free", delay_to_partition="1")

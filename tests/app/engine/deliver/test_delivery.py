@@ -95,8 +95,8 @@ async def test_what_waits_for_a_batch_that_is_refused_is_sent_all_the_same(tmp_p
         assert stage.sender.ids() == ["waits"]
 
 
-async def test_there_is_room_for_a_batch_times_the_depth(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="3", DELAY_FIRE_DEPTH="2") as stage:
+async def test_no_more_are_in_flight_than_the_settings_say(tmp_path: Path) -> None:
+    async with Stage(tmp_path, 1, 3, DELAY_MAX_IN_FLIGHT="6") as stage:
         for number in range(10):
             await stage.schedule(f"{number}", 20 - number)
         for _ in range(5):

@@ -274,8 +274,8 @@ async def test_hosts_that_fail_leave_room_for_callbacks_and_messages(stage: Stag
 
 
 async def test_a_posted_row_takes_no_room_from_what_is_sent(tmp_path: Path, script: Script) -> None:
-    env = {"DELAY_HTTP_DESTINATIONS": "*", "DELAY_FIRE_BATCH": "2", "DELAY_FIRE_DEPTH": "1"}
-    async with Stage(tmp_path, 1, **env) as stage:
+    env = {"DELAY_HTTP_DESTINATIONS": "*", "DELAY_MAX_IN_FLIGHT": "2"}
+    async with Stage(tmp_path, 1, 2, **env) as stage:
         stage.due.http._posts._client = script
         script.open.clear()
         for number in range(50):

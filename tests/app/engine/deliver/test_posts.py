@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from app.engine.due.due_loop import FIRE_BATCH
 from tests.app.stage import Stage
 from tests.harness.waiting import LIMIT_S
 from tests.punctual.contract.records import FakeRecord
@@ -52,8 +53,8 @@ async def serving(*, answers: bool) -> AsyncIterator[Host]:
 
 
 @asynccontextmanager
-async def staged(path: Path, **env: str) -> AsyncIterator[Stage]:
-    async with Stage(path, 1, DELAY_CALLBACKS="http://127.0.0.1:*", **env) as stage:
+async def staged(path: Path, batch: int = FIRE_BATCH, /, **env: str) -> AsyncIterator[Stage]:
+    async with Stage(path, 1, batch, DELAY_CALLBACKS="http://127.0.0.1:*", **env) as stage:
         try:
             yield stage
         finally:
@@ -128,8 +129,7 @@ async def test_a_host_whose_last_callback_timed_out_gets_one_at_a_time_until_it_
 
 
 async def test_messages_do_not_wait_for_callbacks_that_do_not_fit(tmp_path: Path) -> None:
-    few = {"DELAY_FIRE_BATCH": "2", "DELAY_FIRE_DEPTH": "1"}
-    async with serving(answers=False) as host, staged(tmp_path, **few) as stage:
+    async with serving(answers=False) as host, staged(tmp_path, 2, DELAY_MAX_IN_FLIGHT="2") as stage:
         await refuse(stage, host.url, 50)
         await stage.schedule("a")
         stage.clock.pass_by(1)

@@ -31,7 +31,7 @@ async def test_it_looks_again_after_half_a_second_whatever_is_due_later(tmp_path
 
 
 async def test_it_fires_no_more_rows_of_a_partition_than_a_batch_at_a_time(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="2") as stage:
+    async with Stage(tmp_path, 1, 2) as stage:
         for number in range(5):
             await stage.schedule(f"{number}", 10 - number)
 
@@ -40,7 +40,7 @@ async def test_it_fires_no_more_rows_of_a_partition_than_a_batch_at_a_time(tmp_p
 
 
 async def test_of_large_rows_there_are_fewer_on_their_way(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="10") as stage:
+    async with Stage(tmp_path, 1, 10) as stage:
         for number in range(60):
             await stage.schedule(f"{number}", 100 - number, large=bytes(900_000))
         while stage.due.cycle(stage.clock.now_ms()) == 0:

@@ -36,7 +36,7 @@ async def test_nothing_goes_to_a_paused_destination_and_its_neighbours_go_on(tmp
 
 
 async def test_what_waits_is_sent_by_due_time_and_arrival_when_it_is_resumed(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="3") as stage:
+    async with Stage(tmp_path, 1, 3, DELAY_MAX_IN_FLIGHT="12") as stage:
         stage.control("orders", paused=True)
         for number in (5, 3, 9, 1):
             await stage.schedule(f"{number}", 100 - number, delay_to_partition="0")
@@ -112,7 +112,7 @@ async def test_a_pause_ends_by_itself(tmp_path: Path) -> None:
 async def test_rows_that_wait_are_looked_at_once_however_often_others_come_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="50") as stage:
+    async with Stage(tmp_path, 1, 50, DELAY_MAX_IN_FLIGHT="200") as stage:
         stage.control("orders", paused=True)
         for number in range(200):
             await stage.schedule(f"{number}", 10_000 - number)
@@ -154,7 +154,7 @@ async def test_a_cap_is_kept_in_order_and_delays_no_neighbour(tmp_path: Path) ->
 
 
 async def test_partitions_take_turns(tmp_path: Path) -> None:
-    async with Stage(tmp_path, partitions=4, DELAY_PARTITIONS="4", DELAY_RATES="orders=100/s") as stage:
+    async with Stage(tmp_path, 4, DELAY_PARTITIONS="4", DELAY_RATES="orders=100/s") as stage:
         for number in range(4):
             for turn in range(20):
                 await stage.ask(number, delay_to="orders", delay_at=str(stage.clock.wall - 100 + turn))

@@ -36,7 +36,7 @@ def behind() -> Behind:
 
 @pytest.fixture
 async def stage(tmp_path: Path, behind: Behind) -> AsyncIterator[Stage]:
-    async with Stage(tmp_path, 1, **TEAMS, DELAY_FIRE_BATCH="4") as stage:
+    async with Stage(tmp_path, 1, 4, DELAY_MAX_IN_FLIGHT="16", **TEAMS) as stage:
         stage.due.unread.liveness = behind
         yield stage
 

@@ -118,7 +118,7 @@ async def test_steps_wait_for_company_on_a_longer_beat_unless_there_is_a_hurry(
 
 
 async def test_a_step_that_makes_room_waits_for_nothing(tmp_path: Path) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="2", DELAY_FIRE_DEPTH="1") as stage:
+    async with Stage(tmp_path, DELAY_MAX_IN_FLIGHT="2") as stage:
         for number in range(3):
             await stage.schedule(f"{number}", 1)
         assert stage.fire() == ["0", "1"]
@@ -167,7 +167,7 @@ async def test_as_long_as_something_is_left_for_the_next_step_there_is_a_hurry(t
 
 @pytest.mark.parametrize(("due", "steps"), [(3, 1), (4, 4)])
 async def test_while_there_is_no_room_a_step_has_few_records(tmp_path: Path, due: int, steps: int) -> None:
-    async with Stage(tmp_path, DELAY_FIRE_BATCH="4", DELAY_FIRE_DEPTH="1") as stage:
+    async with Stage(tmp_path, DELAY_MAX_IN_FLIGHT="4") as stage:
         for number in range(due):
             await stage.schedule(f"{number}", 10)
         assert len(stage.fire()) == due
@@ -314,7 +314,7 @@ async def test_a_worker_that_reads_less_does_not_take_from_rows_what_they_have(
 
 async def test_what_follows_many_small_occurrences_is_bounded_whatever_is_in_the_row(tmp_path: Path) -> None:
     """A delivery has no word of the URL that its row has: 512 KiB of deliveries are megabytes of rows."""
-    async with Stage(tmp_path, DELAY_CALLBACKS="https://*", DELAY_FIRE_BATCH="1000") as stage:
+    async with Stage(tmp_path, DELAY_CALLBACKS="https://*") as stage:
         stage.destinations.topics["orders"] = 1
         url, at = "https://example.com/" + "x" * 2_000, str(stage.clock.wall)
         said = {"delay_to": "orders", "delay_every": "PT1M", "delay_at": at, "delay_on_failure": url}

@@ -59,7 +59,7 @@ def test_it_is_named_again_when_something_else_differs(caplog: pytest.LogCapture
         {"DELAY_DESTINATIONS": " reminders, orders"},
         {"DATADIR": "/elsewhere", "HOST": "0.0.0.0", "KAFKA_SASL_PASSWORD": "x"},  # noqa: S104 - not listened on
         {
-            "DELAY_FIRE_BATCH": "7",
+            "DELAY_MAX_IN_FLIGHT": "7",
             "DELAY_CATCH_UP": "PT5M",
             "DELAY_MIN_FREE_DISK": "67108864",
             "DELAY_LOG_FORMAT": "json",
