@@ -19,10 +19,13 @@ _LINES = {path.relative_to(_TREE): text.count("\n") for path, text in _FILES.ite
 _TREES = {path.relative_to(_TREE): ast.parse(text) for path, text in _FILES.items()}
 
 GOALS = {"rooms": 10, "lines": 300, "small files": 60, "names twice": 15, "settings": 60, "circles": 0}
-LIMITS = {"rooms": 10, "lines": 371, "small files": 100, "names twice": 74, "settings": 86, "circles": 2}
+LIMITS = {"rooms": 10, "lines": 328, "small files": 83, "names twice": 15, "settings": 76, "circles": 1}
 _SMALL = 50
 #: Class names that may stand for two things, with the reason.
-_MAY_BE_TWICE: Mapping[str, str] = {}
+_MAY_BE_TWICE: Mapping[str, str] = {
+    "Message": "public API: the contract's message, and what a program gets from a DelayQueue",
+    "Record": "public API: a record of Kafka, and one that a test's fixture has delivered",
+}
 
 
 def test_the_worker_has_few_rooms() -> None:
