@@ -58,7 +58,7 @@ def test_each_thing_that_is_wrong_is_found_in_one_run(installation: Installation
     assert said.returncode == 1
     errors = {one["subject"]: one["sentence"] for one in found(said, "error") if "cleanup.policy" in one["sentence"]}
     assert "Set cleanup.policy=compact" in errors[f"{installation.app_id}-delays-changelog"]
-    few = [one for one in found(said, "error") if "has 4 partitions, 8 are needed" in one["sentence"]]
+    few = [one for one in found(said, "error") if "has 4 partitions" in one["sentence"]]
     assert f"{installation.app_id}-requests" in {one["subject"] for one in few}
     warned = {one["subject"]: one["sentence"] for one in found(said, "warning")}
     assert "does not exist" in warned[missing]
