@@ -40,7 +40,7 @@ class CommandSender:
     async def _known_topic(self, request: Request) -> Request:
         """Return a request for a message that is refused at once if its topic is not there, nor in a moment.
 
-        A worker would accept it first, and reject it some seconds later: whoever asks here waits for that instead.
+        A worker would accept it first, and reject it some seconds later: the user waits for the topic instead.
         """
         said = dict(request.headers)
         to, cluster = (said.get(names.TO) or b"").decode(), self._engine.cluster
@@ -84,7 +84,7 @@ class CommandSender:
         home = home_at(int(source.rpartition("-")[2]))
         try:
             async with asyncio.timeout(PATIENCE_S):
-                event = await _told(readers[home], source)
+                event = await _awaited_event(readers[home], source)
             ended = await ending(self._engine.cluster, self._settings.events_topic, home, event)
         except (TimeoutError, aiokafka.errors.KafkaError):
             sentence = (
@@ -135,7 +135,7 @@ class CommandSender:
             raise NotSent("the brokers do not respond; nothing was sent") from error
 
 
-async def _told(reader: PartitionReader, source: str) -> dict[str, Any]:
+async def _awaited_event(reader: PartitionReader, source: str) -> dict[str, Any]:
     """Return the event of a record, once it is there."""
     while True:
         for record in await reader.chunk(_CHUNK):

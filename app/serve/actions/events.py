@@ -31,11 +31,11 @@ class EventWatch:
         found = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))
         return cls(dict(zip(numbers, found, strict=True)))
 
-    async def told(self, sources: Mapping[str, int], patience_s: float) -> Counter[str]:
-        """Return how many requests came to what, by the names of events.
+    async def outcomes(self, sources: Mapping[str, int], patience_s: float) -> Counter[str]:
+        """Return how many requests had each outcome, by the names of events.
 
-        `sources` are their `topic-partition-offset`, each with the partition of its id. Whatever no event tells of
-        within `patience_s` is not counted.
+        `sources` are their `topic-partition-offset`, each with the partition of its ID. Requests without an event
+        within `patience_s` are not counted.
         """
         found, of = dict[str, str](), dict[int, set[str]]()
         for source, home in sources.items():
@@ -73,11 +73,11 @@ async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, An
         end = await reader.end()
         start = max(await reader.begin(), end - _BEFORE)
         async for record in PartitionReader(cluster, topic, home, start).up_to(end):
-            told = event_of(record.value)
+            earlier = event_of(record.value)
             if (
-                told is not None
-                and told["id"] == event["id"]
-                and told["event"] in ("delivered", "cancelled", "dropped", "rejected")
+                earlier is not None
+                and earlier["id"] == event["id"]
+                and earlier["event"] in ("delivered", "cancelled", "dropped", "rejected")
             ):
-                found = told
+                found = earlier
     return found

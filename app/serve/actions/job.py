@@ -1,4 +1,4 @@
-"""A job: one action on all messages that match a filter, done partition by partition by whoever owns them."""
+"""A job: one action on all messages that match a filter, done partition by partition by their owners."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -27,9 +27,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     `ends` has, by partition, where each log ended then that requests and commands come from: whatever was asked for
     beyond is none of the job's business. `due_ms` is the new due time of a reschedule. It acts on at most `counted`
-    messages, as many as were confirmed by whoever gave it, `by`, who may be `bound` to namespaces. A job that sends
+    messages, as many as its creator `by` has confirmed, who may be `bound` to namespaces. A job that sends
     dead letters again has a filter of theirs, and the ends of their topic. One that the brokers have taken later than
-    `begins_by_ms` never begins: its giver was told so.
+    `begins_by_ms` never begins: its creator got an error.
     """
 
     job_id: str

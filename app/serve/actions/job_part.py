@@ -1,6 +1,6 @@
 """One partition's part of a job: its owner finds what matches, a batch at a time, and sends the commands for it.
 
-The next batch goes out when it is known what the last one came to. So a job takes what ingest has to spare, and never
+The next batch goes out when the outcomes of the last one are known. So a job takes what ingest has to spare, and never
 puts more than a batch before the commands of others.
 """
 
@@ -48,7 +48,7 @@ class JobPart:
         with.
         """
         await self._count_uncounted()
-        if self._tells:
+        if self._has_events:
             cluster, topic = self._engine.cluster, self._engine.settings.events_topic
             self._events = await PartitionReader.at_end(cluster, topic, self._part.partition)
         while not self._part.over and self._mine():
@@ -58,13 +58,13 @@ class JobPart:
                 await asyncio.sleep(_LOOK_S)
 
     @property
-    def _tells(self) -> bool:
+    def _has_events(self) -> bool:
         return self._engine.settings.events == "on"
 
     async def _count_uncounted(self) -> None:
-        """Count the batch that was on its way when whoever had the part before died: it is sent, and not written down.
+        """Count the batch that was on its way when the part's previous owner died: it is sent, and not written down.
 
-        Its commands are found among the requests, and what they came to among the events since.
+        Its commands are found among the requests, and their outcomes among the events since.
         """
         engine, part = self._engine, self._part
         topic, number = engine.settings.requests, part.partition
@@ -75,11 +75,11 @@ class JobPart:
         sent = {record.offset async for record in reader.up_to(end) if record.value == marked and record.offset < end}
         if not sent:
             return
-        if self._tells:
+        if self._has_events:
             self._events = await self._events_since((part.at_ms or self._job.at_ms) - _CLOCKS_MS)
-        told = await self._told(sent)
+        reported = await self._outcomes(sent)
         await self._applied(max(sent))
-        outcomes, untold = Counter(part.outcomes) + told, part.untold + len(sent) - told.total()
+        outcomes, untold = Counter(part.outcomes) + reported, part.untold + len(sent) - reported.total()
         self._part = msgspec.structs.replace(part, ordered_to=max(sent) + 1)
         await self._note(part.after, part.sent + len(sent), outcomes, untold, over=False)
 
@@ -89,7 +89,7 @@ class JobPart:
         return PartitionReader(cluster, topic, number, await PartitionReader(cluster, topic, number).after(at_ms))
 
     async def _applied(self, offset: int) -> None:
-        """Wait until the table has what a request has done, within reason: its event is told before."""
+        """Wait until the table has what a request has done, within reason: its event is written before."""
         async with asyncio.timeout(PATIENCE_S):
             while (position := self._engine.position(self._engine.settings.requests, self._part.partition)) is not None:
                 if position > offset:
@@ -108,12 +108,12 @@ class JobPart:
 
     async def _batch(self) -> None:
         part = self._part
-        wanted = ScanQuery(filter=self._job.filter, after=part.after_place, limit=BATCH, most=0)
-        found = await self._search.scans.scan(wanted, part.partition, job=True)
+        query = ScanQuery(filter=self._job.filter, after=part.after_place, limit=BATCH, most=0)
+        result = await self._search.scans.scan(query, part.partition, job=True)
         if not self._mine():  # a scan may wait for its turn, and the job was stopped meanwhile
             return
         ends = ends_by_crc(self._job, part.partition, lambda topic: self._engine.base(topic, part.partition))
-        rows = [row for row in found.rows if concerns(ends, row)]
+        rows = [row for row in result.rows if concerns(ends, row)]
         allowed = await self._reserve(len(rows))
         if allowed < len(rows) and not self._mine():
             return
@@ -125,15 +125,15 @@ class JobPart:
             if not batch.append(self._engine.clock.wall_ms(), request.key, request.value, list(request.headers)):
                 break
             taken += 1
-        up_to = found.up_to
+        up_to = result.up_to
         if taken < len(rows):  # long ids: the rest goes with the next batch
             limited, up_to = False, Place(bytes.fromhex(rows[taken - 1].row), part.partition)
         outcomes, untold = Counter(part.outcomes), part.untold
         if taken:
             ack = await self._engine.sender.submit(self._engine.settings.requests, part.partition, batch)
-            told = await self._told(range(ack.offset, ack.offset + taken))
-            outcomes.update(told)
-            untold += taken - told.total()
+            reported = await self._outcomes(range(ack.offset, ack.offset + taken))
+            outcomes.update(reported)
+            untold += taken - reported.total()
             self._part = msgspec.structs.replace(self._part, ordered_to=ack.offset + taken)
         self._part = msgspec.structs.replace(self._part, limited=limited)
         await self._note(up_to.text(), part.sent + taken, outcomes, untold, over=limited or up_to >= END)
@@ -161,7 +161,7 @@ class JobPart:
         )
         await self._log.note(self._part)
 
-    async def _told(self, sent: Collection[int]) -> Counter[str]:
+    async def _outcomes(self, sent: Collection[int]) -> Counter[str]:
         """Return the outcomes of the commands at these offsets, by their events; without events, wait for the table."""
         settings, found = self._engine.settings, dict[int, str]()
         prefix = f"{settings.requests}-{self._part.partition}-"

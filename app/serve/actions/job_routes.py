@@ -12,7 +12,7 @@ from app.serve.access.roles import ASKER, Asker
 from app.serve.actions.body import BadBody, body_of, moment, span
 from app.serve.actions.job import MESSAGE_ACTIONS, RESEND, Job, JobStatus
 from app.serve.actions.jobs import Jobs
-from app.serve.actions.routes import actor_of, told
+from app.serve.actions.routes import actor_of, errors_answered
 from app.serve.dead_letters.filter import NAMES as OF_DEAD_LETTERS
 from app.serve.dead_letters.routes import filter_of as dead_letter_filter_of
 from app.serve.search.filter import NAMES
@@ -52,7 +52,7 @@ class JobRoutes:
         """Start and stop these; filters may name these namespaces."""
         self._jobs, self._namespaces = jobs, namespaces
 
-    @told
+    @errors_answered
     async def start(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs: act on all that match a filter."""
         body = await body_of(request, ("act", "filter", "confirm", "at", "after"))
@@ -78,18 +78,18 @@ class JobRoutes:
         pending = filter_of(query, self._namespaces, request[ASKER])
         return as_json(await self._jobs.start(actor_of(request), action, pending, confirm, due_ms), 202)
 
-    @told
+    @errors_answered
     async def all(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs: how all of them stand, the newest first."""
         found, asker = await self._jobs.all(), request[ASKER]
         return as_json({"jobs": [job_shown(one, asker) for one in found if is_theirs(one.job, asker)]})
 
-    @told
+    @errors_answered
     async def one(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs/{id}."""
         return _found(await self._job(request), request[ASKER])
 
-    @told
+    @errors_answered
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs/{id}/stop: it goes no further; what it has done stays."""
         if await self._job(request) is None:

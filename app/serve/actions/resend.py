@@ -1,4 +1,4 @@
-"""A dead letter becomes a request again: as it was, or put right."""
+"""A dead letter becomes a request again: as it was, or corrected."""
 
 import contextlib
 from collections.abc import Mapping

@@ -44,7 +44,7 @@ class Sending(NamedTuple):
 
 
 class Settled:
-    """What has come of the letters of one reading."""
+    """The outcomes of the letters of one reading."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -76,7 +76,7 @@ class Sorted(NamedTuple):
 
 
 class ResendPart(JobPart):
-    """Sends them to the inputs that they came from, and counts what comes of them by their events.
+    """Sends them to the inputs that they came from, and counts their outcomes by their events.
 
     Each is sent once, but for those under way when the worker is killed. One that its input refuses, too large say, is
     counted as `refused`, and others go on; an input that takes none for now has the part go on later where it was.
@@ -105,7 +105,7 @@ class ResendPart(JobPart):
                 await self._send([record for record in records if record.offset < end], await reader.position(), end)
 
     async def _send(self, records: list[Stored], position: int, end: int) -> None:
-        """Send letters, write down which were, and wait for what comes of them."""
+        """Send letters, write down which were, and wait for their outcomes."""
         found = self._sorted(records)
         allowed = await self._reserve(len(found.requests))
         if allowed < len(found.requests):
@@ -123,8 +123,8 @@ class ResendPart(JobPart):
             self._pass_over(offset, settled)
         await self._settle(settled, found.incomplete, min(position, end), end)
         if watch is not None and settled.sources:
-            told = await watch.told(settled.sources, PATIENCE_S)
-            await self._count(told, over=settled.failed is None and position >= end)
+            outcomes = await watch.outcomes(settled.sources, PATIENCE_S)
+            await self._count(outcomes, over=settled.failed is None and position >= end)
         if settled.failed is not None:
             raise settled.failed[1]
         await self._taken_up(settled.ends)
@@ -152,7 +152,7 @@ class ResendPart(JobPart):
         """Return what hears of letters that are sent from now on; None if there are no events, or no letters."""
         settings = self._engine.settings
         homes = {again.partition if again.request.id is not None else None for again in requests}
-        if not self._tells or not homes:
+        if not self._has_events or not homes:
             return None
         numbers = range(settings.partitions) if None in homes else [home for home in homes if home is not None]
         return await EventWatch.begin(self._engine.cluster, settings.events_topic, numbers)
@@ -162,7 +162,7 @@ class ResendPart(JobPart):
         part = self._part
         after = position if settled.failed is None else settled.failed[0]
         outcomes = Counter(part.outcomes)
-        outcomes.update({"sent": 0 if self._tells else len(settled.sent), "refused": len(settled.refused)})
+        outcomes.update({"sent": 0 if self._has_events else len(settled.sent), "refused": len(settled.refused)})
         outcomes["incomplete"] += sum(offset < after for offset in incomplete)
         done = part.ahead | settled.sent | settled.refused
         self._part = msgspec.structs.replace(
@@ -171,14 +171,16 @@ class ResendPart(JobPart):
             refused=part.refused | settled.refused,
         )
         if settled.failed is None or settled.sent or settled.refused or str(after) != part.after:
-            untold = part.untold + (len(settled.sent) if self._tells else 0)
-            over = after >= end and not (self._tells and settled.sent)  # what came of them is counted first
+            untold = part.untold + (len(settled.sent) if self._has_events else 0)
+            over = after >= end and not (self._has_events and settled.sent)  # what came of them is counted first
             await self._note(str(after), part.sent + len(settled.sent), +outcomes, untold, over=over)
 
-    async def _count(self, told: Counter[str], *, over: bool) -> None:
-        """Write down what came of letters that were sent."""
+    async def _count(self, outcomes: Counter[str], *, over: bool) -> None:
+        """Write down the outcomes of letters that were sent."""
         part = self._part
-        await self._note(part.after, part.sent, Counter(part.outcomes) + told, part.untold - told.total(), over=over)
+        await self._note(
+            part.after, part.sent, Counter(part.outcomes) + outcomes, part.untold - outcomes.total(), over=over
+        )
 
     def _again(self, found: Sorted, settled: Settled) -> list[tuple[int, Resend]]:
         """Return the letters to send one by one, for one of their batch may be what is wrong with it."""

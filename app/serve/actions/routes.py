@@ -62,8 +62,8 @@ def actor_of(request: web.Request) -> Actor:
     return Actor(asker.name, asker.role, asker.bound)
 
 
-def told(handler: Handler[_Routes]) -> Handler[_Routes]:
-    """Answer what a handler cannot do with a sentence."""
+def errors_answered(handler: Handler[_Routes]) -> Handler[_Routes]:
+    """Return a handler whose errors become answers with a sentence."""
 
     async def answer(routes: _Routes, request: web.Request) -> web.StreamResponse:
         try:
@@ -86,13 +86,13 @@ def shortened(sentence: str) -> str:
 
 
 class ActionRoutes:
-    """Reads actions from requests, and answers with what came of them."""
+    """Reads actions from requests, and answers with their outcomes."""
 
     def __init__(self, actions: Actions, dead_letters: DeadLetters) -> None:
         """Act by these."""
         self._actions, self._dead_letters = actions, dead_letters
 
-    @told
+    @errors_answered
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages: ask for a message to be delivered."""
         body, asker = await body_of(request, MESSAGE_FIELDS), request[ASKER]
@@ -108,12 +108,12 @@ class ActionRoutes:
         schedule = text(body, "cron")
         return _answer(outcome if not schedule else msgspec.structs.replace(outcome, warning=doubt(schedule)))
 
-    @told
+    @errors_answered
     async def cancel(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages/{id}/cancel."""
         return await self._command(request, "cancel")
 
-    @told
+    @errors_answered
     async def reschedule(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages/{id}/reschedule: another due time."""
         body = await body_of(request, ("at", "after", "if_due"))
@@ -122,41 +122,41 @@ class ActionRoutes:
         reschedule = command("reschedule", id_, at=at, after=after, if_due=if_due)
         return await self._send(request, "reschedule", reschedule, body)
 
-    @told
+    @errors_answered
     async def deliver_now(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages/{id}/deliver-now."""
         return await self._command(request, "deliver-now")
 
-    @told
+    @errors_answered
     async def pause_series(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages/{id}/pause: a recurring message waits until it is resumed."""
         return await self._command(request, "pause")
 
-    @told
+    @errors_answered
     async def resume_series(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages/{id}/resume: it goes on with the next time that is planned."""
         return await self._command(request, "resume")
 
-    @told
+    @errors_answered
     async def pause(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/destinations/{to}/pause."""
         body = await body_of(request, ("reason", "until"))
         changes = {"paused": True, "reason": text(body, "reason"), "until": moment(body, "until")}
         return await self._control(request, "pause", body, changes)
 
-    @told
+    @errors_answered
     async def resume(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/destinations/{to}/resume."""
         body = await body_of(request, ())
         return await self._control(request, "resume", body, {"paused": False, "reason": None, "until": None})
 
-    @told
+    @errors_answered
     async def rate(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/destinations/{to}/rate: a cap, `none` for none, null for that of the settings."""
+        """Answer POST /api/v1/destinations/{to}/rate: a rate limit, `none` for none, null for that of the settings."""
         body = await body_of(request, ("rate",))
         return await self._control(request, "rate", body, {"rate": text(body, "rate")})
 
-    @told
+    @errors_answered
     async def resend(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/dead-letters/{partition}-{offset}/resend: send one again, put right perhaps."""
         body = await body_of(request, ("headers", "value"))
@@ -171,7 +171,7 @@ class ActionRoutes:
         correction = Correction(changes, replaces="value" in body, value=raw(body, "value"))
         return _answer(await self._actions.resend(request[ASKER], one, correction))
 
-    @told
+    @errors_answered
     async def audit(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/audit: the newest actions."""
         asker = request[ASKER]

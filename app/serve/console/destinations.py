@@ -1,4 +1,4 @@
-"""The pages of destinations: what waits for each, and pausing, resuming and capping one."""
+"""The pages of destinations: the pending messages of each, and pausing, resuming and rate-limiting one."""
 
 from typing import Any, Final
 from urllib.parse import quote
@@ -65,7 +65,7 @@ class DestinationPages:
         return await self._act(request, "resume", {})
 
     async def rate(self, request: web.Request) -> web.Response:
-        """Answer POST /destinations/{name}/rate: a cap, or none from here."""
+        """Answer POST /destinations/{name}/rate: a rate limit, or none from here."""
         given = await forms.form(request)
         if given.get("do") == "take-back":
             return await self._act(request, "rate", {"rate": None})

@@ -101,8 +101,8 @@ def _wanted(wanted: Wanted) -> Iterator[Metric]:
     yield paused
     help_text = "Rate limit of a destination, in messages per second."
     rate = GaugeMetricFamily("delay_destination_rate_per_second", help_text, labels=["destination"])
-    for name, cap in itertools.islice(wanted.rates.items(), SERIES):
-        rate.add_metric([name], cap.per_s)
+    for name, limit in itertools.islice(wanted.rates.items(), SERIES):
+        rate.add_metric([name], limit.per_s)
     yield rate
 
 

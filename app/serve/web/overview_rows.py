@@ -31,7 +31,8 @@ class DestinationRow(msgspec.Struct, frozen=True, kw_only=True):
 
     `held_because` says why, if the worker that answers knows.
     `pending` leaves out partitions whose report does not name it. `paced_since_ms` is the oldest due time that waits
-    for its turn, by the cap of `rate_per_s` and `burst`: they are as the worker that answers knows them, like `paused`.
+    for its turn, by the rate limit of `rate_per_s` and `burst`: they are as the worker that answers knows
+    them, like `paused`.
     """
 
     destination: str
