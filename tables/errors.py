@@ -87,5 +87,5 @@ class RecordUnreadable(TableError):
         super().__init__(
             f"the changelog record {name}-{offset}{more} cannot be read: {why[:300]}. If a newer version of Punctual "
             "wrote it, upgrade this worker. Otherwise, check who may write to this topic, set "
-            f"DELAY_SKIP_RECORDS={name}-{offset} and restart: the worker skips the record and writes its key again."
+            f"DELAY_ACCEPT_LOSS={name}-{offset} and restart: the worker skips the record and writes its key again."
         )

@@ -20,6 +20,8 @@ _MINUTE_MS = 60_000
 #: Workers send a heartbeat each 1.5 s: a few of them may get lost.
 LEAST_SESSION_MS = 6_000
 MOST_NAMESPACES = 300
+#: Begins what DELAY_ACCEPT_LOSS has of a topic that was deleted and created again.
+RECREATED = "recreated:"
 #: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
 #: records that are not readable yet.
 COLD_MEMORY_MS = 10 * _MINUTE_MS
@@ -56,16 +58,14 @@ def check(settings: "Settings") -> None:
 def _check_accepted(settings: "Settings") -> None:
     """See that what is accepted of the changelog or the controls is named as workers name it."""
     for name in settings.accept_loss:
-        of_changelog = re.fullmatch(rf"{re.escape(settings.changelog)}(-[0-9]{{1,9}})?", name)
-        if name != settings.controls and not of_changelog:
+        of_changelog = re.fullmatch(rf"{re.escape(settings.changelog)}(-[0-9]{{1,9}}(-[0-9]{{1,19}})?)?", name)
+        recreated = name.removeprefix(RECREATED) not in ("", name)
+        if name != settings.controls and not of_changelog and not recreated:
             why = (
-                f"a partition of the changelog is named {settings.changelog}-<partition>, controls {settings.controls}"
+                f"it must be {settings.changelog}, {settings.changelog}-<partition>, "
+                f"{settings.changelog}-<partition>-<offset>, {settings.controls} or {RECREATED}<topic>"
             )
             raise SettingInvalid("DELAY_ACCEPT_LOSS", name, why)
-    for record in settings.skip_records:
-        if not re.fullmatch(rf"{re.escape(settings.changelog)}-[0-9]{{1,9}}-[0-9]{{1,19}}", record):
-            why = f"a record of the changelog is named {settings.changelog}-<partition>-<offset>"
-            raise SettingInvalid("DELAY_SKIP_RECORDS", record, why)
 
 
 def _check_inputs(settings: "Settings") -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.base import topic_names
 from app.base.http.allow_list import AllowList, allow_list
-from app.settings.checks import COLD_MEMORY_MS, check
+from app.settings.checks import COLD_MEMORY_MS, RECREATED, check
 from app.settings.declared import read, setting
 from app.settings.gateway import GatewaySettings
 from app.settings.kafka import KafkaSettings
@@ -81,9 +81,7 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
     traces: str = setting("DELAY_TRACES", "off", one_of("off", "on"))
     min_free_disk: int = setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(LEAST_FREE_DISK))
     row_version: int = setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
-    accept_recreated: tuple[str, ...] = setting("DELAY_ACCEPT_RECREATED", "", words)
     accept_loss: tuple[str, ...] = setting("DELAY_ACCEPT_LOSS", "", words)
-    skip_records: tuple[str, ...] = setting("DELAY_SKIP_RECORDS", "", words)
     max_destinations: int = setting("DELAY_MAX_DESTINATIONS", "10000", whole(1))
     worker_url: str = setting("WORKER_URL", "")
     datadir: str = setting("DATADIR", "")
@@ -216,9 +214,13 @@ class Settings(KafkaSettings, GatewaySettings, WebSettings):
         """How long orders for an id that is not pending are remembered."""
         return max(self.command_memory_ms, self.dedupe_window_ms) if self.horizon_ms else self.command_memory_ms
 
+    def accepts_recreated(self, topic: str) -> bool:
+        """Return whether it is accepted that a topic was deleted and created again."""
+        return f"{RECREATED}{topic}" in self.accept_loss
+
     def skipped(self, log: str) -> frozenset[int]:
         """Return the offsets in a changelog partition, `topic-partition`, whose records are left out."""
-        named = (record.rpartition("-") for record in self.skip_records)
+        named = (record.rpartition("-") for record in self.accept_loss)
         return frozenset(int(offset) for name, _, offset in named if name == log)
 
     # places ----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ _OF_KUBERNETES: Final = re.compile(
 )
 #: What each setting of an earlier version has become.
 REMOVED: Final = {
+    "DELAY_ACCEPT_RECREATED": "DELAY_ACCEPT_LOSS takes such topics as recreated:<topic>",
     "DELAY_FIRE_BATCH": "DELAY_MAX_IN_FLIGHT is how many messages of a partition are in flight, by default 4000",
     "DELAY_FIRE_DEPTH": "DELAY_MAX_IN_FLIGHT is how many messages of a partition are in flight, by default 4000",
     "DELAY_GATEWAY_BATCH": "a request to the gateway has at most 1,000 messages",
@@ -29,6 +30,7 @@ REMOVED: Final = {
     ),
     "DELAY_MAX_MISSED": "a recurring message catches up with at most 10,000 missed occurrences",
     "DELAY_MIN_INSYNC_REPLICAS": "it is 2 if DELAY_REPLICATION_FACTOR is 2 or more",
+    "DELAY_SKIP_RECORDS": "DELAY_ACCEPT_LOSS takes such records, as they are",
     "DELAY_GATEWAY_SPOOL_AGE": "it follows from DELAY_GATEWAY_DEDUPE: half of it, and 12 hours at most",
 }
 

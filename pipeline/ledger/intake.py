@@ -145,7 +145,7 @@ class _Run:
         """Add each event to its table; return how many there are of each kind, and the inputs created again.
 
         Of these the sources count on beyond where the topic ends by now; which record such a source is of, only the
-        worker knows (DELAY_ACCEPT_RECREATED).
+        worker knows (DELAY_ACCEPT_LOSS).
         """
         of, _, offset = records.place(F.col("source"))
         last = [F.max(F.when(of == topic, offset)).alias(topic) for topic in inputs]

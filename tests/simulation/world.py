@@ -110,7 +110,7 @@ class World:
             seed,
             self.destinations,
         )
-        self.settings = dataclasses.replace(self.settings, accept_recreated=(self.settings.changelog,))
+        self.settings = dataclasses.replace(self.settings, accept_loss=(f"recreated:{self.settings.changelog}",))
         self.controls = controls(seed, self.plan.span_s, self.destinations)
         self.exact = self.settings.guarantee == "exactly_once"
         asks = Author(rnd, self.settings, self.plan, self.destinations, self.web).write()

@@ -83,7 +83,7 @@ async def test_a_record_that_cannot_be_read_is_named_and_can_be_left_out(tmp_pat
 
     assert f"the changelog record {NAME}-2 cannot be read: " in str(raised.value)
     assert why in str(raised.value)
-    assert f"set DELAY_SKIP_RECORDS={NAME}-2 and restart" in str(raised.value)
+    assert f"set DELAY_ACCEPT_LOSS={NAME}-2 and restart" in str(raised.value)
     store = await restored(tmp_path / "x.db", log, skip=(2,))
     assert [keys.due_of(found) for found, _ in store.rows()] == [1, 2]
     assert store.foreign.keys == {bad.key}  # the truth about it is written again

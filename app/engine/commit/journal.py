@@ -140,7 +140,7 @@ class Journal:
             msg = (
                 f"{name} has a record with epoch {epoch - 1}, the last possible one. Workers never reach it, so the "
                 "record is forged. Check who may write to this topic, find this record (its key is 'w'), set "
-                f"DELAY_SKIP_RECORDS={name}-<its offset>, move the partition's database out of DATADIR and restart."
+                f"DELAY_ACCEPT_LOSS={name}-<its offset>, move the partition's database out of DATADIR and restart."
             )
             raise PartitionStopped(msg)
         return epoch

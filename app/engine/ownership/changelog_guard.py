@@ -132,7 +132,7 @@ class ChangelogGuard:
             pass
         elif other:
             await self._assure_replaced(number, store, found)
-            log.warning("%s was created again. DELAY_ACCEPT_RECREATED accepts this", name)
+            log.warning("%s was created again. DELAY_ACCEPT_LOSS accepts this", name)
         else:
             what = f"{name} begins at offset {found.begin}, but the local database ends at {store.offset}"
             self._accept_loss(number, what)
@@ -146,11 +146,11 @@ class ChangelogGuard:
 
     async def _assure_replaced(self, number: int, store: PartitionStore, found: _Changelog) -> None:
         """Check that a database may replace what the changelog holds. Raises PartitionStopped."""
-        if self._settings.changelog not in self._settings.accept_recreated:
+        if not self._settings.accepts_recreated(self._settings.changelog):
             msg = (
                 f"{self._name(number)} ends at offset {found.end}, but the local database has it up to "
                 f"{store.offset}: the topic was deleted and created again, or has lost its last records. Restore the "
-                f"topic, or set DELAY_ACCEPT_RECREATED={self._settings.changelog} and restart: each worker writes "
+                f"topic, or set DELAY_ACCEPT_LOSS=recreated:{self._settings.changelog} and restart: each worker writes "
                 "its databases to the changelog. Keep all data directories."
             )
             raise PartitionStopped(msg)

@@ -175,12 +175,12 @@ class InputLogs:
 
         Raises PartitionStopped with the way on, and `more` about it, if it is not accepted.
         """
-        if found.topic not in self._settings.accept_recreated:
-            way_on = f"Set DELAY_ACCEPT_RECREATED={found.topic} and restart to read it from its start{more}."
+        if not self._settings.accepts_recreated(found.topic):
+            way_on = f"Set DELAY_ACCEPT_LOSS=recreated:{found.topic} and restart to read it from its start{more}."
             raise PartitionStopped(f"{trouble}. {way_on}")
         base = position.base + position.offset - found.begin
         log.warning(
-            "%s. Accepted by DELAY_ACCEPT_RECREATED: the worker reads it from offset %d, which is offset %d in "
+            "%s. Accepted by DELAY_ACCEPT_LOSS: the worker reads it from offset %d, which is offset %d in "
             "sources and automatic ids",
             trouble,
             found.begin,

@@ -167,13 +167,13 @@ def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
 
 async def _assure_unused(admin: AIOKafkaAdminClient, settings: Settings, there: Collection[str]) -> None:
     """Check that an installation without a changelog is a new one. Raises TopicMismatch with what to do."""
-    if settings.changelog in there or settings.changelog in settings.accept_recreated:
+    if settings.changelog in there or settings.accepts_recreated(settings.changelog):
         return
     if await _has_databases(admin, settings) or await _has_read(admin, settings, there):
         msg = (
             f"topic {settings.changelog} is missing, although this installation has processed messages before. An "
             "empty topic would lose all pending messages, and all requests would be read and delivered again. "
-            f"Restore the topic, or set DELAY_ACCEPT_RECREATED={settings.changelog} for all workers and restart "
+            f"Restore the topic, or set DELAY_ACCEPT_LOSS=recreated:{settings.changelog} for all workers and restart "
             "them: each writes its databases to a new changelog. Keep all data directories: they hold the only copy "
             "of the pending messages."
         )

@@ -69,10 +69,11 @@ GOOD = {
     "DELAY_RATES": ("emails=20/s burst 100", {"emails": Rate(20.0, 100)}),
     "DELAY_CATCH_UP_RATE": ("500/s", Rate(500.0)),
     "DELAY_MIN_FREE_DISK": ("67108864", 64 << 20),
-    "DELAY_ACCEPT_LOSS": ("delay-delays-changelog-3", ("delay-delays-changelog-3",)),
-    "DELAY_ACCEPT_RECREATED": ("orders, payments", ("orders", "payments")),
+    "DELAY_ACCEPT_LOSS": (
+        "delay-delays-changelog-3, recreated:orders,",
+        ("delay-delays-changelog-3", "recreated:orders"),
+    ),
     "DELAY_SESSION_TIMEOUT": ("PT10S", 10_000),
-    "DELAY_SKIP_RECORDS": ("delay-delays-changelog-3-17,", ("delay-delays-changelog-3-17",)),
     "DELAY_MAX_DESTINATIONS": ("5", 5),
     "WORKER_URL": ("http://worker:1", "http://worker:1"),
     "DATADIR": ("/data", "/data"),
@@ -133,7 +134,7 @@ BAD = {
     "DELAY_CATCH_UP_RATE": ("fast", "'fast' is not a rate."),
     "DELAY_MIN_FREE_DISK": ("67108863", "a whole number from 67108864 to"),
     "DELAY_SESSION_TIMEOUT": ("PT5S", "the minimum is 6 seconds"),
-    "DELAY_SKIP_RECORDS": ("delay-progress-0-1", "named delay-delays-changelog-<partition>-<offset>"),
+    "DELAY_ACCEPT_LOSS": ("delay-progress-0-1", "delay-delays-changelog-<partition>-<offset>, delay-controls or"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
     "DELAY_WEB_READ_ONLY": ("yes", "it must be one of auto, on, off"),
     "DELAY_WEB_PAYLOADS": ("some", "it must be one of shown, masked-for-viewers, masked"),
@@ -424,9 +425,23 @@ def test_security_becomes_what_kafka_clients_take() -> None:
 
 
 def test_records_to_be_left_out_are_those_of_their_partition() -> None:
-    settings = Settings.from_env({"DELAY_SKIP_RECORDS": "delay-delays-changelog-3-7,delay-delays-changelog-13-8"})
+    settings = Settings.from_env(
+        {"DELAY_ACCEPT_LOSS": "delay-delays-changelog-3-7,delay-delays-changelog-13-8,delay-delays-changelog-1"}
+    )
     assert settings.skipped("delay-delays-changelog-3") == {7}
     assert settings.skipped("delay-delays-changelog-1") == frozenset()
+
+
+def test_what_may_have_been_created_again_is_told_from_what_may_have_lost_records() -> None:
+    settings = Settings.from_env({"DELAY_ACCEPT_LOSS": "recreated:delay-requests,delay-delays-changelog"})
+    assert settings.accepts_recreated("delay-requests")
+    assert not settings.accepts_recreated("delay-delays-changelog")
+
+
+@pytest.mark.parametrize("text", ["recreated:", "orders", "lost:orders", "delay-delays-changelog-3-x"])
+def test_what_is_accepted_is_named_as_workers_name_it(text: str) -> None:
+    with pytest.raises(SettingInvalid, match=r"it must be delay-delays-changelog, .* or recreated:<topic>"):
+        Settings.from_env({"DELAY_ACCEPT_LOSS": text})
 
 
 @pytest.mark.parametrize("name", ["DELAY_CALLBACKS", "DELAY_HTTP_DESTINATIONS"])

@@ -87,16 +87,16 @@ def test_what_comes_while_no_worker_runs_stops_one_partition_until_it_is_left_ou
         worker.start()
         record = said(worker, r"changelog record (\S+) cannot be read")
         assert record.startswith(f"{case.app_id}-delays-changelog-0-")
-        assert f"DELAY_SKIP_RECORDS={record}" in worker.ready()[1]
+        assert f"DELAY_ACCEPT_LOSS={record}" in worker.ready()[1]
         deliver(case, there[1])
         assert worker.alive
 
         worker.stop()
-        worker.env["DELAY_SKIP_RECORDS"] = record
+        worker.env["DELAY_ACCEPT_LOSS"] = record
         worker.start().wait_ready()
         deliver(case, here[1], there[2])
         worker.stop()
-        del worker.env["DELAY_SKIP_RECORDS"]
+        del worker.env["DELAY_ACCEPT_LOSS"]
         worker.wipe()
         worker.start().wait_ready()
 
@@ -129,6 +129,6 @@ def test_a_forged_epoch_ends_a_worker_once_and_the_last_one_stops_its_partition_
         assert worker.alive
         worker.stop()
         worker.wipe()
-        worker.env["DELAY_SKIP_RECORDS"] = f"{case.app_id}-delays-changelog-0-{end}"
+        worker.env["DELAY_ACCEPT_LOSS"] = f"{case.app_id}-delays-changelog-0-{end}"
         worker.start().wait_ready()
         deliver(case, here[2])

@@ -110,12 +110,12 @@ def test_a_changelog_that_was_deleted_stops_the_start_until_databases_may_write_
             case.bootstrap, changelog(case), case.partitions, cleanup_policy="compact", max_message_bytes="2097164"
         )
         said = said_when_stopped(worker)
-        assert f"DELAY_ACCEPT_RECREATED={changelog(case)}" in said
+        assert f"DELAY_ACCEPT_LOSS=recreated:{changelog(case)}" in said
         worker.kill()
         assert "has no positions for inputs that were read before" in said_when_stopped(other)
         other.kill()
 
-        worker.env["DELAY_ACCEPT_RECREATED"] = changelog(case)
+        worker.env["DELAY_ACCEPT_LOSS"] = f"recreated:{changelog(case)}"
         worker.start().wait_ready(90)
         worker.kill()
         worker.wipe()

@@ -59,12 +59,12 @@ def test_a_worker_stops_at_a_recreated_topic_until_it_is_accepted_with_new_recor
 
         said = wait_stopped(worker)
         assert "deleted and created again" in said
-        assert f"DELAY_ACCEPT_RECREATED={case.requests.topic}" in said
+        assert f"DELAY_ACCEPT_LOSS=recreated:{case.requests.topic}" in said
         eventually(lambda: now_ms() > due + 1_000)
         assert not case.deliveries().ids, "a stopped partition has fired"
         worker.stop()
 
-        worker.env["DELAY_ACCEPT_RECREATED"] = case.requests.topic
+        worker.env["DELAY_ACCEPT_LOSS"] = f"recreated:{case.requests.topic}"
         worker.start().wait_ready()
         newer = fill(case, "newer", 10, now_ms() + 300) | fill(case, "newer-away", 10, now_ms() + 300, away=True)
         case.wait_delivered(old | away | new | newer)

@@ -92,7 +92,9 @@ class Looking:
 
     async def offset(self) -> int:
         """Return where to read on."""
-        settings = dataclasses.replace(self.stage.settings, accept_recreated=self.accepted)
+        settings = dataclasses.replace(
+            self.stage.settings, accept_loss=tuple(f"recreated:{topic}" for topic in self.accepted)
+        )
         logs = InputLogs(settings, cast("Any", self.inputs), self.stage.clock, cast("Any", self), self.producers_time)
         return (await logs.positions(0, self.stage.partition.store))[TOPIC]
 
@@ -170,7 +172,7 @@ async def test_another_log_stops_the_partition(looking: Looking, topic_id: str, 
     looking.inputs[TOPIC].id = "22" * 16
     looking.inputs[TOPIC].write(*since)
 
-    with pytest.raises(PartitionStopped, match=r"deleted and created again.*DELAY_ACCEPT_RECREATED=delay-requests"):
+    with pytest.raises(PartitionStopped, match=r"created again.*DELAY_ACCEPT_LOSS=recreated:delay-requests"):
         await looking.offset()
 
     looking.accepted = (TOPIC,)
