@@ -118,7 +118,7 @@ def test_without_the_right_to_read_its_topics_settings_a_worker_says_so(guarded:
     env = guarded.env("SASL_PLAINTEXT")
     with Worker(guarded.outside("SASL_PLAINTEXT"), app_id, tmp_path / app_id, partitions=2, env=env) as worker:
         assert worker.start().wait_dead() == 1
-        assert f"has no permission to read the group {app_id}. Grant READ on it" in worker.log
+        assert f"has no permission to read the group {app_id}. Grant READ on the group" in worker.log
         guarded.grant("worker", [Acl("group", app_id, "literal", ("Read",))])
         assert worker.start().wait_dead() == 1
         assert "Grant DESCRIBE_CONFIGS on it to its principal" in worker.log

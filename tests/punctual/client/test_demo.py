@@ -107,7 +107,7 @@ def test_a_crowd_of_lines_is_thinned_and_the_summary_says_so(monkeypatch: pytest
 def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         worker = DemoWorker(tmp_path / "w", taken.getsockname()[1], {}, temporary=True)
-        with pytest.raises(WebPortTakenError, match="choose another with --port"):
+        with pytest.raises(WebPortTakenError, match="choose another port with --port"):
             worker.start()
 
 
@@ -116,6 +116,6 @@ def test_a_worker_that_ends_by_itself_is_said_with_the_end_of_its_log(tmp_path: 
     log.write_text("".join(f"line {n}\n" for n in range(20)))
 
     said = str(WorkerDiedError(7, log))
-    assert f"exit code 7. Its log {log} says why" in said
+    assert f"exit code 7. See its log {log}" in said
     assert said.endswith("line 19")
     assert "line 11\n" not in said
