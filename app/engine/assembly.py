@@ -21,7 +21,7 @@ from app.engine.faust_host.group_intake import GroupIntake
 from app.engine.ingest.admission import Admission
 from app.engine.ingest.census import Census
 from app.engine.ingest.destination_topics import DestinationTopics, Elsewhere, Neighbours
-from app.engine.ingest.hopes import Hopes
+from app.engine.ingest.hoped_topics import HopedTopics
 from app.engine.ingest.quotas import Quotas
 from app.engine.ownership.arrival_search import ArrivalSearch
 from app.engine.ownership.assignment import Ownership, Stages
@@ -33,9 +33,9 @@ from app.engine.ownership.recovery import StoreRecovery
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
 from app.engine.reports.agreement import Agreement
+from app.engine.reports.due_soon import DueSoon
 from app.engine.reports.latest_reports import LatestReports, RowVersion
 from app.engine.reports.measures import Measures
-from app.engine.reports.minutes import Minutes
 from app.engine.reports.progress import ProgressReporter
 from app.engine.reports.queues import Queues
 from app.engine.reports.reader import ProgressReader
@@ -67,7 +67,7 @@ class Parts:
     queues: Queues
     standstill: Standstill
     agreement: Agreement
-    minutes: Minutes
+    minutes: DueSoon
     measures: Measures
 
 
@@ -97,7 +97,7 @@ def assemble(
         {name: Elsewhere(target.cluster, connections.own_id) for name, target in targets.items() if name is not None},
         Census(settings.max_destinations, table.stores, reader.reports, now, shared=shared),
     )
-    admission.hopes = Hopes(cluster)
+    admission.hopes = HopedTopics(cluster)
     quotas = Quotas(settings, table.stores, table.progress, reader.reports, now) if settings.quotas else None
     if quotas is not None and quotas.rates is not None:
         due.rows.pace = SeriesPace(quotas.rates)
@@ -142,7 +142,7 @@ def assemble(
 
     # what operators see
     standstill = progress.standstill = Standstill(logs.topics, intake, partitions, now)
-    agreement, minutes = Agreement(settings, clock.wall_ms()), Minutes(clock, partitions)
+    agreement, minutes = Agreement(settings, clock.wall_ms()), DueSoon(clock, partitions)
     late = due.lateness.since_start
     return Parts(
         dispatcher=dispatcher,

@@ -10,7 +10,7 @@ from punctual.contract.request import Reason, Refusal, Request
 from tables.destination import display_name
 
 if TYPE_CHECKING:
-    from app.engine.ingest.hopes import Hopes
+    from app.engine.ingest.hoped_topics import HopedTopics
 
 #: What an installation's own topics are called after its id (operate.md#topics).
 SUFFIXES = (
@@ -52,7 +52,7 @@ class Admission:
         self._settings, self._own, self._neighbours = settings, own, neighbours
         self._others, self._census = others, census
         #: What is done with requests for topics that no broker of our own cluster knows; None is nothing.
-        self.hopes: Hopes | None = None
+        self.hopes: HopedTopics | None = None
         #: Topics that were in the census when it was counted last, and that census.
         self._known, self._counted = set[str](), census.known
 

@@ -14,8 +14,8 @@ from app.engine.steps import moves, occurrences
 from app.engine.steps.bounds import BoundJoiner
 from app.engine.steps.command_memory import stamp_of
 from app.engine.steps.context import PartitionContext
-from app.engine.steps.resent import SeriesRequest as Asked
-from app.engine.steps.resent import goes_on, goes_on_after
+from app.engine.steps.resent_series import SeriesRequest as Asked
+from app.engine.steps.resent_series import goes_on, goes_on_after
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended, skipped, why
 from punctual.contract.events import Event, Kind

@@ -15,7 +15,7 @@ from app.base.histogram import Histogram
 from app.engine.commit.journal import CommittedSteps
 from app.engine.partition.partition import Partition
 from app.engine.reports.agreement import Agreement
-from app.engine.reports.minutes import Minutes
+from app.engine.reports.due_soon import DueSoon
 from app.settings.settings import Settings
 from tables import keys
 
@@ -45,7 +45,7 @@ class Measures:
     partitions: Mapping[int, Partition]
     inputs: Inputs
     agreement: Agreement
-    minutes: Minutes
+    minutes: DueSoon
 
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics as they are now."""

@@ -10,7 +10,7 @@ from app.engine.steps.bounds import BoundJoiner
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.outcomes import Attempted, Called, Delivered, Dropped, Outcome, Rejected
 from app.engine.steps.plain_deliveries import PlainDeliveries
-from app.engine.steps.resent import give_back
+from app.engine.steps.resent_series import give_back
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended, move, skipped
 from punctual.contract.events import Event, Kind

@@ -12,8 +12,8 @@ from app.base.clock import Clock
 from app.base.histogram import Histogram
 from app.engine.commit.journal import CommittedSteps
 from app.engine.reports.agreement import Agreement
+from app.engine.reports.due_soon import DueSoon
 from app.engine.reports.measures import Measures
-from app.engine.reports.minutes import Minutes
 from app.engine.reports.queues import Said
 from app.engine.reports.reader import ProgressReader, Report, decode_progress
 from app.engine.reports.state import Recovery, Wanted
@@ -139,5 +139,5 @@ def measures(tmp_path: Path) -> Measures:
     clock = Clock()
     lateness = Histogram((0.001, 1.0))
     return Measures(
-        settings, clock, CommittedSteps(), lateness, {}, FakeInputs(), Agreement(settings, NOW_MS), Minutes(clock, {})
+        settings, clock, CommittedSteps(), lateness, {}, FakeInputs(), Agreement(settings, NOW_MS), DueSoon(clock, {})
     )

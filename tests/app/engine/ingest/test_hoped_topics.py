@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
-from app.engine.ingest import hopes as module
-from app.engine.ingest.hopes import Hopes
+from app.engine.ingest import hoped_topics as module
+from app.engine.ingest.hoped_topics import HopedTopics
 from tests.app.fake_kafka import ScriptedCluster
 from tests.harness.waiting import LIMIT_S
 
@@ -18,11 +18,11 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LOOK_S", 0.01)
 
 
-def hopes_of(cluster: ScriptedCluster) -> Hopes:
-    return Hopes(cluster)  # type: ignore[arg-type]
+def hopes_of(cluster: ScriptedCluster) -> HopedTopics:
+    return HopedTopics(cluster)  # type: ignore[arg-type]
 
 
-async def until_over(hopes: Hopes) -> None:
+async def until_over(hopes: HopedTopics) -> None:
     assert hopes._looking is not None
     await asyncio.wait_for(hopes._looking, LIMIT_S)
 

@@ -17,7 +17,7 @@ _SILENCE_MS: Final = 300_000
 _MARGIN_MS: Final = 120_000
 
 
-class Minutes:
+class DueSoon:
     """Has the stores of one worker look ahead."""
 
     def __init__(self, clock: Clock, partitions: Mapping[int, Partition]) -> None:

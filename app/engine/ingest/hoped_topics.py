@@ -30,7 +30,7 @@ class _HopedTopic:
     waiting: list[tuple[str, Callable[[], None]]] = field(default_factory=list)
 
 
-class Hopes:
+class HopedTopics:
     """Knows the names that may be topics in a moment."""
 
     def __init__(self, cluster: Cluster) -> None:
