@@ -15,8 +15,8 @@ import msgspec
 from app.engine.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import Batch
-from app.serve.actions.ceiling import Ceiling
 from app.serve.actions.job import Job, PartProgress, command_for, concerns, ends_by_crc, mark
+from app.serve.actions.job_limit import JobLimit
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.outcome import event_of
 from app.serve.search.scan import END, Place, ScanQuery
@@ -38,7 +38,7 @@ class JobPart:
         self._engine, self._search, self._log, self._job = engine, search, log, job
         self._part = log.parts.get((job.job_id, partition)) or PartProgress(job_id=job.job_id, partition=partition)
         self._epoch = self._engine.epoch(partition)
-        self._ceiling = Ceiling(log, job, partition)
+        self._limit = JobLimit(log, job, partition)
         self._events: PartitionReader | None = None
 
     async def run(self) -> None:
@@ -143,7 +143,7 @@ class JobPart:
         if not wanted:
             return 0
         part = msgspec.structs.replace(self._part, epoch=self._epoch)
-        return await self._ceiling.reserve(part, wanted, self._mine)
+        return await self._limit.reserve(part, wanted, self._mine)
 
     async def _note(self, after: str, sent: int, outcomes: Counter[str], untold: int, *, over: bool) -> None:
         """Write down how far the part is."""

@@ -3,6 +3,7 @@
 from aiohttp import web
 
 from app.engine.reports.state import WorkerState
+from app.serve.console.activity import ActivityPages
 from app.serve.console.create import CreatePage
 from app.serve.console.dead_letter_pages import DeadLetterPages
 from app.serve.console.destinations import DestinationPages
@@ -10,14 +11,13 @@ from app.serve.console.find import FindPages, MessagePages
 from app.serve.console.home import HomePage
 from app.serve.console.live import LiveUpdates
 from app.serve.console.pages import Pages
-from app.serve.console.work import WorkPages
 from app.serve.web.ids import PLACE
 
 
 def register(web_app: web.Application, state: WorkerState, *, read_only: bool = False) -> None:
     """Add the pages to a web application that serves the API, before it starts; with `read_only` none that acts."""
     pages, live = Pages(web_app, state.now_ms, read_only=read_only), LiveUpdates(state)
-    home, find, message, work = HomePage(pages), FindPages(pages), MessagePages(pages), WorkPages(pages)
+    home, find, message, activity = HomePage(pages), FindPages(pages), MessagePages(pages), ActivityPages(pages)
     destinations, create = DestinationPages(pages), CreatePage(pages, state)
     dead_letters = DeadLetterPages(pages)
     one, dead_letter = "/destinations/{name}", r"/dead-letters/{partition:\d{1,9}}-{offset:\d{1,18}}"
@@ -43,12 +43,12 @@ def register(web_app: web.Application, state: WorkerState, *, read_only: bool = 
             web.post(f"{dead_letter}/resend", dead_letters.resend, name="form-resend"),
             web.get("/new", create.show, name="new"),
             web.post("/new", create.create, name="form-create"),
-            web.get("/recurring", work.show_recurring, name="recurring"),
-            web.get("/workers", work.show_workers, name="workers"),
-            web.get("/jobs", work.show_jobs, name="jobs"),
-            web.get("/jobs/{id}", work.show_job, name="job"),
-            web.post("/jobs/{id}/stop", work.stop_job, name="form-stop"),
-            web.get("/audit", work.show_audit, name="audit"),
+            web.get("/recurring", activity.show_recurring, name="recurring"),
+            web.get("/workers", activity.show_workers, name="workers"),
+            web.get("/jobs", activity.show_jobs, name="jobs"),
+            web.get("/jobs/{id}", activity.show_job, name="job"),
+            web.post("/jobs/{id}/stop", activity.stop_job, name="form-stop"),
+            web.get("/audit", activity.show_audit, name="audit"),
             web.get("/api/v1/events", live.serve, name="api-events"),
             web.get("/static/{name}", pages.renderer.assets.serve, name="static"),
         ]

@@ -1,4 +1,4 @@
-"""The pages of what goes on: workers, jobs, what recurs, and who has done what."""
+"""The pages of workers, jobs, recurring messages and the audit."""
 
 from urllib.parse import quote
 
@@ -8,7 +8,7 @@ from app.serve.console import forms, payload
 from app.serve.console.pages import Pages
 
 
-class WorkPages:
+class ActivityPages:
     """Answers /workers, /jobs, /recurring and /audit."""
 
     def __init__(self, pages: Pages) -> None:

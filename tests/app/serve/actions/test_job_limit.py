@@ -7,9 +7,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from app.serve.actions import ceiling
-from app.serve.actions.ceiling import Ceiling
+from app.serve.actions import job_limit
 from app.serve.actions.job import Job, PartProgress
+from app.serve.actions.job_limit import JobLimit
 from app.serve.search.filter import Filter
 
 
@@ -51,7 +51,7 @@ async def do_part(log: Log, job: Job, number: int, batches: list[int]) -> PartPr
     """Act on batches of messages as a job's part does."""
     part = PartProgress(job_id="j", partition=number)
     for batch in batches:
-        count = await Ceiling(log, job, number).reserve(part, batch, lambda: True)
+        count = await JobLimit(log, job, number).reserve(part, batch, lambda: True)
         limited = count < batch
         part = msgspec.structs.replace(part, sent=part.sent + count, over=limited, limited=limited)
         part = msgspec.structs.replace(part, reserved=part.sent)
@@ -75,7 +75,7 @@ async def done(seed: int) -> tuple[int, int, bool]:
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceiling, "_LOOK_S", 0.001)
+    monkeypatch.setattr(job_limit, "_LOOK_S", 0.001)
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -84,11 +84,11 @@ async def test_all_parts_together_act_on_as_many_as_were_confirmed(seed: int) ->
     assert (acted, limited) == (min(there, 12), there > 12)
 
 
-async def _not_read(_: Ceiling) -> None:
+async def _not_read(_: JobLimit) -> None:
     """Take one's own note for the only one."""
 
 
-def _blind(_: Ceiling, _part: PartProgress) -> tuple[int, bool]:
+def _blind(_: JobLimit, _part: PartProgress) -> tuple[int, bool]:
     return 1_000, True
 
 
@@ -99,8 +99,8 @@ PLANTED: list[tuple[str, Callable[..., object]]] = [("_read", _not_read), ("_lef
 async def test_a_build_whose_parts_do_not_look_at_each_other_is_found(
     method: str, faulty: Callable[..., object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Ceiling, method, faulty)
-    monkeypatch.setattr(ceiling, "_LOOK_S", 0)
+    monkeypatch.setattr(JobLimit, method, faulty)
+    monkeypatch.setattr(job_limit, "_LOOK_S", 0)
     for seed in range(100):
         try:
             there, acted, _ = await done(seed)

@@ -30,7 +30,7 @@ class Log(Protocol):
         """Write down how far a part is."""
 
 
-class Ceiling:
+class JobLimit:
     """Reserves messages for one part of a job."""
 
     def __init__(self, log: Log, job: Job, partition: int) -> None:
