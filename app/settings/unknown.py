@@ -24,6 +24,7 @@ REMOVED: Final = {
     "DELAY_GATEWAY_MAX_BODY": "the body of a request to the gateway has at most 4 MiB",
     "DELAY_GATEWAY_MIN_FREE_DISK": "a gateway leaves 256 MiB of its disk free",
     "DELAY_GATEWAY_PATIENCE": "a gateway waits 2 seconds for Kafka before it spools a record",
+    "DELAY_GATEWAY_SPOOL_AGE": "it follows from DELAY_GATEWAY_DEDUPE: half of it, and 12 hours at most",
     "DELAY_MAX_DEDUPE": (
         "the maximum delay-dedupe of a request is 30 days. DELAY_DEDUPE_WINDOW and dedupe in DELAY_POLICIES may be "
         "longer, and raise it"
@@ -31,7 +32,6 @@ REMOVED: Final = {
     "DELAY_MAX_MISSED": "a recurring message catches up with at most 10,000 missed occurrences",
     "DELAY_MIN_INSYNC_REPLICAS": "it is 2 if DELAY_REPLICATION_FACTOR is 2 or more",
     "DELAY_SKIP_RECORDS": "DELAY_ACCEPT_LOSS takes such records, as they are",
-    "DELAY_GATEWAY_SPOOL_AGE": "it follows from DELAY_GATEWAY_DEDUPE: half of it, and 12 hours at most",
 }
 
 
