@@ -98,7 +98,7 @@ async def test_whoever_is_bound_hears_that_something_has_changed_and_no_numbers(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     summary = {"ready": True, "at_ms": 1, "pending": 7, "overdue": 1, "next_due_ms": 2, "level": "good", "verdict": "v"}
-    monkeypatch.setattr("app.serve.console.live.Live._summary", lambda _: summary)
+    monkeypatch.setattr("app.serve.console.live.LiveUpdates._summary", lambda _: summary)
     whole, bound = await listen(client, shown("ann")), await listen(client, shown("bob"))
     assert await told(whole) == summary
     assert await told(bound) == {"ready": True, "at_ms": 1}
