@@ -20,11 +20,11 @@ from punctual.queue.backlog import Backlog
 from punctual.queue.breaker import Breaker
 from punctual.queue.held import Held
 from punctual.queue.intake import QueueIntake
-from punctual.queue.last_attempt import make_letter
 from punctual.queue.markers import Markers
 from punctual.queue.message import Message
 from punctual.queue.outbox import Outbox
 from punctual.queue.reporter import Reporter
+from punctual.queue.settlement import Settlement
 from punctual.queue.stats import Stats
 
 _BATCH: Final = 500
@@ -84,7 +84,7 @@ class DelayQueue:
         to = topic_bytes(topic if redeliver_to is None else redeliver_to).decode()
         self._topics = list(dict.fromkeys([topic, to]))
         self._markers = Markers(group, topic, to, timeout_ms, max_attempts, namespace)
-        self._servers, self._backoff, self._consuming = bootstrap_servers, backoff, {**kafka, **(consumer or {})}
+        self._servers, self._consuming = bootstrap_servers, {**kafka, **(consumer or {})}
         self._ack_timeout_s = ack_timeout.total_seconds()
         producing = {"max_batch_size": _BATCH_BYTES, **kafka}
         requests = requests_topic or f"{app_id}-requests"
@@ -95,6 +95,17 @@ class DelayQueue:
         self.stats = Stats()
         self._held = Held(max_unacked, time.monotonic)
         self._changed = asyncio.Event()
+        self._settlement = Settlement(
+            connection=self._connection,
+            markers=self._markers,
+            outbox=self._outbox,
+            held=self._held,
+            breaker=self.breaker,
+            stats=self.stats,
+            changed=self._changed,
+            backoff=backoff,
+            ack_timeout_s=self._ack_timeout_s,
+        )
         self._tasks: list[asyncio.Task[None]] = []
         self._intake: QueueIntake | None = None
         self._closed = False
@@ -118,7 +129,7 @@ class DelayQueue:
         await self._connection.open(None)
         try:
             self._intake = await QueueIntake.open(
-                self._servers, self._topics, self._consuming, self._connection, self._markers, self
+                self._servers, self._topics, self._consuming, self._connection, self._markers, self._settlement
             )
         except BaseException:
             await self._connection.close()
@@ -201,50 +212,6 @@ class DelayQueue:
                     return found
             await self._pause(_LOOK_S)
         raise StopAsyncIteration
-
-    # what becomes of messages ----------------------------------------------------------------------------------------
-    async def settle(self, message: Message) -> None:
-        """Hear that a message was processed."""
-        if message.done:
-            return
-        self._done(message)
-        self.breaker.succeeded()
-        self.stats.acked += 1
-        await self._outbox.put(self._markers.end(message))
-
-    async def refuse(
-        self, message: Message, delay: timedelta | None = None, error: BaseException | str | None = None
-    ) -> None:
-        """Hear that a message has failed."""
-        if message.done:
-            return
-        after_ms = self._backoff.delay_ms(message.attempt, message.id) if delay is None else span_ms(delay, "delay")
-        self._done(message)
-        self.breaker.failed()
-        self.stats.nacked += 1
-        if not self._markers.is_over(message.attempt + 1):
-            await self._outbox.put(self._markers.later(message, after_ms))
-            return
-        hold_s = self._markers.timeout_ms / 1_000 + 2 * self._ack_timeout_s
-        if await make_letter(self._connection, self._markers, message, error, time.monotonic, hold_s):
-            # The letter is there before the marker goes: if this process dies between, there are two of it, not none.
-            self.stats.exhausted += 1
-            await self._outbox.put(self._markers.end(message))
-
-    async def prolong(self, message: Message, by: timedelta) -> None:
-        """Hear that a message takes longer."""
-        if message.done:
-            raise InvalidOptionError(f"{message!r} is settled: there is nothing to extend.")
-        by_ms, now = span_ms(by, "by"), time.monotonic()
-        await self._connection.send(self._markers.later(message, by_ms))
-        if time.monotonic() < message.deadline:  # else its marker may have brought it back before
-            message.deadline = now + by_ms / 1000
-            self._held.watch(message)
-
-    def _done(self, message: Message) -> None:
-        message.done = True
-        self._held.settle(message)
-        self._changed.set()
 
     # what happens meanwhile ------------------------------------------------------------------------------------------
     async def _read(self, intake: QueueIntake) -> None:

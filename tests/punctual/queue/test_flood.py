@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,7 @@ from punctual.client.requests import Request
 from punctual.contract import native
 from punctual.contract.request import Refusal
 from punctual.contract.request import Request as Asked
-from punctual.queue import Breaker, DelayQueue
+from punctual.queue import Breaker, DelayQueue, settlement
 from punctual.queue import queue as queue_module
 from punctual.queue.intake import QueueIntake
 from punctual.queue.outbox import Outbox
@@ -120,7 +121,8 @@ def queue_on(topic: Any, loop: SimulatedLoop) -> DelayQueue:
     """Return a queue with the topic in place of its connections."""
     queue = DelayQueue("nowhere", "jobs", "billing", breaker=Breaker(clock=loop.time))
     queue._connection, queue._outbox = topic, Outbox(topic)
-    queue._intake = Clocked(topic, topic, queue._markers, queue)
+    queue._settlement = replace(queue._settlement, connection=topic, outbox=queue._outbox)
+    queue._intake = Clocked(topic, topic, queue._markers, queue._settlement)
     queue._tasks = [loop.create_task(queue._read(queue._intake)), loop.create_task(queue._outbox.run())]
     return queue
 
@@ -128,7 +130,9 @@ def queue_on(topic: Any, loop: SimulatedLoop) -> DelayQueue:
 def test_a_flood_of_errors_of_half_an_hour_is_bounded_and_over_by_itself(
     loop: SimulatedLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queue_module, "time", SimpleNamespace(monotonic=loop.time))
+    clock = SimpleNamespace(monotonic=loop.time)
+    monkeypatch.setattr(queue_module, "time", clock)
+    monkeypatch.setattr(settlement, "time", clock)
     tried: list[float] = []
     done, closed_s = Counter[bytes](), 0.0
 

@@ -10,6 +10,7 @@ import pytest
 from punctual.client.errors import NotAcknowledgedError
 from punctual.client.requests import Request
 from punctual.queue import queue as queue_module
+from punctual.queue import settlement
 from tests.punctual.queue.test_flood import SimulatedLoop, Topic, queue_on
 
 #: The queue's usual maximum.
@@ -43,7 +44,8 @@ class SlowTopic(Topic):
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedLoop]:
     made = SimulatedLoop()
-    monkeypatch.setattr(queue_module, "time", SimpleNamespace(monotonic=made.time))
+    for module in (queue_module, settlement):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=made.time))
     yield made
     made.close()
 
