@@ -13,8 +13,8 @@ import aiohttp
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from app.dev.demo.installation import PARTITIONS
 from app.dev.demo.story import CUSTOMERS, GOODS
-from app.dev.demo.topics import PARTITIONS
 from app.settings.settings import Settings
 from punctual import DelayClient
 

@@ -21,9 +21,9 @@ from PIL import Image
 from app.base.errors import PunctualError
 from app.dev.broker import BrokerError
 from app.dev.broker.ports import free_port
-from app.dev.demo.errors import DemoError
 from app.dev.demo.installation import DemoInstallation, installation
 from app.dev.demo.options import parse
+from app.dev.demo.worker import DemoError
 from punctual import DelayClient, DelayError
 from tests.docs import busy_shop
 from tests.harness.chromium import ARGUMENTS, CHROMIUM

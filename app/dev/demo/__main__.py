@@ -8,11 +8,11 @@ import sys
 
 from app.base.errors import PunctualError
 from app.dev.broker import BrokerError
-from app.dev.demo.errors import DemoError
 from app.dev.demo.installation import installation
 from app.dev.demo.options import parse
 from app.dev.demo.run import run
 from app.dev.demo.screen import Screen
+from app.dev.demo.worker import DemoError
 from punctual import DelayError
 
 

@@ -5,9 +5,9 @@ from typing import Any
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from app.dev.demo.installation import ORDERS, PARTITIONS, REMINDERS
 from app.dev.demo.screen import Screen
 from app.dev.demo.tally import DemoTally
-from app.dev.demo.topics import ORDERS, PARTITIONS, REMINDERS
 from app.settings.settings import Settings
 from punctual.contract import headers as names
 

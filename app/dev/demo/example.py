@@ -9,9 +9,9 @@ from pathlib import Path
 from app.base.errors import PunctualError
 from app.dev.broker import BrokerError
 from app.dev.broker.ports import free_port
-from app.dev.demo.errors import DemoError
 from app.dev.demo.installation import DemoInstallation, installation
 from app.dev.demo.options import parse
+from app.dev.demo.worker import DemoError
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 #: One of them posts to a server of its own on this machine.

@@ -9,6 +9,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
 from app.dev.broker import Broker
 from app.dev.broker.waiting import Say, telling
 from app.dev.demo.options import DemoOptions
@@ -70,3 +72,19 @@ def installation(options: DemoOptions, say: Say, **settings: str) -> Iterator[De
     finally:
         if not keep:
             shutil.rmtree(home, ignore_errors=True)
+
+
+ORDERS = "orders"
+REMINDERS = "reminders"
+PARTITIONS = 4
+
+
+async def create_topics(settings: Settings) -> None:
+    """Create the topics `orders` and `reminders` unless they are there."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    await admin.start()
+    try:
+        missing = sorted({ORDERS, REMINDERS} - set(await admin.list_topics()))
+        await admin.create_topics([NewTopic(name, PARTITIONS, settings.replication_factor) for name in missing])
+    finally:
+        await admin.close()

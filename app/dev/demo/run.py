@@ -9,12 +9,11 @@ from random import Random
 from typing import Any
 
 from app.dev.demo.arrivals import DeliveryReader
-from app.dev.demo.installation import DemoInstallation
+from app.dev.demo.installation import DemoInstallation, create_topics
 from app.dev.demo.options import DemoOptions
 from app.dev.demo.screen import Screen
 from app.dev.demo.story import orders
 from app.dev.demo.tally import DemoTally
-from app.dev.demo.topics import create_topics
 from app.dev.demo.traffic import Traffic
 from punctual import DelayClient
 

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
+from app.dev.demo.installation import ORDERS, REMINDERS
 from app.dev.demo.screen import Screen
 from app.dev.demo.story import Order, Turn
 from app.dev.demo.tally import DemoTally
-from app.dev.demo.topics import ORDERS, REMINDERS
 from punctual import DelayClient
 
 

@@ -1,4 +1,10 @@
-"""A worker as a process of its own, started the way anyone starts one: `faust -A app worker`."""
+"""A worker as a process of its own, started the way anyone starts one: `faust -A app worker`.
+
+DemoError                  the demonstration ends early
+├── WebPortTakenError      a worker's web port is in use
+├── WorkerDiedError        a worker ended by itself
+└── WorkerNotReadyError    a worker runs but does not become ready
+"""
 
 import asyncio
 import shutil
@@ -12,7 +18,41 @@ from pathlib import Path
 import aiohttp
 
 from app.dev.broker.process import GuardedProcess
-from app.dev.demo.errors import WebPortTakenError, WorkerDiedError, WorkerNotReadyError
+
+
+class DemoError(Exception):
+    """Anything that ends the demonstration early."""
+
+
+class WebPortTakenError(DemoError):
+    """A worker's web port is in use."""
+
+    def __init__(self, port: int) -> None:
+        """Name the port."""
+        super().__init__(
+            f"Port {port} is in use. Stop the process that listens there, or choose another port with --port."
+        )
+
+
+class WorkerDiedError(DemoError):
+    """A worker ended by itself."""
+
+    def __init__(self, code: int, log: Path) -> None:
+        """Name the exit code and the log, with its last lines."""
+        super().__init__(f"The worker ended with exit code {code}. See its log {log}, which ends with:\n{_tail(log)}")
+
+
+class WorkerNotReadyError(DemoError):
+    """A worker runs but does not become ready."""
+
+    def __init__(self, seconds: float, reason: str, log: Path) -> None:
+        """Name the worker's own reason and its log."""
+        super().__init__(f"The worker is not ready after {seconds:.0f} s ({reason}). See its log {log}.")
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(f"  {line}" for line in log.read_text(errors="replace").splitlines()[-8:])
+
 
 READY_TIMEOUT_S = 120.0  # a few seconds on an idle machine; --data from an earlier run may have much to recover
 POLL_S = 0.2

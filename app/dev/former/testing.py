@@ -2,8 +2,7 @@
 
 import warnings
 
-from app.dev.testing.delayed import Delayed
-from app.dev.testing.options import Options
+from app.dev.testing.delayed import Delayed, Options
 from app.dev.testing.records import Pending, Post, Record
 
 __all__ = ["Delayed", "Options", "Pending", "Post", "Record"]

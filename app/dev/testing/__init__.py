@@ -8,13 +8,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from app.dev.testing.delayed import Delayed
-    from app.dev.testing.options import Options
+    from app.dev.testing.delayed import Delayed, Options
     from app.dev.testing.records import Pending, Post, Record
 
 __all__ = ["Delayed", "Options", "Pending", "Post", "Record"]
 
-_MODULES = {"Delayed": "delayed", "Options": "options", "Pending": "records", "Post": "records", "Record": "records"}
+_MODULES = {"Delayed": "delayed", "Options": "delayed", "Pending": "records", "Post": "records", "Record": "records"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,13 +1,16 @@
-"""A cluster in memory: it stands where the worker has app.kafka.Cluster and app.kafka.Sender."""
+"""A cluster and HTTP receivers in memory: they stand where the worker has app.kafka's classes and its HTTP client."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.base.clock import Clock
-from app.dev.testing.records import Headers, Record
+from app.base.http.allow_list import Allowed
+from app.base.http.answers import HttpOutcome, answer_of
+from app.dev.testing.records import Headers, Post, Record, time_of
 from app.kafka import Ack, Batch
 
 
@@ -80,3 +83,27 @@ class Brokers:
 
     def give_up(self, topic: str, partition: int) -> None:
         """Have nothing to give up."""
+
+
+class Web:
+    """Stands where the worker has its HTTP client: hosts answer with the status that the test's `respond` returns."""
+
+    def __init__(self, clock: Clock, respond: Callable[[Post], int], failed: Callable[[BaseException], None]) -> None:
+        """Answer with the status that `respond` returns; `failed` hears what it raises, an assertion perhaps."""
+        self._clock, self._respond, self._failed = clock, respond, failed
+        self.posts: list[Post] = []
+
+    async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> HttpOutcome:
+        """Take a post, and return what the answer means."""
+        now_ms = self._clock.wall_ms()
+        post = Post(str(to.target.url), body, tuple(headers), time_of(now_ms))
+        try:
+            post = replace(post, status=self._respond(post))
+        except Exception as error:
+            self._failed(error)
+            raise
+        self.posts.append(post)
+        return answer_of(post.status, None, now_ms)
+
+    async def stop(self) -> None:
+        """Have no connections to close."""

@@ -4,23 +4,44 @@ import asyncio
 import json
 import tempfile
 import threading
-from collections.abc import Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from app.base.clock import Clock
-from app.dev.testing.clock import SimulatedClock
-from app.dev.testing.errors import Inside, NoInput
-from app.dev.testing.installation import Installation
-from app.dev.testing.loop import SimulatedLoop
-from app.dev.testing.options import Options
+from app.dev.testing.installation import Inside, Installation, NoInput
 from app.dev.testing.records import Pending, Post, Record, time_of
+from app.dev.testing.simulated_time import SimulatedClock, SimulatedLoop
 from app.engine.steps.plan import PAUSED_MS
 from app.settings.settings import Settings
 from punctual.contract.home import key_partition
 from tables import keys
+
+
+def taken(_: Post) -> int:
+    """Answer a post as a receiver that takes everything."""
+    return 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How the simulated installation is.
+
+    `settings`: the worker's environment variables (docs/reference/settings.md); every topic is an allowed destination,
+    and there is one partition, if they do not say otherwise.
+    `topics`: destination topics and how many partitions each has; without it every topic is there, with one.
+    `start`: what the clock shows at first; the present if it is not given.
+    `respond`: the HTTP status that a post is answered with.
+    """
+
+    settings: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, int] | None = None
+    start: datetime | None = None
+    respond: Callable[[Post], int] = taken
+
 
 T = TypeVar("T")
 Said = str | bytes | None

@@ -1,4 +1,10 @@
-"""A worker's own parts, put together on a simulated clock and brokers in memory."""
+"""A worker's own parts, put together on a simulated clock and brokers in memory; and what can go wrong with them.
+
+SimulationError
+├── NoInput   the worker reads no requests from that topic
+├── Inside    a test's `respond` has called the simulation
+└── Stuck     the simulated installation does not become idle
+"""
 
 import asyncio
 import math
@@ -7,12 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from app.dev.testing.brokers import Brokers
-from app.dev.testing.clock import SimulatedClock
-from app.dev.testing.errors import Stuck
-from app.dev.testing.loop import SimulatedLoop
+from app.dev.testing.brokers import Brokers, Web
 from app.dev.testing.records import Post, Record
-from app.dev.testing.web import Web
+from app.dev.testing.simulated_time import SimulatedClock, SimulatedLoop
 from app.engine.commit.journal import Journal
 from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.dispatcher import Dispatcher
@@ -31,6 +34,43 @@ from tables import PartitionStore, keys
 if TYPE_CHECKING:
     from punctual.contract.destination import Destination
     from punctual.contract.record import Record as NativeRecord
+
+
+class SimulationError(Exception):
+    """The simulation cannot go on; the message says why and what to do."""
+
+
+class NoInput(SimulationError):
+    """What is written there is not read."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        """Name the place."""
+        super().__init__(
+            f"Punctual reads no requests from {topic} partition {partition}. Check its DELAY_APP_ID, DELAY_INPUTS "
+            "and DELAY_PARTITIONS. Set them with Options(settings={…}) in the fixture delayed_options."
+        )
+
+
+class Stuck(SimulationError):
+    """The simulated installation does not come to rest."""
+
+    def __init__(self, now_ms: int) -> None:
+        """Say when."""
+        super().__init__(
+            f"at {now_ms} ms the simulated Punctual does not become idle. This is a bug: please report it."
+        )
+
+
+class Inside(SimulationError):
+    """A test's `respond` has called what it is called by."""
+
+    def __init__(self) -> None:
+        """Say what to do instead."""
+        super().__init__(
+            "respond() is called while the simulation runs, so it cannot call the simulation. Record the request in "
+            "respond(), and react to it after advance() has returned."
+        )
+
 
 #: What a topic takes by default, less what is kept beside the largest message.
 _ROW_BYTES, _RECORD_BYTES = 1 << 20, 1_048_588

@@ -7,14 +7,13 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from app.dev.testing.delayed import Delayed
-    from app.dev.testing.options import Options
+    from app.dev.testing.delayed import Delayed, Options
 
 
 @pytest.fixture
 def delayed_options() -> "Options":
     """How `delayed` is; override it to have other settings, topics or times."""
-    from app.dev.testing.options import Options  # noqa: PLC0415 - only tests that use it pay for it
+    from app.dev.testing.delayed import Options  # noqa: PLC0415 - only tests that use it pay for it
 
     return Options()
 

@@ -1,13 +1,13 @@
-"""`faust -A app doctor`: what is wrong with an installation, without changing anything."""
+"""`faust -A app doctor`: checks an installation without changing it, and prints what it finds."""
 
 import asyncio
 import os
 import sys
 
 import click
+import msgspec
 
 from app.base.process.library_logs import silent
-from app.ops.doctor import render
 from app.ops.doctor.acl_lines import FORMS, WHOSE
 from app.ops.doctor.examination import Examination, examine
 from app.settings.settings import Settings
@@ -36,8 +36,8 @@ def doctor(form: str, acls: str | None, acls_of: str, principal: str) -> None:
         return
     with silent("aiokafka"):
         found = asyncio.run(examine(settings, os.environ))
-    click.echo(legible_json(render.as_json(found)) if form == "json" else legible_lines(render.table(found)))
-    click.echo(legible_lines(render.summary(found)), err=True)
+    click.echo(legible_json(as_json(found)) if form == "json" else legible_lines(table(found)))
+    click.echo(legible_lines(summary(found)), err=True)
     sys.exit(exit_code(found))
 
 
@@ -55,3 +55,29 @@ def _principal(settings: Settings, given: str) -> str:
     if not (kind and colon and name):
         raise click.UsageError("name the principal of the permissions, such as --principal User:punctual")
     return principal
+
+
+_SIGNS = {"error": "\N{MULTIPLICATION SIGN}", "warning": "!", "ok": "\N{CHECK MARK}"}
+
+
+def table(examination: Examination) -> str:
+    """Return one line for each finding: sign, level, check and sentence."""
+    rows = examination.findings
+    wide = max((len(row.check) for row in rows), default=0)
+    return "\n".join(f"{_SIGNS[row.level]} {row.level:<7}  {row.check:<{wide}}  {row.sentence}" for row in rows)
+
+
+def summary(examination: Examination) -> str:
+    """Return a sentence that counts."""
+    counts = {level: sum(row.level == level for row in examination.findings) for level in ("error", "warning", "ok")}
+    if examination.level == "ok":
+        return f"no problems found: {counts['ok']} checks passed"
+    found = ", ".join(
+        f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if count and level != "ok"
+    )
+    return f"{found}; {counts['ok']} checks passed"
+
+
+def as_json(examination: Examination) -> str:
+    """Return the examination in JSON, as GET /api/v1/findings has it."""
+    return msgspec.json.format(msgspec.json.encode(examination), indent=2).decode()

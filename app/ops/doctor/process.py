@@ -1,12 +1,12 @@
 """Checks what a worker would run with here: settings, file descriptors, Python and libraries."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from app.ops.doctor.environment import doubts
 from app.ops.doctor.facts import Facts, MachineFacts
 from app.ops.doctor.finding import Finding
 from app.settings.settings import Settings
+from app.settings.unknown import unknown
 
 SETTINGS, CHECK = "settings", "process"
 #: Connections of the web port; to brokers, files of Python and the rest; files of a partition's database in use, of
@@ -66,3 +66,24 @@ def fits(release: str, wanted: str) -> bool:
 
 def _numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", release)[:4])
+
+
+def doubts(settings: Settings, env: Mapping[str, str]) -> Iterable[str]:
+    """Yield a sentence for each thing that is likely to be a mistake, with what to do."""
+    yield from unknown(env)
+    if settings.signs_in and not settings.web_secret:
+        yield (
+            "sign-in is on, but DELAY_WEB_SECRET is not set. Without it, the workers of an installation cannot "
+            "query each other, and sessions end when a worker restarts. Set the same 32 random characters on all "
+            "workers."
+        )
+    if settings.http_destinations and not settings.http_secrets_file:
+        yield (
+            "DELAY_HTTP_DESTINATIONS is set, but DELAY_HTTP_SECRETS_FILE is not. Without signatures, receivers "
+            "cannot verify the sender of HTTP deliveries. See docs/how-to/deliver-over-http.md."
+        )
+    if not (settings.destinations or settings.http_destinations):
+        yield (
+            "DELAY_DESTINATIONS is not set, so every request becomes a dead letter. Set it to the allowed "
+            "destination topics, such as 'orders.*,reminders', or to '*' for all topics except internal ones."
+        )

@@ -10,12 +10,11 @@ from random import Random
 
 import pytest
 
-from app.dev.demo.errors import WebPortTakenError, WorkerDiedError
 from app.dev.demo.options import DemoOptions, parse
 from app.dev.demo.screen import LINES_PER_SECOND, Screen
 from app.dev.demo.story import orders
 from app.dev.demo.tally import DemoTally, percentiles
-from app.dev.demo.worker import DemoWorker
+from app.dev.demo.worker import DemoWorker, WebPortTakenError, WorkerDiedError
 
 
 class Terminal(io.StringIO):

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.dev.testing import Delayed, Options, Post
-from app.dev.testing.errors import Inside, NoInput
+from app.dev.testing.installation import Inside, NoInput
 from punctual import DelayClient, SyncDelayClient, exponential
 
 START = datetime(2027, 1, 31, 12, tzinfo=UTC)

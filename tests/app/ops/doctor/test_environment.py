@@ -1,6 +1,6 @@
 """Likely mistakes in the environment are named, and nothing else is."""
 
-from app.ops.doctor.environment import doubts
+from app.ops.doctor.process import doubts
 from app.settings.settings import Settings
 
 FINE = {"DELAY_DESTINATIONS": "*"}

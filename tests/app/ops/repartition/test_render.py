@@ -2,7 +2,7 @@
 
 import json
 
-from app.ops.repartition import render
+from app.ops.repartition import command
 from app.ops.repartition.run import RunReport
 
 DONE = RunReport(
@@ -20,7 +20,7 @@ DONE = RunReport(
 
 
 def test_people_see_what_was_done_and_what_to_set() -> None:
-    said = render.table(DONE)
+    said = command.table(DONE)
     assert "1,000 messages, 600 of them to another partition; 40 to 42 in each" in said
     assert "990 for orders" in said
     assert "10 for (callbacks)" in said
@@ -29,16 +29,16 @@ def test_people_see_what_was_done_and_what_to_set() -> None:
 
 
 def test_what_is_in_the_way_is_listed() -> None:
-    said = render.table(
+    said = command.table(
         RunReport(state="not ready", before=16, after=24, changelog="", hindrances=["stop the workers"])
     )
     assert said == "from 16 to 24 partitions: not ready\n! stop the workers"
 
 
 def test_what_was_given_up_says_what_holds() -> None:
-    said = render.table(RunReport(state="abandoned", before=16, after=24, changelog="delay-delays-changelog"))
+    said = command.table(RunReport(state="abandoned", before=16, after=24, changelog="delay-delays-changelog"))
     assert said == "abandoned: 16 partitions and delay-delays-changelog, as before"
 
 
 def test_programs_get_all_of_it() -> None:
-    assert json.loads(render.as_json(DONE))["destinations"] == {"orders": 990, "": 10}
+    assert json.loads(command.as_json(DONE))["destinations"] == {"orders": 990, "": 10}

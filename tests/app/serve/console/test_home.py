@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
-from app.dev.testing.loop import SimulatedLoop
+from app.dev.testing.simulated_time import SimulatedLoop
 from app.serve.access.roles import ASKER, Asker
 from app.serve.console.api import JsonAnswer
 from app.serve.console.home import HomePage

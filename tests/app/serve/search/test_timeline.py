@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from app.dev.testing.loop import SimulatedLoop
+from app.dev.testing.simulated_time import SimulatedLoop
 from app.serve.search.peers import Missing
 from app.serve.search.scan import Place, ScanQuery, ScanResult
 from app.serve.search.scans import ScanFailed

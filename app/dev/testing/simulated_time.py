@@ -1,8 +1,32 @@
-"""An event loop on which waiting takes no time: its clock goes to the next timer when nothing is ready."""
+"""Simulated time: a clock that stands still until a test moves it, and an event loop on which waiting takes no time."""
 
 import asyncio
 import selectors
 from collections.abc import Callable
+
+from app.base.clock import Clock
+
+
+class SimulatedClock(Clock):
+    """Shows the time that a test has come to, and agrees with the brokers'."""
+
+    def __init__(self, start_ms: int) -> None:
+        """Show `start_ms`."""
+        self._now_ms = start_ms
+        super().__init__()
+        self.compare(start_ms, start_ms, start_ms)
+
+    def wall_ms(self) -> int:  # type: ignore[override]
+        """Return the simulated time."""
+        return self._now_ms
+
+    def monotonic_ms(self) -> int:  # type: ignore[override]
+        """Return the same: a simulated clock never jumps."""
+        return self._now_ms
+
+    def move_to(self, now_ms: int) -> None:
+        """Show another time from now on."""
+        self._now_ms = now_ms
 
 
 class _Selector(selectors.DefaultSelector):
@@ -21,7 +45,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """Runs tasks as asyncio's loop does, in simulated seconds."""
+    """Runs tasks as asyncio's loop does, in simulated seconds: when nothing is ready, it goes on to the next timer."""
 
     _scheduled: list[asyncio.TimerHandle]
 
