@@ -30,7 +30,7 @@ from app.kafka.wire import connection, live_client
 from app.ops.doctor import findings
 from app.ops.doctor.command import doctor
 from app.ops.doctor.process import doubts
-from app.ops.processes import option
+from app.ops.multiprocess import option
 from app.ops.repartition.command import repartition
 from app.serve.access import access
 from app.serve.actions import job_routes

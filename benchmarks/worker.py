@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.dev.broker.ports import free_port
 from app.dev.broker.process import GuardedProcess
-from app.ops.processes.plan import PORTS_FROM
+from app.ops.multiprocess.plan import PORTS_FROM
 from benchmarks.clock import now_ms, wait_for
 from benchmarks.errors import ProcessFailed
 from benchmarks.kernel import Kernel
@@ -21,7 +21,7 @@ from benchmarks.kernel import Kernel
 ROOT = Path(__file__).parents[1]
 _READY_S, _STOP_S = 600.0, 60.0
 _LINES = 20
-#: With its port come those after it, on which up to five processes listen (app/ops/processes/plan.py).
+#: With its port come those after it, on which up to five processes listen (app/ops/multiprocess/plan.py).
 _ROOM = PORTS_FROM + 6
 _KERNEL = re.compile(r'^delay_build_info\{[^}]*\bkernel="on"', re.MULTILINE)
 

@@ -11,8 +11,8 @@ from app.serve.web.guard import SAFE
 
 #: Changes nothing but who is signed in.
 _OUT: Final = "/sign-out"
-#: A secret that the front of several processes (app/ops/processes/front.py) shares with those behind it: only the front
-#: is believed about addresses.
+#: A secret that the front of several processes (app/ops/multiprocess/front.py) shares with those behind it: only the
+#: front is believed about addresses.
 PROOF: Final = "PUNCTUAL_FRONT_PROOF"
 PROOF_HEADER: Final = "X-Punctual-Front"
 ADDRESS_HEADER: Final = "X-Punctual-Address"

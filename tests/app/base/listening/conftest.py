@@ -20,7 +20,7 @@ from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import SpoolTally
-from app.ops.processes.front import Front
+from app.ops.multiprocess.front import Front
 from app.serve.web import guard, origin
 from app.serve.web.refusals import BOUNDS, WebRefusals, bound_bodies
 from app.settings.settings import Settings

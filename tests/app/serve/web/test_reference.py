@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import app.engine.ownership.partition_catch_up  # noqa: F401 - it has a metric
 from app.engine.reports.state import Recovery
-from app.ops.processes.metrics import own
+from app.ops.multiprocess.metrics import own
 from app.serve.web.metrics import exposition
 from app.serve.web.overview import InstallationOverview
 from app.serve.web.overview_rows import DestinationRow, NamespaceRow, PartitionRow, QueueRow, WorkerRow

@@ -11,7 +11,7 @@ from http import HTTPStatus
 import aiohttp
 
 from app.base.process import parent
-from app.ops.processes.plan import Process
+from app.ops.multiprocess.plan import Process
 from app.serve.web import origin
 
 #: A process that ends is started again after the first of these, twice as long each time, at most the second. That is

@@ -2,7 +2,7 @@
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from app.ops.processes.metrics import merged, own
+from app.ops.multiprocess.metrics import merged, own
 
 ONE = """# HELP a_total What a is.
 # TYPE a_total counter

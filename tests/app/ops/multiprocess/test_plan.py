@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from app.base.errors import SettingInvalid
-from app.ops.processes.option import without_option
-from app.ops.processes.plan import plan
+from app.ops.multiprocess.option import without_option
+from app.ops.multiprocess.plan import plan
 from app.settings.settings import Settings
 from app.settings.values import cores, processes
 

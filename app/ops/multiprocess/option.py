@@ -9,7 +9,7 @@ import click
 from faust.cli.base import cli
 
 from app.base.errors import PunctualError, SettingInvalid
-from app.ops.processes.plan import NAME, plan
+from app.ops.multiprocess.plan import NAME, plan
 from app.settings.settings import Settings
 from app.settings.values import processes as processes_of
 
@@ -37,7 +37,7 @@ def _several(settings: Settings, alone: Callable[..., Any] | None) -> Callable[.
             plan(count, settings, os.environ)
         except PunctualError as error:
             sys.exit(f"punctual: {error}")
-        line = [sys.executable, "-m", "app.ops.processes", str(count), *without_option(sys.argv[1:])]
+        line = [sys.executable, "-m", "app.ops.multiprocess", str(count), *without_option(sys.argv[1:])]
         sys.stdout.flush()
         return os.execv(sys.executable, line)  # noqa: S606 - it takes this process's place, and so its signals
 

@@ -10,8 +10,8 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from app.base.listening.connections import Runner
-from app.ops.processes.metrics import merged, own
-from app.ops.processes.supervisor import Child, Supervisor, say
+from app.ops.multiprocess.metrics import merged, own
+from app.ops.multiprocess.supervisor import Child, Supervisor, say
 from app.serve.web import guard, origin
 from app.serve.web.refusals import BODY_BYTES, BOUNDS, WebRefusals, bound_bodies
 

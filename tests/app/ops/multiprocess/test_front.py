@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from app.ops.processes.front import Front
+from app.ops.multiprocess.front import Front
 from app.serve.web import origin
 from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S

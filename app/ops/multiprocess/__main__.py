@@ -1,4 +1,4 @@
-"""`python -m app.ops.processes N ARGUMENTS`: `faust ARGUMENTS` in so many processes. `--processes` comes here."""
+"""`python -m app.ops.multiprocess N ARGUMENTS`: `faust ARGUMENTS` in so many processes. `--processes` comes here."""
 
 import asyncio
 import os
@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from app.base.errors import PunctualError, WebPortUnusable
 from app.base.process import foreign_settings
-from app.ops.processes.front import Front
-from app.ops.processes.plan import plan
-from app.ops.processes.supervisor import Supervisor, say
+from app.ops.multiprocess.front import Front
+from app.ops.multiprocess.plan import plan
+from app.ops.multiprocess.supervisor import Supervisor, say
 from app.serve.web.guard import names_of
 from app.settings.settings import Settings
 
