@@ -12,12 +12,11 @@ from aiokafka.errors import KafkaError
 
 from app.base.clock import Clock
 from app.base.errors import ClusterUnusable, DataDirectoryUnusable, PunctualError
-from app.base.process import parent
+from app.base.process import watchdog
 from app.base.process.datadir import member_id
 from app.base.process.fatal import end_process
-from app.base.process.json_log import JsonFormatter
 from app.base.process.library_logs import LibraryLogFilter
-from app.base.process.rate_limit_filter import RateLimitFilter
+from app.base.process.log import JsonFormatter, RateLimitFilter
 from app.engine import command_line
 from app.engine.engine import Engine
 from app.engine.faust_host.chunk import ChunkSchema
@@ -116,7 +115,7 @@ class Punctual(DelayMethods, faust.App):
 
     async def on_first_start(self) -> None:
         """Take the data directory, its parents too, before Faust makes it without them (faust/app/base.py:1973)."""
-        parent.watch()
+        watchdog.watch_parent()
         try:
             access.check(self.settings)
             self.engine.claim()

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.base.clock import Clock
 from app.base.process.datadir import claim
-from app.base.process.fatal import end_process
-from app.base.process.tasks import telling
+from app.base.process.fatal import end_process, telling
 from app.base.process.watchdog import Watchdog
 from app.engine.assembly import Parts, assemble
 from app.engine.connections import Connections

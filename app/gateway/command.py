@@ -9,9 +9,8 @@ import click
 
 from app.base.errors import PunctualError
 from app.base.process.fatal import end_process
-from app.base.process.json_log import JsonFormatter
 from app.base.process.library_logs import LibraryLogFilter
-from app.base.process.rate_limit_filter import RateLimitFilter
+from app.base.process.log import JsonFormatter, RateLimitFilter
 from app.settings.settings import Settings
 from app.settings.unknown import unknown
 

@@ -11,8 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from app.base.listening.connections import ConnectionLimits, Runner
 from app.base.listening.limits import BACKLOG
-from app.base.process.fatal import end_process
-from app.base.process.tasks import telling
+from app.base.process.fatal import end_process, telling
 from app.base.version import VERSION
 from app.gateway import access, health
 from app.gateway.api import error_answers, routes

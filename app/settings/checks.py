@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 from app.base.errors import SettingInvalid
-from app.base.http.secrets_file import SecretsFile
+from app.base.http.signatures import SecretsFile
 from app.settings.quotas import OTHERS
 from punctual.contract.destination import destination
 from punctual.contract.dialects.dialects import dialect_of

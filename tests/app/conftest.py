@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from app.base.process import foreign_records
+from app.base.process import skipped_records
 from tests.app.workbench import Workbench
 
 
 @pytest.fixture(autouse=True)
 def unseen_topics() -> None:
     """Each test meets foreign records for the first time: only the first one of a topic is logged."""
-    foreign_records._said.clear()
+    skipped_records._said.clear()
 
 
 @pytest.fixture

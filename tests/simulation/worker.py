@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import aiokafka.errors as kafka
 
 from app.base.errors import NotOwner
-from app.base.process.tasks import telling
+from app.base.process.fatal import telling
 from app.engine.assembly import dispatcher_and_journal
 from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.posts import Posts

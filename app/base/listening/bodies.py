@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from aiohttp import ClientPayloadError, web
+from aiohttp import ClientPayloadError, StreamReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.typedefs import Handler, Middleware
 
-from app.base.listening.network import network
+from app.base.listening.limits import HttpRefusal, HttpRefusals, network
 from app.base.listening.protocol import TooSlow
-from app.base.listening.refusal import HttpRefusal, HttpRefusals
 from app.base.places import Places
 
 _RETRY: Final = {"Retry-After": "1"}
@@ -96,3 +95,13 @@ def middleware(bodies: Bodies) -> Middleware:
         return await bodies.check(request, handler)
 
     return check
+
+
+async def read_bounded(content: StreamReader, max_bytes: int) -> bytes | None:
+    """Return all of a stream, None if it has more than `max_bytes`. StreamReader.read() may return only a part."""
+    body = bytearray()
+    async for chunk in content.iter_any():
+        body += chunk
+        if len(body) > max_bytes:
+            return None
+    return bytes(body)

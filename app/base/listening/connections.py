@@ -9,12 +9,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from app.base.listening.limits import server_options
-from app.base.listening.network import network
+from app.base.listening.limits import HttpRefusals, network, server_options
 from app.base.listening.protocol import ClientConnection
-from app.base.listening.refusal import HttpRefusals
-from app.base.process.fatal import end_process
-from app.base.process.tasks import telling
+from app.base.process.fatal import end_process, telling
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,11 @@
-"""How much a client may take of a server: anything beyond is refused or cut off."""
+"""How much a client may take of a server, who counts as one client, and how a server refuses and counts the rest."""
 
-from typing import Any, Final
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from aiohttp import web
 
 #: Connections that the system has made and the server has not taken yet: beyond, clients try again after a second.
 BACKLOG: Final = 1_024
@@ -46,3 +51,45 @@ def has_too_many_parts(raw: bytes) -> bool:
         if count > JSON_PARTS:
             return True
     return False
+
+
+#: The owner of one IPv6 address has a network of them.
+_NETWORK: Final = 64
+
+
+def network(address: str | None) -> str:
+    """Return the name under which an address is counted: itself, or its /64 for IPv6."""
+    text = (address or "").partition("%")[0]
+    try:
+        found = ipaddress.ip_address(text)
+    except ValueError:
+        return text
+    if found.version == 4 or found.ipv4_mapped is not None:  # noqa: PLR2004 - IPv4
+        return str(found)
+    return str(ipaddress.ip_network((int(found), _NETWORK), strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRefusal:
+    """Why a request is refused: a problem's type (docs/reference/problems.md), its status, and a sentence."""
+
+    kind: str
+    status: int
+    sentence: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class HttpRefusals(Protocol):
+    """How one server answers and counts refusals."""
+
+    def error(self, refusal: HttpRefusal) -> Exception:
+        """Return the exception that answers a request with a refusal when a middleware raises it."""
+
+    def answer(self, refusal: HttpRefusal) -> web.Response:
+        """Return the answer to bytes that are not an HTTP request, and count the refusal."""
+
+    def cut_off(self, reason: str) -> None:
+        """Count a connection that is ended: a `head`, `body` or `answer` is too slow; there are too `many`.
+
+        `address` means too many of one address.
+        """

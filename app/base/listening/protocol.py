@@ -13,7 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError, LineTooLong
 from aiohttp.streams import StreamReader  # noqa: TC002 - its name is in slots that a reader looks up
 
 from app.base.listening import limits
-from app.base.listening.refusal import HttpRefusal, HttpRefusals
+from app.base.listening.limits import HttpRefusal, HttpRefusals
 
 log = logging.getLogger(__name__)
 

@@ -1,9 +1,16 @@
-"""The end of a process that must not go on: state and log may never drift apart."""
+"""Failures: those of background tasks are reported, and a process that must not go on ends.
+
+State and log may never drift apart.
+"""
 
 import logging
 import os
 import sys
-from typing import NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    import asyncio
 
 log = logging.getLogger(__name__)
 
@@ -34,3 +41,14 @@ def _log_is_seen() -> bool:
     """Whether the log is written to stderr; `faust -f` writes it to a file alone."""
     streams = [getattr(handler, "stream", None) for handler in logging.root.handlers]
     return sys.__stderr__ in streams or sys.stderr in streams
+
+
+def telling(hear: Callable[[BaseException], object]) -> "Callable[[asyncio.Task[Any]], None]":
+    """Return a done callback that calls `hear` with what a task has failed of; a cancellation is no failure."""
+
+    def ended(task: "asyncio.Task[Any]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            hear(error)
+
+    return ended

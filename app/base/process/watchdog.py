@@ -1,10 +1,16 @@
-"""Ends a process that has stopped fetching or firing: a stuck consumer looks healthy to everyone else."""
+"""Ends a process that has stopped fetching or firing, or whose supervising process is gone.
+
+A stuck consumer looks healthy to everyone else; a worker without its supervisor would never be restarted or stopped.
+"""
 
 import asyncio
 import logging
+import os
+import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
+from typing import Final
 
 from app.base.errors import PunctualError
 from app.base.process.fatal import end_process
@@ -49,3 +55,26 @@ class Watchdog:
         while not self._over.wait(_LOOK_S):
             if time.monotonic() - self._seen > _STUCK_S:
                 end_process(ProcessStuck(f"the event loop has been stuck for {_STUCK_S:.0f} s; the process exits"))
+
+
+#: The environment variable with the descriptor of a pipe that nobody writes to: its end is that of the supervisor.
+PARENT_FD: Final = "PUNCTUAL_PARENT_FD"
+_GRACE_S: Final = 60.0
+
+
+def watch_parent(env: MutableMapping[str, str] = os.environ) -> None:
+    """End this process as SIGTERM does when its supervising process is gone, also by kill -9.
+
+    After a minute it ends in any case: what it has not finished is done again by whoever gets its partitions.
+    """
+    named = env.pop(PARENT_FD, "")
+    if named:
+        threading.Thread(target=_wait, args=(int(named),), name="parent", daemon=True).start()
+
+
+def _wait(descriptor: int) -> None:
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no name
+    os.read(descriptor, 1)
+    os.kill(os.getpid(), signal.SIGTERM)
+    threading.Event().wait(_GRACE_S)
+    os._exit(1)

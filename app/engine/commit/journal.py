@@ -12,7 +12,7 @@ from typing import Final, get_args
 
 from app.base.errors import NotOwner, PartitionStopped
 from app.base.histogram import Histogram
-from app.base.process.foreign_records import passed_over
+from app.base.process.skipped_records import passed_over
 from app.engine.steps.outcomes import Delivered
 from app.engine.steps.step import Step
 from app.kafka import Ack, Batch, Cluster, Sender

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from app.base.clock import Clock
 from app.base.http import fields, signatures
 from app.base.http.allow_list import Allowed
-from app.base.http.secrets_file import SecretsFile
+from app.base.http.signatures import SecretsFile
 from app.engine.steps import occurrences
 from app.settings.settings import Settings
 from punctual.contract import headers as names

@@ -17,8 +17,8 @@ from faust.types import TP
 from mode import Service
 
 from app.base.errors import GroupLost, InputGone
-from app.base.process.deleted_records import note_deleted
 from app.base.process.fatal import end_process
+from app.base.process.skipped_records import note_deleted
 from app.engine.faust_host.chunk import Chunk, FetchedChunks
 from app.engine.faust_host.consumer_thread import ConsumerThread
 from app.engine.partition import pacing

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import aiokafka.errors
 
 from app.base.errors import PartitionStopped
-from app.base.process.tasks import telling
+from app.base.process.fatal import telling
 from app.engine.due.input_liveness import BLIND_S
 from app.engine.ownership.arrival_search import ArrivalSearch
 from app.engine.ownership.destination_end import Expected

@@ -10,7 +10,7 @@ import msgspec
 
 from app.base.clock import Clock
 from app.base.errors import PartitionStopped
-from app.base.process.deleted_records import note_deleted
+from app.base.process.skipped_records import note_deleted
 from app.engine.commit.journal import Journal
 from app.engine.ingest.ingest import crc_of
 from app.engine.steps.step import Step

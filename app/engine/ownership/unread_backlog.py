@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import msgspec
 
-from app.base.process.foreign_records import bounded, passed_over
+from app.base.process.skipped_records import bounded, passed_over
 from app.engine.partition.partition import Partition, State
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader, Stored

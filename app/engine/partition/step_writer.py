@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from app.base.process.tasks import telling
+from app.base.process.fatal import telling
 from app.engine.ingest.policy import Policy
 from app.engine.partition.in_flight import InFlight
 from app.engine.partition.pacing import SOON_MS, Pacing

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import msgspec
 
-from app.base.process.foreign_records import bounded
+from app.base.process.skipped_records import bounded
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.settings.settings import Settings

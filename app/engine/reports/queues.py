@@ -9,7 +9,7 @@ import aiokafka.errors
 import msgspec
 
 from app.base.places import Places
-from app.base.process.foreign_records import bounded, passed_over
+from app.base.process.skipped_records import bounded, passed_over
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.settings.settings import Settings

@@ -11,7 +11,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import ConsumerRecord
 
-from app.base.process.foreign_records import bounded, passed_over
+from app.base.process.skipped_records import bounded, passed_over
 
 logger = logging.getLogger(__name__)
 

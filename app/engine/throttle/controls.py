@@ -9,7 +9,7 @@ import aiokafka.errors
 import msgspec
 
 from app.base.errors import TopicMismatch
-from app.base.process.foreign_records import bounded, passed_over
+from app.base.process.skipped_records import bounded, passed_over
 from app.engine.throttle.control import Control, decode
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader

@@ -6,7 +6,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, Counter
 
-from app.base.listening.refusal import HttpRefusal
+from app.base.listening.limits import HttpRefusal
 from app.gateway.callers.caller import caller_of
 from app.gateway.http.problem import KIND, Problem, response
 from app.gateway.http.problem_types import OF_STATUS

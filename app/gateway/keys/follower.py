@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
-from app.base.process.foreign_records import passed_over
+from app.base.process.skipped_records import passed_over
 from app.gateway.keys.receipt import decode
 from app.gateway.keys.store import KeyStore, Written
 from punctual.bounded_fetch import bounded

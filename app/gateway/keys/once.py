@@ -7,8 +7,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from app.base.process.fatal import end_process
-from app.base.process.tasks import telling
+from app.base.process.fatal import end_process, telling
 from app.gateway.callers.caller import caller_of
 from app.gateway.desk.origin import ORIGIN
 from app.gateway.http.problem import Problem

@@ -7,7 +7,7 @@ from typing import Self
 
 import msgspec
 
-from app.base.process.foreign_records import bounded
+from app.base.process.skipped_records import bounded
 
 
 class GivenAnswer(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.base.process.tasks import telling
+from app.base.process.fatal import telling
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.delivery import NotAuthorised, deliver
 from app.gateway.spool.errors import DeadLetterRefused, SpoolFull, SpoolUnusable

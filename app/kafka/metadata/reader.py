@@ -11,7 +11,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.record.default_records import DefaultRecordBatch
 from aiokafka.record.memory_records import MemoryRecords
 
-from app.base.process.foreign_records import passed_over
+from app.base.process.skipped_records import passed_over
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.offsets import WantedOffset
 from app.kafka.patches import lenient_records

@@ -10,7 +10,7 @@ from http import HTTPStatus
 
 import aiohttp
 
-from app.base.process import parent
+from app.base.process import watchdog
 from app.ops.multiprocess.plan import Process
 from app.serve.web import origin
 
@@ -47,7 +47,7 @@ class Supervisor:
         """Run the same command with the environment of each."""
         self.children = [Child(process) for process in processes]
         self._command = command
-        #: No process writes to it: children see its end when this process is gone (app/base/process/parent.py).
+        #: No process writes to it: children see its end when this process is gone (app/base/process/watchdog.py).
         self._lifeline, self._held = os.pipe()
         #: By this they know that what they are asked comes through this process.
         self.proof = secrets.token_urlsafe()
@@ -99,7 +99,7 @@ class Supervisor:
                 wait_s = min(2 * wait_s, LONGEST_S)
 
     async def _run_once(self, child: Child) -> int:
-        env = {**child.process.env, parent.NAME: str(self._lifeline), origin.PROOF: self.proof}
+        env = {**child.process.env, watchdog.PARENT_FD: str(self._lifeline), origin.PROOF: self.proof}
         child.running = await asyncio.create_subprocess_exec(*self._command, env=env, pass_fds=(self._lifeline,))
         child.missing = "it is starting"
         if self._stopping.is_set():  # it was not there to be told

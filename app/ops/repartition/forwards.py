@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.base.clock import Clock
-from app.base.process.foreign_records import passed_over
+from app.base.process.skipped_records import passed_over
 from app.kafka import Batch
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.ops.repartition.errors import NotReady

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from app.base.listening.network import network
+from app.base.listening.limits import network
 from app.base.places import NoPlace, Places
 from app.serve.access.roles import Asker
 from app.serve.access.users import User, UsersFile

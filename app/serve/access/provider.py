@@ -16,7 +16,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from app.base.clock import Clock
-from app.base.http.whole import whole
+from app.base.listening.bodies import read_bounded
 from app.serve.access.errors import ProviderFailed, TokenRefused
 from app.serve.access.provider_cache import Cached
 from app.serve.access.sign_in import SignIn
@@ -148,7 +148,7 @@ class Provider:
             self._session = aiohttp.ClientSession(timeout=_PATIENCE, headers={"Accept": "application/json"})
         try:
             async with self._session.request(method, url, allow_redirects=False, **given) as answer:
-                body = await whole(answer.content, _LARGEST)
+                body = await read_bounded(answer.content, _LARGEST)
                 if body is None:
                     raise ProviderFailed(f"the provider's response is larger than {_LARGEST >> 10} KiB")
                 found = msgspec.json.decode(body)

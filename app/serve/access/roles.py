@@ -6,7 +6,7 @@ from typing import Final, Literal
 import msgspec
 from aiohttp import web
 
-from app.base.listening.network import network
+from app.base.listening.limits import network
 from app.base.places import WHO
 from app.serve.web.origin import client_address
 

@@ -9,7 +9,7 @@ import aiokafka.errors
 import msgspec
 
 from app.base.errors import PunctualError
-from app.base.process.foreign_records import bounded, passed_over
+from app.base.process.skipped_records import bounded, passed_over
 from app.engine.engine import Engine
 from app.engine.topics.creation import ensure_audit
 from app.kafka.errors import SendError, TopicUnknown

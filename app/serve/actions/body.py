@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from app.base.http.whole import whole
+from app.base.listening.bodies import read_bounded
 from app.base.listening.limits import JSON_PARTS, has_too_many_parts
 from app.serve.web.refusals import BODY_BYTES
 from punctual.batches import MAX_HEADERS
@@ -28,7 +28,7 @@ async def body_of(request: web.Request, fields: Collection[str]) -> dict[str, An
 
     Raises BadBody.
     """
-    raw = await whole(request.content, BODY_BYTES)
+    raw = await read_bounded(request.content, BODY_BYTES)
     if raw is None:
         raise BadBody(f"the body is larger than {BODY_BYTES >> 20} MiB")
     if has_too_many_parts(raw):

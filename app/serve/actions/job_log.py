@@ -7,7 +7,7 @@ from typing import Any, Final
 import aiokafka.errors
 import msgspec
 
-from app.base.process.foreign_records import bounded, passed_over
+from app.base.process.skipped_records import bounded, passed_over
 from app.engine.engine import Engine
 from app.engine.topics.creation import ensure_jobs
 from app.kafka.metadata.reader import PartitionReader

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from app.base.process.foreign_records import bounded
+from app.base.process.skipped_records import bounded
 from punctual.contract.events import decode
 from punctual.spans import duration, when
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from aiohttp import web
 
-from app.base.http.whole import whole
+from app.base.listening.bodies import read_bounded
 from punctual.batches import MAX_HEADERS
 from punctual.contract.times import moment_of
 
@@ -25,7 +25,7 @@ async def form(request: web.Request) -> dict[str, str]:
         return {}
     if request.content_type != "application/x-www-form-urlencoded":
         raise web.HTTPUnsupportedMediaType
-    raw = await whole(request.content, _FORM_BYTES)
+    raw = await read_bounded(request.content, _FORM_BYTES)
     if raw is None:
         raise web.HTTPRequestEntityTooLarge(_FORM_BYTES, _FORM_BYTES + 1)
     try:

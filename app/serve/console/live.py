@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
-from app.base.listening.network import network
+from app.base.listening.limits import network
 from app.base.places import Places
 from app.engine.reports.state import WorkerState
 from app.serve.access.roles import ANYBODY, ASKER, HOLDS

@@ -6,7 +6,7 @@ from typing import Any
 import aiokafka.errors
 import msgspec
 
-from app.base.process.foreign_records import bounded, passed_over
+from app.base.process.skipped_records import bounded, passed_over
 from app.engine.engine import Engine
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.search.peers import PeerSilent

@@ -8,7 +8,7 @@ from aiohttp.typedefs import Handler
 from app.base.listening import bodies
 from app.base.listening.bodies import Bodies
 from app.base.listening.connections import ConnectionLimits
-from app.base.listening.refusal import HttpRefusal
+from app.base.listening.limits import HttpRefusal
 from app.serve.web.answers import as_json
 
 #: Browsers and scrapers need a few connections each, and files and brokers' connections need descriptors too. Health

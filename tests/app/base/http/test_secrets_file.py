@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.base.errors import SettingInvalid
-from app.base.http.secrets_file import SecretsFile
-from app.base.http.signatures import secret
+from app.base.http.signatures import SecretsFile, secret
 from app.base.http.target import target_of
 from app.settings.settings import Settings
 

@@ -2,8 +2,8 @@
 
 import logging
 
-from app.base.process import rate_limit_filter
-from app.base.process.rate_limit_filter import RateLimitFilter
+from app.base.process import log
+from app.base.process.log import RateLimitFilter
 
 
 def written(
@@ -36,6 +36,6 @@ def test_what_is_not_a_warning_and_what_others_say_is_always_written() -> None:
 
 def test_it_does_not_grow() -> None:
     of = RateLimitFilter()
-    for number in range(10 * rate_limit_filter._MOST):
+    for number in range(10 * log._MOST):
         assert written(of, number / 10, "%d", number)
-    assert len(of._seen) <= rate_limit_filter._MOST
+    assert len(of._seen) <= log._MOST

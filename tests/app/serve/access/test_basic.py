@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import encode_basic_auth
 
-from app.base.listening.network import network
+from app.base.listening.limits import network
 from app.serve.access.basic import Basic, LoginFailures
 from app.serve.access.password import Hash
 from app.serve.access.users import UsersFile

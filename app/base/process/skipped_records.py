@@ -1,6 +1,7 @@
-"""Records on internal topics that are not Punctual's: counted, said once a topic, and passed over.
+"""Records that a reader skips: those of others on internal topics, and those deleted before they were read.
 
-Whoever may write there can put anything there; it must not end a worker, at each start again.
+Foreign records are counted, and logged once per topic: anyone who may write there can put anything there, and it must
+not end a worker at each start again.
 """
 
 import logging
@@ -38,4 +39,17 @@ def passed_over(topic: str, partition: int, offset: int, why: object) -> None:
         offset,
         str(why)[:500],
         extra={"topic": topic, "partition": partition, "offset": offset},
+    )
+
+
+def note_deleted(topic: str, number: int, first: int, begin: int) -> None:
+    """Log that the records of an input from `first` to before `begin` were deleted before they were read."""
+    log.error(
+        "%s-%d: records %d to %d were deleted before they were read, because the topic's retention is shorter than "
+        "the lag. Raise its retention.ms, and send the lost requests again.",
+        topic,
+        number,
+        first,
+        begin - 1,
+        extra={"topic": topic, "partition": number, "offset": first},
     )

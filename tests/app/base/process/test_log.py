@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.base.process.foreign_records import passed_over
-from app.base.process.json_log import JsonFormatter
+from app.base.process.log import JsonFormatter
+from app.base.process.skipped_records import passed_over
 
 APP = Path(__file__).parents[4] / "app"
 NAMES = re.compile(r"\b(partition|destination|topic) %[sd]|%s-%d")

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 from prometheus_client import REGISTRY
 
-from app.base.process.foreign_records import MAX_BYTES, bounded
+from app.base.process.skipped_records import MAX_BYTES, bounded
 from app.engine.ownership import unread_backlog
 from app.engine.reports.latest_reports import LatestReports
 from app.engine.reports.queues import Queues
