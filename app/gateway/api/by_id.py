@@ -1,4 +1,4 @@
-"""One message by its id: seen, cancelled, moved, delivered now; each order with what has come of it."""
+"""One message by its id: seen, cancelled, moved, delivered now; each command with its outcome."""
 
 import asyncio
 import re
@@ -13,9 +13,9 @@ from app.gateway.api.pending import pending
 from app.gateway.api.short_form import Span
 from app.gateway.api.workers import Workers
 from app.gateway.callers.caller import caller_of
+from app.gateway.desk.acceptance import Draft
 from app.gateway.desk.desk import Desk, Done
-from app.gateway.desk.draft import Draft
-from app.gateway.http import body, json_input, problem
+from app.gateway.http import json_input, problem
 from app.gateway.http.problem import Problem, pointer
 from app.serve.actions.outcome import Outcome
 from app.serve.web.ids import id_in
@@ -31,7 +31,7 @@ _BEGIN_S: Final = 2.0
 _APPLIED_S: Final = 0.1
 _LOOK_S: Final = 0.05
 _TAG: Final = re.compile(r'"(\d{1,15})"', re.ASCII)
-_PATCHES: Final = (*body.JSON, "application/merge-patch+json")
+_PATCHES: Final = (*json_input.JSON, "application/merge-patch+json")
 _NAMES: Final = ("at", "after", "jitter")
 
 
@@ -67,7 +67,7 @@ class MessageByIdRoutes:
     """Answers about one message."""
 
     def __init__(self, settings: Settings, desk: Desk, outcomes: CommandOutcomes, workers: Workers) -> None:
-        """Give orders at a desk, wait for their outcomes, and ask workers what is pending."""
+        """Hand commands in at a desk, wait for their outcomes, and ask workers what is pending."""
         self._settings, self._desk = settings, desk
         self._outcomes, self._workers = outcomes, workers
 
@@ -84,21 +84,21 @@ class MessageByIdRoutes:
 
     async def delete(self, request: web.Request) -> web.Response:
         """Answer DELETE /v1/messages/{id}: cancel it."""
-        return await self._order(request, "cancel", {})
+        return await self._command(request, "cancel", {})
 
     async def patch(self, request: web.Request) -> web.Response:
         """Answer PATCH /v1/messages/{id}: give it another due time."""
-        raw = await body.read(request, _PATCHES)
+        raw = await json_input.read_body(request, _PATCHES)
         said = json_input.decode(_reschedule, raw)
         _once.check(raw)
         given = {name: getattr(said, name) for name in _NAMES}
-        return await self._order(
+        return await self._command(
             request, "reschedule", {name: str(one) for name, one in given.items() if one is not None}
         )
 
     async def deliver_now(self, request: web.Request) -> web.Response:
         """Answer POST /v1/messages/{id}/deliver-now: have it due at once."""
-        return await self._order(request, "deliver-now", {})
+        return await self._command(request, "deliver-now", {})
 
     def _id(self, request: web.Request) -> str:
         """Return the full id that a request is about. Raises Problem."""
@@ -111,10 +111,10 @@ class MessageByIdRoutes:
         except Refusal as refusal:
             raise Problem(refusal.reason.value, refusal.sentence) from refusal
 
-    async def _order(self, request: web.Request, act: str, said: dict[str, str]) -> web.Response:
-        """Give an order for a message, and answer with what has come of it."""
+    async def _command(self, request: web.Request, action: str, said: dict[str, str]) -> web.Response:
+        """Send a command for a message, and answer with its outcome."""
         id_, if_due = self._id(request), _if_due(request)
-        headers: list[tuple[str, bytes | None]] = [(names.OP, act.encode()), (names.ID, id_.encode())]
+        headers: list[tuple[str, bytes | None]] = [(names.OP, action.encode()), (names.ID, id_.encode())]
         headers += [(names.PREFIX + name, value.encode()) for name, value in said.items()]
         if if_due is not None:
             headers.append((names.IF_DUE, if_due))
@@ -132,23 +132,23 @@ class MessageByIdRoutes:
             done = await self._given(request, draft)
             if done.source is None:
                 return _unheard(done)
-            return await self._heard(act, home, done, watch, conditional=if_due is not None)
+            return await self._heard(action, home, done, watch, conditional=if_due is not None)
 
     async def _given(self, request: web.Request, draft: Draft) -> Done:
-        """Hand an order in. Raises Problem if it is not taken."""
+        """Hand a command in. Raises Problem if it is not taken."""
         [done] = await self._desk.hand_in(request, 1, lambda _: draft)
         if isinstance(done, Problem):
             raise done
         return done
 
-    async def _heard(self, act: str, home: int, done: Done, watch: Watch, *, conditional: bool) -> web.Response:
-        """Answer with what comes of an order that Kafka has."""
+    async def _heard(self, action: str, home: int, done: Done, watch: Watch, *, conditional: bool) -> web.Response:
+        """Answer with the outcome of a command that Kafka has."""
         source = done.source or ""
         try:
             event = await asyncio.wait_for(watch.told(source), _PATIENCE_S)
         except TimeoutError:
             return _unheard(done)
-        outcome = await self._outcomes.outcome(act, home, source, event)
+        outcome = await self._outcomes.outcome(action, home, source, event)
         failed = _failed(done.id, outcome, conditional=conditional)
         if failed is not None:
             return problem.response(failed)
@@ -169,7 +169,7 @@ def _if_due(request: web.Request) -> bytes | None:
 
 
 def _unheard(done: Done, events: str = "on") -> web.Response:
-    """Answer with an order of which it is not known yet what comes of it."""
+    """Answer with a command whose outcome is not known yet."""
     if done.taken.spooled:
         outcome, sentence = (
             "spooled",
@@ -183,7 +183,7 @@ def _unheard(done: Done, events: str = "on") -> web.Response:
 
 
 def _failed(id_: str, outcome: Outcome, *, conditional: bool) -> Problem | None:
-    """Return the problem that an outcome is, or None if the order has been carried out."""
+    """Return the problem that an outcome is, or None if the command has been carried out."""
     members: dict[str, Any] = {"id": id_, "outcome": outcome.outcome, "source": outcome.source, "ended": outcome.ended}
     kind = {"unknown": "unknown-message", "conflict": "conflict", "stale": "stale"}.get(outcome.outcome)
     if outcome.outcome in ("unknown", "conflict") and outcome.ended == "delivered":
@@ -197,7 +197,7 @@ def _failed(id_: str, outcome: Outcome, *, conditional: bool) -> Problem | None:
 
 def _answer(id_: str, outcome: Outcome, event: dict[str, Any]) -> web.Response:
     due_ms = event.get("due") if outcome.outcome == "rescheduled" else None
-    order = CommandOutcome(
+    answer = CommandOutcome(
         id=id_,
         outcome=outcome.outcome,
         sentence=outcome.sentence,
@@ -205,4 +205,4 @@ def _answer(id_: str, outcome: Outcome, event: dict[str, Any]) -> web.Response:
         due_ms=due_ms,
         source=outcome.source,
     )
-    return as_json(order, headers={} if due_ms is None else {"ETag": entity_tag(due_ms)})
+    return as_json(answer, headers={} if due_ms is None else {"ETag": entity_tag(due_ms)})

@@ -9,12 +9,12 @@ import msgspec
 from aiohttp import web
 
 from app.gateway.api import record_form
-from app.gateway.api.confluent_errors import Failure, failed, failure_of
+from app.gateway.api.error_answers import Failure, failed, failure_of
 from app.gateway.api.json_stream import NotJson, Splitter
 from app.gateway.api.messages import MOST, written
+from app.gateway.desk.acceptance import Draft
 from app.gateway.desk.desk import Desk, Done
-from app.gateway.desk.draft import Draft
-from app.gateway.http import body, json_input
+from app.gateway.http import json_input
 from app.gateway.http.problem import Problem
 from app.settings.settings import Settings
 
@@ -57,7 +57,7 @@ class ConfluentRoutes:
         """Answer with a report for each record, in their order, as soon as it is known."""
         if request.match_info["topic"] not in self._settings.inputs:
             return failed(Failure(error_code=40403, message="This server does not host this topic-partition."))
-        body.check_type(request)
+        json_input.check_type(request)
         splitter, answer = Splitter(request.client_max_size), _Answer(request, self._desk)
         try:
             while piece := await request.content.readany():

@@ -7,9 +7,9 @@ import msgspec
 from aiohttp import web
 
 from app.gateway.api import record_form, short_form
+from app.gateway.desk.acceptance import Draft
 from app.gateway.desk.desk import Desk, Done
-from app.gateway.desk.draft import Draft
-from app.gateway.http import body, json_input, problem
+from app.gateway.http import json_input, problem
 from app.gateway.http.problem import Problem
 from app.gateway.keys.once import AGAIN
 from app.serve.web.ids import address
@@ -57,7 +57,7 @@ class MessageRoutes:
 
     async def post(self, request: web.Request) -> web.Response:
         """Answer POST /v1/messages."""
-        raw = await body.read(request)
+        raw = await json_input.read_body(request)
         if not raw.startswith(b"["):
             [one] = await self._desk.hand_in(request, 1, lambda _: self._draft(raw))
             return answer(one)

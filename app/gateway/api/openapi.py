@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from app.base.version import VERSION
-from app.gateway.api import by_id, confluent, confluent_errors, messages, pending, record_form, short_form
+from app.gateway.api import by_id, confluent, error_answers, messages, pending, record_form, short_form
 from app.gateway.api.openapi_operations import OPERATIONS, Operation, OperationAnswer, Parameter
 from app.gateway.http import problem
 from app.gateway.http.problem_types import TYPES, TypeMeaning
@@ -21,7 +21,7 @@ _STRUCTS: Final = (
         pending.PendingMessage,
         problem.ProblemBody,
         confluent.RecordOutcome,
-        confluent_errors.Failure,
+        error_answers.Failure,
         TypeMeaning,
     ),
 )
@@ -133,7 +133,7 @@ def _problems(operation: Operation) -> dict[str, Any]:
     for name in operation.problems:
         by_status.setdefault(TYPES[name].status, []).append(name)
     content: dict[str, Any] = {problem.MEDIA_TYPE: {"schema": _schema(("Problem",))}}
-    if operation.path.startswith(confluent_errors.PREFIX):
+    if operation.path.startswith(error_answers.PREFIX):
         content = {"application/json": {"schema": _schema(("ConfluentError",))}}
     elif any(name.startswith("[") for name in operation.takes):  # a batch that is refused as a whole
         content["application/json"] = {"schema": _schema(("Messages",))}

@@ -1,4 +1,4 @@
-"""What comes of orders, as the events tell it: each partition of the events is read while somebody waits."""
+"""Outcomes of commands, as events report them: each partition of the events is read while somebody waits."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ from app.serve.actions.events import ending
 from app.serve.actions.outcome import Outcome, event_of, of_event, tells_of
 from app.settings.settings import Settings
 
-#: So long a partition is read on when nobody waits: orders come in groups.
+#: So long a partition is read on when nobody waits: commands come in groups.
 _LINGER_S: Final = 5.0
 _CHUNK: Final = 1_000
 
@@ -35,7 +35,7 @@ class Watch:
             self._more.set()
 
     async def told(self, source: str) -> dict[str, Any]:
-        """Wait for the event that tells of an order, a record `topic-partition-offset`."""
+        """Wait for the event that reports the outcome of a command, a record `topic-partition-offset`."""
         looked = 0
         while True:
             for event in self._events[looked:]:
@@ -99,7 +99,7 @@ class EventFollower:
 
 
 class CommandOutcomes:
-    """Waits for what comes of orders."""
+    """Waits for outcomes of commands."""
 
     def __init__(self, settings: Settings, connection: KafkaConnection) -> None:
         """Read by a connection, once there has been one."""
@@ -108,7 +108,7 @@ class CommandOutcomes:
 
     @property
     def told(self) -> bool:
-        """Whether anybody tells what comes of orders, now."""
+        """Whether anybody reports outcomes of commands now."""
         return self._settings.events == "on" and self._connection.up
 
     def of(self, home: int) -> EventFollower:
@@ -117,12 +117,12 @@ class CommandOutcomes:
             self._followers[home] = EventFollower(self._connection, self._settings.events_topic, home)
         return self._followers[home]
 
-    async def outcome(self, act: str, home: int, source: str, event: dict[str, Any]) -> Outcome:
-        """Return what an event tells of an order, with how the message had ended before, if it had."""
+    async def outcome(self, action: str, home: int, source: str, event: dict[str, Any]) -> Outcome:
+        """Return what an event reports of a command, with how the message had ended before, if it had."""
         ended = None
         with contextlib.suppress(TimeoutError, aiokafka.errors.KafkaError):
             ended = await ending(self._connection.cluster, self._settings.events_topic, home, event)
-        return of_event(act, source, event, ended)
+        return of_event(action, source, event, ended)
 
     def close(self) -> None:
         """Read no more."""

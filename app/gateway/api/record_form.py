@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from app.gateway.api.short_form import NULL
-from app.gateway.desk.draft import Draft
+from app.gateway.desk.acceptance import Draft
 from app.gateway.http import json_input
 from app.gateway.http.problem import Fault, Problem, pointer
 from punctual.contract import headers as names

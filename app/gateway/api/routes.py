@@ -1,4 +1,4 @@
-"""The addresses at which a gateway takes messages, and orders for them."""
+"""The addresses at which a gateway takes requests and commands."""
 
 from collections.abc import AsyncIterator, Callable
 

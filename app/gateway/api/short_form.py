@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from app.gateway.desk.draft import Draft
+from app.gateway.desk.acceptance import Draft
 from app.gateway.http import json_input
 from app.gateway.http.problem import Fault, Problem, pointer
 from punctual.contract import headers as names

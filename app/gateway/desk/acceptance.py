@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
 from app.engine.ingest.policy import Policy
 from app.gateway.callers.caller import Caller
 from app.gateway.desk.absolute import absolute
-from app.gateway.desk.draft import Draft
-from app.gateway.desk.origin import Origin
+from app.gateway.desk.receipts import Origin
 from app.gateway.http.json_input import check_headers
-from app.gateway.http.problem import Fault, Problem
+from app.gateway.http.problem import Fault, Problem, pointer
 from app.gateway.spool.submission import Submission
 from app.settings.settings import Settings
 from punctual.contract import headers as names
@@ -20,6 +20,35 @@ from punctual.contract.dialects.dialects import Dialect, dialect_of
 from punctual.contract.home import home_partition, key_partition
 from punctual.contract.record import PlainRecord
 from punctual.contract.request import Headers, Reason, Refusal, Request
+
+
+@dataclass(slots=True)
+class Draft:
+    """A record for an input topic, before anybody has looked whether it makes sense."""
+
+    topic: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    #: What kind key and value were said to be, if they were.
+    key_type: str | None = None
+    value_type: str | None = None
+    #: The partition that was asked for.
+    partition: int | None = None
+    #: JSON pointers of what says each native header, by its name.
+    places: Mapping[str, str] = field(default_factory=dict)
+    #: Where headers are, for what is said nowhere.
+    otherwise: str = pointer()
+
+    def place(self, name: str) -> str:
+        """Return the JSON pointer of what says a native header, or of where it should be said."""
+        return self.places.get(name, self.otherwise)
+
+    @property
+    def said(self) -> set[str]:
+        """The names of the headers that are there."""
+        return {name for name, _ in self.headers}
+
 
 #: What a sentence does not name although it is about it.
 _ABOUT: Final[Mapping[Reason, tuple[str, ...]]] = {
@@ -170,7 +199,7 @@ def _refuse_parked(headers: Headers) -> None:
 
 
 def _asked_at(headers: Headers, now_ms: int) -> Headers:
-    """Return headers that say when the order was given: now, or earlier if they say so."""
+    """Return headers that say when the command was given: now, or earlier if they say so."""
     said = [value or b"" for name, value in headers if name == names.ASKED_AT]
     if not said:
         return [*headers, (names.ASKED_AT, b"%d" % now_ms)]

@@ -53,7 +53,7 @@ class GatewayAdmission:
         return self._settings.namespaces.of_id(one.asked.id)
 
     def _quota(self, one: Accepted, full: Collection[str]) -> Problem | None:
-        """Return the problem that a full namespace is to a message, None if it is an order, or another's."""
+        """Return the problem that a full namespace is to a message, None if it is a command, or another's."""
         name = self._namespace(one)
         if one.asked.op != "schedule" or name not in full:
             return None

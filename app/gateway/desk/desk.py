@@ -1,6 +1,7 @@
 """Where messages are handed in: judged, completed, written, and told what has become of each."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
@@ -8,15 +9,37 @@ from aiohttp import web
 
 from app.base.errors import untraced
 from app.gateway.callers.caller import caller_of
-from app.gateway.desk.acceptance import Acceptance, Accepted
+from app.gateway.desk.acceptance import Acceptance, Accepted, Draft
 from app.gateway.desk.admission import GatewayAdmission
-from app.gateway.desk.draft import Draft
-from app.gateway.desk.origin import ORIGIN, Now
-from app.gateway.desk.receipts import Receipts
-from app.gateway.desk.recent import Recent
+from app.gateway.desk.receipts import ORIGIN, Now, Receipts
 from app.gateway.http.problem import Problem
 from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
+
+#: A worker reads a record within some ms, unless it is behind.
+_SETTLE_S: Final = 1.0
+_MOST: Final = 10_000
+
+
+class Recent:
+    """Which ids have been sent lately: a worker may not have read them yet, and their senders look at once."""
+
+    def __init__(self) -> None:
+        """Know none."""
+        self._sent_s: OrderedDict[str, float] = OrderedDict()
+
+    def sent(self, id_: str) -> None:
+        """Note that Kafka has a message, just now."""
+        self._sent_s[id_] = asyncio.get_running_loop().time()
+        self._sent_s.move_to_end(id_)
+        if len(self._sent_s) > _MOST:
+            self._sent_s.popitem(last=False)
+
+    def may_come(self, id_: str) -> bool:
+        """Return whether a message that is not there may be there in a moment."""
+        sent_s = self._sent_s.get(id_)
+        return sent_s is not None and asyncio.get_running_loop().time() - sent_s < _SETTLE_S
+
 
 #: Others get their turn after this long: some messages cost a hundred times as much as others.
 _TURN_S: Final = 0.002

@@ -1,8 +1,11 @@
-"""When an order came, and ids for messages that have none."""
+"""When a request came first, and ids for messages that have none."""
 
 import logging
 import random
 import secrets
+from typing import Final, Protocol
+
+from aiohttp import web
 
 from app.base.clock import Clock
 from punctual.contract.home import key_partition
@@ -28,7 +31,7 @@ class Receipts:
         self._chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311 - the same
 
     def moment_ms(self) -> int:
-        """Return the time (epoch ms), for `delay-asked-at`: never before an earlier answer, or orders would be stale.
+        """Return the time (epoch ms), for `delay-asked-at`: never before an earlier answer, or commands would be stale.
 
         Across a restart it can go back, if the machine's clock did. Until a clock that was set back has caught up,
         spans of time count from the last answer: too late rather than too early.
@@ -60,3 +63,32 @@ class Receipts:
         self._number = number
         home = number % self._partitions if key is None else key_partition(key, self._partitions)
         return f"{self._requests}-{home}-{number}"
+
+
+class Origin(Protocol):
+    """What makes messages of a request that comes again the same as before."""
+
+    @property
+    def moment_ms(self) -> int:
+        """When it came first, in epoch milliseconds."""
+        ...
+
+    def id(self, number: int, key: bytes | None) -> str:
+        """Return the id of a message that has none: another one for each number, living where its key does."""
+        ...
+
+
+class Now:
+    """That of a request which nobody would know again: now, and ids that nobody has had."""
+
+    def __init__(self, receipts: Receipts) -> None:
+        """Take the moment."""
+        self._receipts, self.moment_ms = receipts, receipts.moment_ms()
+
+    def id(self, _number: int, key: bytes | None) -> str:
+        """Return a new id."""
+        return self._receipts.id(key)
+
+
+#: Where a request has it, if it can be known again.
+ORIGIN: Final[web.RequestKey[Origin]] = web.RequestKey("origin", Origin)

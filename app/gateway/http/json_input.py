@@ -1,10 +1,11 @@
-"""JSON that comes in: read as structs, with problems that say where in it something is wrong."""
+"""JSON that comes in: bodies and their media types, read as structs, with problems that say where a fault is."""
 
 import re
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Collection, Iterable, Sized
 from typing import Final, TypeVar
 
 import msgspec
+from aiohttp import web
 
 from app.base.listening.limits import JSON_PARTS, has_too_many_parts
 from app.gateway.http.problem import Fault, Problem, pointer
@@ -105,3 +106,25 @@ def of_validation(error: msgspec.ValidationError) -> Problem:
     where = ".".join(str(part) for part in path)
     detail = f"{where}: {sentence}." if where else f"{sentence}."
     return Problem("malformed", detail, [Fault(pointer(*path), f"{sentence}.")])
+
+
+JSON: Final = ("application/json",)
+
+
+def check_type(request: web.Request, types: Collection[str] = JSON) -> None:
+    """Refuse a body of another media type, or of none: browsers let pages of other sites send such. Raises Problem."""
+    if "Content-Type" not in request.headers or request.content_type not in types:
+        sentence = f"The body must be {' or '.join(types)}, not {request.content_type:.64}."
+        raise Problem("unsupported-media-type", sentence, headers={"Accept": ", ".join(types)})
+
+
+async def read_body(request: web.Request, types: Collection[str] = JSON) -> bytes:
+    """Return the body of a request, without blanks around it.
+
+    Raises Problem, and HTTPRequestEntityTooLarge beyond what the application takes.
+    """
+    check_type(request, types)
+    raw = (await request.read()).strip(SPACE)
+    check_text(raw)
+    check_json(raw)
+    return raw

@@ -13,7 +13,7 @@ _BYTES: Final = 12
 class FirstReceipt(NamedTuple):
     """What the messages of a request take from its first receipt: what their ids follow from, and when it came (ms)."""
 
-    order: bytes
+    seed: bytes
     asked_ms: int
 
 
@@ -27,8 +27,8 @@ def request_digest(method: str, path: str, body: bytes) -> bytes:
     return sha256(b"%s\0%s\0%s" % (method.encode(), path.encode(), body)).digest()
 
 
-def order_digest(key: bytes, request: bytes) -> bytes:
-    """Return the digest that the ids of a request's messages follow from, by those of its key and the request."""
+def id_seed(key: bytes, request: bytes) -> bytes:
+    """Return the seed of the ids of a request's messages, from the digests of its key and of the request."""
     return sha256(key + request).digest()
 
 
@@ -42,11 +42,11 @@ class KeyedOrigin:
     def __init__(self, asked: FirstReceipt, requests: str, partitions: int) -> None:
         """Make ids for the requests topic of an installation with so many partitions."""
         self.moment_ms = asked.asked_ms
-        self._order, self._requests, self._partitions = asked.order, requests, partitions
+        self._seed, self._requests, self._partitions = asked.seed, requests, partitions
 
     def id(self, number: int, key: bytes | None) -> str:
         """Return the id of a message that has none: another one for each number, living where its key does."""
-        digest = sha256(self._order + number.to_bytes(8, "big")).digest()
+        digest = sha256(self._seed + number.to_bytes(8, "big")).digest()
         chosen = int.from_bytes(digest[:_BYTES], "big")
         home = chosen % self._partitions if key is None else key_partition(key, self._partitions)
         return f"{self._requests}-{home}-{_LEAST + chosen}"

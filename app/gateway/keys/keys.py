@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from app.gateway.keys.digests import FirstReceipt, key_digest, order_digest
+from app.gateway.keys.digests import FirstReceipt, id_seed, key_digest
 from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread, KeysUnwritable
 from app.gateway.keys.follower import ReceiptFollower
 from app.gateway.keys.receipt import Answered, GivenAnswer, Known, Receipt, encode
@@ -90,7 +90,7 @@ class Keys:
                 return first.answer, True
             if first.gateway != self._gateway:
                 self._leave_to_its_gateway(first)
-            answer, stays = await submit(FirstReceipt(order_digest(digest, request), first.asked_ms))
+            answer, stays = await submit(FirstReceipt(id_seed(digest, request), first.asked_ms))
             if stays:
                 answer = await self._answer(digest, first, answer)
             return answer, False

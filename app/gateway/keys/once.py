@@ -1,7 +1,11 @@
-"""Has requests with an Idempotency-Key carried out once: around all addresses that take something."""
+"""Has requests with an Idempotency-Key carried out once: around all addresses that take something.
+
+The header is an Item of RFC 8941 that is a String (draft-ietf-httpapi-idempotency-key-header).
+"""
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from aiohttp import web
@@ -9,11 +13,10 @@ from aiohttp.typedefs import Handler, Middleware
 
 from app.base.process.fatal import end_process, telling
 from app.gateway.callers.caller import caller_of
-from app.gateway.desk.origin import ORIGIN
+from app.gateway.desk.receipts import ORIGIN
 from app.gateway.http.problem import Problem
 from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, request_digest
-from app.gateway.keys.errors import KeyRefused
-from app.gateway.keys.field import HEADER, key_of
+from app.gateway.keys.errors import KeyMalformed, KeyRefused
 from app.gateway.keys.keys import Keys
 from app.gateway.keys.receipt import GivenAnswer
 from app.gateway.keys.service import KeyService
@@ -119,3 +122,34 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
         service.close()
 
     web_app.cleanup_ctx.append(run)
+
+
+HEADER: Final = "Idempotency-Key"
+LONGEST: Final = 255
+
+_STRING: Final = r'"((?:[ !#-\[\]-~]|\\["\\])*)"'
+_BARE: Final = (
+    r'(?:-?\d{1,15}(?:\.\d{1,3})?|"(?:[ !#-\[\]-~]|\\["\\])*"|[A-Za-z*][!#$%&\'*+.^_`|~0-9A-Za-z:/-]*'
+    r"|:[A-Za-z0-9+/=]*:|\?[01])"
+)
+#: Parameters mean nothing here, and an Item may have some (RFC 8941, 3.1.2).
+_ITEM: Final = re.compile(rf" *{_STRING}(?:; *[a-z*][a-z0-9_.*-]*(?:={_BARE})?)* *", re.ASCII)
+_ESCAPED: Final = re.compile(r"\\(.)")
+
+
+def key_of(lines: Sequence[str]) -> str | None:
+    """Return the key in the header's lines, None if there is no line.
+
+    Raises KeyMalformed with a sentence, which does not show the key.
+    """
+    if not lines:
+        return None
+    if len(lines) > 1:
+        raise KeyMalformed(f"there are {len(lines)} {HEADER} headers; send one")
+    found = _ITEM.fullmatch(lines[0])
+    if found is None:
+        raise KeyMalformed(f'{HEADER} must be a string of printable ASCII in double quotes: {HEADER}: "8e03978e-40d5"')
+    key = _ESCAPED.sub(r"\1", found[1])
+    if not 1 <= len(key) <= LONGEST:
+        raise KeyMalformed(f"{HEADER} has {len(key)} characters. It must have 1 to {LONGEST}")
+    return key

@@ -1,15 +1,21 @@
-"""Records go to one partition and come back as outcomes, whatever it takes: a record that is refused is found alone."""
+"""Delivers records to one partition, and returns their outcomes; a record that Kafka refuses becomes a dead letter."""
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Final
 
 from app.base.clock import Clock
+from app.engine.steps.dead_letters import unsent
+from app.engine.topics.internal_topics import INPUT_BYTES
 from app.gateway.spool.connection import KafkaConnection
+from app.gateway.spool.errors import DeadLetterRefused
 from app.gateway.spool.spool_store import Place
 from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
-from app.kafka.errors import BatchRejected, NotAuthorised, Recalled, TooLarge, TopicUnknown
+from app.gateway.spool.tally import SpoolTally
+from app.kafka.errors import BatchRejected, Recalled, TooLarge, TopicUnknown
 from app.kafka.produce.batch import Ack, Batch
+from app.settings.settings import Settings
 from punctual.contract.request import Reason
 
 _AGAIN_S: Final = 0.5
@@ -71,4 +77,28 @@ def _taken(place: Place, ack: Ack, count: int) -> list[Outcome]:
     ]
 
 
-__all__ = ["NotAuthorised", "deliver"]
+log = logging.getLogger(__name__)
+
+
+class Poison:
+    """Writes records that Kafka refuses for good, though they were promised, to the dead letters topic."""
+
+    def __init__(self, settings: Settings, connection: KafkaConnection, tally: SpoolTally) -> None:
+        """Write to the installation's topic."""
+        self._topic, self._connection, self._tally = settings.dead_letters, connection, tally
+
+    async def bury(self, place: Place, submission: Submission, refused: Refused) -> None:
+        """Make a record a dead letter; returns when that is in Kafka, however long it takes.
+
+        Raises NotAuthorised if the gateway may not write there, DeadLetterRefused if the letter is refused.
+        """
+        record = submission.key, submission.value, submission.headers
+        letter = unsent(self._topic, INPUT_BYTES, place[1], record, Reason(refused.reason), refused.sentence)
+        written = Submission(letter.topic, letter.partition, letter.key, letter.value, letter.headers, submission.id)
+        [outcome] = await deliver(self._connection, (letter.topic, letter.partition), [written])
+        if isinstance(outcome, Refused):
+            raise DeadLetterRefused(
+                f"{submission.id} is refused ({refused.sentence}), and so is its dead letter: {outcome}"
+            )
+        self._tally.buried += 1
+        log.error("Kafka refused %s from the spool. It is now a dead letter: %s", submission.id, refused.sentence)

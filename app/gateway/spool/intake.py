@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from app.gateway.spool.connection import KafkaConnection
+from app.gateway.spool.delivery import Poison
 from app.gateway.spool.lane import Lane, LaneParts
-from app.gateway.spool.poison import Poison
-from app.gateway.spool.share import RequestShare
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.spool_store import Place
-from app.gateway.spool.submission import Outcome, SpoolFull, Submission
+from app.gateway.spool.submission import Outcome, RequestShare, SpoolFull, Submission
 from app.gateway.spool.tally import SpoolTally
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition

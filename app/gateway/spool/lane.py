@@ -17,14 +17,13 @@ from typing import Final
 
 from app.base.process.fatal import telling
 from app.gateway.spool.connection import KafkaConnection
-from app.gateway.spool.delivery import NotAuthorised, deliver
+from app.gateway.spool.delivery import Poison, deliver
 from app.gateway.spool.errors import DeadLetterRefused, SpoolFull, SpoolUnusable
-from app.gateway.spool.poison import Poison
-from app.gateway.spool.share import RequestShare, WaitingRecord
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.spool_store import Place, SpooledRecord
-from app.gateway.spool.submission import Outcome, Refused, Taken
+from app.gateway.spool.submission import Outcome, Refused, RequestShare, Taken, WaitingRecord
 from app.gateway.spool.tally import SpoolTally
+from app.kafka.errors import NotAuthorised
 from punctual.contract.request import Reason
 
 log = logging.getLogger(__name__)

@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from app.gateway.desk import recent
-from app.gateway.desk.recent import Recent
+from app.gateway.desk import desk
+from app.gateway.desk.desk import Recent
 
 
 async def test_what_was_sent_a_moment_ago_may_come(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "_SETTLE_S", 0.02)
+    monkeypatch.setattr(desk, "_SETTLE_S", 0.02)
     known = Recent()
     known.sent("x")
     assert known.may_come("x")
@@ -19,7 +19,7 @@ async def test_what_was_sent_a_moment_ago_may_come(monkeypatch: pytest.MonkeyPat
 
 
 async def test_only_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recent, "_MOST", 2)
+    monkeypatch.setattr(desk, "_MOST", 2)
     known = Recent()
     for id_ in ("a", "b", "a", "c"):
         known.sent(id_)

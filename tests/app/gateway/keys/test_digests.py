@@ -1,6 +1,6 @@
 """Ids that follow from keys."""
 
-from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, key_digest, order_digest, request_digest
+from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, id_seed, key_digest, request_digest
 from punctual.contract.home import home_partition, key_partition
 
 REQUEST = request_digest("POST", "/v1/messages", b"{}")
@@ -18,9 +18,7 @@ def test_a_request_is_its_method_its_path_and_its_body() -> None:
 
 
 def origin(key: str = "1") -> KeyedOrigin:
-    return KeyedOrigin(
-        FirstReceipt(order_digest(key_digest("shop", key), REQUEST), 1_800_000_000_000), "delay-requests", 16
-    )
+    return KeyedOrigin(FirstReceipt(id_seed(key_digest("shop", key), REQUEST), 1_800_000_000_000), "delay-requests", 16)
 
 
 def test_an_id_lives_where_its_message_is_sent() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from app.gateway.keys.errors import KeyMalformed
-from app.gateway.keys.field import key_of
+from app.gateway.keys.once import key_of
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ async def test_a_key_is_new_after_a_day(gateways: Gateways) -> None:
     await one.ask(request=OTHER)
 
     assert len(one.orders) == 2
-    assert one.orders[1].order != one.orders[0].order
+    assert one.orders[1].seed != one.orders[0].seed
 
 
 async def test_a_gateway_that_starts_knows_what_others_have_taken(gateways: Gateways) -> None:
@@ -237,7 +237,7 @@ async def test_two_that_could_not_ask_each_other_have_one_id(gateways: Gateways)
     await gateways.connect(one)
     await gateways.connect(two)
 
-    assert one.orders[0].order == two.orders[0].order
+    assert one.orders[0].seed == two.orders[0].seed
     assert (await one.ask())[0] == first, "each stays with what it has said"
     assert (await two.ask())[0] == second
 
