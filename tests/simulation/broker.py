@@ -10,9 +10,9 @@ from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
+from app.kafka.metadata.coordinators import FindCoordinators
+from app.kafka.metadata.describe_transactions import Describe, DescribeProducers
 from app.kafka.metadata.topic_ids import AskTopics
-from app.kafka.transactions.coordinators import FindCoordinators
-from app.kafka.transactions.describe import Describe, DescribeProducers
 from app.kafka.transactions.next_epoch import NextEpoch
 from tests.simulation.coordinator import Coordinator, TopicPartition
 from tests.simulation.log import Log, Sent, is_transactional, producer_of

@@ -18,8 +18,8 @@ from app.engine.steps.outcomes import Delivered
 from app.engine.steps.step import Step
 from app.kafka import Ack
 from app.kafka.errors import SendError
+from app.kafka.metadata.offsets import TopicPartition
 from app.kafka.metadata.reader import PartitionReader, WrittenReader
-from app.kafka.metadata.topic_partition import TopicPartition
 from app.kafka.produce.batch import Batch, PartitionBatch
 from app.kafka.transactions.coordinator import Fenced, Forgotten, IdForbidden
 from app.kafka.transactions.hanging import HangingTransactions

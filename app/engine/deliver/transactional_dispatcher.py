@@ -11,7 +11,7 @@ from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.partition.partition import Partition
 from app.engine.steps.route import Route
 from app.kafka.errors import SendError
-from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.metadata.offsets import TopicPartition
 from app.kafka.transactions.transaction import Untaken
 from tables import Entry
 from tables.changes import PlainRows

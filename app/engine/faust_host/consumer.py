@@ -22,7 +22,7 @@ from app.base.process.skipped_records import note_deleted
 from app.engine.faust_host.chunk import Chunk, FetchedChunks
 from app.engine.faust_host.consumer_thread import ConsumerThread
 from app.engine.partition import pacing
-from app.kafka.metadata.leave_group import leave_group
+from app.kafka.metadata.consumer_group import leave_group
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.patches import lenient_records
 from app.kafka.patches.heavy_batches import heavy

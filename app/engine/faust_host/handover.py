@@ -16,7 +16,7 @@ from mode import Service
 
 from app.base.errors import GroupLost, InputGone
 from app.base.process.fatal import end_process
-from app.kafka.metadata.leave_group import leave_group
+from app.kafka.metadata.consumer_group import leave_group
 
 log = logging.getLogger(__name__)
 

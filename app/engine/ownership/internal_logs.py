@@ -12,7 +12,7 @@ import aiokafka.errors
 
 from app.base.errors import LogChanged
 from app.kafka import Cluster
-from app.kafka.metadata.committed import committed
+from app.kafka.metadata.consumer_group import committed
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.topic_ids import topic_ids
 from app.settings.settings import Settings

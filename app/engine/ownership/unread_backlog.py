@@ -14,8 +14,8 @@ import msgspec
 from app.base.process.skipped_records import bounded, passed_over
 from app.engine.partition.partition import Partition, State
 from app.kafka import Cluster
+from app.kafka.metadata.offsets import TopicPartition
 from app.kafka.metadata.reader import PartitionReader, Stored
-from app.kafka.metadata.topic_partition import TopicPartition
 from app.settings.settings import Settings
 
 _LOOK_S = 0.02

@@ -8,15 +8,14 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
-import aiokafka.errors
+import aiokafka.errors as kafka
 from aiokafka.client import ConnectionGroup
 from aiokafka.conn import CloseReason
 from aiokafka.protocol.metadata import MetadataRequest
 
-from app.kafka.metadata.offsets import Offsets
+from app.kafka.metadata.coordinators import Coordinators
+from app.kafka.metadata.offsets import Offsets, TopicPartition
 from app.kafka.metadata.request_coalescer import RequestCoalescer
-from app.kafka.metadata.topic_partition import TopicPartition
-from app.kafka.transactions.coordinators import Coordinators
 from app.kafka.wire.connection import QuickConnection
 from app.kafka.wire.live_client import LiveClient, first_answer
 
@@ -48,7 +47,7 @@ class _Client(LiveClient):
             return loop.create_task(super().send(node_id, request, group=group))
         try:
             answer: asyncio.Future[Any] = asyncio.ensure_future(connection.send(request))  # a session may be renewed
-        except aiokafka.errors.KafkaError as error:
+        except kafka.KafkaError as error:
             answer = loop.create_future()
             answer.set_exception(error)
         return answer
@@ -118,7 +117,7 @@ class Cluster:
                 lost = self._lost
                 try:
                     await self.refresh(self.known())
-                except aiokafka.errors.KafkaError:
+                except kafka.KafkaError:
                     await asyncio.sleep(_AGAIN_S)
                 else:
                     self._looked = lost
@@ -167,7 +166,7 @@ class Cluster:
         response = await self.ask(MetadataRequest(list(topics), allow_auto_topic_creation=False))
         there = dict.fromkeys(topics, True)
         for error, topic, _, partitions in response.topics:
-            if error in (aiokafka.errors.UnknownTopicOrPartitionError.errno, aiokafka.errors.InvalidTopicError.errno):
+            if error in (kafka.UnknownTopicOrPartitionError.errno, kafka.InvalidTopicError.errno):
                 there[topic] = False
                 self._leaders.pop(topic, None)
                 self._short.pop(topic, None)
@@ -209,15 +208,46 @@ class Cluster:
         nodes.sort(key=self._away.__contains__)  # one that does not answer costs time
         try:
             return await first_answer([partial(self._ask_one, node, request) for node in nodes])
-        except aiokafka.errors.KafkaError as error:
+        except kafka.KafkaError as error:
             msg = "no broker answers. Check KAFKA_BOOTSTRAP_SERVERS"
-            raise aiokafka.errors.KafkaConnectionError(msg) from error
+            raise kafka.KafkaConnectionError(msg) from error
 
     async def _ask_one(self, node: int, request: Any) -> Any:
         try:
             response = await self.client.send(node, request)
-        except aiokafka.errors.KafkaError as error:
+        except kafka.KafkaError as error:
             log.warning("broker %s does not answer: %r", node, error)
             raise
         self._away.discard(node)
         return response
+
+
+class LeaderSearch:
+    """Refreshes what a cluster knows of topics, such as who leads their partitions.
+
+    A cluster that does not answer is only worth a warning.
+    """
+
+    def __init__(self, cluster: Cluster, where: str) -> None:
+        """Ask `cluster`, which the log calls `where`."""
+        self._cluster, self._where = cluster, where
+        self._learning: set[str] = set()
+
+    async def look(self, topics: Collection[str]) -> set[str]:
+        """Ask for topics; return those that are not there, as far as brokers say."""
+        try:
+            return await self._cluster.refresh(topics)
+        except kafka.KafkaError as error:
+            log.warning("no metadata%s: %r", self._where, error)
+            return set()
+
+    async def learn(self, topics: set[str]) -> None:
+        """Ask for those topics that are not being asked for already."""
+        topics = topics - self._learning
+        if not topics:
+            return
+        self._learning |= topics
+        try:
+            await self.look(topics)
+        finally:
+            self._learning -= topics

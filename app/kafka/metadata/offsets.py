@@ -7,7 +7,10 @@ from typing import Any, NamedTuple
 from aiokafka.protocol.offset import OffsetRequest
 
 from app.kafka.metadata.request_coalescer import RequestCoalescer
-from app.kafka.metadata.topic_partition import TopicPartition
+
+#: A topic and the number of one of its partitions.
+TopicPartition = tuple[str, int]
+
 
 _CONSUMER = -1
 

@@ -1,14 +1,40 @@
-"""The batches of one partition that wait to be sent, and where it stands with its broker."""
+"""The batches of one partition that wait to be sent, and the producer id and epoch that number them."""
 
 import asyncio
+import random
 from collections import deque
 
+import aiokafka.errors as kafka
+from aiokafka.protocol.transaction import InitProducerIdRequest
+
 from app.kafka.errors import Recalled, SendError
+from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.batch import Ack, Batch
-from app.kafka.produce.producer_id import ProducerId
+
+#: An id, and its epoch.
+ProducerId = tuple[int, int]
+
+_ASK_EVERY_S = 0.2
+
+
+async def new_producer_id(cluster: Cluster) -> ProducerId:
+    """Return a fresh producer id, as soon as the cluster has one to give.
+
+    Raises aiokafka.errors.KafkaError if it gives none.
+    """
+    while True:
+        response = await cluster.ask(InitProducerIdRequest(None, 0))
+        error = kafka.for_code(response.error_code)
+        if error is kafka.NoError:
+            return response.producer_id, response.producer_epoch
+        if not getattr(error, "retriable", False):
+            raise error("the cluster returns no producer id")
+        await asyncio.sleep(_ASK_EVERY_S)
+
 
 #: Sequence numbers begin again at 0 after the largest that 31 bits can say.
 SEQUENCES = 1 << 31
+_BACKOFF_S, _BACKOFF_MAX_S = 0.02, 2.0
 
 
 class PartitionQueue:
@@ -52,6 +78,11 @@ class PartitionQueue:
         assert self.producer is not None, "it has one by the time that it is sent"
         return self.pending[0][0].build(*self.producer, self.sequence)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing was sent since the last look, waits or is in flight."""
+        return not (self.used or self.pending or self.flying)
+
     def waits_for(self, batch: Batch) -> bool:
         """Return whether a batch is the first one, and has had no answer yet."""
         return bool(self.pending) and self.pending[0][0] is batch
@@ -77,6 +108,12 @@ class PartitionQueue:
             _, acked = self.pending.pop()
             if not acked.done():
                 acked.set_exception(Recalled(self.topic, self.partition))
+
+    def back_off(self, why: str, now_s: float) -> None:
+        """Count a failed try, and wait longer before the next one."""
+        self.failures, self.why = self.failures + 1, why
+        backoff = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** min(self.failures, 10)) * random.uniform(0.5, 1)  # noqa: S311
+        self.retry_at = now_s + backoff
 
     def renumber(self, producer: ProducerId) -> None:
         """Count from 0 again, under another producer id."""

@@ -10,7 +10,6 @@ What a request is, and what is done when its answer is slow, is in app/kafka/pro
 
 import asyncio
 import logging
-import random
 from collections import defaultdict
 from typing import Any
 
@@ -18,11 +17,9 @@ import aiokafka.errors as kafka
 
 from app.base.process.fatal import end_process
 from app.kafka.errors import GaveUp, PartitionGone, Recalled, SendError, TopicUnknown, permanent
-from app.kafka.metadata.cluster import Cluster
+from app.kafka.metadata.cluster import Cluster, LeaderSearch
 from app.kafka.produce.batch import Ack, Batch
-from app.kafka.produce.leader_search import LeaderSearch
-from app.kafka.produce.partition_queue import PartitionQueue
-from app.kafka.produce.producer_id import ProducerId, new_producer_id
+from app.kafka.produce.partition_queue import PartitionQueue, ProducerId, new_producer_id
 from app.kafka.produce.requests import Connection, Requests
 from punctual.contract.destination import named
 
@@ -34,7 +31,6 @@ _REQUEST_QUEUES = 32
 _LINGER_S = 0.001
 #: A batch of so many records is worth a request of its own.
 _ENOUGH = 100
-_BACKOFF_S, _BACKOFF_MAX_S = 0.02, 2.0
 #: A topic counts as gone after this many answers that say so, a backoff apart: a broker that has just started may not
 #: know yet.
 _GONE_AFTER = 6
@@ -149,7 +145,7 @@ class Sender:
             queue.used = False
 
     def _idle(self) -> list[PartitionQueue]:
-        return [queue for queue in self._queues.values() if not (queue.used or queue.pending or queue.flying)]
+        return [queue for queue in self._queues.values() if queue.is_idle]
 
     async def _forget(self, idle: list[PartitionQueue]) -> None:
         """Forget queues, unless they are used meanwhile.
@@ -195,6 +191,7 @@ class Sender:
                 continue
             leader = self._cluster.leader(queue.topic, queue.partition)
             if leader is None:
+                queue.flying = True
                 unknown.add(queue)
                 continue
             queue.flying, queue.producer = True, queue.producer or self._producer
@@ -203,8 +200,6 @@ class Sender:
             for begin in range(0, len(queues), _REQUEST_QUEUES):
                 self._requests.send(leader, connection, queues[begin : begin + _REQUEST_QUEUES])
         if unknown:
-            for queue in unknown:
-                queue.flying = True
             self._spawn(self._find(unknown))
 
     def _spawn(self, coroutine: Any) -> None:
@@ -272,8 +267,8 @@ class Sender:
 
     def _about(self, queue: PartitionQueue) -> dict[str, str | int]:
         """Return what a line about a queue has as fields."""
-        about: dict[str, str | int] = {"topic": queue.topic, "partition": queue.partition}
-        return about | {"destination": named(self._name, queue.topic)} if self._recalls else about
+        destination = {"destination": named(self._name, queue.topic)} if self._recalls else {}
+        return {"topic": queue.topic, "partition": queue.partition, **destination}
 
     def _retry(self, queue: PartitionQueue, why: str) -> None:
         if not queue.pending:  # its batch was given up: the next one is tried, for a queue that fails takes no more
@@ -283,12 +278,10 @@ class Sender:
             queue.failing_since = queue.failing_since if queue.given_up else self._loop.time()
             if self._recalls:
                 queue.recall()
-        queue.failures, queue.why = queue.failures + 1, why
-        backoff = min(_BACKOFF_MAX_S, _BACKOFF_S * 2 ** min(queue.failures, 10)) * random.uniform(0.5, 1)  # noqa: S311
+        queue.back_off(why, self._loop.time())
         if queue.failures in (1, 10) or queue.failures % 100 == 0:
             tp = f"{queue.topic}-{queue.partition}{self._where}"
             log.warning("%s: not sent (%s), attempt %d", tp, why, queue.failures, extra=self._about(queue))
-        queue.retry_at = self._loop.time() + backoff
         self._land(queue)
 
     def _fail(self, queue: PartitionQueue, failure: SendError) -> None:

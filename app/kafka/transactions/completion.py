@@ -18,8 +18,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.transaction import EndTxnRequest
 
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import TopicPartition
-from app.kafka.transactions.abort_marker import AbortMarker
+from app.kafka.metadata.offsets import TopicPartition
 from app.kafka.transactions.coordinator import (
     BACKOFF_S,
     COMMITTED,
@@ -27,6 +26,7 @@ from app.kafka.transactions.coordinator import (
     PREPARED,
     SLOWLY_S,
     TIMEOUT_MS,
+    AbortMarker,
     Fenced,
     TransactionalId,
     TransactionStuck,

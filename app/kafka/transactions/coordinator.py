@@ -10,8 +10,8 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import TopicPartition
-from app.kafka.transactions.describe import TransactionDescription
+from app.kafka.metadata.describe_transactions import TransactionDescription
+from app.kafka.metadata.offsets import TopicPartition
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 
 log = logging.getLogger(__name__)
@@ -217,3 +217,48 @@ def _whole(response: Any) -> int:
     """Return the error that is not about one partition alone, 0 if there is none."""
     aside = (0, _NOT_ATTEMPTED, *_OF_PARTITION)
     return next((code for _, code in _codes(response) if code not in aside), 0)
+
+
+_WRITTEN = ("Ongoing", "PrepareAbort", "CompleteAbort")
+
+
+class AbortMarker(TransactionalId):
+    """A transactional id whose only use is that its last transaction was aborted, as one of another id was.
+
+    It is kept while that other id gets an epoch, because then the coordinator forgets how its transaction ended.
+    """
+
+    def __init__(self, cluster: Cluster, transactional_id: str) -> None:
+        """Know of nothing written; read() comes first."""
+        super().__init__(cluster, transactional_id)
+        self._written = False
+
+    async def read(self) -> bool:
+        """Return whether it is written."""
+        described = await self._describe()
+        self._producer = NOBODY if described.is_unknown else described.producer
+        self._written = described.state in _WRITTEN
+        return self._written
+
+    async def keep(self, tp: TopicPartition) -> None:
+        """Make sure that it is written. Raises Fenced if another has written or cleared it since it was read."""
+        known = self._producer
+        await self.read()
+        if self._producer not in (known, NOBODY):
+            raise Fenced(f"{self._id}: another producer has its epoch")
+        if not self._written:
+            await self.write(tp)
+
+    async def write(self, tp: TopicPartition) -> None:
+        """Write it, by an empty transaction in a partition, whoever else has written. Raises Fenced."""
+        self._producer = NOBODY
+        await self.init()
+        await self._join([tp], None)
+        await self._end(committed=False)
+        self._written = True
+
+    async def clear(self) -> None:
+        """Make sure that it is not written. Raises Fenced if another has written since."""
+        if self._written:
+            await self.init()
+            self._written = False

@@ -9,8 +9,8 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.metadata import MetadataRequest
 
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import TopicPartition
-from app.kafka.transactions.describe import DescribeProducers
+from app.kafka.metadata.describe_transactions import DescribeProducers
+from app.kafka.metadata.offsets import TopicPartition
 
 log = logging.getLogger(__name__)
 

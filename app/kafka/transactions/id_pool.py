@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Any, TypeVar
 
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.metadata.offsets import TopicPartition
 from app.kafka.transactions.connection_group import ConnectionGroup
 from app.kafka.transactions.coordinator import Fenced, TransactionStuck
 from app.kafka.transactions.hanging import HangingTransactions

@@ -16,7 +16,7 @@ from aiokafka.protocol.produce import ProduceRequest
 
 from app.kafka.errors import SendError, permanent
 from app.kafka.metadata.cluster import Cluster
-from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.metadata.offsets import TopicPartition
 from app.kafka.produce.batch import Ack, Batch, PartitionBatch
 from app.kafka.produce.partition_queue import SEQUENCES
 from app.kafka.transactions.completion import CompletedId

@@ -12,9 +12,9 @@ from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest
 
-from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.metadata.describe_transactions import Describe, DescribeProducers
+from app.kafka.metadata.offsets import TopicPartition
 from app.kafka.transactions.coordinator import Fenced
-from app.kafka.transactions.describe import Describe, DescribeProducers
 from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.id_pool import TransactionalIdPool
 from app.kafka.transactions.next_epoch import NextEpoch

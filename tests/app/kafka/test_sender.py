@@ -30,9 +30,9 @@ Started = Callable[..., Awaitable[Sender]]
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Back off for milliseconds only."""
-    monkeypatch.setattr("app.kafka.produce.sender._BACKOFF_S", 0.0005)
-    monkeypatch.setattr("app.kafka.produce.sender._BACKOFF_MAX_S", 0.005)
-    monkeypatch.setattr("app.kafka.produce.producer_id._ASK_EVERY_S", 0.0005)
+    monkeypatch.setattr("app.kafka.produce.partition_queue._BACKOFF_S", 0.0005)
+    monkeypatch.setattr("app.kafka.produce.partition_queue._BACKOFF_MAX_S", 0.005)
+    monkeypatch.setattr("app.kafka.produce.partition_queue._ASK_EVERY_S", 0.0005)
 
 
 @pytest.fixture

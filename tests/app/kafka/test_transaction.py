@@ -13,12 +13,12 @@ from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnReque
 from aiokafka.record.memory_records import MemoryRecords
 
 from app.kafka.errors import BatchRejected, NotAuthorised, TooLarge
+from app.kafka.metadata.coordinators import Coordinators, FindCoordinators
+from app.kafka.metadata.describe_transactions import Describe
 from app.kafka.produce.batch import Ack
 from app.kafka.produce.partition_queue import SEQUENCES
 from app.kafka.transactions import transaction as module
 from app.kafka.transactions.coordinator import Fenced, IdForbidden, TransactionStuck
-from app.kafka.transactions.coordinators import Coordinators, FindCoordinators
-from app.kafka.transactions.describe import Describe
 from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 from app.kafka.transactions.transaction import Transactions, Untaken
 from tests.app.fake_kafka import TOO_LARGE, batch

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from app.dev.broker import Broker
 from app.kafka import Batch, Cluster
-from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.metadata.offsets import TopicPartition
 from app.kafka.transactions.coordinator import TransactionStuck
 from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.id_pool import TransactionalIdPool

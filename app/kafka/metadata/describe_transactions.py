@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
 
-from app.kafka.metadata.topic_partition import TopicPartition
+from app.kafka.metadata.offsets import TopicPartition
 
 _UNKNOWN_ID = 105
 

@@ -11,8 +11,8 @@ import aiokafka.errors as kafka
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactArray, CompactString, Int8, Int16, Int32, Schema, TaggedFields
 
+from app.kafka.metadata.describe_transactions import Describe, TransactionDescription
 from app.kafka.metadata.request_coalescer import RequestCoalescer
-from app.kafka.transactions.describe import Describe, TransactionDescription
 
 _TRANSACTION = 1
 

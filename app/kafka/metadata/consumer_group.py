@@ -1,10 +1,16 @@
-"""Removes a static member from its group (KIP-345): aiokafka's LeaveGroup stops at version 1, which cannot."""
+"""A consumer group: removes a static member from it (KIP-345), and returns what it has committed.
+
+aiokafka's LeaveGroup stops at version 1, which cannot remove static members.
+"""
 
 import asyncio
 import logging
+from collections.abc import Collection
 
 import aiokafka.errors
+import aiokafka.errors as kafka
 from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.types import Array, Int16, Int32, Schema, String
 
 from app.kafka.metadata.cluster import Cluster
@@ -61,3 +67,25 @@ async def leave_group(cluster: Cluster, group: str, instance: str) -> None:
         log.info("left the group: %s", aiokafka.errors.for_code(response.error_code).__name__)
     except (aiokafka.errors.KafkaError, TimeoutError, OSError) as error:
         log.warning("the group coordinator did not confirm that this member leaves: %r", error)
+
+
+async def committed(cluster: Cluster, group: str, topics: Collection[str], partition: int) -> dict[str, int]:
+    """Return the group's committed offset of one partition of each topic, without topics that have none.
+
+    Brokers forget the offsets of a topic that is deleted. Raises aiokafka.errors.KafkaError if no coordinator answers.
+    """
+    coordinator = await cluster.client.coordinator_lookup(_GROUP, group)
+    response = await cluster.client.send(
+        coordinator, OffsetFetchRequest(group, [(topic, [partition]) for topic in topics]), group="coordinator"
+    )
+    error = getattr(response, "error_code", 0)
+    if error:
+        raise kafka.for_code(error)(group)
+    found = {}
+    for topic, partitions in response.topics:
+        for _, offset, _, code in partitions:
+            if code:
+                raise kafka.for_code(code)(topic)
+            if offset >= 0:
+                found[topic] = offset
+    return found
