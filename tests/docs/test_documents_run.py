@@ -69,7 +69,7 @@ def test_the_readme_does_what_it_says(read: Callable[[str], Says]) -> None:
 
     assert any("SyncDelayClient" in code for code in said)
     if shutil.which("kcat"):
-        assert "the topic hello is there" in of(said, "make topic")
+        assert "created the topic hello" in of(said, "make topic")
         assert "customer-7: hello from the past (delay-id=delay-requests-" in of(said, "-t hello -c 1")
 
 

@@ -19,7 +19,7 @@ _LINES = {path.relative_to(_TREE): text.count("\n") for path, text in _FILES.ite
 _TREES = {path.relative_to(_TREE): ast.parse(text) for path, text in _FILES.items()}
 
 GOALS = {"rooms": 10, "lines": 300, "small files": 60, "names twice": 15, "settings": 60, "circles": 0}
-LIMITS = {"rooms": 10, "lines": 307, "small files": 83, "names twice": 15, "settings": 73, "circles": 1}
+LIMITS = {"rooms": 10, "lines": 300, "small files": 60, "names twice": 15, "settings": 73, "circles": 1}
 _SMALL = 50
 #: Class names that may stand for two things, with the reason.
 _MAY_BE_TWICE: Mapping[str, str] = {
@@ -82,7 +82,11 @@ def test_modules_that_a_package_lists_are_in_it() -> None:
         listed = re.findall(r"^(?: {4})?(\w+)  ", ast.get_docstring(tree) or "", re.MULTILINE)
         if path.name == "__init__.py":
             folder = _TREE / path.parent
-            assert not [one for one in listed if not (folder / one).is_dir() and not (folder / f"{one}.py").is_file()]
+            assert not [
+                one
+                for one in listed
+                if not (folder / one / "__init__.py").is_file() and not (folder / f"{one}.py").is_file()
+            ]
 
 
 def test_limits_are_no_lower_than_goals() -> None:

@@ -6,7 +6,6 @@
     cluster      asks the cluster
     machine      asks this machine
     finding      the result of one check, and what to do about it
-    render       findings as text
     findings     GET /api/v1/findings
 
 Each check is a function of facts: brokers, topics, destinations, rights, clocks, workers, disk, process and others.
