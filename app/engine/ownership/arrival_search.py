@@ -19,7 +19,7 @@ from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.ownership.destination_end import DestinationEnd, Expected, UnconfirmedRow, content_of
 from app.engine.partition.claims import ArrivedRow
 from app.engine.steps import occurrences
-from app.engine.steps.route import ANY, Route, chosen, whole
+from app.engine.steps.route import ANY, Route, chosen, destination_of_route
 from app.settings.settings import Settings
 from punctual.contract.destination import Destination, named
 from punctual.contract.dialects.dialects import OF_ROWS
@@ -96,7 +96,7 @@ class ArrivalSearch:
         found = list[ArrivedRow]()
         try:
             async with asyncio.timeout(_MOST_S):
-                destinations = {whole(place) for place in expected}
+                destinations = {destination_of_route(place) for place in expected}
                 await asyncio.gather(*(self._at(to, number, expected, found) for to in destinations))
         except TimeoutError:
             sentence = (

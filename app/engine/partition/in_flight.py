@@ -12,7 +12,7 @@ from typing import Any
 from app.engine.partition.claims import Claims
 from app.engine.partition.next_tries import NextTries
 from app.engine.steps.outcomes import Delivered, Outcome
-from app.engine.steps.route import ANY, HTTP, Route, destination_of, name_of, whole
+from app.engine.steps.route import ANY, HTTP, Route, destination_of, destination_of_route, name_of
 from app.engine.steps.step import Step
 from punctual.contract.destination import Destination
 from tables import Entry, PartitionStore, keys
@@ -136,8 +136,8 @@ class InFlight:
         """Return how many rows are being sent to a destination, all or those due before a time."""
         if due_before_ms is not None:
             rows = self._routes.items()
-            return sum(keys.due_of(row) < due_before_ms and whole(route) == to for row, route in rows)
-        return sum(rows for route, rows in self._rows.items() if whole(route) == to) if self._rows else 0
+            return sum(keys.due_of(row) < due_before_ms and destination_of_route(route) == to for row, route in rows)
+        return sum(rows for route, rows in self._rows.items() if destination_of_route(route) == to) if self._rows else 0
 
     def on_their_way_to_cluster(self, cluster: str | None) -> int:
         """Return how many rows are being sent to a cluster."""
@@ -207,7 +207,7 @@ class InFlight:
             heapq.heappush(self._late, key)
         return ready
 
-    def first_beside(self, aside: Collection[Destination]) -> bytes | None:
+    def first_unsettled(self, aside: Collection[Destination]) -> bytes | None:
         """Return the first row before the cursor that is not dealt with, but those that are set `aside` for these."""
         known = [key for key, entry in self.claims.items() if destination_of(entry) not in aside]
         known += [*self._held.values(), *self._late, *self.unread.values()]

@@ -44,7 +44,7 @@ def _beside(partition: Partition, before_ms: int, on_purpose: set[Destination]) 
     """Count rows due by `before_ms` but those for some destinations: the scan has come by these already."""
     in_flight, bound = partition.in_flight, keys.due_bound(before_ms)
     found = 0
-    first = in_flight.first_beside(on_purpose)
+    first = in_flight.first_unsettled(on_purpose)
     if first is not None:
         for count, (key, raw) in enumerate(partition.store.raw_rows(first)):
             if count == _LOOKED_AT or key >= min(bound, in_flight.cursor):

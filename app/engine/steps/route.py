@@ -31,7 +31,7 @@ def chosen(entry: Entry, partitions: int) -> int | None:
     return key_partition(entry.key, partitions)
 
 
-def whole(route: Route) -> Destination:
+def destination_of_route(route: Route) -> Destination:
     """Return the destination that a route leads to a part of."""
     return (None, route[1]) if route[2] == HTTP else route[:2]
 

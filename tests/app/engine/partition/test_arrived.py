@@ -155,6 +155,6 @@ async def test_a_late_acknowledgement_of_the_same_process_counts(takeover: Takeo
 async def test_rows_that_were_looked_at_meanwhile_are_sent_if_they_have_not_arrived(takeover: Takeover) -> None:
     await takeover.stage.schedule("a", 5)
     takeover.begin("a")
-    assert takeover.stage.partition.in_flight.first_beside(()) == takeover.rows["a"]
+    assert takeover.stage.partition.in_flight.first_unsettled(()) == takeover.rows["a"]
 
     assert await takeover.settle() == ["a"]
