@@ -75,10 +75,10 @@ class Admission:
     async def learn(self, wanted: Collection[Request]) -> None:
         """Find out about the destinations of requests; clusters that do not answer soon are done without."""
         clusters: dict[str | None, set[tuple[str, int]]] = {}
-        for asked in wanted:
-            if "://" in asked.to:
+        for request in wanted:
+            if "://" in request.to:
                 continue
-            clusters.setdefault(asked.cluster, set()).add((asked.to, asked.partition or 0))
+            clusters.setdefault(request.cluster, set()).add((request.to, request.partition or 0))
         for cluster, topics in clusters.items():
             elsewhere = None if cluster is None else self._others.get(cluster)
             changelogs = {changelog for topic, _ in topics if (changelog := changelog_of(topic)) is not None}
@@ -89,56 +89,61 @@ class Admission:
             elif cluster is None:
                 await self._neighbours.learn(changelogs)
 
-    def check(self, asked: Request, *, named: bool) -> int | None:
+    def check(self, request: Request, *, named: bool) -> int | None:
         """Refuse a request for an installation's own topic; one of another installation may be `named` by a setting.
 
         Gives the topic's number of partitions if it is on another cluster and they are known. Raises Refusal.
         """
-        if "://" in asked.to:
+        if "://" in request.to:
             return None
-        elsewhere = None if asked.cluster is None else self._others.get(asked.cluster)
-        if elsewhere is not None and elsewhere.ours and asked.to in self._settings.internal_topics:
+        elsewhere = None if request.cluster is None else self._others.get(request.cluster)
+        if elsewhere is not None and elsewhere.ours and request.to in self._settings.internal_topics:
             sentence = (
-                f"{asked.to!r} is an internal topic, because the cluster {asked.cluster} is the installation's own. "
-                "Use a topic of your own."
+                f"{request.to!r} is an internal topic, because the cluster {request.cluster} is the installation's "
+                "own. Use a topic of your own."
             )
             raise Refusal(Reason.NOT_ALLOWED, sentence)
-        changelog = None if named else changelog_of(asked.to)
+        changelog = None if named else changelog_of(request.to)
         if changelog is not None:
             there = (self._neighbours if elsewhere is None else elsewhere.neighbours).there(changelog)
             if there:
                 sentence = (
-                    f"{asked.to!r} is an internal topic of the installation with {changelog}. Use a topic of your own."
+                    f"{request.to!r} is an internal topic of the installation with {changelog}. "
+                    "Use a topic of your own."
                 )
                 raise Refusal(Reason.NOT_ALLOWED, sentence)
             if there is None:
                 sentence = (
-                    f"{asked.to!r} may be an internal topic of another installation, and the cluster does not answer "
+                    f"{request.to!r} may be an internal topic of another installation, and the cluster does not answer "
                     "at the moment. Send it again later, or list the topic in DELAY_DESTINATIONS by its full name, "
                     "without a pattern."
                 )
                 raise Refusal(Reason.NOT_ALLOWED, sentence)
-        return None if elsewhere is None else elsewhere.known(asked.to)
+        return None if elsewhere is None else elsewhere.known(request.to)
 
-    def hope(self, asked: Request, absent: Callable[[], None]) -> bool:
+    def hope(self, request: Request, absent: Callable[[], None]) -> bool:
         """Return whether the topic of a request may be there in a moment; `absent` is called if it is not then."""
-        if self.hopes is None or asked.recurrence is not None:  # a series would have one occurrence after the other
+        if self.hopes is None or request.recurrence is not None:  # a series would have one occurrence after the other
             return False
-        return self.hopes.take(asked.to, self._sender(asked), absent)
+        return self.hopes.take(request.to, self._sender(request), absent)
 
-    def _sender(self, asked: Request) -> str:
+    def _sender(self, request: Request) -> str:
         namespaces = self._settings.namespaces
-        return namespaces.of_id(asked.id) if namespaces else asked.input
+        return namespaces.of_id(request.id) if namespaces else request.input
 
-    def count(self, asked: Request) -> None:
+    def count(self, request: Request) -> None:
         """Refuse a request for one destination too many.
 
         Raises Refusal.
         """
-        name = display_name(asked.to)
-        if name is asked.to and asked.cluster is None and self._own.partitions(asked.to) <= (asked.partition or 0):
+        name = display_name(request.to)
+        if (
+            name is request.to
+            and request.cluster is None
+            and self._own.partitions(request.to) <= (request.partition or 0)
+        ):
             return  # it is refused as unknown
-        sender = self._sender(asked)
+        sender = self._sender(request)
         lack = self._census.admit(name, sender)
         if lack is not None:
             raise Refusal(Reason.TOO_MANY_DESTINATIONS, self._sentence(lack, name, sender))

@@ -27,26 +27,26 @@ class Commands:
         self._rows, self._crcs, self._quotas = rows, crcs, quotas
         self._claims, self._cold, self._memory = context.claims, context.cold, context.memory
 
-    def apply(self, step: Step, record: Record, asked: Request) -> None:
+    def apply(self, step: Step, record: Record, request: Request) -> None:
         """Add to `step` what a command does."""
-        key, command = step.ids[asked.id], self._command(record, asked)
+        key, command = step.ids[request.id], self._command(record, request)
         if key is None:
-            self._miss(step, asked, command)
+            self._miss(step, request, command)
             return
         entry = self._rows.entry(step, key)
         # What moved a message that is cancelled had nothing left to move.
         shaped = entry.asked if command.op == "cancel" and command.if_due_ms is None else entry.timed
         if command.stamp.precedes(shaped) and not (self._waits(key, entry) and moves.is_before_hold(entry, command)):
-            self._say(step, "stale", asked, key, entry)
+            self._say(step, "stale", request, key, entry)
             if entry.asked.precedes(command.stamp):
                 self._memory.outdo(step, key, entry, command, stale=True)
-        elif not (occurrences.is_meant(entry, keys.due_of(key), command) and occurrences.allows(entry, asked.op)):
-            self._say(step, "conflict", asked, key, entry)
+        elif not (occurrences.is_meant(entry, keys.due_of(key), command) and occurrences.allows(entry, request.op)):
+            self._say(step, "conflict", request, key, entry)
             self._memory.overlook(step, entry, command)
         elif not self._waits(key, entry):
             self._rows.record(step, key, entry, command)
-        elif asked.op == "cancel":
-            cancelled(step, key, entry, asked.source)
+        elif request.op == "cancel":
+            cancelled(step, key, entry, request.source)
             self._memory.end(step, key, entry, command)
         else:
             self._memory.outdo(step, key, entry, command)
@@ -55,38 +55,38 @@ class Commands:
                 self._memory.end(step, key, entry, command)
                 return
             moved = step.changes.puts[row][0]
-            if self._cold.settle(step, row, asked.source, asked.stamp_ms):
+            if self._cold.settle(step, row, request.source, request.stamp_ms):
                 self._memory.end(step, row, moved)
 
     def _waits(self, key: bytes, entry: Entry) -> bool:
         """Return whether nobody is sending a message."""
         return key not in self._claims and not entry.commands
 
-    def _miss(self, step: Step, asked: Request, command: Command) -> None:
+    def _miss(self, step: Step, request: Request, command: Command) -> None:
         """Leave a command for an id that is not pending to the cold tier, and to a request that comes late.
 
         Raises Refusal if its namespace has as many ids remembered as it may.
         """
-        known = self._memory.of(step, asked.id)
+        known = self._memory.of(step, request.id)
         if known is not None and _is_stale(command, known):
-            step.tell(Event("stale", asked.id, step.now_ms, asked.source, by=asked.source))
+            step.tell(Event("stale", request.id, step.now_ms, request.source, by=request.source))
             return
         if known is None and self._quotas is not None:
-            self._quotas.remember(asked.id)
-        if self._cold.there and asked.op not in OF_SERIES:  # what recurs is never there
-            self._cold.defer(step, asked)
+            self._quotas.remember(request.id)
+        if self._cold.there and request.op not in OF_SERIES:  # what recurs is never there
+            self._cold.defer(step, request)
         else:
-            step.tell(Event("unknown", asked.id, step.now_ms, asked.source, by=asked.source))
-        self._memory.wait(step, asked.id, command)
+            step.tell(Event("unknown", request.id, step.now_ms, request.source, by=request.source))
+        self._memory.wait(step, request.id, command)
 
-    def _command(self, record: Record, asked: Request) -> Command:
-        assert asked.op != "schedule", "a schedule is no command"
-        crc, stamp_ms = self._crcs[record.topic], stamp_of(asked).stamp_ms
-        due_ms = asked.due_ms or PAUSED_MS if asked.op == "pause" else asked.due_ms
-        return Command(asked.op, asked.source, due_ms, record.offset, crc, stamp_ms, asked.if_due_ms)
+    def _command(self, record: Record, request: Request) -> Command:
+        assert request.op != "schedule", "a schedule is no command"
+        crc, stamp_ms = self._crcs[record.topic], stamp_of(request).stamp_ms
+        due_ms = request.due_ms or PAUSED_MS if request.op == "pause" else request.due_ms
+        return Command(request.op, request.source, due_ms, record.offset, crc, stamp_ms, request.if_due_ms)
 
-    def _say(self, step: Step, event: Kind, asked: Request, key: bytes, entry: Entry) -> None:
-        ended(step, event, keys.due_of(key), entry, by=asked.source)
+    def _say(self, step: Step, event: Kind, request: Request, key: bytes, entry: Entry) -> None:
+        ended(step, event, keys.due_of(key), entry, by=request.source)
 
 
 def _is_stale(command: Command, known: RememberedCommands) -> bool:

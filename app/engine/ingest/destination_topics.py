@@ -108,12 +108,12 @@ class Inquiry:
         """
         return await self._answer(self._cluster.id())
 
-    async def _answer(self, asked: Coroutine[Any, Any, T]) -> T:
+    async def _answer(self, answer: Coroutine[Any, Any, T]) -> T:
         loop = asyncio.get_running_loop()
         if loop.time() < self._away_until_s:
-            asked.close()
+            answer.close()
             raise Away
-        task = loop.create_task(asked)
+        task = loop.create_task(answer)
         self._asking.add(task)
         task.add_done_callback(self._answered)
         done, _ = await asyncio.wait([task], timeout=self._answer_s)

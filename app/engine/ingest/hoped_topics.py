@@ -64,12 +64,12 @@ class HopedTopics:
         """Ask for the topics again and again, until each is there or its time is over."""
         while self._names:
             await asyncio.sleep(_LOOK_S)
-            asked, now_s = list(self._names), asyncio.get_running_loop().time()
+            names, now_s = list(self._names), asyncio.get_running_loop().time()
             try:
-                await self._cluster.refresh(asked)
+                await self._cluster.refresh(names)
             except aiokafka.errors.KafkaError:
                 continue  # nobody knows whether they are there
-            for topic in asked:
+            for topic in names:
                 there = self._cluster.partitions(topic) > 0
                 if there or self._names[topic].until_s <= now_s:
                     self._end(topic, there=there)

@@ -18,10 +18,10 @@ from app.engine.ingest.schedules import Schedules
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.step import OutgoingRecord, Step
 from app.kafka.patches.lenient_records import Unread
-from punctual.contract import forward, request
+from punctual.contract import forward
 from punctual.contract.home import home_partition
 from punctual.contract.record import PlainRecord, Record
-from punctual.contract.request import Reason, Refusal, Request
+from punctual.contract.request import Reason, Refusal, Request, encode
 from tables import Position, keys
 from tables.commands import OF_SERIES, UNKNOWN_MS
 from tables.entry import RECURRING
@@ -107,22 +107,22 @@ class Ingest:
             if stamp_ms < own_ms <= latest_ms:
                 stamp_ms = own_ms
             try:
-                asked = decode(record)
+                request = decode(record)
                 if not forwarded:
                     if (  # what check() finds nothing wrong with is not worth a call
-                        asked.to not in allowed
-                        or asked.due_ms > furthest_ms
+                        request.to not in allowed
+                        or request.due_ms > furthest_ms
                         or not 0 <= own_ms <= latest_ms
-                        or asked.cluster is not None
-                        or asked.dedupe_ms is not None
-                        or asked.on_failure is not None
-                    ) and asked.parked is None:
-                        check(asked, broker_ms)
-                    asked.stamp_ms, at_ms = stamp_ms, asked.asked_at_ms
+                        or request.cluster is not None
+                        or request.dedupe_ms is not None
+                        or request.on_failure is not None
+                    ) and request.parked is None:
+                        check(request, broker_ms)
+                    request.stamp_ms, at_ms = stamp_ms, request.asked_at_ms
                     if at_ms is not None and at_ms < stamp_ms:
-                        asked.stamp_ms = at_ms
+                        request.stamp_ms = at_ms
                         self._memory.waited(broker_ms)
-                append((record, asked))
+                append((record, request))
             except Refusal as refusal:
                 append((record, untraced(refusal)))  # else a cycle would keep all these records
         self._read_ms = stamp_ms
@@ -153,20 +153,20 @@ class Ingest:
         It takes no more when it has `limit` bytes: a small command can move a large row. `partitions_of` a destination
         topic is 0 if it is not there.
         """
-        self._look_up(step, [asked.id for _, asked in found if isinstance(asked, Request)])
+        self._look_up(step, [request.id for _, request in found if isinstance(request, Request)])
         taken = 0
-        for record, asked in found:
+        for record, request in found:
             if taken and step.size >= limit:
                 break
             taken += 1
-            if isinstance(asked, Refusal):
-                self._refusals.refuse(step, record, asked)
+            if isinstance(request, Refusal):
+                self._refusals.refuse(step, record, request)
                 continue
             try:
-                self._route(step, record, asked, partitions_of)
+                self._route(step, record, request, partitions_of)
             except Refusal as refusal:
                 if record.topic == self._forwards:
-                    self._refusals.refuse_forwarded(step, asked, refusal)
+                    self._refusals.refuse_forwarded(step, request, refusal)
                 else:
                     self._refusals.refuse(step, record, refusal)
         if taken:
@@ -196,43 +196,43 @@ class Ingest:
         if missing:
             step.ids.update(zip(missing, self._store.find_many(missing), strict=True))
 
-    def _assure_kept(self, step: Step, asked: Request) -> None:
+    def _assure_kept(self, step: Step, request: Request) -> None:
         """Raise Refusal if the rows of this step cannot say that a message recurs."""
-        if step.version < RECURRING and (asked.recurrence is not None or asked.op in OF_SERIES):
+        if step.version < RECURRING and (request.recurrence is not None or request.op in OF_SERIES):
             raise Refusal(Reason.MALFORMED, _TOO_OLD)
 
-    def _route(self, step: Step, record: Record, asked: Request, partitions_of: Callable[[str], int]) -> None:
+    def _route(self, step: Step, record: Record, request: Request, partitions_of: Callable[[str], int]) -> None:
         """Apply a request here if its id lives here, else send it home."""
         if record.topic == self._forwards:
-            if self._repeated(step, asked):
+            if self._repeated(step, request):
                 return
-            self._assure_kept(step, asked)  # who has sent it here may write newer rows
-            if asked.op == "schedule" and asked.cluster is None and "://" not in asked.to:
-                self._policy.hopes(asked, record, partitions_of(asked.to))
+            self._assure_kept(step, request)  # who has sent it here may write newer rows
+            if request.op == "schedule" and request.cluster is None and "://" not in request.to:
+                self._policy.hopes(request, record, partitions_of(request.to))
         else:
-            self._assure_kept(step, asked)
-            if asked.op == "schedule" and asked.cluster is None and asked.parked is None:
-                partitions = partitions_of(asked.to)
-                unknown = partitions <= (asked.partition or 0) and "://" not in asked.to
-                if unknown and not self._policy.hopes(asked, record, partitions):
-                    self._policy.assure_topic(asked, partitions)
-            if asked.id != asked.source:
-                home = home_partition(asked.id, self._inputs, self._partitions)
+            self._assure_kept(step, request)
+            if request.op == "schedule" and request.cluster is None and request.parked is None:
+                partitions = partitions_of(request.to)
+                unknown = partitions <= (request.partition or 0) and "://" not in request.to
+                if unknown and not self._policy.hopes(request, record, partitions):
+                    self._policy.assure_topic(request, partitions)
+            if request.id != request.source:
+                home = home_partition(request.id, self._inputs, self._partitions)
                 if home != self._number:
-                    raw = request.encode(asked)  # no smaller than the row that it becomes there
+                    raw = encode(request)  # no smaller than the row that it becomes there
                     self._rows.check_size(len(raw))
-                    step.send(OutgoingRecord(self._forwards, home, asked.id.encode(), raw, []))
+                    step.send(OutgoingRecord(self._forwards, home, request.id.encode(), raw, []))
                     return
-        if asked.parked is not None:
-            self._schedules.take_back(step, record, asked, asked.parked, partitions_of)
-        elif asked.op == "schedule":
-            self._schedules.schedule(step, record, asked)
+        if request.parked is not None:
+            self._schedules.take_back(step, record, request, request.parked, partitions_of)
+        elif request.op == "schedule":
+            self._schedules.schedule(step, record, request)
         else:
-            self._commands.apply(step, record, asked)
+            self._commands.apply(step, record, request)
 
-    def _repeated(self, step: Step, asked: Request) -> bool:
+    def _repeated(self, step: Step, request: Request) -> bool:
         """Return whether a forward has been applied before: those of a partition come in the order of offsets."""
-        topic, partition, offset = asked.source.rsplit("-", 2)
+        topic, partition, offset = request.source.rsplit("-", 2)
         origin = keys.origin_key(topic, int(partition))
         seen = step.changes.origins.get(origin, self._store.origins.get(origin, -1))
         if int(offset) <= seen:

@@ -185,62 +185,64 @@ class Policy:
         if admission is None:
             return found
         doubtful = [
-            asked
-            for _, asked in found
-            if isinstance(asked, Request)
-            and asked.op == "schedule"
-            and not admission.is_known(asked.cluster, asked.to)
-            and not (forwarded and asked.parked is None)
+            request
+            for _, request in found
+            if isinstance(request, Request)
+            and request.op == "schedule"
+            and not admission.is_known(request.cluster, request.to)
+            and not (forwarded and request.parked is None)
         ]
         if not doubtful:
             return found
         await admission.learn(doubtful)
         if forwarded:
             return found
-        return [(record, self._judged(asked) if isinstance(asked, Request) else asked) for record, asked in found]
+        return [
+            (record, self._judged(request) if isinstance(request, Request) else request) for record, request in found
+        ]
 
-    def _judged(self, asked: Request) -> Request | Refusal:
-        if asked.op == "schedule" and asked.parked is None:
+    def _judged(self, request: Request) -> Request | Refusal:
+        if request.op == "schedule" and request.parked is None:
             try:
-                self._admit(asked)
+                self._admit(request)
             except Refusal as refusal:
                 return refusal
-        return asked
+        return request
 
-    def _admit(self, asked: Request) -> None:
+    def _admit(self, request: Request) -> None:
         """Refuse what the clusters' knowledge forbids. Raises Refusal."""
-        if self._admission is None or (asked.parked is None and self.is_known(asked.cluster, asked.to)):
+        if self._admission is None or (request.parked is None and self.is_known(request.cluster, request.to)):
             return
-        partitions = self._admission.check(asked, named=asked.to in self._patterns(asked.input))
+        partitions = self._admission.check(request, named=request.to in self._patterns(request.input))
         if partitions is not None:
-            self.assure_topic(asked, partitions)
-        if asked.parked is None:  # that has been accepted before
-            self._admission.count(asked)
+            self.assure_topic(request, partitions)
+        if request.parked is None:  # that has been accepted before
+            self._admission.count(request)
 
-    def hopes(self, asked: Request, record: Record, partitions: int) -> bool:
+    def hopes(self, request: Request, record: Record, partitions: int) -> bool:
         """Return whether a request is accepted though no broker knows its topic, which may be there in a moment.
 
         What was a dead letter for that, and says so, is refused at once.
         """
-        if partitions or self._admission is None or asked.cluster is not None or asked.parked is not None:
+        if partitions or self._admission is None or request.cluster is not None or request.parked is not None:
             return False
         if (REASON, Reason.UNKNOWN_TOPIC.value.encode()) in record.headers:
             return False
-        return self._admission.hope(asked, partial(self.absent, asked.id, asked.source, asked.to))
+        return self._admission.hope(request, partial(self.absent, request.id, request.source, request.to))
 
-    def assure_topic(self, asked: Request, partitions: int) -> None:
+    def assure_topic(self, request: Request, partitions: int) -> None:
         """Refuse a request whose topic, which has so many `partitions`, or the partition that it asks for is not there.
 
         Raises Refusal.
         """
-        if partitions > (asked.partition or 0) or "://" in asked.to:
+        if partitions > (request.partition or 0) or "://" in request.to:
             return
-        where = "" if asked.cluster is None else f" on cluster {asked.cluster}"
-        sentence = no_topic(asked.to, where)
+        where = "" if request.cluster is None else f" on cluster {request.cluster}"
+        sentence = no_topic(request.to, where)
         if partitions:
-            called = self._settings.dialect(asked.input).words.partition
+            called = self._settings.dialect(request.input).words.partition
             sentence = (
-                f"topic {asked.to}{where} has partitions 0 to {partitions - 1}, but {called} is {asked.partition}."
+                f"topic {request.to}{where} has partitions 0 to {partitions - 1}, but {called} is {request.partition}."
             )
         raise Refusal(Reason.UNKNOWN_TOPIC, sentence)
 

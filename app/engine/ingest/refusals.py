@@ -31,17 +31,17 @@ class RefusalWriter:
         self._call_back(step, dialect, record, source, refusal)
         step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
 
-    def refuse_forwarded(self, step: Step, asked: Request, refusal: Refusal) -> None:
+    def refuse_forwarded(self, step: Step, request: Request, refusal: Refusal) -> None:
         """Add to `step` what becomes of a request that was sent home, and that its home has no room for.
 
         Its dead letter asks for it natively, for the record is in another partition.
         """
-        due_ms = asked.due_ms if asked.recurrence is None else asked.planned_ms
-        series = () if asked.recurrence is None else recurring.write(asked.recurrence)
-        headers = [*native.again(asked, due_ms), *((name, said.encode()) for name, said in series)]
-        letter = OutgoingRecord(self._settings.dead_letters, self._number, asked.key, asked.value, headers)
-        step.reject(dead_letters.signed(letter, self._limits.dead_letter, refusal, asked.source), refusal.reason)
-        step.tell(Event("refused", asked.id, step.now_ms, asked.source, reason=refusal.reason.value))
+        due_ms = request.due_ms if request.recurrence is None else request.planned_ms
+        series = () if request.recurrence is None else recurring.write(request.recurrence)
+        headers = [*native.again(request, due_ms), *((name, said.encode()) for name, said in series)]
+        letter = OutgoingRecord(self._settings.dead_letters, self._number, request.key, request.value, headers)
+        step.reject(dead_letters.signed(letter, self._limits.dead_letter, refusal, request.source), refusal.reason)
+        step.tell(Event("refused", request.id, step.now_ms, request.source, reason=refusal.reason.value))
 
     def refuse_parked(self, step: Step, key: bytes, entry: Entry, refusal: Refusal) -> None:
         """Add to `step` what becomes of a message that the cold tier sends back, and that is accepted no more.

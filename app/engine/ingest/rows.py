@@ -9,49 +9,51 @@ from tables import Bound, Entry, RecordStamp, RememberedCommands
 from tables.commands import OF_SERIES, UNKNOWN_MS
 
 
-def row_of(asked: Request) -> Entry:
+def row_of(request: Request) -> Entry:
     """Return the row that a request becomes: all that `Message` names, as it was asked for.
 
     This is the one place where fields of one are made fields of the other. They go by position, which is measurably
     cheaper than by name: a test compares them name by name.
     """
-    record = asked.parked or asked
-    stamp_ms = UNKNOWN_MS if asked.id in (asked.source, record.source) else record.stamp_ms
-    max_late_ms, if_late = asked.max_late_ms, asked.if_late
+    record = request.parked or request
+    stamp_ms = UNKNOWN_MS if request.id in (request.source, record.source) else record.stamp_ms
+    max_late_ms, if_late = request.max_late_ms, request.if_late
     if max_late_ms == LONGEST_MS:  # so a request says that there is none
         max_late_ms = if_late = None
     entry = Entry(
-        asked.id,
-        asked.to,
-        asked.key,
-        asked.value,
-        asked.headers,
-        asked.source,
-        asked.partition,
-        asked.cluster,
+        request.id,
+        request.to,
+        request.key,
+        request.value,
+        request.headers,
+        request.source,
+        request.partition,
+        request.cluster,
         max_late_ms,
         if_late,
-        asked.dedupe_ms,
-        asked.on_failure,
+        request.dedupe_ms,
+        request.on_failure,
         0,
         (),
         None,
         stamp_ms,
-        None if record is asked else record.source,
+        None if record is request else record.source,
         None,
-        None if asked.no_later_ms is None and record is asked else _bound(asked, RecordStamp(stamp_ms, record.source)),
+        None
+        if request.no_later_ms is None and record is request
+        else _bound(request, RecordStamp(stamp_ms, record.source)),
     )
-    if asked.recurrence is None:
+    if request.recurrence is None:
         return entry
-    return msgspec.structs.replace(entry, series=begun(asked.recurrence, asked.planned_ms))
+    return msgspec.structs.replace(entry, series=begun(request.recurrence, request.planned_ms))
 
 
-def _bound(asked: Request, stamp: RecordStamp) -> Bound | None:
+def _bound(request: Request, stamp: RecordStamp) -> Bound | None:
     """Return the bound that a request asks for; that of what the cold tier sends back has begun before."""
-    first_ms = asked.stamp_ms if asked.parked is None else asked.parked.first_ms
-    if asked.no_later_ms is None or asked.no_later_ms == LONGEST_MS:
-        return None if asked.parked is None or first_ms is None else Bound(first_ms)
-    return Bound(stamp.stamp_ms if first_ms is None else first_ms, asked.no_later_ms, stamp)
+    first_ms = request.stamp_ms if request.parked is None else request.parked.first_ms
+    if request.no_later_ms is None or request.no_later_ms == LONGEST_MS:
+        return None if request.parked is None or first_ms is None else Bound(first_ms)
+    return Bound(stamp.stamp_ms if first_ms is None else first_ms, request.no_later_ms, stamp)
 
 
 def reminded(entry: Entry, known: RememberedCommands) -> Entry:

@@ -45,132 +45,134 @@ class Schedules:
         self._number, self._quotas = context.number, policy.quotas
         self._history, self._bounds = IdHistory(context.store, context.memory), BoundJoiner(context)
 
-    def schedule(self, step: Step, record: Record, asked: Request) -> None:
+    def schedule(self, step: Step, record: Record, request: Request) -> None:
         """Add to `step` what becomes of a message. Raises Refusal."""
-        entry, due_ms = row_of(asked), asked.due_ms
+        entry, due_ms = row_of(request), request.due_ms
         if entry.bound is not None:
             due_ms, entry = entry.within(due_ms)
         raw = encode(entry, step.version)
         self._rows.check_size(len(raw))
-        before = step.ids[asked.id]
-        remembered = step.changes.commands or self._store.commands.may_have(asked.id)
-        known = self._memory.of(step, asked.id) if remembered else None
+        before = step.ids[request.id]
+        remembered = step.changes.commands or self._store.commands.may_have(request.id)
+        known = self._memory.of(step, request.id) if remembered else None
         if known is not None or before is not None:
-            self._contend(step, record, asked, entry, known, before)
-        elif self._history.delivered_before(step, asked):
-            self._duplicate(step, asked)
+            self._contend(step, record, request, entry, known, before)
+        elif self._history.delivered_before(step, request):
+            self._duplicate(step, request)
         else:
-            if self._quotas is not None and asked.parked is None:
-                self._admit(self._quotas, asked, entry, None)
+            if self._quotas is not None and request.parked is None:
+                self._admit(self._quotas, request, entry, None)
             if entry.bound is None:  # for most requests; a keyword argument would cost more
-                step.tell(Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to))
+                step.tell(Event("accepted", request.id, step.now_ms, request.source, due_ms, request.to))
             else:
-                step.tell(_accepted(step, asked, due_ms))
+                step.tell(_accepted(step, request, due_ms))
             if self._cold.there:
-                self._hold(step, record, asked, entry, due_ms, raw)
+                self._hold(step, record, request, entry, due_ms, raw)
             else:
                 step.put(keys.row_key(due_ms, record.offset, self._crcs[record.topic]), entry, raw)
 
-    def _admit(self, quotas: Quotas, asked: Request, entry: Entry, before: Entry | None) -> None:
+    def _admit(self, quotas: Quotas, request: Request, entry: Entry, before: Entry | None) -> None:
         """Count a message, and its id that is remembered after its delivery; `before` is what it replaces.
 
         Raises Refusal.
         """
-        window_ms = self._settings.dedupe_window_ms if asked.dedupe_ms is None else asked.dedupe_ms
+        window_ms = self._settings.dedupe_window_ms if request.dedupe_ms is None else request.dedupe_ms
         if window_ms and entry.series is None:
-            quotas.remember(asked.id)
-        quotas.admit(self._number, asked.id, size_of(entry), None if before is None else size_of(before))
+            quotas.remember(request.id)
+        quotas.admit(self._number, request.id, size_of(entry), None if before is None else size_of(before))
 
     def take_back(
-        self, step: Step, record: Record, asked: Request, parked: Parked, partitions_of: Callable[[str], int]
+        self, step: Step, record: Record, request: Request, parked: Parked, partitions_of: Callable[[str], int]
     ) -> None:
         """Take in a message that the cold tier sends back, unless it did not know the latest about its id."""
         self._cold.assure_there()
         if self._cold.is_stale(step, parked):
-            self._duplicate(step, asked, "stale-promotion")
+            self._duplicate(step, request, "stale-promotion")
             return
-        known = self._history.standing(step, asked, parked)
+        known = self._history.standing(step, request, parked)
         if known:
-            self._duplicate(step, asked)
+            self._duplicate(step, request)
             if known == "here":
-                self._cold.confirm(step, asked)
+                self._cold.confirm(step, request)
             return
         try:
-            self._policy.check(asked, step.broker_ms)
-            if asked.cluster is None:
-                self._policy.assure_topic(asked, partitions_of(asked.to))
-            self.schedule(step, record, asked)
+            self._policy.check(request, step.broker_ms)
+            if request.cluster is None:
+                self._policy.assure_topic(request, partitions_of(request.to))
+            self.schedule(step, record, request)
         except Refusal as refusal:
-            key = keys.row_key(max(0, asked.due_ms), record.offset, self._crcs[record.topic])
-            self._refusals.refuse_parked(step, key, row_of(asked), refusal)
-        self._cold.confirm(step, asked)
+            key = keys.row_key(max(0, request.due_ms), record.offset, self._crcs[record.topic])
+            self._refusals.refuse_parked(step, key, row_of(request), refusal)
+        self._cold.confirm(step, request)
 
     def _contend(
         self,
         step: Step,
         record: Record,
-        asked: Request,
+        request: Request,
         entry: Entry,
         known: RememberedCommands | None,
         before: bytes | None,
     ) -> None:
         """Take in a request whose id has had other records: `known` are those remembered, `before` is a pending row."""
-        stamp, there = stamp_of(asked), None if before is None else self._rows.entry(step, before)
+        stamp, there = stamp_of(request), None if before is None else self._rows.entry(step, before)
         lost = known.ended if known is not None and known.has_ended(stamp) else None
         if known is not None and lost is not None and known.cancelled:
-            self._lose(step, asked, entry, "cancelled", lost.source)
+            self._lose(step, request, entry, "cancelled", lost.source)
             return
-        being_sent = before is not None and self._is_sent(before, asked, entry)
-        if being_sent or self._history.delivered_before(step, asked):
-            self._duplicate(step, asked)
+        being_sent = before is not None and self._is_sent(before, request, entry)
+        if being_sent or self._history.delivered_before(step, request):
+            self._duplicate(step, request)
             return
         if before is not None and there is not None and stamp.precedes(there.asked):
-            self._lose(step, asked, entry, "replaced", there.asked.source)
+            self._lose(step, request, entry, "replaced", there.asked.source)
             if lost is None and entry.series is None:  # it is of the same life
                 row_at = partial(keys.row_key, offset=record.offset, crc=self._crcs[record.topic])
-                self._bounds.join(step, before, entry.own_bound, asked.source, asked.stamp_ms, row_at)
+                self._bounds.join(step, before, entry.own_bound, request.source, request.stamp_ms, row_at)
             return
         if lost is not None:
-            self._lose(step, asked, entry, "replaced", lost.source)
+            self._lose(step, request, entry, "replaced", lost.source)
             return
-        if self._quotas is not None and asked.parked is None:
-            self._admit(self._quotas, asked, entry, there)
+        if self._quotas is not None and request.parked is None:
+            self._admit(self._quotas, request, entry, there)
         alike = there is not None and there.series is None and entry.series is None  # a series has no bound
         if before is not None and there is not None and alike and before not in self._claims and not there.commands:
             entry = msgspec.structs.replace(entry, bound=entry.own_bound.joined(there.own_bound))
-        entry = self._accept(step, asked, entry, before)
+        entry = self._accept(step, request, entry, before)
         commands = known.waiting if known is not None else ()
         if before is not None and there is not None:
-            commands += self._replace(step, before, there, asked, stamp)
-        if known is not None and asked.parked is not None:
+            commands += self._replace(step, before, there, request, stamp)
+        if known is not None and request.parked is not None:
             entry = reminded(entry, known)
-        self._meet(step, record, asked, entry, [one for one in in_order(commands) if stamp.precedes(one.stamp)])
+        self._meet(step, record, request, entry, [one for one in in_order(commands) if stamp.precedes(one.stamp)])
 
-    def _accept(self, step: Step, asked: Request, entry: Entry, before: bytes | None) -> Entry:
+    def _accept(self, step: Step, request: Request, entry: Entry, before: bytes | None) -> Entry:
         """Accept a request, and return its entry; a series goes on with the one `before` that has the same schedule."""
         again = None
         if before is not None and entry.series is not None:
             there = self._rows.entry(step, before)
-            known = Asked(entry, stamp_of(asked), _says_when(asked))
+            known = Asked(entry, stamp_of(request), _says_when(request))
             if before in self._claims or there.commands:
                 again = goes_on_after(known, before, there, step.broker_ms, occurrences.MOST_MISSED)
             else:
                 again = goes_on(known, before, there)
         if again is not None:
-            asked.due_ms, entry = again.due_ms, msgspec.structs.replace(entry, series=again.series)
-        due_ms, entry = entry.within(asked.due_ms)
-        step.tell(_accepted(step, asked, due_ms))
+            request.due_ms, entry = again.due_ms, msgspec.structs.replace(entry, series=again.series)
+        due_ms, entry = entry.within(request.due_ms)
+        step.tell(_accepted(step, request, due_ms))
         for passed in () if again is None else again.passed:
             skipped(step, entry, passed)
         return entry
 
-    def _lose(self, step: Step, asked: Request, entry: Entry, event: Kind, by: str) -> None:
+    def _lose(self, step: Step, request: Request, entry: Entry, event: Kind, by: str) -> None:
         """End a request at once that comes after a later record for its id."""
-        due_ms, _ = entry.within(asked.due_ms)
-        step.tell(_accepted(step, asked, due_ms))
+        due_ms, _ = entry.within(request.due_ms)
+        step.tell(_accepted(step, request, due_ms))
         ended(step, event, due_ms, entry, by=by)
 
-    def _replace(self, step: Step, key: bytes, entry: Entry, asked: Request, stamp: RecordStamp) -> tuple[Command, ...]:
+    def _replace(
+        self, step: Step, key: bytes, entry: Entry, request: Request, stamp: RecordStamp
+    ) -> tuple[Command, ...]:
         """End a pending message in favour of a later request; return the commands on it that are later still.
 
         If it is being sent, the outcome of that ends it; those commands are not for it any more.
@@ -181,16 +183,16 @@ class Schedules:
         later = (*(one for one in movers if stamp.precedes(one.stamp)), *later)
         if key in self._claims or entry.commands:
             entry = msgspec.structs.replace(entry, commands=left)
-            self._rows.record(step, key, entry, Command("replace", asked.source, stamp_ms=stamp.stamp_ms))
+            self._rows.record(step, key, entry, Command("replace", request.source, stamp_ms=stamp.stamp_ms))
         else:
             step.remove(key, entry)
-            ended(step, "replaced", keys.due_of(key), entry, by=asked.source)
+            ended(step, "replaced", keys.due_of(key), entry, by=request.source)
         return later
 
-    def _meet(self, step: Step, record: Record, asked: Request, entry: Entry, commands: Sequence[Command]) -> None:
+    def _meet(self, step: Step, record: Record, request: Request, entry: Entry, commands: Sequence[Command]) -> None:
         """Hold a message that commands have waited for, as they want it."""
         last = None
-        due_ms, entry = entry.within(asked.due_ms)
+        due_ms, entry = entry.within(request.due_ms)
         for place, command in enumerate(commands):
             if not (occurrences.is_meant(entry, due_ms, command) and occurrences.allows(entry, command.op)):
                 ended(step, "conflict", due_ms, entry, by=command.source)
@@ -198,9 +200,9 @@ class Schedules:
             elif command.op == "cancel":
                 ended(step, "cancelled", due_ms, entry, by=command.source)
                 self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
-                if self._cold.there and asked.parked is None:  # what the tier has of the id was replaced
-                    self._cold.keep(step, asked.id, command.source, command.stamp_ms)
-                self._leave(step, asked, commands[place + 1 :])
+                if self._cold.there and request.parked is None:  # what the tier has of the id was replaced
+                    self._cold.keep(step, request.id, command.source, command.stamp_ms)
+                self._leave(step, request, commands[place + 1 :])
                 return
             else:
                 if last is not None and not last.rivals(command):
@@ -213,58 +215,60 @@ class Schedules:
                 if found.over:
                     ended(step, "dropped", due_ms, entry, by=command.source, reason="missed")
                     self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
-                    self._leave(step, asked, commands[place + 1 :])
+                    self._leave(step, request, commands[place + 1 :])
                     return
                 ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, found.due_ms))
-        self._hold(step, record, asked, entry, due_ms, encode(entry, step.version), last)
+        self._hold(step, record, request, entry, due_ms, encode(entry, step.version), last)
 
-    def _leave(self, step: Step, asked: Request, commands: Sequence[Command]) -> None:
+    def _leave(self, step: Step, request: Request, commands: Sequence[Command]) -> None:
         """Leave commands whose message has ended before them to an older request that comes late."""
         for left in commands:
-            step.tell(Event("unknown", asked.id, step.now_ms, left.source, by=left.source))
-            self._memory.wait(step, asked.id, left)
+            step.tell(Event("unknown", request.id, step.now_ms, left.source, by=left.source))
+            self._memory.wait(step, request.id, left)
 
     def _hold(
         self,
         step: Step,
         record: Record,
-        asked: Request,
+        request: Request,
         entry: Entry,
         due_ms: int,
         raw: bytes,
         moved: Command | None = None,
     ) -> None:
         """Put the row of an accepted message that is due as asked, or as a later command has `moved` it; or park it."""
-        row, by = keys.row_key(due_ms, record.offset, self._crcs[record.topic]), moved or asked
-        parks = self._cold.there and asked.parked is None
+        row, by = keys.row_key(due_ms, record.offset, self._crcs[record.topic]), moved or request
+        parks = self._cold.there and request.parked is None
         if parks and self._cold.park(step, due_ms, entry, len(raw), by.source, by.stamp_ms):
             self._memory.end(step, row, entry)
         else:
             step.put(row, entry, raw)
 
-    def _is_sent(self, row: bytes, asked: Request, entry: Entry) -> bool:
+    def _is_sent(self, row: bytes, request: Request, entry: Entry) -> bool:
         """Return whether the same message is being sent, and to be known again within its dedupe window.
 
         A series is not: it goes on with the same schedule, whether its occurrence is being sent or waits.
         """
-        window_ms = self._settings.dedupe_window_ms if asked.dedupe_ms is None else asked.dedupe_ms
+        window_ms = self._settings.dedupe_window_ms if request.dedupe_ms is None else request.dedupe_ms
         sent = self._claims.get(row)
-        if not window_ms or sent is None or entry.series is not None or sent.asked_due(row) != asked.due_ms:
+        if not window_ms or sent is None or entry.series is not None or sent.asked_due(row) != request.due_ms:
             return False
         return content(sent) == content(entry)
 
-    def _duplicate(self, step: Step, asked: Request, reason: str | None = None) -> None:
-        step.tell(Event("duplicate", asked.id, step.now_ms, asked.source, asked.due_ms, asked.to, reason=reason))
+    def _duplicate(self, step: Step, request: Request, reason: str | None = None) -> None:
+        step.tell(
+            Event("duplicate", request.id, step.now_ms, request.source, request.due_ms, request.to, reason=reason)
+        )
 
 
-def _says_when(asked: Request) -> bool:
+def _says_when(request: Request) -> bool:
     """Return whether a request says when its series begins; of older workers' forwards the interval tells."""
-    rule = asked.recurrence
-    if asked.says_when is not None or rule is None or rule.every_ms is None:
-        return asked.says_when or False
-    return rule.anchor_ms != asked.stamp_ms + rule.every_ms
+    rule = request.recurrence
+    if request.says_when is not None or rule is None or rule.every_ms is None:
+        return request.says_when or False
+    return rule.anchor_ms != request.stamp_ms + rule.every_ms
 
 
-def _accepted(step: Step, asked: Request, due_ms: int) -> Event:
-    reason = why(due_ms, asked.due_ms)
-    return Event("accepted", asked.id, step.now_ms, asked.source, due_ms, asked.to, reason=reason)
+def _accepted(step: Step, request: Request, due_ms: int) -> Event:
+    reason = why(due_ms, request.due_ms)
+    return Event("accepted", request.id, step.now_ms, request.source, due_ms, request.to, reason=reason)

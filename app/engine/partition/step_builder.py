@@ -158,9 +158,9 @@ class StepBuilder:
             end = begin + each.taken
             # Few are different, so that this is looked at once for many.
             wanted = {
-                (asked.cluster, asked.to, asked.partition or 0)
-                for _, asked in found
-                if not isinstance(asked, Refusal) and asked.to
+                (request.cluster, request.to, request.partition or 0)
+                for _, request in found
+                if not isinstance(request, Refusal) and request.to
             }
             # A topic may have got more partitions since it was last seen.
             unknown = {topic for cluster, topic, n in wanted if cluster is None and self._topics.partitions(topic) <= n}

@@ -105,15 +105,15 @@ class ColdTier:
         if self.there:
             step.tell(Event("deferred", id_, step.now_ms, source))
 
-    def defer(self, step: Step, asked: Request) -> None:
+    def defer(self, step: Step, request: Request) -> None:
         """Leave a command to the tier, for its id is not pending here."""
-        headers: Headers = [(names.OP, asked.op.encode()), (names.ID, asked.id.encode())]
-        if asked.op != "cancel":
-            headers.append((names.AT, b"%d" % asked.due_ms))
-        if asked.if_due_ms is not None:
-            headers.append((names.IF_DUE, b"%d" % asked.if_due_ms))
-        self._tell(step, asked.id, asked.source, asked.stamp_ms, headers)
-        step.tell(Event("deferred", asked.id, step.now_ms, asked.source, by=asked.source))
+        headers: Headers = [(names.OP, request.op.encode()), (names.ID, request.id.encode())]
+        if request.op != "cancel":
+            headers.append((names.AT, b"%d" % request.due_ms))
+        if request.if_due_ms is not None:
+            headers.append((names.IF_DUE, b"%d" % request.if_due_ms))
+        self._tell(step, request.id, request.source, request.stamp_ms, headers)
+        step.tell(Event("deferred", request.id, step.now_ms, request.source, by=request.source))
 
     def _tell(
         self,
@@ -151,7 +151,7 @@ class ColdTier:
             sentence = f"{names.PARKED} is only for the cold tier, which this installation does not use. Leave it out."
             raise Refusal(Reason.MALFORMED, sentence)
 
-    def confirm(self, step: Step, asked: Request) -> None:
+    def confirm(self, step: Step, request: Request) -> None:
         """Tell the tier that what it has sent is here now, or settled here: it can forget it.
 
         At least once, a step's records are sent before it is in the changelog. The tier must not forget what only a
@@ -159,19 +159,19 @@ class ColdTier:
         process dies, it sends it again, and is told then.
         """
         if self._whole:
-            self.keep(step, asked.id, asked.source, asked.stamp_ms)
+            self.keep(step, request.id, request.source, request.stamp_ms)
         else:
             # Whatever becomes of this process, the tier may send it again as long as the topic keeps what it has of it.
-            self._remember(step, asked.id, asked.source, kept=True, memory_ms=_KEPT_MS)
-            self.owed.append(asked)
+            self._remember(step, request.id, request.source, kept=True, memory_ms=_KEPT_MS)
+            self.owed.append(request)
 
     def settle_debts(self, step: Step) -> None:
         """Confirm what the steps before this one have settled, unless the tier was told something else since."""
         owed, self.owed = self.owed, []
-        for asked in owed:
-            told = self._store.cold_marks.get(asked.id)
-            if told is not None and told.kept and told.source == asked.source:
-                self.keep(step, asked.id, asked.source, asked.stamp_ms)
+        for request in owed:
+            told = self._store.cold_marks.get(request.id)
+            if told is not None and told.kept and told.source == request.source:
+                self.keep(step, request.id, request.source, request.stamp_ms)
 
     def is_stale(self, step: Step, parked: Parked) -> bool:
         """Return whether the tier may have been told something before it sent this that is forgotten by now."""

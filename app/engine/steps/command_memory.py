@@ -18,13 +18,13 @@ _STAMP_BYTES, _MARK_BYTES = 32, 48
 _BEFORE_MS = 500
 
 
-def stamp_of(asked: Request) -> RecordStamp:
+def stamp_of(request: Request) -> RecordStamp:
     """Return when something was asked for: of what the cold tier sends back, the last that the tier knew of its id.
 
     Whoever names an id that Punctual has given itself knew of its message: whatever the clocks say, that came first.
     """
-    record = asked.parked or asked
-    return RecordStamp(UNKNOWN_MS if asked.id in (asked.source, record.source) else record.stamp_ms, record.source)
+    record = request.parked or request
+    return RecordStamp(UNKNOWN_MS if request.id in (request.source, record.source) else record.stamp_ms, record.source)
 
 
 class CommandMemory:

@@ -34,28 +34,28 @@ class SeriesRequest(NamedTuple):
     says_when: bool
 
 
-def goes_on(asked: SeriesRequest, row: bytes, before: Entry) -> Resent | None:
+def goes_on(request: SeriesRequest, row: bytes, before: Entry) -> Resent | None:
     """Return how a series goes on with the one in a row, which nobody is sending; None if it begins anew."""
-    found = _state(asked, row, before)
+    found = _state(request, row, before)
     if found is None:
         return None
     due_ms, series, passed = found
-    if asked.stamp.stamp_ms < min(due_ms, series.planned_ms) and not occurrences.is_extra(series):
-        return _next(asked, series, passed)
-    rule = _unless_planned_later(asked, rule_of(series))
+    if request.stamp.stamp_ms < min(due_ms, series.planned_ms) and not occurrences.is_extra(series):
+        return _next(request, series, passed)
+    rule = _unless_planned_later(request, rule_of(series))
     return Resent(due_ms, with_rule(series, rule, series.planned_ms, 1), passed)
 
 
-def goes_on_after(asked: SeriesRequest, row: bytes, before: Entry, now_ms: int, most: int) -> Resent | None:
+def goes_on_after(request: SeriesRequest, row: bytes, before: Entry, now_ms: int, most: int) -> Resent | None:
     """Return how a series goes on after the occurrence in a row, which is being sent; None if it begins anew.
 
     Of what was missed by `now_ms` it catches up with `most` occurrences at the most.
     """
-    found = _state(asked, row, before)
+    found = _state(request, row, before)
     if found is None:
         return None
     series = found[1]
-    rule = _unless_planned_later(asked, rule_of(series))
+    rule = _unless_planned_later(request, rule_of(series))
     sent = msgspec.structs.replace(before, series=with_rule(series, rule, series.planned_ms, 0))
     onward = occurrences.following(sent, row, now_ms, most)
     if onward.next is None or onward.next[1].series is None:
@@ -87,65 +87,65 @@ def give_back(context: PartitionContext, step: Step, row: bytes, entry: Entry, b
     return True
 
 
-def _state(asked: SeriesRequest, row: bytes, before: Entry) -> tuple[int, Series, tuple[Passed, ...]] | None:
+def _state(request: SeriesRequest, row: bytes, before: Entry) -> tuple[int, Series, tuple[Passed, ...]] | None:
     """Return when a series was due when it was asked for again, how it stood, by the new rule, and what it passes over.
 
     None if the request has another schedule, or if nothing was left of the series. What was commanded later comes to
     the new one too, so it does not count.
     """
-    if before.series is None or asked.entry.series is None:
+    if before.series is None or request.entry.series is None:
         return None
     due_ms, series, passed = keys.due_of(row), before.series, None
-    rule = _joined(asked, rule_of(asked.entry.series), rule_of(series))
+    rule = _joined(request, rule_of(request.entry.series), rule_of(series))
     if rule is None:
         return None
-    if before.moved is not None and asked.stamp.precedes(before.moved):
+    if before.moved is not None and request.stamp.precedes(before.moved):
         own = occurrences.timed(before)
         due_ms, series = moves.own_due(before, series, due_ms), moves.unheld(series)
-        if own is not None and asked.stamp.precedes(own):
+        if own is not None and request.stamp.precedes(own):
             series = moves.as_planned(series)
             due_ms = due_of(rule_of(series), before.id, series.planned_ms)
     elif due_ms == PAUSED_MS:
-        resume = Command("resume", asked.stamp.source, stamp_ms=asked.stamp.stamp_ms)
+        resume = Command("resume", request.stamp.source, stamp_ms=request.stamp.stamp_ms)
         due_ms, resumed, passed, over = moves.moved(before, due_ms, resume)
         if over or resumed.series is None:
             return None
         series = resumed.series
     held = msgspec.structs.replace(rule, held=rule_of(series).held)
-    if due_ms > asked.stamp.stamp_ms and occurrences.is_as_planned(series, before.id, due_ms):
+    if due_ms > request.stamp.stamp_ms and occurrences.is_as_planned(series, before.id, due_ms):
         due_ms = due_of(held, before.id, series.planned_ms)  # by the jitter of the request
     if occurrences.is_extra(series):  # it does not count
         held = plan.less(held, -1)
     return due_ms, with_rule(series, held, series.planned_ms, series.number), () if passed is None else (passed,)
 
 
-def _next(asked: SeriesRequest, series: Series, passed: tuple[Passed, ...]) -> Resent | None:
+def _next(request: SeriesRequest, series: Series, passed: tuple[Passed, ...]) -> Resent | None:
     """Return a series of which nothing was due or planned: it begins when the request says, if that is to come."""
-    new = asked.entry.series
+    new = request.entry.series
     assert new is not None
-    if asked.says_when and new.planned_ms > asked.stamp.stamp_ms:
-        return Resent(due_of(rule_of(new), asked.entry.id, new.planned_ms), new, passed)
+    if request.says_when and new.planned_ms > request.stamp.stamp_ms:
+        return Resent(due_of(rule_of(new), request.entry.id, new.planned_ms), new, passed)
     rule = rule_of(series)
     planned_ms = plan.after(rule, series.planned_ms - 1)
     if planned_ms is None:
         return None
     rule = plan.without_holds(rule, planned_ms)
-    return Resent(due_of(rule, asked.entry.id, planned_ms), with_rule(series, rule, planned_ms, 1), passed)
+    return Resent(due_of(rule, request.entry.id, planned_ms), with_rule(series, rule, planned_ms, 1), passed)
 
 
-def _unless_planned_later(asked: SeriesRequest, rule: Rule) -> Rule:
+def _unless_planned_later(request: SeriesRequest, rule: Rule) -> Rule:
     """Return a rule that plans nothing between a request and the first time that it asks for, if that is later."""
-    series, stamp_ms = asked.entry.series, asked.stamp.stamp_ms
+    series, stamp_ms = request.entry.series, request.stamp.stamp_ms
     assert series is not None
     until_ms = series.planned_ms - 1
-    if not asked.says_when or until_ms <= stamp_ms or not plan.between(rule, stamp_ms, until_ms):
+    if not request.says_when or until_ms <= stamp_ms or not plan.between(rule, stamp_ms, until_ms):
         return rule
     return msgspec.structs.replace(rule, held=(*rule.held, (stamp_ms, until_ms)))
 
 
-def _joined(asked: SeriesRequest, new: Rule, old: Rule) -> Rule | None:
+def _joined(request: SeriesRequest, new: Rule, old: Rule) -> Rule | None:
     """Return a rule with the times of the old one, None if the new one has others."""
-    goes_on = new.every_ms is not None and new.every_ms == old.every_ms and not asked.says_when
+    goes_on = new.every_ms is not None and new.every_ms == old.every_ms and not request.says_when
     return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if goes_on or _is_same(new, old) else None
 
 
