@@ -1,11 +1,11 @@
 """Whether settings make sense beside each other; what each takes by itself is in app/settings/values.py."""
 
 import re
-from typing import TYPE_CHECKING
 
 from app.base.errors import SettingInvalid
 from app.base.http.signatures import SecretsFile
 from app.settings.quotas import OTHERS
+from app.settings.worker import COLD_MEMORY_MS, RECREATED, WorkerSettings
 from punctual.contract.destination import destination
 from punctual.contract.dialects.dialects import dialect_of
 from punctual.installing import install_command
@@ -13,21 +13,13 @@ from punctual.security.errors import LoginInvalid
 from tables import native_extension
 from tables.keys import MOVED, topic_crc
 
-if TYPE_CHECKING:
-    from app.settings.settings import Settings
-
 _MINUTE_MS = 60_000
 #: Workers send a heartbeat each 1.5 s: a few of them may get lost.
 LEAST_SESSION_MS = 6_000
 MOST_NAMESPACES = 300
-#: Begins what DELAY_ACCEPT_LOSS has of a topic that was deleted and created again.
-RECREATED = "recreated:"
-#: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
-#: records that are not readable yet.
-COLD_MEMORY_MS = 10 * _MINUTE_MS
 
 
-def check(settings: "Settings") -> None:
+def check(settings: WorkerSettings) -> None:
     """See that settings make sense beside each other. Raises SettingInvalid, which names one and says why."""
     _check_inputs(settings)
     if settings.kernel == "require" and native_extension.module is None:
@@ -55,7 +47,7 @@ def check(settings: "Settings") -> None:
         raise SettingInvalid("DELAY_HTTP_SECRETS_FILE", repr(settings.http_secrets_file), str(error)) from error
 
 
-def _check_accepted(settings: "Settings") -> None:
+def _check_accepted(settings: WorkerSettings) -> None:
     """See that what is accepted of the changelog or the controls is named as workers name it."""
     for name in settings.accept_loss:
         of_changelog = re.fullmatch(rf"{re.escape(settings.changelog)}(-[0-9]{{1,9}}(-[0-9]{{1,19}})?)?", name)
@@ -68,7 +60,7 @@ def _check_accepted(settings: "Settings") -> None:
             raise SettingInvalid("DELAY_ACCEPT_LOSS", name, why)
 
 
-def _check_inputs(settings: "Settings") -> None:
+def _check_inputs(settings: WorkerSettings) -> None:
     """See that inputs can be told apart, and that what is said of them makes sense."""
     for topic, text in settings.inputs.items():
         try:
@@ -92,7 +84,7 @@ def _check_inputs(settings: "Settings") -> None:
     _check_namespaces(settings)
 
 
-def _check_namespaces(settings: "Settings") -> None:
+def _check_namespaces(settings: WorkerSettings) -> None:
     """See that namespaces are those of inputs, and that the requests topic stays everybody's."""
     for topic, name in settings.namespaces.inputs.items():
         if topic == settings.requests:
@@ -124,7 +116,7 @@ def _check_numbers(crcs: dict[int, str]) -> None:
             raise SettingInvalid("DELAY_INPUTS", topic, why)
 
 
-def _check_rates(settings: "Settings") -> None:
+def _check_rates(settings: WorkerSettings) -> None:
     """See that there is each cluster of which a destination has a rate."""
     for name in settings.rates:
         cluster, _ = destination(name)
@@ -132,7 +124,7 @@ def _check_rates(settings: "Settings") -> None:
             raise SettingInvalid("DELAY_RATES", name, f"{cluster} is not a cluster of DELAY_CLUSTERS")
 
 
-def _check_security(settings: "Settings") -> None:
+def _check_security(settings: WorkerSettings) -> None:
     """See that files are there and can be used, and that there is a user where one is needed, for each cluster."""
     try:
         settings.kafka_options()
@@ -146,7 +138,7 @@ def _check_security(settings: "Settings") -> None:
             raise SettingInvalid("DELAY_CLUSTERS", name, f"{error.name.lower()}: {error.why}") from error
 
 
-def _check_horizon(settings: "Settings") -> None:
+def _check_horizon(settings: WorkerSettings) -> None:
     """See that what is parked can be followed, and known again when it comes back."""
     if settings.horizon_ms < _MINUTE_MS:
         raise SettingInvalid("DELAY_HORIZON", str(settings.horizon_ms), "the minimum is PT1M; 0 turns it off")

@@ -7,7 +7,8 @@ from app.engine.topics.layout import Layout
 from app.ops.repartition.errors import NotReady
 from app.ops.repartition.ground import Ground
 from app.ops.repartition.switching import grown
-from app.settings.settings import MAX_PARTITIONS, Settings
+from app.settings.settings import Settings
+from app.settings.worker import MAX_PARTITIONS
 from tables import PartitionStore, keys
 
 
