@@ -3,10 +3,10 @@
 import sys
 from importlib.util import find_spec
 
-from pipeline import bare
+from pipeline import without_spark
 
 if find_spec("pyspark") is None:
-    sys.exit(bare.main(sys.argv[1:]))
+    sys.exit(without_spark.main(sys.argv[1:]))
 
 import argparse
 import logging

@@ -1,14 +1,14 @@
 """What would be sent: how many messages, where to and when; how many rows make none, and why."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.bulk import histogram
-from pipeline.kept import kept
+from pipeline.persisted import persisted
 
 _MINUTE_MS = 60_000
 #: Epoch seconds of our time, read as milliseconds, are before this: in March 1973.
@@ -44,7 +44,7 @@ class Overview:
             .groupBy("reason", "to", "minute_ms", "ancient")
             .count()
         )
-        with kept(counts) as counted:
+        with persisted(counts) as counted:
             return cls._of(counted)
 
     @classmethod
@@ -65,7 +65,7 @@ class Overview:
             ends += [] if each["late"] else [each["first"], each["last"]]
         if not ends:
             return cls(destinations, reasons, overdue, ancient)
-        width = histogram.width_ms(min(ends), max(ends))
+        width = bin_width_ms(min(ends), max(ends))
         begin = F.col("minute_ms") - F.pmod("minute_ms", F.lit(width))
         bins = counted.where(~late).groupBy(begin.alias("begin")).agg(F.sum("count").alias("count"))
         return cls(
@@ -104,4 +104,40 @@ class Overview:
     def when(self) -> Iterator[str]:
         """Say when they are due."""
         yield f"{'due (UTC)':<16}  {'messages':>13}"
-        yield from histogram.lines(self.bins, self.width_ms, self.overdue)
+        yield from bars(self.bins, self.width_ms, self.overdue)
+
+
+_MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
+#: Widths of bins that people think in; beyond them whole quarters.
+_WIDTHS = (
+    *(each * _MINUTE for each in (1, 2, 5, 10, 15, 30)),
+    *(each * _HOUR for each in (1, 2, 3, 6, 12)),
+    *(each * _DAY for each in (1, 2, 7, 14, 30, 90)),
+)
+_MOST, _BAR = 24, 40
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def bin_width_ms(first_ms: int, last_ms: int) -> int:
+    """Return the width of bins, in whole minutes, with which 24 are enough from the one time to the other."""
+    fitting = (width for width in _WIDTHS if last_ms // width - first_ms // width < _MOST)
+    return next(fitting, -(-(last_ms - first_ms + 1) // (_MOST - 1) // (90 * _DAY)) * 90 * _DAY)
+
+
+def bars(bins: Mapping[int, int], width: int, overdue: int = 0) -> Iterator[str]:
+    """Draw counts of messages, keyed by where a bin of `width` begins; empty ones in between are drawn too."""
+    most = max(overdue, *bins.values(), 1) if bins else max(overdue, 1)
+    if overdue:
+        yield _line("already due", overdue, most)
+    if bins:
+        for begin in range(min(bins), max(bins) + 1, width):
+            yield _line(_time(begin), bins.get(begin, 0), most)
+
+
+def _line(name: str, count: int, most: int) -> str:
+    bar = "#" * -(-count * _BAR // most)
+    return f"{name:<16}  {count:>13,}  {bar}".rstrip()
+
+
+def _time(at_ms: int) -> str:
+    return (_EPOCH + timedelta(milliseconds=at_ms)).strftime("%Y-%m-%d %H:%M")

@@ -16,7 +16,7 @@ from pipeline.bulk.repeats import essence, may_repeat, without_repeats
 from pipeline.bulk.requests import requests
 from pipeline.bulk.sending import input_topics, send, using
 from pipeline.errors import LEFT, TooMany
-from pipeline.kept import kept
+from pipeline.persisted import persisted
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _assure_future(overview: Overview, most: int | None) -> None:
 
 def _counted(asked: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:
     """Return the requests without ids that occur twice, and how many there are, from as few passes as it takes."""
-    with kept(essence(asked)) as essences:
+    with persisted(essence(asked)) as essences:
         if not may_repeat(essences):
             return asked, Overview.of(essences, now_ms)
     asked = without_repeats(asked)

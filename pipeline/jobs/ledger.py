@@ -5,7 +5,7 @@ import argparse
 from pipeline.context import JobContext
 from pipeline.dialects import within
 from pipeline.errors import OptionInvalid
-from pipeline.jobs.every import add_every, repeat
+from pipeline.jobs.repetition import add_every, repeat
 from pipeline.lake import Lake
 from pipeline.ledger import KIND
 from pipeline.ledger.compaction import compact, parts

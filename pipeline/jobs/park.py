@@ -12,10 +12,10 @@ from pipeline.cold.state import MESSAGES, ColdState, plain
 from pipeline.context import JobContext
 from pipeline.errors import LakeIncomplete
 from pipeline.files import LocalFiles
-from pipeline.jobs.every import add_every, repeat
+from pipeline.jobs.repetition import add_every, repeat
 from pipeline.kafka import new_records
-from pipeline.kept import kept
 from pipeline.lake import Commit, Lake, last_commit
+from pipeline.persisted import persisted
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def known_epochs(lake: Lake) -> Epochs:
 def compact(lake: Lake) -> None:
     """Merge the files, sorted by due time, and drop what is void; what nobody refers to any more is deleted."""
     with progress(lake.spark, "compact"):
-        with kept(ColdState.of(lake).live()) as live:
+        with persisted(ColdState.of(lake).live()) as live:
             files = max(1, live.count() // _MERGED_ROWS)
             by_due = live.repartitionByRange(files, "due_ms").sortWithinPartitions("due_ms")
             lake.commit({"messages": by_due.select(MESSAGES.names)}, replaced={"messages", "voids"})

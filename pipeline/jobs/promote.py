@@ -15,12 +15,12 @@ from pipeline.cold.records import parsed
 from pipeline.cold.state import ColdState
 from pipeline.context import JobContext
 from pipeline.files import LocalFiles
-from pipeline.jobs.every import add_every, repeat
 from pipeline.jobs.park import KIND, known_epochs
 from pipeline.jobs.reconcile import duration
+from pipeline.jobs.repetition import add_every, repeat
 from pipeline.kafka import new_records
-from pipeline.kept import kept
 from pipeline.lake import Lake, last_commit
+from pipeline.persisted import persisted
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = Fal
 def _with_tail(lake: Lake, tail: DataFrame) -> Iterator[ColdState]:
     """Return what is parked after the records that are not in the tables yet."""
     now = ColdState.of(lake)
-    with kept(parsed(tail)) as rows:
+    with persisted(parsed(tail)) as rows:
         limits, _ = bounds(rows, known_epochs(lake))
         yield now.plus(now.after(within(rows, limits)))
 
@@ -132,11 +132,11 @@ def _chosen(now: ColdState, wanted: Column) -> Iterator[DataFrame | None]:
 
     Usually they are few of all, so their voids are chosen first.
     """
-    with kept(now.messages.where(wanted)) as messages:
+    with persisted(now.messages.where(wanted)) as messages:
         count = messages.count()
         if not count:
             yield None
             return
         some = ColdState(messages, now.voids) if count > _FEW else now.of_these(messages)
-        with kept(some.live()) as live:
+        with persisted(some.live()) as live:
             yield live

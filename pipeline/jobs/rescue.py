@@ -14,11 +14,11 @@ from pipeline.errors import LakeBusy, OptionInvalid, RescueTooLarge
 from pipeline.jobs import ledger
 from pipeline.jobs.ledger import other_inputs
 from pipeline.jobs.reconcile import UNBALANCED, add_judged, duration, opened, table
-from pipeline.kept import kept
 from pipeline.lake import Lake
 from pipeline.ledger import KIND
 from pipeline.ledger.lives import kept_lives
 from pipeline.ledger.tables import RESCUED
+from pipeline.persisted import persisted
 from pipeline.progress import progress
 from pipeline.reconcile.lost import LOST, Judge
 from pipeline.reconcile.verdict import waiting_of
@@ -53,7 +53,7 @@ def run(context: JobContext, options: argparse.Namespace) -> int:
     """Rescue: 0 nothing is lost any more, 3 something is."""
     since_ms = time.time_ns() // 1_000_000 - duration(options.window) if options.window else 0
     judge = Judge(opened(context, options), duration(options.grace), since_ms)
-    with kept_lives(judge.lake, since_ms) as living, kept(judge.lost(waiting_of(judge, living))) as lost:
+    with kept_lives(judge.lake, since_ms) as living, persisted(judge.lost(waiting_of(judge, living))) as lost:
         return _shown_and_sent(context, options, judge, lost)
 
 
@@ -111,8 +111,8 @@ def rescue(
     snapshot = judge.snapshot
     asked = contents(judge.lake, context.kafka, lost)
     with (
-        kept(overtaken(judge.lake, lost, asked, judge.since_ms)) as left,
-        kept(
+        persisted(overtaken(judge.lake, lost, asked, judge.since_ms)) as left,
+        persisted(
             again(lost.join(left, "source", "left_anti"), asked, snapshot.inputs, snapshot.partitions, dialects)
         ) as requests,
     ):

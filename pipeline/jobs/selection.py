@@ -12,8 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 from pipeline.bulk.commands import COLUMNS, selected
 from pipeline.bulk.overview import Overview
 from pipeline.errors import OptionInvalid, TooMany
-from pipeline.kept import kept
 from pipeline.ledger import KIND, pending
+from pipeline.persisted import persisted
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def chosen(context: "JobContext", options: argparse.Namespace) -> DataFrame:
 @contextmanager
 def counted(context: "JobContext", options: argparse.Namespace, messages: DataFrame) -> Iterator[DataFrame]:
     """Say how many messages there are, to where and due when; return them for a block. Raises TooMany."""
-    with kept(messages):
+    with persisted(messages):
         with progress(context.spark, "count"):
             overview = overview_of(messages, "due_ms")
         print(*overview.lines(), sep="\n", flush=True)

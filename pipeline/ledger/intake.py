@@ -14,12 +14,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.context import JobContext
 from pipeline.kafka import Offsets, new_records
-from pipeline.kept import kept
 from pipeline.lake import Lake
 from pipeline.ledger import records
 from pipeline.ledger.lateness import histogram
 from pipeline.ledger.progress import Listener, Snapshot, positions
 from pipeline.ledger.tables import EVENT_TABLES, table_of
+from pipeline.persisted import persisted
 from punctual.contract.dialects.dialects import NATIVE
 
 #: So many rows make a file of a run; compaction makes larger ones.
@@ -68,7 +68,7 @@ class _Run:
         if self._ends[topic] == done:
             self._lake.commit(self._added, self._ends, notes, replaced={"forwarded"})
             return {"requests": _count(seen)}
-        with kept(records.events(new)) as events:
+        with persisted(records.events(new)) as events:
             counts, notes["renumbered"] = self._sort_out(events, inputs)
             self._lake.commit(self._added, self._ends, notes, replaced={"forwarded"})
         return {"requests": _count(seen), **counts}

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.kept import kept
 from pipeline.ledger.progress import Snapshot, looked_up
 from pipeline.ledger.records import request_of
 from pipeline.ledger.tables import ACCEPTED, ENDINGS, FORECAST, OTHERS, OUTCOMES, RESCHEDULED, RESCUED
+from pipeline.persisted import persisted
 
 if TYPE_CHECKING:
     from pipeline.lake import Lake
@@ -100,7 +100,7 @@ def _decided_otherwise(lake: "Lake", living: DataFrame) -> DataFrame | None:
 @contextmanager
 def kept_lives(lake: "Lake", since_ms: int = 0) -> Iterator[DataFrame]:
     """Keep the lives that were for a block."""
-    with kept(lives(lake, since_ms)) as told, kept(that_were(lake, told)) as living:
+    with persisted(lives(lake, since_ms)) as told, persisted(that_were(lake, told)) as living:
         yield living
 
 

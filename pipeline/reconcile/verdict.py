@@ -8,8 +8,8 @@ from typing import Self
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.kept import kept
 from pipeline.ledger.lives import UNENDED, kept_lives, pending
+from pipeline.persisted import persisted
 from pipeline.reconcile.account import COUNTS, PARTS, account
 from pipeline.reconcile.holdings import Holding, holdings
 from pipeline.reconcile.lost import Judge
@@ -46,8 +46,8 @@ class Verdict:
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
         with (
             kept_lives(lake, judge.since_ms) as living,
-            kept(waiting_of(judge, living)) as waiting,
-            kept(judge.lost(waiting)) as lost,
+            persisted(waiting_of(judge, living)) as waiting,
+            persisted(judge.lost(waiting)) as lost,
         ):
             missing = lost.count()
             if missing:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.kept import kept
 from pipeline.ledger.lives import pending
 from pipeline.ledger.tables import LATENESS, OTHERS, OUTCOMES
+from pipeline.persisted import persisted
 from pipeline.reconcile.lost import Judge
 from pipeline.reconcile.verdict import Verdict
 
@@ -82,7 +82,7 @@ def _lateness(lake: "Lake") -> tuple[OverTime[Bins], dict[str, Bins]]:
 
 
 def _due(lake: "Lake") -> OverTime[Mapping[str, int]]:
-    with kept(pending(lake)) as waiting:
+    with persisted(pending(lake)) as waiting:
         step_ms = _step(waiting, "due_ms")
         counted = waiting.groupBy("to", _column("due_ms", step_ms)).agg(F.count("*").alias("n")).collect()
     totals: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""Gives orders for messages by their ids, and tells what came of each."""
+"""Sends commands for messages by their ids, and writes the outcome of each."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -23,16 +23,16 @@ _EXITS: Final = {
 }
 
 
-def give_orders(api: WorkerApi, act: str, ids: Sequence[str], body: Mapping[str, object], form: str) -> Exit:
-    """Give an order for each id, tell what came of each in their order, and return the code of the first not done.
+def send_commands(api: WorkerApi, action: str, ids: Sequence[str], body: Mapping[str, object], form: str) -> Exit:
+    """Send a command for each id, write the outcomes in order, and return the code of the first that was not done.
 
     Raises a CommandError if a worker does not take one: those after it are not given.
     """
-    orders, progress, codes = _Orders(api, act, body), Progress("messages", len(ids)), list[Exit]()
+    commands, progress, codes = _Commands(api, action, body), Progress("messages", len(ids)), list[Exit]()
     try:
         for start in range(0, len(ids), _AT_ONCE):
             some = ids[start : start + _AT_ONCE]
-            answers = orders.give_all(some)
+            answers = commands.give_all(some)
             progress.erase()
             told = zip(some, answers, strict=True)
             codes += [_tell(id_, answer.body, form) for id_, answer in told if isinstance(answer, ApiAnswer)]
@@ -42,7 +42,7 @@ def give_orders(api: WorkerApi, act: str, ids: Sequence[str], body: Mapping[str,
             if len(codes) < len(ids):
                 progress.reach(len(codes))
     finally:
-        orders.close()
+        commands.close()
         progress.erase()
         if len(ids) > 1:
             rest = f", {len(ids) - len(codes):,} without an answer" if len(codes) < len(ids) else ""
@@ -50,16 +50,16 @@ def give_orders(api: WorkerApi, act: str, ids: Sequence[str], body: Mapping[str,
     return next((code for code in codes if code is not Exit.DONE), Exit.DONE)
 
 
-class _Orders:
+class _Commands:
     """Asks a worker, some at a time, by a connection for each thread."""
 
-    def __init__(self, api: WorkerApi, act: str, body: Mapping[str, object]) -> None:
-        self._api, self._act, self._body = api, act, body
+    def __init__(self, api: WorkerApi, action: str, body: Mapping[str, object]) -> None:
+        self._api, self._action, self._body = api, action, body
         self._pool, self._own = ThreadPoolExecutor(_AT_ONCE), threading.local()
         self._all: list[WorkerApi] = []
 
     def give_all(self, ids: Sequence[str]) -> list[ApiAnswer | CommandError]:
-        """Give an order for each, and return what came of them, or why that is not known."""
+        """Send a command for each, and return their outcomes, or why those are not known."""
         return list(self._pool.map(self._give, ids))
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class _Orders:
             self._all.append(self._own.api)
         api: WorkerApi = self._own.api
         try:
-            path, query = message_at(id_, f"/{self._act}")
+            path, query = message_at(id_, f"/{self._action}")
             answer = api.post(path, self._body, query)
         except Unreachable as error:
             return Unreachable(f"{id_}: {error}. It may have been done: check with `punctual show`")
@@ -84,7 +84,7 @@ class _Orders:
 
 
 def _tell(id_: str, told: dict[str, Any], form: str) -> Exit:
-    """Write what came of an order, and return its code: what is not done is no data for people."""
+    """Write the outcome of a command, and return its code: what is not done is no data for people."""
     code = _EXITS.get(told["outcome"], Exit.DONE)
     if code is Exit.NOT_FOUND and told.get("ended"):
         code = Exit.TOO_LATE

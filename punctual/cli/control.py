@@ -5,7 +5,7 @@ from typing import Any
 
 from punctual.cli.api import WorkerApi, escaped
 from punctual.cli.arguments import add_form, add_worker
-from punctual.cli.by_id import give_orders
+from punctual.cli.by_id import send_commands
 from punctual.cli.exits import Exit
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, write_json
@@ -25,17 +25,17 @@ def add_object(parser: Parser) -> None:
     group.add_argument("--id", metavar="ID", help="ID of a recurring message, instead of a destination")
 
 
-def command_series(options: Options, act: str) -> Exit:
+def command_series(options: Options, action: str) -> Exit:
     """Pause or resume the recurring message that options name, and write what came of it. Raises a CommandError."""
     with WorkerApi.of(options) as api:
-        return give_orders(api, act, [options.id], {}, options.format)
+        return send_commands(api, action, [options.id], {}, options.format)
 
 
-def run_control(options: Options, act: str, body: Mapping[str, Any]) -> Exit:
+def run_control(options: Options, action: str, body: Mapping[str, Any]) -> Exit:
     """Change it for the destination that options say, and tell what came of it. Raises a CommandError."""
     to = options.destination
     with WorkerApi.of(options) as api:
-        answer = api.post(f"/destinations/{escaped(to)}/{act}", body)
+        answer = api.post(f"/destinations/{escaped(to)}/{action}", body)
         if "outcome" not in answer.body:
             raise api.failure(answer)
     if options.format == JSON:

@@ -13,7 +13,7 @@ from punctual.cli.table import JSON, Column, Table, write_json
 from punctual.cli.terminal import legible, say, show_bytes, styled, write
 from punctual.cli.times import now_ms, past_ms, written
 from punctual.cli.watch import shown
-from punctual.spans import relative
+from punctual.durations import relative
 
 _LIMIT, _PAGE = 50, 500
 _FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")

@@ -1,15 +1,15 @@
 """`punctual deliver-now`: pending messages are delivered at once."""
 
-from punctual.cli.act import add_act, run_act
+from punctual.cli.action import add_action, run_action
 from punctual.cli.exits import Exit
 from punctual.cli.parser import Options, Parser
 
 
 def add_arguments(parser: Parser) -> None:
     """Take ids or a filter."""
-    add_act(parser)
+    add_action(parser)
 
 
 def run(options: Options) -> Exit:
     """Do it."""
-    return run_act(options, "deliver-now", {})
+    return run_action(options, "deliver-now", {})

@@ -135,7 +135,7 @@ def _requests(file: IO[bytes], options: Options, counts: ImportCounts) -> "Itera
 
     Raises CommandError at the first line that cannot be asked for.
     """
-    from punctual.cli.asking import id_elsewhere, is_automatic, orders  # noqa: PLC0415 - help needs no requests
+    from punctual.cli.import_requests import id_elsewhere, is_automatic, requests_of  # noqa: PLC0415 - help needs no requests
     from punctual.contract.request import Refusal  # noqa: PLC0415 - likewise
 
     asked_ms = now_ms() if options.asked == _NOW else None
@@ -145,7 +145,7 @@ def _requests(file: IO[bytes], options: Options, counts: ImportCounts) -> "Itera
         try:
             line = Exported.read(text)
             renamed = is_automatic(line) and _gives_new_ids(options, line)
-            asked = orders(line, id_elsewhere(line) if renamed else line.id, asked_ms)
+            asked = requests_of(line, id_elsewhere(line) if renamed else line.id, asked_ms)
         except (Refusal, ValueError) as error:
             why = error.sentence.removesuffix(".") if isinstance(error, Refusal) else str(error)
             raise CommandError(

@@ -20,10 +20,10 @@ _PATIENCE_S: Final = 60.0
 _ACCEPTED: Final = 202
 
 
-def give_job(api: WorkerApi, options: Options, act: str, wanted: Mapping[str, str], body: Mapping[str, Any]) -> Exit:
+def give_job(api: WorkerApi, options: Options, action: str, wanted: Mapping[str, str], body: Mapping[str, Any]) -> Exit:
     """Act on all that match, as options say. Raises a CommandError."""
     if options.at_most is not None and not options.dry_run:
-        return _begin(api, options, {**body, "act": act, "filter": dict(wanted), "confirm": options.at_most})
+        return _begin(api, options, {**body, "act": action, "filter": dict(wanted), "confirm": options.at_most})
     counted = _count(api, wanted)
     count = counted["matching"]
     if options.dry_run:
@@ -36,9 +36,9 @@ def give_job(api: WorkerApi, options: Options, act: str, wanted: Mapping[str, st
         say("no pending messages match")
         return Exit.DONE
     if not options.yes:
-        _confirm(act, count)
+        _confirm(action, count)
         api.close()  # whoever was asked may have thought for longer than the worker keeps a connection
-    return _begin(api, options, {**body, "act": act, "filter": dict(wanted), "confirm": count})
+    return _begin(api, options, {**body, "act": action, "filter": dict(wanted), "confirm": count})
 
 
 def at_most(text: str) -> int:
@@ -108,11 +108,11 @@ def _count(api: WorkerApi, wanted: Mapping[str, str]) -> dict[str, Any]:
     return counted
 
 
-def _confirm(act: str, count: int) -> None:
+def _confirm(action: str, count: int) -> None:
     """Have whoever is at the terminal type the number. Raises CommandError if that is not what comes."""
     if not can_ask():
         raise WrongUse(f"{count:,} messages match, and there is no terminal to ask for confirmation: give --yes")
-    sys.stderr.write(f"{count:,} messages match. Type {count} to {act.replace('-', ' ')} them all: ")
+    sys.stderr.write(f"{count:,} messages match. Type {count} to {action.replace('-', ' ')} them all: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().replace(",", "") != str(count):
         raise CommandError("the number does not match; nothing was changed")

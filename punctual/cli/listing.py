@@ -12,7 +12,7 @@ from punctual.cli.table import Column, Table
 from punctual.cli.terminal import say
 from punctual.cli.times import now_ms, written
 from punctual.cli.watch import shown
-from punctual.spans import relative
+from punctual.durations import relative
 
 _LIMIT: Final = 50
 _LONGEST_KEY: Final = 24

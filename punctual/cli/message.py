@@ -14,7 +14,7 @@ from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, write_json
 from punctual.cli.terminal import legible, say, show_bytes, styled, write
 from punctual.cli.times import now_ms, written
-from punctual.spans import duration, relative
+from punctual.durations import duration, relative
 
 _NOT_FOUND = 404
 

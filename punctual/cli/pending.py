@@ -10,7 +10,7 @@ from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, Column, Table, write_json
 from punctual.cli.terminal import say
 from punctual.cli.watch import shown
-from punctual.spans import duration, moment, relative
+from punctual.durations import duration, moment, relative
 
 _KEPT = (
     *("app_id", "at_ms", "pending", "pending_unnamed", "overdue", "retrying", "next_due_ms", "lateness"),

@@ -7,7 +7,7 @@ import time
 from typing import Final, Self
 
 from punctual.cli.terminal import is_watched
-from punctual.spans import duration
+from punctual.durations import duration
 
 _BAR: Final = 24
 _EVERY_S: Final = 0.1

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
-from punctual.cli.act import add_act, run_act
+from punctual.cli.action import add_action, run_action
 from punctual.cli.exits import Exit
 from punctual.cli.parser import Options, Parser
 from punctual.cli.times import moment_ms, span
@@ -17,7 +17,7 @@ def add_arguments(parser: Parser) -> None:
     group.add_argument(
         "--after", type=span, metavar="SPAN", help="new delay, from when the worker processes the command: 15m, 2h, 1d"
     )
-    add_act(parser)
+    add_action(parser)
 
 
 def run(options: Options) -> Exit:
@@ -25,4 +25,4 @@ def run(options: Options) -> Exit:
     body: dict[str, Any] = {"at": options.at}
     if options.after is not None:
         body = {"after": options.after // timedelta(milliseconds=1)}
-    return run_act(options, "reschedule", body)
+    return run_action(options, "reschedule", body)

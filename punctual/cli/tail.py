@@ -10,7 +10,7 @@ from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, Column, Table
 from punctual.cli.terminal import say
 from punctual.cli.times import past_ms, written
-from punctual.spans import duration
+from punctual.durations import duration
 
 #: What an event can be (docs/reference/records.md#events).
 EVENTS: Final = (

@@ -5,8 +5,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, Literal, get_args
 
-from punctual.client.errors import InvalidDestinationError, InvalidDueTimeError, InvalidHeaderError, InvalidOptionError
-from punctual.client.ids import id_bytes
+from punctual.client.errors import (
+    InvalidDestinationError,
+    InvalidDueTimeError,
+    InvalidHeaderError,
+    InvalidIdError,
+    InvalidOptionError,
+)
 from punctual.client.options import IfLate
 from punctual.client.series import series_headers
 from punctual.client.times import due_after_ms, epoch_ms, span_ms
@@ -15,7 +20,7 @@ from punctual.client.values import Key, key_bytes, value_bytes
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
 from punctual.contract.native import NOTHING
-from punctual.contract.request import TOPIC_NAME
+from punctual.contract.request import ID_BYTES, TOPIC_NAME
 from punctual.contract.times import write_time
 from punctual.encryption import ALGORITHM_HEADER, KEY_ID_HEADER, Keyring
 
@@ -201,3 +206,20 @@ def _in_words(to: object) -> str:
 
 def _digits(number: int) -> bytes:
     return b"%d" % number
+
+
+def id_bytes(message_id: str) -> bytes:
+    """Return the id's bytes. Raises InvalidIdError when it is no text, empty, over 256 bytes or not UTF-8."""
+    if not isinstance(message_id, str):
+        raise InvalidIdError(f"id={message_id!r} is not a str: write id=str(...).")
+    try:
+        raw = message_id.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidIdError(
+            f"id={message_id!r} is not valid Unicode ({error.reason}): give an id without lone surrogates."
+        ) from error
+    if not raw:
+        raise InvalidIdError("id is empty: give 1 to 256 bytes, or leave id out to get an automatic one.")
+    if len(raw) > ID_BYTES:
+        raise InvalidIdError(f"id has {len(raw)} bytes, more than {ID_BYTES}: shorten it, or use a hash of it.")
+    return raw

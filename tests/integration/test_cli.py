@@ -15,7 +15,7 @@ import pytest
 
 from punctual.cli import main, times
 from punctual.cli.exits import Exit
-from punctual.spans import moment
+from punctual.durations import moment
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
 from tests.harness.terminal import shown_at

@@ -6,8 +6,7 @@ import pandas as pd
 import pytest
 
 from pipeline import home
-from pipeline.bulk import histogram
-from pipeline.bulk.overview import Overview
+from pipeline.bulk.overview import Overview, bars, bin_width_ms
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -25,12 +24,12 @@ MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 )
 def test_bins_are_as_wide_as_people_count_in_and_not_more_than_24(span: int, width: int) -> None:
     begin = 20_000 * DAY
-    assert histogram.width_ms(begin, begin + span) == width
+    assert bin_width_ms(begin, begin + span) == width
     assert span // width < 24
 
 
 def test_empty_bins_are_drawn_too() -> None:
-    lines = list(histogram.lines({0: 1, 2 * HOUR: 80}, HOUR, overdue=40))
+    lines = list(bars({0: 1, 2 * HOUR: 80}, HOUR, overdue=40))
     assert lines == [
         "already due                  40  " + "#" * 20,
         "1970-01-01 00:00              1  #",

@@ -134,7 +134,7 @@ class Acceptance:
         said = dict(headers)
         follows = names.RETRY in said and names.SOURCE in said
         if (dialect.name != "native" or names.RETRY in said) and names.OP not in said and names.DUE in said:
-            # It hands on a delivery, whose id is not its own (punctual/contract/beside.py).
+            # It hands on a delivery, whose id is not its own (punctual/contract/dialects/native_headers.py).
             headers = headers if follows else _without_id(headers)
             said.pop(names.ID, None)
         if said.get(names.ID):

@@ -26,7 +26,7 @@ from punctual.client.requests import Request
 from punctual.client.times import epoch_ms
 from punctual.contract.destination import Destination, destination, named
 from punctual.contract.rate import UNLIMITED
-from punctual.spans import moment, when
+from punctual.durations import moment, when
 
 
 class NotThere(Exception):

@@ -7,7 +7,7 @@ import msgspec
 
 from app.base.process.skipped_records import bounded
 from punctual.contract.events import decode
-from punctual.spans import duration, when
+from punctual.durations import duration, when
 
 #: Outcomes that are no names of events.
 PENDING, SENT = "pending", "sent"

@@ -17,7 +17,7 @@ from app.serve.console import flash, wording
 from app.serve.console.api import JsonAnswer
 from app.serve.console.verdict import verdict
 from app.serve.web.ids import address
-from punctual import spans
+from punctual import durations
 from punctual.cli.terminal import legible
 from punctual.contract.destination import described
 
@@ -83,8 +83,8 @@ class Renderer:
             number=wording.number,
             measure=wording.measure,
             counted=wording.counted,
-            duration=spans.duration,
-            moment=spans.moment,
+            duration=durations.duration,
+            moment=durations.moment,
             iso=wording.iso,
             schedule=wording.schedule,
             partitions=wording.partitions,
@@ -98,7 +98,7 @@ class Renderer:
             query=lambda given: urlencode({name: value for name, value in given.items() if value not in ("", None)}),
         )
         self._templates.globals.update(
-            relative=spans.relative,
+            relative=durations.relative,
             local=wording.local,
             clock=wording.clock,
             next_due=wording.next_due,

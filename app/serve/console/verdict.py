@@ -8,7 +8,7 @@ import msgspec
 from app.engine.reports.overdue import GRACE_MS
 from app.engine.reports.reader import DISK
 from app.serve.console import wording
-from punctual import spans
+from punctual import durations
 from punctual.contract.destination import described
 
 #: A worker that has much to do reads requests some seconds after they came.
@@ -34,7 +34,7 @@ def verdict(whole: Mapping[str, Any]) -> InstallationVerdict:
     if held:
         oldest = min(held, key=lambda row: row["held_since_ms"])
         others = f"; {wording.counted(len(held) - 1, 'more destination')} affected" if len(held) > 1 else ""
-        span = spans.duration(max(0, whole["at_ms"] - oldest["held_since_ms"]))
+        span = durations.duration(max(0, whole["at_ms"] - oldest["held_since_ms"]))
         why = oldest["held_because"] or _WHY_IS_ELSEWHERE
         text = f"{described(oldest['destination'])} not accepting messages for {span}: {why}{others}"
         return InstallationVerdict(level="late", word="Late", text=text, notices=notices)
@@ -83,7 +83,7 @@ def _still(whole: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is not read, and not written."""
     now_ms, since_ms = whole["at_ms"], whole["unconfirmed_since_ms"]
     if since_ms is not None:
-        span = spans.duration(now_ms - since_ms)
+        span = durations.duration(now_ms - since_ms)
         yield f"The brokers have not confirmed any write for {span}: deliveries are blocked."
     full = [worker["worker"] for worker in whole["workers"] if worker["held_back"] == DISK]
     if full:
@@ -91,7 +91,7 @@ def _still(whole: Mapping[str, Any]) -> Iterator[str]:
     unread = {row["partition"]: row["unread_since_ms"] for row in whole["partitions"] if row["state"] == "reporting"}
     late = {number: at_ms for number, at_ms in unread.items() if at_ms is not None and now_ms - at_ms > UNREAD_MS}
     if late:
-        span = spans.duration(now_ms - min(late.values()))
+        span = durations.duration(now_ms - min(late.values()))
         yield f"Requests in {_partitions(sorted(late))} have been unread for {span}, so cancellations may be late."
 
 
@@ -100,7 +100,7 @@ def _paused(whole: Mapping[str, Any]) -> Iterator[str]:
     for row in whole["destinations"]:
         pause = row["paused"]
         if pause is not None and pause["since_ms"] is not None and whole["at_ms"] - pause["since_ms"] > GRACE_MS:
-            since = spans.relative(pause["since_ms"], whole["at_ms"])
+            since = durations.relative(pause["since_ms"], whole["at_ms"])
             by = f" by {pause['by']}" if pause["by"] else ""
             yield f"{described(row['destination'])} is paused{by}: the oldest message was due {since}."
 
@@ -108,7 +108,7 @@ def _paused(whole: Mapping[str, Any]) -> Iterator[str]:
 def _held(whole: Mapping[str, Any]) -> Iterator[str]:
     for held in whole["destinations"]:
         if held["held_since_ms"] is not None:
-            since = spans.relative(held["held_since_ms"], whole["at_ms"])
+            since = durations.relative(held["held_since_ms"], whole["at_ms"])
             why = held["held_because"] or _WHY_IS_ELSEWHERE
             name = described(held["destination"])
             yield f"{name} is not accepting messages: {why}. The oldest message was due {since}."

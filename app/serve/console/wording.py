@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 from app.engine.due.lateness import BOUNDS
 from app.engine.reports.overdue import GRACE_MS
-from punctual.spans import SECOND_MS, duration, exact, moment, relative
+from punctual.durations import SECOND_MS, duration, exact, moment, relative
 
 DASH: Final = "\N{EN DASH}"
 KIB: Final = 1024

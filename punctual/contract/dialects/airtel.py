@@ -11,10 +11,11 @@ from typing import Final
 
 import msgspec
 
-from punctual.contract import beside, native
 from punctual.contract import headers as names
-from punctual.contract.beside import Own
+from punctual.contract import native
+from punctual.contract.dialects import native_headers
 from punctual.contract.dialects.json_body import Reader, content, number
+from punctual.contract.dialects.native_headers import Own
 from punctual.contract.message import Message
 from punctual.contract.record import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request
@@ -46,14 +47,14 @@ _failure = Reader(_AirtelFailure, "")
 
 def decode(record: Record) -> Request:
     """Return the request that a record makes. Raises Refusal."""
-    said, _ = beside.read(record)
-    if beside.is_command(said):
-        return beside.request(record, WORDS, said, Own(), None, None, [])
+    said, _ = native_headers.read(record)
+    if native_headers.is_command(said):
+        return native_headers.request(record, WORDS, said, Own(), None, None, [])
     body = _body.read(record)
     own = Own(to=body.topic, due_ms=_due_ms(body.post_time), on_failure=body.failure_post_callback_url or None)
     key = None if body.key is None else body.key.encode()
     value = content(body.value, "$.value")
-    return beside.request(record, WORDS, said, own, key, value, _headers(body.headers))
+    return native_headers.request(record, WORDS, said, own, key, value, _headers(body.headers))
 
 
 def callback(record: Record) -> tuple[str, Headers]:

@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from punctual.contract import beside
-from punctual.contract.beside import Own
+from punctual.contract.dialects import native_headers
 from punctual.contract.dialects.json_body import Reader, content, number
+from punctual.contract.dialects.native_headers import Own
 from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.words import Words
@@ -29,13 +29,13 @@ _body = Reader(_CountdownBody, "countdown")
 
 def decode(record: Record) -> Request:
     """Return the request that a record makes: it keeps the record's key and all its headers. Raises Refusal."""
-    said, users = beside.read(record)
-    if beside.is_command(said):
-        return beside.request(record, WORDS, said, Own(), None, None, users)
+    said, users = native_headers.read(record)
+    if native_headers.is_command(said):
+        return native_headers.request(record, WORDS, said, Own(), None, None, users)
     body = _body.read(record)
     span_ms = _span_ms(body.countdown)
     own = Own(to=body.topic, due_ms=None if span_ms is None else record.timestamp + span_ms)
-    return beside.request(record, WORDS, said, own, record.key, content(body.message, "$.message"), users)
+    return native_headers.request(record, WORDS, said, own, record.key, content(body.message, "$.message"), users)
 
 
 def _span_ms(raw: msgspec.Raw) -> int | None:

@@ -5,7 +5,7 @@ Key, value and headers are delivered unchanged. Without the header a record is d
 
 from typing import Final
 
-from punctual.contract import beside
+from punctual.contract.dialects import native_headers
 from punctual.contract.dialects.fields import fields
 from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal, Request
@@ -19,10 +19,10 @@ WORDS: Final = Words(to="the destination of DELAY_INPUTS", due=DELIVER_AFTER)
 
 def decode(record: Record, to: str | None = None) -> Request:
     """Return the request that a record makes, for the destination `to` of its input. Raises Refusal."""
-    said, users = beside.read(record)
+    said, users = native_headers.read(record)
     here = [header for header in users if header[0] == DELIVER_AFTER]
     text = fields(here, DELIVER_AFTER, DELIVER_AFTER).get(DELIVER_AFTER)
-    return beside.unchanged(record, WORDS, said, users, None if text is None else _due_ms(text), to)
+    return native_headers.unchanged(record, WORDS, said, users, None if text is None else _due_ms(text), to)
 
 
 def _due_ms(text: str) -> int:

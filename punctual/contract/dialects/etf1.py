@@ -5,9 +5,9 @@ Deliveries carry all headers of the record, and scheduler-timestamp, scheduler-k
 
 from typing import Final
 
-from punctual.contract import beside
-from punctual.contract.beside import Own
+from punctual.contract.dialects import native_headers
 from punctual.contract.dialects.fields import parsed, text_of
+from punctual.contract.dialects.native_headers import Own
 from punctual.contract.record import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request
 from punctual.contract.times import parse_seconds
@@ -28,18 +28,18 @@ def decode(record: Record, grace: int | None = None) -> Request:
 
     What was due more than `grace` ms before its record is refused as too late; None delivers it.
     """
-    said, users = beside.read(record)
-    own = Own(id=beside.key_id(record))
+    said, users = native_headers.read(record)
+    own = Own(id=native_headers.key_id(record))
     if record.value is None:
         own.cancels = "the value is null"
-        return beside.request(record, WORDS, said, own, None, None, [])
+        return native_headers.request(record, WORDS, said, own, None, None, [])
     own.to, own.due_ms = _text(users, TARGET_TOPIC), _due_ms(users)
     after: Headers = [
         (TIMESTAMP, b"%d" % (record.timestamp // 1000)),
         (KEY, record.key),
         (TOPIC, record.topic.encode()),
     ]
-    asked = beside.request(record, WORDS, said, own, _first(users, TARGET_KEY), record.value, [*users, *after])
+    asked = native_headers.request(record, WORDS, said, own, _first(users, TARGET_KEY), record.value, [*users, *after])
     if grace is not None and asked.op == "schedule" and asked.due_ms < record.timestamp - grace:
         late_ms = record.timestamp - asked.due_ms
         sentence = (

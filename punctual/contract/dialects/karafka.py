@@ -6,9 +6,9 @@ Deliveries carry all headers of the record, and where it was after them.
 import re
 from typing import Final
 
-from punctual.contract import beside
-from punctual.contract.beside import Own
+from punctual.contract.dialects import native_headers
 from punctual.contract.dialects.fields import fields, parsed
+from punctual.contract.dialects.native_headers import Own
 from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.times import parse_seconds
@@ -37,17 +37,17 @@ _CANCELS = ("cancel", "tombstone")
 
 def decode(record: Record) -> Request:
     """Return the request that a record makes. Raises Refusal."""
-    said, users = beside.read(record)
-    own = Own(id=beside.key_id(record))
+    said, users = native_headers.read(record)
+    own = Own(id=native_headers.key_id(record))
     given = fields(users, _PREFIX, EPOCH)
-    if beside.is_command(said) and TYPE not in given:
+    if native_headers.is_command(said) and TYPE not in given:
         own.due_ms, own.to = _due_ms(given), given.get(TOPIC)
-        return beside.request(record, WORDS, said, own, None, None, [])
+        return native_headers.request(record, WORDS, said, own, None, None, [])
     _check_version(given)
     kind = given.get(TYPE, "")
     if kind in _CANCELS:
         own.cancels = f"{TYPE} is {kind}"
-        return beside.request(record, WORDS, said, own, None, None, [])
+        return native_headers.request(record, WORDS, said, own, None, None, [])
     if kind != "schedule":
         can = ", ".join(("schedule", *_CANCELS))
         raise Refusal(Reason.MALFORMED, f"{TYPE} is {kind[:64]!r}. It must be one of {can}.")
@@ -61,7 +61,7 @@ def decode(record: Record) -> Request:
     }
     # What is scheduled again says already where it was before.
     headers = [*(header for header in users if header[0] not in place), *place.items()]
-    return beside.request(record, WORDS, said, own, key, record.value, headers)
+    return native_headers.request(record, WORDS, said, own, key, record.value, headers)
 
 
 def _check_version(given: dict[str, str]) -> None:

@@ -7,10 +7,11 @@ schedule has made it, that this one is over, and how long the message is to live
 import re
 from typing import Final
 
-from punctual.contract import beside, nats_cron
 from punctual.contract import headers as names
-from punctual.contract.beside import Own
+from punctual.contract import nats_cron
+from punctual.contract.dialects import native_headers
 from punctual.contract.dialects.fields import fields, parsed
+from punctual.contract.dialects.native_headers import Own
 from punctual.contract.record import Record
 from punctual.contract.request import Headers, Reason, Refusal, Request
 from punctual.contract.times import bounded, parse_time
@@ -49,19 +50,19 @@ _RECURRING = {
 
 def decode(record: Record) -> Request:
     """Return the request that a record makes. Raises Refusal."""
-    said, users = beside.read(record)
+    said, users = native_headers.read(record)
     given = fields(users, _PREFIX, SCHEDULE.lower(), str.lower)
     if NEXT.lower() in given or SCHEDULER.lower() in given:
-        return beside.request(record, WORDS, said, _purge(given), None, None, [])
+        return native_headers.request(record, WORDS, said, _purge(given), None, None, [])
     recurs = _series(given, record.timestamp)
     due_ms = None if recurs else _due_ms(given)
-    own = Own(id=beside.key_id(record), to=_get(given, TARGET) or None, due_ms=due_ms, recurs=recurs)
+    own = Own(id=native_headers.key_id(record), to=_get(given, TARGET) or None, due_ms=due_ms, recurs=recurs)
     for name, why in (_IMPOSSIBLE if recurs else _IMPOSSIBLE | _RECURRING).items():
         if name.lower() in given:
             raise Refusal(Reason.MALFORMED, f"{name}: {why}. Leave it out.")
     travelling = _travelling(record, given, users, again=bool(recurs))
     try:
-        return beside.request(record, WORDS, said, own, record.key, record.value, travelling)
+        return native_headers.request(record, WORDS, said, own, record.key, record.value, travelling)
     except Refusal as refusal:
         sentence = refusal.sentence
         for native, name in _NAMES.items() if recurs else ():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Final
 
-from punctual.contract import beside
+from punctual.contract.dialects import native_headers
 from punctual.contract.dialects.fields import last, parsed, text_of
 from punctual.contract.record import Record
 from punctual.contract.request import Request
@@ -24,10 +24,10 @@ def decode(record: Record, to: str | None = None, header: str = PUBLISH_AFTER) -
 
     The last `header` of the name counts, and an empty one says nothing, as for its own scheduler.
     """
-    said, users = beside.read(record)
+    said, users = native_headers.read(record)
     text = text_of(header, last(users, header))
     due_ms = parsed(header, text, parse_time) if text else None
-    return beside.unchanged(record, _words(header), said, users, due_ms, to)
+    return native_headers.unchanged(record, _words(header), said, users, due_ms, to)
 
 
 @lru_cache(maxsize=100)

@@ -5,7 +5,7 @@ Key, value and headers are delivered unchanged. Without the header a record is d
 
 from typing import Final
 
-from punctual.contract import beside
+from punctual.contract.dialects import native_headers
 from punctual.contract.dialects.fields import last, parsed, text_of
 from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal, Request
@@ -21,8 +21,8 @@ _BINARY = 8
 
 def decode(record: Record, to: str | None = None) -> Request:
     """Return the request that a record makes, for the destination `to` of its input. Raises Refusal."""
-    said, users = beside.read(record)
-    return beside.unchanged(record, WORDS, said, users, _due_ms(last(users, BACKOFF)), to)
+    said, users = native_headers.read(record)
+    return native_headers.unchanged(record, WORDS, said, users, _due_ms(last(users, BACKOFF)), to)
 
 
 def _due_ms(value: bytes | None) -> int | None:

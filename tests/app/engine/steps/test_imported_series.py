@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from app.serve.search.row import row_of
-from punctual.cli.asking import orders
 from punctual.cli.exported import Exported
 from tests.app.engine.steps.test_occurrences import MINUTE, every, rest, skipped
 from tests.app.workbench import Workbench
@@ -37,7 +36,7 @@ def copy(tmp_path: Path) -> Iterator[Copy]:
         assert entry is not None
         line = Exported.of(msgspec.to_builtins(row_of(0, row, entry)), "delay", bench.now_ms)
         read = Exported.read(msgspec.json.encode(line))
-        for asked in orders(read, "weekly", made.now_ms if now else None):
+        for asked in requests_of(read, "weekly", made.now_ms if now else None):
             made.run(replace(made.log.record(made.now_ms), headers=list(asked.headers), key=None, value=asked.value))
         return made
 

@@ -5,7 +5,7 @@ import pytest
 from app.engine.due.lateness import BOUNDS
 from app.serve.console import wording
 from app.serve.web.percentiles import percentiles
-from punctual import spans
+from punctual import durations
 
 
 @pytest.mark.parametrize(
@@ -25,13 +25,13 @@ from punctual import spans
     ],
 )
 def test_a_duration_names_its_two_largest_units(span_ms: int, words: str) -> None:
-    assert spans.duration(span_ms) == words
+    assert durations.duration(span_ms) == words
 
 
 def test_a_relative_time_looks_both_ways() -> None:
-    assert spans.relative(65_000, 0) == "in 1 min 5 s"
-    assert spans.relative(0, 65_000) == "1 min 5 s ago"
-    assert spans.relative(0, 999) == "now"
+    assert durations.relative(65_000, 0) == "in 1 min 5 s"
+    assert durations.relative(0, 65_000) == "1 min 5 s ago"
+    assert durations.relative(0, 999) == "now"
 
 
 def test_a_measured_value_has_no_more_digits_than_people_read() -> None:
@@ -59,13 +59,13 @@ def test_parts_of_a_filter_have_the_names_that_the_form_has() -> None:
 
 
 def test_a_moment_names_its_zone_and_survives_any_number() -> None:
-    assert spans.moment(1_800_000_000_999) == "15 Jan 2027 08:00:00 UTC"
-    assert spans.when(1_800_000_000_999, 1_799_999_990_999) == "15 Jan 2027 08:00:00 UTC (in 10 s)"
-    assert spans.when(253_402_300_799_999, 0).startswith("31 Dec 9999 23:59:59 UTC (in ")
+    assert durations.moment(1_800_000_000_999) == "15 Jan 2027 08:00:00 UTC"
+    assert durations.when(1_800_000_000_999, 1_799_999_990_999) == "15 Jan 2027 08:00:00 UTC (in 10 s)"
+    assert durations.when(253_402_300_799_999, 0).startswith("31 Dec 9999 23:59:59 UTC (in ")
     for beyond in (253_402_300_800_000, 2**63 - 1, 10**30):
-        assert spans.moment(beyond) == spans.when(beyond, 0) == "after the year 9999"
+        assert durations.moment(beyond) == durations.when(beyond, 0) == "after the year 9999"
         assert wording.iso(beyond) == ""
-    assert spans.moment(-(10**18)) == "before the year 1"
+    assert durations.moment(-(10**18)) == "before the year 1"
     assert wording.iso(1_800_000_000_999) == "2027-01-15T08:00:00Z"
 
 
@@ -88,7 +88,7 @@ def test_a_percentile_reads_as_the_bound_that_it_is() -> None:
     late = percentiles([{"5": 50, "2000": 10, "inf": 40}])
     assert wording.percentile(late.count, late.p50_ms) == "≤ 5 ms"
     assert wording.percentile(late.count, 2000) == "≤ 2 s"
-    assert wording.percentile(late.count, late.p99_ms) == f"> {spans.duration(BOUNDS[-1])}"
+    assert wording.percentile(late.count, late.p99_ms) == f"> {durations.duration(BOUNDS[-1])}"
     assert wording.percentile(0, None) == wording.DASH
 
 
@@ -98,8 +98,8 @@ def test_counts_are_exact_and_in_the_right_number() -> None:
 
 
 def test_an_interval_is_named_exactly() -> None:
-    assert spans.exact(300_000) == "5 min"
-    assert spans.exact(86_400_000 + 3_661_000 + 5) == "1 d 1 h 1 min 1 s 5 ms"
-    assert spans.duration(1_999) == "1 s"
+    assert durations.exact(300_000) == "5 min"
+    assert durations.exact(86_400_000 + 3_661_000 + 5) == "1 d 1 h 1 min 1 s 5 ms"
+    assert durations.duration(1_999) == "1 s"
     assert wording.schedule({"delay-every": "300000"}) == "every 5 min"
     assert wording.schedule({"delay-cron": "0 8 * * *", "delay-zone": "Asia/Tokyo"}) == "0 8 * * *"

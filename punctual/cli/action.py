@@ -8,7 +8,7 @@ import msgspec
 
 from punctual.cli.api import WorkerApi
 from punctual.cli.arguments import add_filter, add_form, add_worker, filter_of
-from punctual.cli.by_id import give_orders
+from punctual.cli.by_id import send_commands
 from punctual.cli.errors import WrongUse
 from punctual.cli.exits import Exit
 from punctual.cli.job import at_most, give_job
@@ -25,7 +25,7 @@ class _Row(msgspec.Struct):
 _row: Final = msgspec.json.Decoder(_Row).decode
 
 
-def add_act(parser: Parser) -> None:
+def add_action(parser: Parser) -> None:
     """Take ids or a filter, and how careful to be."""
     said = "ID of a message; - reads IDs from stdin, one per line, or lines of `punctual list --format json`"
     parser.add_argument("ids", nargs="*", metavar="ID", help=said)
@@ -43,23 +43,23 @@ def add_act(parser: Parser) -> None:
     add_worker(parser)
 
 
-def run_act(options: Options, act: str, body: Mapping[str, Any]) -> Exit:
+def run_action(options: Options, action: str, body: Mapping[str, Any]) -> Exit:
     """Act, with what else the API wants to know of it, and tell what came of it."""
     wanted = filter_of(options)
     if bool(options.ids or options.literal) == bool(wanted):
         both = "give either IDs or a filter, not both" if wanted else "give the messages: either IDs or a filter"
-        raise WrongUse(f"{both}: `punctual {act} --help` shows how")
+        raise WrongUse(f"{both}: `punctual {action} --help` shows how")
     with WorkerApi.of(options) as api:
         if wanted:
             if options.if_due is not None:
                 raise WrongUse("--if-due works only with IDs; with a filter, use --due-from and --due-to")
-            return give_job(api, options, act, wanted, body)
+            return give_job(api, options, action, wanted, body)
         if options.dry_run or options.no_wait or options.at_most is not None:
             raise WrongUse("--dry-run, --at-most and --no-wait work only with a filter")
         ids = (_ids(options.ids) if options.ids else []) + options.literal
         if not all(ids):
             raise WrongUse("an ID is empty")
-        return give_orders(api, act, ids, {**body, "if_due": options.if_due}, options.format)
+        return send_commands(api, action, ids, {**body, "if_due": options.if_due}, options.format)
 
 
 def _ids(given: list[str]) -> list[str]:

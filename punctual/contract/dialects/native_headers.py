@@ -1,4 +1,4 @@
-"""Native headers beside another dialect: they say what it cannot say, and never the same again.
+"""Native headers next to another dialect's: they say what it cannot say, and never the same again.
 
 A part that both say alike, an id or a destination, is no contradiction; a due time is said once in any case.
 """

@@ -1,4 +1,4 @@
-"""Tables that are computed once and looked at several times."""
+"""Tables that are computed once and read several times."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 
 
 @contextmanager
-def kept(table: DataFrame) -> Iterator[DataFrame]:
+def persisted(table: DataFrame) -> Iterator[DataFrame]:
     """Keep a table for a block, in memory as far as there is room and else on disk."""
     table.persist()
     try:

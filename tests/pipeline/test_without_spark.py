@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipeline import bare
+from pipeline import without_spark
 from pipeline.jobs import JOBS
 
 ROOT = Path(__file__).parents[2]
@@ -35,10 +35,10 @@ def test_a_command_is_refused_in_a_sentence() -> None:
     said = pipeline("ledger", "/anywhere")
 
     assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr.splitlines() == [bare._HOW]
+    assert said.stderr.splitlines() == [without_spark._HOW]
 
 
 def test_the_commands_listed_are_those_that_there_are() -> None:
-    listed = {line.split()[0]: line.split(maxsplit=1)[1] for line in bare.commands()}
+    listed = {line.split()[0]: line.split(maxsplit=1)[1] for line in without_spark.commands()}
 
     assert listed == {name: (job.__doc__ or "").splitlines()[0] for name, job in JOBS.items()}

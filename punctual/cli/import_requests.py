@@ -16,7 +16,7 @@ from punctual.contract.times import write_time
 Header = tuple[str, bytes | None]
 
 
-def orders(line: Exported, id_: str, now_ms: int | None = None) -> list[Request]:
+def requests_of(line: Exported, id_: str, now_ms: int | None = None) -> list[Request]:
     """Return the request for a message as it was, under an id, and the commands that follow it if it recurs.
 
     With `now_ms` (epoch ms) it counts as asked for now, and otherwise when it first was: then later commands and

@@ -1,4 +1,4 @@
-"""Moments and spans of time in words: the same in the console, in the command line and in sentences of the API."""
+"""Durations and moments in words: the same in the console, in the command line and in sentences of the API."""
 
 from datetime import UTC, datetime
 from typing import Final

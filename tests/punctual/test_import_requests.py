@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from app.engine.ingest.rows import row_of
-from punctual.cli.asking import id_elsewhere, is_automatic, orders
 from punctual.cli.exported import Exported, ExportedBytes, ExportedPolicies, ExportedSeries
+from punctual.cli.import_requests import id_elsewhere, is_automatic, requests_of
 from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.jitter import spread
 from punctual.contract.policies import parse_policies, with_policies
@@ -39,7 +39,7 @@ def asked(exported: Exported) -> list[dict[str, str]]:
             for name, value in one.headers
             if name.startswith("delay-")
         }
-        for one in orders(exported, exported.id)
+        for one in requests_of(exported, exported.id)
     ]
 
 
@@ -48,7 +48,7 @@ def test_it_is_asked_for_as_it_was_and_when_it_was() -> None:
         key="k", value=ExportedBytes(b"\xff"), headers=[("h", "1"), ("h", None)], asked_ms=DUE_MS - 2 * HOUR_MS
     )
 
-    [request] = orders(exported, "a")
+    [request] = requests_of(exported, "a")
 
     assert (request.key, request.value, request.id) == (b"k", b"\xff", b"a")
     assert request.headers[:2] == (("h", b"1"), ("h", None))
@@ -117,7 +117,7 @@ def test_policies_of_the_input_that_it_comes_by_change_nothing(exported: Exporte
     with_them, asked_ms = with_policies(NATIVE, parse_policies(policies)), exported.asked_ms or exported.exported_ms
     first, *rest = (
         with_them.decode(PlainRecord("delay-requests", 0, 5, asked_ms, one.key, one.value, one.headers))
-        for one in orders(exported, exported.id)
+        for one in requests_of(exported, exported.id)
     )
 
     due_ms, row = row_of(first).within(first.due_ms)
@@ -133,7 +133,7 @@ def test_policies_of_the_input_that_it_comes_by_change_nothing(exported: Exporte
 
 def test_what_a_worker_would_refuse_is_refused_here() -> None:
     with pytest.raises(Refusal, match="delay-if-late needs delay-max-late"):
-        orders(line(headers=[("delay-if-late", "drop")]), "a")
+        requests_of(line(headers=[("delay-if-late", "drop")]), "a")
 
 
 @pytest.mark.parametrize(
