@@ -26,7 +26,7 @@ from app.engine.ingest.quotas import whose
 from app.gateway.command import gateway
 from app.kafka.patches import lost_connections, side_by_side
 from app.kafka.wire import connection, live_client
-from app.ops.doctor import findings
+from app.ops.doctor import examiner
 from app.ops.doctor.command import doctor
 from app.ops.doctor.process import doubts
 from app.ops.multiprocess import option
@@ -192,7 +192,7 @@ def create_app(settings: Settings) -> Punctual:
     search_routes.register(web_app, search)
     namespaces_routes.register(web_app, app.engine.view, settings)
     dead_letters_routes.register(web_app, dead_letters, job_log.read)
-    findings.register(web_app, app.engine)
+    examiner.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, actions.audit, job_log, dead_letters)
     app.engine.before_stop = jobs.end
     action_routes.register(web_app, actions, dead_letters)

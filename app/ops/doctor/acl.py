@@ -1,4 +1,4 @@
-"""The rights on a cluster with ACLs that a worker, who sends requests, and who reads deliveries need: these alone.
+"""The permissions on a cluster with ACLs that a worker, who sends requests, and who reads deliveries need: these alone.
 
 Read, Write and Delete imply Describe, so that it stands only where nothing implies it.
 """

@@ -1,4 +1,4 @@
-"""The rights that a worker or a gateway needs, in the forms in which they are granted."""
+"""The permissions that a worker or a gateway needs, in the forms in which they are granted."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ STRIMZI_API: Final = "kafka.strimzi.io/v1"
 
 
 def kafka_acls(settings: Settings, principal: str, acls: Iterable[Acl] | None = None) -> str:
-    """Return commands of Kafka's own tool, one for each resource: of a worker's rights, or of these."""
+    """Return commands of Kafka's own tool, one for each resource: of a worker's permissions, or of these."""
     wanted = worker_acls(settings) if acls is None else acls
     return "\n".join(shlex.join(_command(settings, principal, acl)) for acl in wanted)
 
@@ -27,7 +27,7 @@ def _command(settings: Settings, principal: str, acl: Acl) -> Iterator[str]:
 
 
 def strimzi(settings: Settings, principal: str, acls: Iterable[Acl] | None = None, cluster: str = "my-cluster") -> str:
-    """Return a KafkaUser for Strimzi's operator, with a worker's rights, or with these.
+    """Return a KafkaUser for Strimzi's operator, with a worker's permissions, or with these.
 
     It has a certificate if the principal is `User:CN=…`, else a password. `cluster` is the name of the Kafka.
     """

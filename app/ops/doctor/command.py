@@ -49,7 +49,7 @@ def exit_code(examination: Examination) -> int:
 
 
 def _principal(settings: Settings, given: str) -> str:
-    """Return whom rights are for: who is named, or the user of the settings."""
+    """Return the principal of the permissions: the one that is named, or the user of the settings."""
     principal = given or (f"User:{settings.login.user}" if settings.login.user else "")
     kind, colon, name = principal.partition(":")
     if not (kind and colon and name):

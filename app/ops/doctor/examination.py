@@ -16,8 +16,8 @@ from app.ops.doctor import (
     lag,
     machine,
     namespaces,
+    permissions,
     process,
-    rights,
     topics,
     workers,
 )
@@ -88,7 +88,7 @@ def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
         yield from topics.check(settings, facts)
         yield from lag.check(settings, facts)
         yield from destinations.check(settings, facts)
-        yield from rights.check(settings, facts)
+        yield from permissions.check(settings, facts)
         yield from clocks.check(facts)
         yield from workers.check(settings, facts)
         yield from namespaces.check(settings, facts)

@@ -9,6 +9,7 @@ import pytest
 
 from app.serve.search.row import row_of
 from punctual.cli.exported import Exported
+from punctual.cli.import_requests import requests_of
 from tests.app.engine.steps.test_occurrences import MINUTE, every, rest, skipped
 from tests.app.workbench import Workbench
 from tests.punctual.contract.records import NOW

@@ -11,7 +11,7 @@ import pytest
 from app.engine.reports.agreement import fingerprint
 from app.engine.reports.reader import ProgressRecord, Report
 from app.engine.topics.internal_topics import plan
-from app.ops.doctor import brokers, certificates, clocks, destinations, disk, lag, process, rights, topics, workers
+from app.ops.doctor import brokers, certificates, clocks, destinations, disk, lag, permissions, process, topics, workers
 from app.ops.doctor.facts import ClockFacts, ClusterFacts, Facts, MachineFacts, PartitionReplicas, Topic
 from app.ops.doctor.finding import Finding, ordered, worst
 from app.settings.settings import Settings
@@ -101,7 +101,7 @@ def test_nothing_is_wrong_with_a_healthy_installation() -> None:
         *topics.check(ours, known),
         *lag.check(ours, known),
         *destinations.check(ours, known),
-        *rights.check(ours, known),
+        *permissions.check(ours, known),
         *clocks.check(known),
         *workers.check(ours, known),
         *disk.check(ours, known.machine),
@@ -293,7 +293,7 @@ def test_only_names_are_asked_for_and_internal_topics_are_no_destinations() -> N
 
 def test_rights_that_are_lacking_are_named() -> None:
     read_only = msgspec.structs.replace(topic("orders"), operations=frozenset({"Read"}))
-    found = list(rights.check(settings(), facts([read_only])))
+    found = list(permissions.check(settings(), facts([read_only])))
     assert wrong(found) == [("error", "orders")]
     assert "lacks Write on topic orders" in said(found, "orders")
 
@@ -302,7 +302,7 @@ def test_a_destination_that_may_not_be_read_is_a_warning() -> None:
     write_only = msgspec.structs.replace(topic("orders"), operations=frozenset({"Write"}))
     there = ClusterFacts(bootstrap="h:1", brokers={1: KAFKA_4}, topics={"orders": write_only})
     known = msgspec.structs.replace(facts([write_only]), others={"us": there})
-    found = list(rights.check(settings(DELAY_CLUSTERS="us=h:1"), known))
+    found = list(permissions.check(settings(DELAY_CLUSTERS="us=h:1"), known))
     assert wrong(found) == [("warning", "orders"), ("warning", "orders of cluster us")]
     assert "lacks Read on topic orders. Grant it" in said(found, "orders")
     assert "may be delivered twice" in said(found, "orders")
@@ -312,7 +312,7 @@ def test_rights_on_other_clusters_are_those_of_their_own_users() -> None:
     ours = settings(DELAY_CLUSTERS="us=h:1")
     read_only = msgspec.structs.replace(topic("orders"), operations=frozenset({"Read"}))
     there = ClusterFacts(bootstrap="h:1", brokers={1: KAFKA_4}, topics={"orders": read_only})
-    found = list(rights.check(ours, msgspec.structs.replace(facts(), others={"us": there})))
+    found = list(permissions.check(ours, msgspec.structs.replace(facts(), others={"us": there})))
     assert wrong(found) == [("error", "orders of cluster us")]
     assert "lacks Write on topic orders of cluster us" in said(found, "orders of cluster us")
 
@@ -340,7 +340,7 @@ def test_rights_that_brokers_do_not_tell_are_not_known() -> None:
     silent = [msgspec.structs.replace(one, operations=None) for one in healthy().values()]
     known = facts(silent)
     cluster = msgspec.structs.replace(known.cluster, group_operations=None)
-    found = list(rights.check(settings(), msgspec.structs.replace(known, cluster=cluster)))
+    found = list(permissions.check(settings(), msgspec.structs.replace(known, cluster=cluster)))
     assert [(one.level, "unknown" in one.sentence) for one in found] == [("ok", True)]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.ops.doctor.findings import Examiner
+from app.ops.doctor.examiner import Examiner
 
 
 async def test_all_who_wait_get_the_same_examination(monkeypatch: pytest.MonkeyPatch) -> None:
