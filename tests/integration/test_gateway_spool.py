@@ -59,7 +59,7 @@ def test_a_gateway_that_comes_before_the_first_worker_spools_and_creates_no_topi
     app_id = new_app_id("early")
     with GatewayProcess(installation.bootstrap, app_id, tmp_path / "data") as gateway:
         assert post(gateway, {"to": "orders", "after": 0, "value": "early"}) == 202
-        eventually(lambda: "start a worker" in gateway.log, what="what to do")
+        eventually(lambda: "Start a worker" in gateway.log, what="what to do")
         assert gateway.ready()["spool_records"] == 1
         gateway.stop()
     assert f"{app_id}-requests" not in installation.admin().list_topics(timeout=LIMIT_S).topics
