@@ -222,8 +222,10 @@ def _spread_again(decode: Any) -> Any:
 
 def _spent_at_once(_: Any) -> Any:
     def planted(memory: Any, limit: int) -> list[str]:
-        orders = memory._store.commands
-        return cast("list[str]", orders.spent(_FAR_MS, limit, lambda one: one.ended is not None and not one.cancelled))
+        commands_ = memory._store.commands
+        return cast(
+            "list[str]", commands_.spent(_FAR_MS, limit, lambda one: one.ended is not None and not one.cancelled)
+        )
 
     return planted
 
@@ -389,7 +391,7 @@ def _never_behind(_: Any) -> Any:
 
 
 BUGS: dict[str, list[Bug]] = {
-    "orders for an id go by their arrival": [(RecordStamp, "precedes", _by_arrival)],
+    "records for an id go by their arrival": [(RecordStamp, "precedes", _by_arrival)],
     "commands for an id that is not there are forgotten": [(CommandMemory, "wait", _forgetful)],
     "what ended an id is forgotten": [(CommandMemory, "end", _forgetful), (CommandMemory, "end_plain", _forgetful)],
     "an ending is forgotten before the watermark has passed it": [(CommandMemory, "spent", _spent_at_once)],
