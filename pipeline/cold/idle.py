@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pipeline.cold.promotion import Promotion
     from pipeline.files import LocalFiles
     from pipeline.lake import Commit
-    from pipeline.look import Look
+    from pipeline.preflight import Look
 
 #: More messages that may be due, bytes of voids, or new records than these are not looked at.
 _MESSAGES, _VOID_BYTES, _RECORDS = 100_000, 64 << 20, 20_000

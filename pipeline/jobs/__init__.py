@@ -37,7 +37,7 @@ def idle(job: ModuleType, options: argparse.Namespace) -> bool:
     """
     if find_spec("aiokafka") is None:
         return False
-    from pipeline.look import looking  # noqa: PLC0415 - it may not be installed
+    from pipeline.preflight import looking  # noqa: PLC0415 - it may not be installed
 
     with looking(options.bootstrap) as look:
         cluster_id = look.cluster_id(*(f"{options.app_id}-{name}" for name in job.TOPICS))

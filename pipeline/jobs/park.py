@@ -19,7 +19,7 @@ from pipeline.persisted import persisted
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
-    from pipeline.look import Look
+    from pipeline.preflight import Look
 
 KIND = "cold tier"
 #: So many records, some 20 MB of small messages, make a file of a run; compaction makes larger ones.

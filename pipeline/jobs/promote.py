@@ -24,7 +24,7 @@ from pipeline.persisted import persisted
 from pipeline.progress import progress
 
 if TYPE_CHECKING:
-    from pipeline.look import Look
+    from pipeline.preflight import Look
 
 PROMOTIONS = "promotions of a cold tier"
 #: The driver and each executor hold the ids of so many: some 100 MB.

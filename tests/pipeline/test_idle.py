@@ -23,7 +23,7 @@ from pipeline.errors import KafkaUnreachable, LakeMismatch
 from pipeline.files import LocalFiles
 from pipeline.jobs import JOBS, idle, park, promote
 from pipeline.lake import Commit, source_of
-from pipeline.look import Look
+from pipeline.preflight import Look
 from tests.pipeline.conftest import Produce
 from tests.pipeline.test_park_promote import HOUR_MS, NOW_MS, Worker
 
@@ -146,7 +146,7 @@ def test_a_look_that_fails_stops_no_command(monkeypatch: pytest.MonkeyPatch) -> 
     def failing(*_: object) -> bool:
         raise OSError("a file is gone")
 
-    monkeypatch.setattr("pipeline.look.looking", looking)
+    monkeypatch.setattr("pipeline.preflight.looking", looking)
     for name, job in JOBS.items():
         if hasattr(job, "idle"):
             monkeypatch.setattr(job, "idle", failing)

@@ -51,7 +51,7 @@ def member_id(path: Path) -> str:
 
     Raises DataDirectoryUnusable if there is none yet and none can be written.
     """
-    return kept(path, "member-id", uuid.uuid4().hex)
+    return stored_value(path, "member-id", uuid.uuid4().hex)
 
 
 def belongs(path: Path, app_id: str, cluster_id: str, changelog: str) -> None:
@@ -63,7 +63,7 @@ def belongs(path: Path, app_id: str, cluster_id: str, changelog: str) -> None:
     Raises DataDirectoryForeign if it is another installation's, or on another cluster.
     """
     ours = f"{app_id} on cluster {cluster_id}"
-    theirs = kept(path, "installation", ours)
+    theirs = stored_value(path, "installation", ours)
     if theirs != ours:
         raise DataDirectoryForeign(path, theirs, ours)
     _follow(path, app_id, changelog)
@@ -99,7 +99,7 @@ def _write(file: Path, value: str) -> None:
     new.replace(file)
 
 
-def kept(path: Path, name: str, value: str) -> str:
+def stored_value(path: Path, name: str, value: str) -> str:
     """Return what a file keeps; a new one keeps `value`.
 
     Raises DataDirectoryUnusable if it cannot be read, or not be written.

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from app.base.process.datadir import kept
+from app.base.process.datadir import stored_value
 from app.engine.topics.creation import ensure_receipts
 from app.gateway.keys.follower import ReceiptFollower
 from app.gateway.keys.keys import Keys
@@ -31,7 +31,7 @@ class KeyService:
         room = DiskRoom(path)
         options: Mapping[str, Any] = {"bootstrap_servers": settings.bootstrap, **settings.kafka_options()}
         self.follower = ReceiptFollower(self._topic, self._store, lambda: ensure_receipts(settings), options)
-        self.keys = Keys(kept(path, "gateway-id", uuid.uuid4().hex), self._store, self.follower, now_ms, room)
+        self.keys = Keys(stored_value(path, "gateway-id", uuid.uuid4().hex), self._store, self.follower, now_ms, room)
 
     async def run(self, sender: Awaitable[Sender]) -> None:
         """Follow the topic, and write to it by `sender` as soon as there is one, until cancelled."""

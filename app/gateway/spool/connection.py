@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from aiokafka.errors import KafkaError
 
-from app.base.process.datadir import kept
+from app.base.process.datadir import stored_value
 from app.gateway.spool.errors import SpoolForeign
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
@@ -69,7 +69,7 @@ class KafkaConnection:
                 await self.cluster.stop()  # what asks for it again and again could create it, with other settings
                 return False
             ours = f"{settings.app_id} on cluster {await self.cluster.id()}"
-            theirs = kept(settings.gateway_path, "installation", ours)
+            theirs = stored_value(settings.gateway_path, "installation", ours)
             if theirs != ours:
                 raise SpoolForeign(settings.gateway_path, theirs, ours)
             sender = Sender(self.cluster, recalls=True, timeout_ms=_REPLICAS_MS)
