@@ -1,4 +1,4 @@
-"""What may be said about a message beside its destination and value."""
+"""The options of a delayed message: everything except its destination and value."""
 
 from datetime import datetime, timedelta
 from typing import Literal, TypedDict
@@ -7,32 +7,41 @@ from punctual.client.user_headers import Headers
 from punctual.client.values import Key
 
 IfLate = Literal["deliver", "drop", "dead-letter"]
-"""What happens to a message that can only be delivered later than its `max_late`."""
+"""What happens to a message whose lateness is above its `max_late`."""
 
 
 class DelayOptions(TypedDict, total=False):
-    """The keyword arguments of `delay`; `at`, `after`, `every` or `cron` is needed, everything else may be left out.
+    """The keyword arguments of `delay`. Pass `at`, `after`, `every` or `cron`; all others are optional.
 
-    `at`: when it is due, a datetime with a zone; a fraction of a millisecond rounds up.
-    `after`: how long after Kafka has the request it is due; alternative to `at`.
-    `key`: the delivered record's key: bytes as they are, str as UTF-8.
-    `headers`: the delivered record's headers, mapping or pairs; names beginning with `delay-` are reserved.
-    `id`: 1 to 256 bytes of UTF-8; setting a pending id again replaces that message. Default:
+    Destination and content:
+    `key`: the key of the delivered record; bytes as they are, str as UTF-8.
+    `headers`: the headers of the delivered record, a mapping or pairs; names that begin with `delay-` are reserved.
+    `to_partition`: the partition of the destination. Default: Kafka's hash of the key; any partition without a key.
+    `to_cluster`: the destination cluster, by its name in the worker's settings.
+    `id`: 1 to 256 bytes of UTF-8. A request with the ID of a pending message replaces that message. Default:
     `<topic>-<partition>-<offset>` of the request.
-    `to_partition`: the destination's partition. Default: Kafka's hash of the key; without a key it spreads.
-    `to_cluster`: a destination cluster by its name in the worker's settings.
-    `max_late`: how late a delivery still makes sense.
-    `if_late`: what happens past `max_late`: "deliver" (the default), "drop" or "dead-letter".
-    `dedupe`: how long after the delivery the same id with the same due time is dropped as a duplicate.
-    `on_failure`: an http or https URL that gets the message back when it cannot be accepted or delivered.
-    `no_later`: however often it is replaced or moved, it is due at the latest so long after its first request.
-    `jitter`: it is due at a random moment within so long after `at` or `after`.
-    `asked_at`: when this was really asked for, if it is sent later: the last order of an id wins by it.
-    `every`: how long after each other occurrences of a recurring message are planned, the first at `at` if that is
-    given; `cron`: or when, in 5 or 6 fields, in the time `zone` (UTC). Each is delivered as `<id>@<due time in ms>`.
-    `until`: no occurrence is planned after it; `count`: so many in all.
-    `misfire`: what becomes of occurrences that were missed: "catch-up-last" (the default), "catch-up" or "skip", and
-    perhaps how late one may be: "catch-up PT1H".
+
+    Due time:
+    `at`: when the message is due, a datetime with a time zone; fractions of a millisecond are rounded up.
+    `after`: alternative to `at`: how long after the request's Kafka timestamp the message is due.
+    `jitter`: the message is due at a random moment between the due time and this much later.
+    `no_later`: the maximum time between the first request of an ID and the due time, however often it is replaced.
+    `max_late`: the maximum lateness at which a delivery still makes sense.
+    `if_late`: what happens beyond `max_late`: "deliver" (the default), "drop" or "dead-letter".
+    `asked_at`: when the request was made, if you send it later; the latest request or command of an ID wins.
+
+    After the delivery:
+    `dedupe`: how long a request with the same ID and due time is dropped as a duplicate after the delivery.
+    `on_failure`: an http or https URL that receives the message if it cannot be accepted or delivered.
+
+    Recurring messages:
+    `every`: the time between two occurrences; the first one is due at `at`, if you pass it.
+    `cron`: alternative to `every`: a cron expression of 5 or 6 fields, in the time zone `zone` (default UTC).
+    `until`: the last moment at which an occurrence may be due.
+    `count`: the maximum number of occurrences.
+    `misfire`: what happens to occurrences that were missed: "catch-up-last" (default), "catch-up" or "skip"; add the
+    maximum lateness of an occurrence after a blank: "catch-up PT1H".
+    Each occurrence is delivered with the ID `<id>@<due time in epoch ms>`.
     """
 
     at: datetime | None
