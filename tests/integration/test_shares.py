@@ -43,7 +43,7 @@ def test_one_team_leaves_destinations_for_others(installation: Installation) -> 
     ask_for(installation, "a", *(f"a{number}" for number in range(MOST)))
     refused = installation.dead_letters(MOST // 2)
     assert {one.header("delay-reason") for one in refused.values()} == {"too-many-destinations"}
-    assert "messages of the namespace team-a wait for 10 destinations" in (
+    assert "the namespace team-a has pending messages for 10 destinations" in (
         next(iter(refused.values())).header("delay-error") or ""
     )
 
