@@ -1,11 +1,13 @@
-"""Consumers in other programs than the worker pass over batches that unpack to too much."""
+"""Consumers in other programs than the worker, and in gateways, pass over batches that unpack to too much."""
 
 import asyncio
 
+import aiokafka.conn
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.codec import zstd_encode
 
+from app.kafka.wire.connection import QuickConnection
 from punctual import batches
 from punctual.bounded_fetch import bounded
 from tests.harness.kafka import create_topic
@@ -38,9 +40,12 @@ async def read(bootstrap: str, topic: str, end: int) -> list[tuple[int, int]]:
         await consumer.stop()
 
 
+@pytest.mark.parametrize("connection", [aiokafka.conn.AIOKafkaConnection, QuickConnection])
 def test_a_consumer_passes_over_what_is_too_large_and_reads_a_little_at_a_time(
-    bootstrap: str, caplog: pytest.LogCaptureFixture
+    connection: type, bootstrap: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """In gateways, aiokafka's connections are replaced, with their answers."""
+    monkeypatch.setattr(aiokafka.conn, "AIOKafkaConnection", connection)
     app_id = new_app_id("bounded")
     with topics_removed(bootstrap, app_id):
         topic = create_topic(bootstrap, f"{app_id}-a")

@@ -24,13 +24,14 @@ _HEAD_OF_ANSWER = struct.Struct(">4xihii")
 
 @dataclass(slots=True)
 class FetchResponse:
-    """An answer, as aiokafka's of this version."""
+    """An answer with what callers read of aiokafka's of this version."""
 
     throttle_time_ms: int
     error_code: int
     session_id: int
     topics: list[tuple[str, list[tuple[Any, ...]]]]
 
+    API_KEY: ClassVar[int] = FetchRequest.API_KEY
     API_VERSION: ClassVar[int] = 11
 
 
