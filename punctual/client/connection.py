@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from punctual.client.errors import (
     InvalidIdError,
+    KafkaUnreachableError,
     NotAcknowledgedError,
     NotAuthorizedError,
     PartitionCountError,
@@ -76,9 +77,14 @@ class Connection:
 
         Raises KafkaUnreachableError, RequestsTopicMissingError or PartitionCountError.
         """
-        producer = await Producer.open(self._servers, self._kafka, self._ack_timeout.total_seconds())
+        seconds = self._ack_timeout.total_seconds()
+        producer = await Producer.open(self._servers, self._kafka, seconds)
         try:
-            actual = await self._look(producer)
+            async with asyncio.timeout(seconds + _LOOKS * _LOOK_EVERY_S):
+                actual = await self._look(producer)
+        except TimeoutError as error:
+            await self._stop(producer)
+            raise KafkaUnreachableError.after(self._servers, seconds) from error
         except BaseException:
             await self._stop(producer)
             raise

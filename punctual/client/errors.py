@@ -17,6 +17,7 @@ DelayError
 └── NotAcknowledgedError                      the outcome is unknown; sending again under the same id is safe
 """
 
+from collections.abc import Sequence
 from datetime import timedelta
 
 
@@ -73,6 +74,11 @@ class KafkaUnreachableError(DelayError):
             f"No Kafka broker answers at {servers} ({cause}): check the address, the security options and that "
             "the broker runs (`make kafka` starts one for development)."
         )
+
+    @classmethod
+    def after(cls, servers: str | Sequence[str], seconds: float) -> "KafkaUnreachableError":
+        """Name the addresses tried and how long the client waited."""
+        return cls(servers if isinstance(servers, str) else ", ".join(servers), f"no answer within {seconds:g} s")
 
 
 class RequestsTopicMissingError(DelayError):

@@ -5,13 +5,17 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.dev.broker import Broker
 from punctual import DelayClient, KafkaUnreachableError, NotAcknowledgedError
+from punctual.client.producer import Producer
+from tests.harness.waiting import eventually
 from tests.punctual.client.conftest import Installation
 
 SOON = timedelta(minutes=15)
@@ -29,6 +33,7 @@ def own_broker() -> Iterator[Broker]:
 def paused(broker: Broker) -> Iterator[None]:
     os.kill(broker.pid, signal.SIGSTOP)
     try:
+        eventually(lambda: " T " in Path(f"/proc/{broker.pid}/stat").read_text(), what="the broker to stand still")
         yield
     finally:
         os.kill(broker.pid, signal.SIGCONT)
@@ -55,3 +60,21 @@ async def test_connecting_to_a_silent_broker_ends_too(own_broker: Broker) -> Non
     with paused(own_broker), pytest.raises(KafkaUnreachableError, match="no answer within 1 s"):
         await DelayClient(own_broker.bootstrap, ack_timeout=timedelta(seconds=1)).start()
     gc.collect()  # aiokafka leaves a connection that was still being opened to the collector, which warns of it
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_a_broker_that_falls_silent_while_a_client_connects_is_unreachable(
+    own_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Looking for the topic took 20 times aiokafka's limit of 40 s, and then it was said not to exist."""
+    connect, silence = Producer.open, ExitStack()
+
+    async def connect_and_silence(*arguments: Any) -> Producer:
+        producer = await connect(*arguments)
+        silence.enter_context(paused(own_broker))
+        return producer
+
+    monkeypatch.setattr(Producer, "open", connect_and_silence)
+    with silence, pytest.raises(KafkaUnreachableError, match="no answer within 1 s"):
+        await DelayClient(own_broker.bootstrap, app_id="nobody", ack_timeout=timedelta(seconds=1)).start()
+    gc.collect()
