@@ -4,7 +4,9 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import TypeVar
+from urllib.error import HTTPError
 
 #: Whatever a test waits for may take as long as that on a slow machine. It costs time only where a test fails.
 LIMIT_S = 60.0
@@ -21,14 +23,23 @@ def eventually(condition: Callable[[], object], seconds: float = LIMIT_S, what: 
     """Wait until `condition` holds and return the seconds that took; fail if it does not hold within the limit.
 
     The limit is LIMIT_S, or `seconds` if they are more, times how crowded the machine is. A test of how soon something
-    happens asserts the returned seconds.
+    happens asserts the returned seconds. A worker that answers 503 does not know yet, and is asked again.
     """
     limit_s, began = max(seconds, LIMIT_S), time.monotonic()
-    while not condition():
+    while not _holds(condition):
         waited = time.monotonic() - began
         assert waited < limit_s * crowd(), f"{what} did not happen within {waited:.0f} s"
         time.sleep(max(_POLL_S, waited * _POLL_SHARE))
     return time.monotonic() - began
+
+
+def _holds(condition: Callable[[], object]) -> bool:
+    try:
+        return bool(condition())
+    except HTTPError as error:
+        if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
+            raise
+        return False
 
 
 def ask_until(
