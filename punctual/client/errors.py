@@ -68,17 +68,18 @@ class ClientClosedError(DelayError):
 class KafkaUnreachableError(DelayError):
     """No broker answered; nothing was sent."""
 
-    def __init__(self, servers: str, cause: object) -> None:
+    def __init__(self, servers: str | Sequence[str], cause: object) -> None:
         """Name the addresses tried and what Kafka's client said."""
+        shown = servers if isinstance(servers, str) else ", ".join(servers)
         super().__init__(
-            f"No Kafka broker answers at {servers} ({cause}): check the address, the security options and that "
+            f"No Kafka broker answers at {shown} ({cause}): check the address, the security options and that "
             "the broker runs (`make kafka` starts one for development)."
         )
 
     @classmethod
     def after(cls, servers: str | Sequence[str], seconds: float) -> "KafkaUnreachableError":
         """Name the addresses tried and how long the client waited."""
-        return cls(servers if isinstance(servers, str) else ", ".join(servers), f"no answer within {seconds:g} s")
+        return cls(servers, f"no answer within {seconds:g} s")
 
 
 class RequestsTopicMissingError(DelayError):

@@ -56,13 +56,12 @@ class Producer:
                 await producer.look()
         except (KafkaError, OSError) as error:
             await kafka.stop()
-            shown = servers if isinstance(servers, str) else ", ".join(servers)
-            cause: object = error
             if isinstance(error, TimeoutError):
-                cause = f"no answer within {seconds:g} s"
-            elif isinstance(error, KafkaConnectionError):  # who asks may be refused, which it does not say
+                raise KafkaUnreachableError.after(servers, seconds) from error
+            cause: object = error
+            if isinstance(error, KafkaConnectionError):  # a refused login is a KafkaConnectionError too
                 cause = await reason(servers, options) or error
-            raise KafkaUnreachableError(shown, cause) from error
+            raise KafkaUnreachableError(servers, cause) from error
         except BaseException:
             await kafka.stop()
             raise
