@@ -113,7 +113,7 @@ class WebPortUnusable(PunctualError):
 
 
 class SignInMissing(PunctualError):
-    """Others than this machine reach the console, and nobody has to sign in."""
+    """The console can be reached from other machines without signing in."""
 
     def __init__(self, host: str) -> None:
         """Name the address that it would listen on."""

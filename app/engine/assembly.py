@@ -74,7 +74,7 @@ class Parts:
 def assemble(
     settings: Settings, clock: Clock, table: DelayTable, reader: ProgressReader, connections: Connections, app: Any
 ) -> Parts:
-    """Return the parts of a worker with open `connections`, of the Faust `app`; nothing runs yet."""
+    """Return the parts of a worker. The `connections` must be open; the parts do not run yet."""
     cluster, targets, limits, traces = connections.cluster, connections.targets, connections.limits, connections.traces
     dispatcher, journal = dispatcher_and_journal(settings, clock, targets, cluster, connections.sender, table, traces)
     partitions, now = dict[int, Partition](), asyncio.get_running_loop().time

@@ -58,7 +58,7 @@ class Connections:
         return [*(target.sender for target in self.targets.values()), self.sender]
 
     async def stop_sending(self) -> None:
-        """Send what is waiting, and stop the producers."""
+        """Send all queued records, and stop the producers."""
         for sender in self.senders:
             await sender.stop()
         if self.traces is not None:

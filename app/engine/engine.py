@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """Everything that a worker does and Faust does not; `view` is what the console and the API ask.
+    """Everything that a worker does in addition to Faust. The console and the API read its state from `view`.
 
     `cluster`, `sender`, `controls` and `ownership` are there once it has started.
     """
@@ -37,7 +37,7 @@ class Engine:
     ownership: Ownership
 
     def __init__(self, settings: Settings, table: DelayTable, app: Any) -> None:
-        """Serve the `table` of the Faust `app` as `settings` have it; nothing runs yet."""
+        """Serve the `table` of the Faust `app` with these `settings`; `start` begins the work."""
         self.settings, self.table, self._app = settings, table, app
         self.clock = Clock()
         self.reader = ProgressReader(
@@ -58,7 +58,7 @@ class Engine:
         self._lock = claim(self.settings.data_path)
 
     async def start(self) -> None:
-        """Connect, assemble the parts, and run them: what the worker will own is delivered from then on.
+        """Connect, assemble the parts, and run them; the worker then delivers from each partition that it gets.
 
         Raises PunctualError with a sentence if the worker cannot start.
         """
@@ -94,7 +94,7 @@ class Engine:
         return 0.0 if consumer is None or not consumer.flow_active else consumer.beat_s
 
     async def stop(self) -> None:
-        """Finish what is in flight, close the databases, stop."""
+        """Finish the deliveries in flight, close the databases, stop the producers."""
         parts = self.view.parts
         if parts is None:
             return
@@ -108,7 +108,7 @@ class Engine:
         await self._connections.stop_sending()
 
     async def disconnect(self) -> None:
-        """Close the connections, last of all."""
+        """Close the connections, after everything else has stopped."""
         await self._connections.close()
 
     # records ---------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class Engine:
         return has_ingested(partition, parts.intake, topic, end)
 
     def base(self, topic: str, number: int) -> int:
-        """Return what is added to the offsets of a topic's partition where they name records, 0 if it doesn't know."""
+        """Return the number that is added to offsets of a topic's partition to name its records; 0 if it is unknown."""
         position = self._position(topic, number)
         return position.base if position is not None else 0
 
@@ -164,4 +164,4 @@ class Engine:
 
 
 async def _nothing() -> None:
-    """Nothing has to end."""
+    """Do nothing: no jobs run yet."""

@@ -33,7 +33,7 @@ class Housekeeping:
         self._view, self._connections, self._parts, self._app, self._lock = view, connections, parts, app, lock
 
     async def run(self) -> None:
-        """Go on until cancelled."""
+        """Look every second, until cancelled."""
         view, parts, now = self._view, self._parts, asyncio.get_running_loop().time
         learned = swept = now()
         readiness = Readiness(view.settings)

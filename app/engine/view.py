@@ -1,4 +1,4 @@
-"""What the console and the API ask of a worker; every answer comes from memory at once."""
+"""The state of a worker for the console and the API; every answer comes from memory at once."""
 
 from collections.abc import Collection, Mapping, Sequence
 

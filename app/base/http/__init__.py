@@ -1,1 +1,1 @@
-"""HTTP out: which addresses may be reached, how a request is signed, and what a response means."""
+"""Outgoing HTTP: allowed addresses, signatures of requests, meanings of responses."""

@@ -53,7 +53,7 @@ def has_too_many_parts(raw: bytes) -> bool:
     return False
 
 
-#: The owner of one IPv6 address has a network of them.
+#: Whoever has one IPv6 address usually has a whole network of addresses.
 _NETWORK: Final = 64
 
 

@@ -44,7 +44,7 @@ def _log_is_seen() -> bool:
 
 
 def telling(hear: Callable[[BaseException], object]) -> "Callable[[asyncio.Task[Any]], None]":
-    """Return a done callback that calls `hear` with what a task has failed of; a cancellation is no failure."""
+    """Return a done callback that passes a task's exception to `hear`; a cancelled task has not failed."""
 
     def ended(task: "asyncio.Task[Any]") -> None:
         error = None if task.cancelled() else task.exception()

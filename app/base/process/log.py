@@ -14,7 +14,7 @@ class JsonFormatter(logging.Formatter):
     """Writes each record as one JSON object on one line, an exception in it as a string."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; only what the text format tells is told, so nothing that it keeps to itself."""
+        """Return the record as JSON: time, level, logger, message, the fields of FIELDS, exception and stack."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, Any] = {
             "time": at.replace("+00:00", "Z"),

@@ -57,7 +57,7 @@ class Watchdog:
                 end_process(ProcessStuck(f"the event loop has been stuck for {_STUCK_S:.0f} s; the process exits"))
 
 
-#: The environment variable with the descriptor of a pipe that nobody writes to: its end is that of the supervisor.
+#: The environment variable with the descriptor of a pipe. The pipe closes when the supervisor ends.
 PARENT_FD: Final = "PUNCTUAL_PARENT_FD"
 _GRACE_S: Final = 60.0
 

@@ -94,7 +94,7 @@ class Web:
         self.posts: list[Post] = []
 
     async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> HttpOutcome:
-        """Take a post, and return what the answer means."""
+        """Receive a POST, and return the meaning of the response."""
         now_ms = self._clock.wall_ms()
         post = Post(str(to.target.url), body, tuple(headers), time_of(now_ms))
         try:

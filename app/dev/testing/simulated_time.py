@@ -45,7 +45,7 @@ class _Selector(selectors.DefaultSelector):
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """Runs tasks as asyncio's loop does, in simulated seconds: when nothing is ready, it goes on to the next timer."""
+    """Runs tasks as asyncio's loop does, but in simulated time: when no task is ready, it jumps to the next timer."""
 
     _scheduled: list[asyncio.TimerHandle]
 

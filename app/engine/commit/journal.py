@@ -49,7 +49,7 @@ class CommittedSteps:
         self.commits = Histogram(COMMIT_S)
 
     def add(self, step: Step, seconds: float) -> None:
-        """Count a step whose commit took so long."""
+        """Count a committed step and the time that its commit took."""
         for kind, number in step.kinds.items():
             self.events[kind] += number
         for reason, number in step.rejects.items():

@@ -1,4 +1,4 @@
-"""What becomes of each due row: it is sent, posted, held, set aside, dropped or rejected."""
+"""Decides for each due row whether it is sent, posted, held, set aside, dropped or rejected."""
 
 from collections import Counter
 from typing import TYPE_CHECKING
@@ -72,7 +72,7 @@ class RowFiring:
         return waits
 
     def fire(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Send or post a row, or do what is to be done instead; return whether it is on its way."""
+        """Send, post, hold, drop or reject a row; return whether it is in flight."""
         if entry.commands:  # it was being sent when the process died: what was asked then applies now
             partition.in_flight.claim(key, entry)
             partition.tell(Unsent(key))
@@ -108,7 +108,7 @@ class RowFiring:
         return True
 
     def _send(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Send a row unless its route takes nothing; return whether it is sent."""
+        """Send a row unless its route is blocked; return whether it was sent."""
         if entry.cluster is not None and not self._dispatcher.knows(entry.cluster):
             sentence = (
                 f"cluster {entry.cluster} is not configured. Add it to DELAY_CLUSTERS, then send the message again."

@@ -52,7 +52,10 @@ class UnreadInputs:
         ]
 
     def waits(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Hold a row back if its namespace is behind, or if earlier rows of it are held back; return whether it is."""
+        """Hold a row back if its namespace has unread input, or if earlier rows of the namespace are held back.
+
+        Return whether the row is held back.
+        """
         if not self.active:
             return False
         unread, namespace = partition.in_flight.unread, self._namespaces.of_id(entry.id)
