@@ -1,8 +1,8 @@
 """How long something takes on a machine that does nothing else, whatever this one does in the meantime.
 
-A test of lateness or of "not held up" has a limit in seconds, and a machine that stands still for two of them breaks
-each such limit. So a thread observes for how long it is not woken up: nothing else runs then, either. Such times do not
-count, and those of a crowded machine count less.
+A test of lateness has a limit in seconds, and a machine that stands still for two seconds breaks it. So a thread
+observes for how long it is not woken up: no other code runs in that time either. Such times do not count, and on a
+crowded machine all times count less.
 """
 
 import threading
@@ -65,7 +65,7 @@ def usual_s(began_s: float, ended_s: float) -> float:
 
 
 def usual_ms(began_ms: int, ended_ms: int) -> int:
-    """Return the same of milliseconds."""
+    """Return the milliseconds between two moments of the wall clock, as `usual_s` does."""
     return round(1_000 * usual_s(began_ms / 1_000, ended_ms / 1_000))
 
 

@@ -41,7 +41,7 @@ class SimulationError(Exception):
 
 
 class NoInput(SimulationError):
-    """What is written there is not read."""
+    """A record was produced to a topic that the worker does not read."""
 
     def __init__(self, topic: str, partition: int) -> None:
         """Name the place."""
@@ -62,7 +62,7 @@ class Stuck(SimulationError):
 
 
 class Inside(SimulationError):
-    """A test's `respond` has called what it is called by."""
+    """A test's `respond` has called the function that calls it."""
 
     def __init__(self) -> None:
         """Say what to do instead."""

@@ -34,7 +34,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
             driver.aiokafka.AIOKafkaConsumer = made
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Have nothing fetched until each partition is sought.
+        """Fetch no records until each partition has a position.
 
         Else aiokafka asks for the committed offset of one partition after the other (fetcher.py,
         _update_fetch_positions), and fetches nothing from a broker as long as that goes on.
