@@ -30,9 +30,6 @@ def check(settings: WorkerSettings) -> None:
             "setting out"
         )
         raise SettingInvalid("PUNCTUAL_KERNEL", settings.kernel, why)
-    if settings.gateway_dedupe_ms > settings.longest_dedupe_ms:
-        why = "it is longer than 30 days. Set DELAY_DEDUPE_WINDOW to it on all workers and gateways"
-        raise SettingInvalid("DELAY_GATEWAY_DEDUPE", str(settings.gateway_dedupe_ms), why)
     if settings.session_timeout_ms < LEAST_SESSION_MS:
         why = f"the minimum is {LEAST_SESSION_MS // 1_000} seconds, such as PT6S"
         raise SettingInvalid("DELAY_SESSION_TIMEOUT", str(settings.session_timeout_ms), why)

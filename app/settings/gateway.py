@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from app.settings.declared import setting
 from app.settings.values import whole
-from punctual.contract.times import parse_duration
+
+#: A message that is sent again within a day is recognized: by then, its sender has got an answer or given up. Each ID
+#: takes disk space until its window ends. DELAY_POLICIES sets another window for an input.
+GATEWAY_DEDUPE_MS = 86_400_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,5 +17,4 @@ class GatewaySettings:
     gateway_port: int = setting("DELAY_GATEWAY_PORT", "6067", whole(1, 65_535))
     gateway_datadir: str = setting("DELAY_GATEWAY_DATADIR", "")
     gateway_spool_bytes: int = setting("DELAY_GATEWAY_SPOOL_BYTES", str(1 << 30), whole(0))
-    gateway_dedupe_ms: int = setting("DELAY_GATEWAY_DEDUPE", "P1D", parse_duration)
     gateway_tokens_file: str = setting("DELAY_GATEWAY_TOKENS_FILE", "")

@@ -21,10 +21,14 @@ REMOVED: Final = {
     "DELAY_GATEWAY_BATCH": "a request to the gateway has at most 1,000 messages",
     "DELAY_GATEWAY_CONNECTIONS": "a gateway has at most 1,000 connections",
     "DELAY_GATEWAY_CONNECTIONS_OF_ONE": "a gateway has at most 500 connections from one address",
+    "DELAY_GATEWAY_DEDUPE": (
+        "messages of a gateway are deduplicated for a day, or for DELAY_DEDUPE_WINDOW if that is longer. For another "
+        "time, set dedupe of the input in DELAY_POLICIES"
+    ),
     "DELAY_GATEWAY_MAX_BODY": "the body of a request to the gateway has at most 4 MiB",
     "DELAY_GATEWAY_MIN_FREE_DISK": "a gateway leaves 256 MiB of its disk free",
     "DELAY_GATEWAY_PATIENCE": "a gateway waits 2 seconds for Kafka before it spools a record",
-    "DELAY_GATEWAY_SPOOL_AGE": "it follows from DELAY_GATEWAY_DEDUPE: half of it, and 12 hours at most",
+    "DELAY_GATEWAY_SPOOL_AGE": "the oldest record in the spool of a gateway is at most 12 hours old",
     "DELAY_MAX_DEDUPE": (
         "the maximum delay-dedupe of a request is 30 days. DELAY_DEDUPE_WINDOW and dedupe in DELAY_POLICIES may be "
         "longer, and raise it"

@@ -8,7 +8,7 @@ from pathlib import Path
 from app.base import topic_names
 from app.base.http.allow_list import AllowList, allow_list
 from app.settings.declared import setting
-from app.settings.gateway import GatewaySettings
+from app.settings.gateway import GATEWAY_DEDUPE_MS, GatewaySettings
 from app.settings.kafka import KafkaSettings
 from app.settings.quotas import Quota, quotas
 from app.settings.rates import optional, rates
@@ -195,6 +195,11 @@ class WorkerSettings(KafkaSettings, GatewaySettings, WebSettings):
         """How long a delivery may be remembered: what the settings themselves ask for is allowed."""
         of_inputs = (policies.dedupe_ms or 0 for policies in self.policies.values())
         return max(MOST_DEDUPE_MS, self.dedupe_window_ms, *of_inputs)
+
+    @property
+    def gateway_dedupe_ms(self) -> int:
+        """How long the delivery of a message from a gateway is remembered, unless the message or its input says."""
+        return max(GATEWAY_DEDUPE_MS, self.dedupe_window_ms)
 
     @property
     def cold_memory_ms(self) -> int:

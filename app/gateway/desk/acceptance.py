@@ -86,7 +86,7 @@ class Acceptance:
         self._settings, self._policy, self._inputs = settings, Policy(settings), settings.inputs
         #: By input, how its requests are read, and how without its policies and namespace.
         self._spoken = {topic: (settings.dialect(topic), dialect_of(text)) for topic, text in self._inputs.items()}
-        self._dedupe_ms = max(settings.gateway_dedupe_ms, settings.dedupe_window_ms)
+        self._dedupe_ms = settings.gateway_dedupe_ms
 
     def read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
         """Return the message of a draft, the one of this number in its request, as it is to be handed in.

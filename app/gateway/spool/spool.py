@@ -13,6 +13,7 @@ from app.base.process.fatal import telling
 from app.gateway.spool.disk_room import FREE_BYTES, DiskRoom
 from app.gateway.spool.spool_store import Place, Shelf, SpooledRecord, SpoolStore, encoded, key_of
 from app.gateway.spool.submission import SpoolFull, Submission
+from app.settings.gateway import GATEWAY_DEDUPE_MS
 from app.settings.quotas import senders
 from app.settings.settings import Settings
 
@@ -24,8 +25,9 @@ _NOTHING: Final = Shelf(0, 0, 0)
 _READ_COUNT, _READ_BYTES = 1_000, 400 * 1024
 _SHRINK_BYTES: Final = 32 << 20
 _RETRY_AFTER_S: Final = 5
-#: A spool whose oldest record is older takes no further ones: by then somebody should have been told.
-_MOST_AGE_MS: Final = 12 * 3_600_000
+#: A spool whose oldest record is older takes no further ones. It is half of the deduplication window, so that a record
+#: that reached Kafka twice, before an outage and after it, is still recognized.
+_MOST_AGE_MS: Final = GATEWAY_DEDUPE_MS // 2
 
 
 class _Write(NamedTuple):
@@ -47,7 +49,7 @@ class Spool:
         """
         self._crash = crash
         self._path = settings.gateway_path
-        self._most_bytes, self._most_age_ms = settings.gateway_spool_bytes, _most_age_ms(settings)
+        self._most_bytes = settings.gateway_spool_bytes
         self._store = SpoolStore(self._path)
         self._shelves = self._store.shelves()
         self._namespaces = settings.namespaces
@@ -106,7 +108,7 @@ class Spool:
             raise SpoolFull(
                 f"the spool of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)", _RETRY_AFTER_S
             )
-        if self.age_s * 1000 > self._most_age_ms:
+        if self.age_s * 1000 > _MOST_AGE_MS:
             raise SpoolFull("the oldest record in the spool is too old", _RETRY_AFTER_S)
         if not self._room.enough():
             raise SpoolFull(f"less than {FREE_BYTES >> 20} MiB of disk are free", _RETRY_AFTER_S)
@@ -220,12 +222,3 @@ class Spool:
             await asyncio.wait({self._writing})
         await self._run(self._store.close)
         self._disk.shutdown()
-
-
-def _most_age_ms(settings: Settings) -> int:
-    """Return how old a record may get: half of the deduplication window at most, if there is one.
-
-    A record that reached Kafka twice, before the outage and after it, is then still recognised.
-    """
-    window_ms = max(settings.gateway_dedupe_ms, settings.dedupe_window_ms)
-    return min(_MOST_AGE_MS, window_ms // 2) if window_ms else _MOST_AGE_MS

@@ -95,7 +95,6 @@ GOOD = {
     "DELAY_GATEWAY_PORT": ("7001", 7_001),
     "DELAY_GATEWAY_DATADIR": ("/gateway", "/gateway"),
     "DELAY_GATEWAY_SPOOL_BYTES": ("1000000", 1_000_000),
-    "DELAY_GATEWAY_DEDUPE": ("PT1H", 3_600_000),
     "DELAY_GATEWAY_TOKENS_FILE": ("/etc/punctual/tokens", "/etc/punctual/tokens"),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
 }

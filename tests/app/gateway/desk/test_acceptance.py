@@ -135,8 +135,8 @@ def test_messages_get_an_id_when_they_came_and_a_window_in_which_repetitions_are
 @pytest.mark.parametrize(
     ("said", "env", "dedupe_ms"),
     [
-        ({}, {"DELAY_GATEWAY_DEDUPE": "PT1H"}, HOUR_MS),
-        ({}, {"DELAY_GATEWAY_DEDUPE": "PT1H", "DELAY_DEDUPE_WINDOW": "PT2H"}, 2 * HOUR_MS),
+        ({}, {"DELAY_DEDUPE_WINDOW": "PT1H"}, DAY_MS),
+        ({}, {"DELAY_DEDUPE_WINDOW": "P2D"}, 2 * DAY_MS),
         ({}, {"DELAY_POLICIES": "delay-requests=dedupe PT3H"}, 3 * HOUR_MS),
         ({"dedupe": 5}, {}, 5),
     ],

@@ -133,26 +133,17 @@ async def test_a_spool_that_has_its_bytes_takes_nothing_more_until_there_is_room
     assert await emptied(spool, HERE) == ["b", "d"]
 
 
-@pytest.mark.parametrize(
-    ("window", "hours"),
-    [
-        ({}, 12),
-        ({"DELAY_GATEWAY_DEDUPE": "P30D"}, 12),
-        ({"DELAY_GATEWAY_DEDUPE": "0"}, 12),
-        ({"DELAY_GATEWAY_DEDUPE": "PT2H"}, 1),
-        ({"DELAY_GATEWAY_DEDUPE": "PT2H", "DELAY_DEDUPE_WINDOW": "PT4H"}, 2),
-    ],
-)
+@pytest.mark.parametrize("window", [{}, {"DELAY_DEDUPE_WINDOW": "PT4H"}, {"DELAY_DEDUPE_WINDOW": "P30D"}])
 async def test_a_spool_whose_oldest_record_is_too_old_takes_nothing_more_and_drops_nothing(
-    open_spool: Open, monkeypatch: pytest.MonkeyPatch, window: dict[str, str], hours: int
+    open_spool: Open, monkeypatch: pytest.MonkeyPatch, window: dict[str, str]
 ) -> None:
     spool = open_spool(**window)
     await put(spool, HERE, "a")
     await put(spool, ELSEWHERE, "b")
     now = Clock.wall_ms()
-    monkeypatch.setattr(Clock, "wall_ms", lambda: now + hours * 3_600_000 - 60_000)
+    monkeypatch.setattr(Clock, "wall_ms", lambda: now + 12 * 3_600_000 - 60_000)
     spool.check()
-    monkeypatch.setattr(Clock, "wall_ms", lambda: now + hours * 3_600_000 + 60_000)
+    monkeypatch.setattr(Clock, "wall_ms", lambda: now + 12 * 3_600_000 + 60_000)
     with pytest.raises(SpoolFull, match="the oldest record in the spool is too old"):
         spool.add(ELSEWHERE, [message("c")])
     assert await emptied(spool, HERE) == ["a"]
