@@ -11,12 +11,17 @@ KERNEL_STAMP := .venv/.kernel-tried
 KERNEL_SOURCES := $(wildcard kernel/Cargo.* kernel/src/*.rs kernel/src/*/*.rs)
 SOURCES := $(wildcard app punctual tables pipeline tests benchmarks)
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# What `make test` runs: the fast tests and the core of the slow ones.
+CORE := core or not (slow or kafka)
+# JVMs take longer to start without class archives.
+SUITE := $(BIN)/python -m tests.harness.class_archives kafka 2>/dev/null; \
+	$(BIN)/python -m tests.harness.class_archives spark 2>/dev/null & $(BIN)/python -m pytest -n 4
 TEST_EXTRAS := --extra dev --extra oidc --extra otel --extra docs --extra test
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-package punctual-kafka --no-emit-index-url --no-emit-find-links
 
 .DEFAULT_GOAL := help
-.PHONY: help install run kafka topic test check lint format docs bench chaos build clean
+.PHONY: help install run kafka topic test test-all check lint format docs bench chaos build clean
 
 define HELP
 make install     Create .venv with everything that a worker and the development broker need.
@@ -26,8 +31,9 @@ make run         See it work: start a broker, a worker, and a demo shop that sen
                  NAME=pipeline: send a million messages through Spark, Kafka and a worker, and check the account
 make kafka       Run a development broker in the foreground until Ctrl-C (KAFKA_PORT, KAFKA_DATA).
 make topic       Create a topic to deliver to: make topic NAME=orders
-make test        Run the whole test suite on a real broker, which the suite starts itself.
+make test        Run the fast tests, and each promise and each route once on a real broker, which the suite starts itself.
                  NAME=simulation, clients, console, debounce, neighbours, newcomer, rates: run one test at length
+make test-all    Run all other tests: kills, faults, attacks, the guides, packages. Do this before a release.
 make check       Run `make lint` and the fast tests. Do this before you commit.
 make lint        Check format, lint rules, types and import layers.
 make format      Format the code, and fix what ruff can fix.
@@ -74,11 +80,13 @@ topic: $(RUN_STAMP)
 
 test: $(TEST_STAMP) $(KERNEL_STAMP)
 ifeq ($(NAME),)
-	@$(BIN)/python -m tests.harness.class_archives kafka 2>/dev/null || true # without one, JVMs take longer
-	@$(BIN)/python -m tests.harness.class_archives spark 2>/dev/null & $(BIN)/python -m pytest -n 4
+	@$(SUITE) -m '$(CORE)'
 else
 	@$(BIN)/python -m tests.long_runs test $(NAME)
 endif
+
+test-all: $(TEST_STAMP) $(KERNEL_STAMP)
+	@$(SUITE) -m 'not ($(CORE))'
 
 check: lint $(KERNEL_STAMP)
 	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not kafka'

@@ -3,7 +3,8 @@
 import os
 import signal
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +34,8 @@ _ORDER = (
     "tests/simulation/",
     "tests/kernel/",
 )
+#: A failure shows so many logs, and so many lines of each.
+_SHOWN_LOGS, _SHOWN_LINES = 4, 40
 #: Tests of security have one broker, which takes seconds to start.
 _GUARDED = "tests/integration/test_security"
 
@@ -56,6 +59,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if {"bootstrap", "guarded"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
     items.sort(key=lambda item: next((at for at, of in enumerate(_ORDER) if item.nodeid.startswith(of)), len(_ORDER)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure where the logs of its workers, gateways and programs are, and how they end."""
+    report = yield
+    factory: pytest.TempPathFactory | None = item.config.__dict__.get("_tmp_path_factory")
+    if report.failed and factory is not None:
+        for log in logs_since(call.start, factory.getbasetemp()):
+            lines = log.read_text("utf-8", errors="replace").splitlines()
+            report.sections.append((f"the end of {log}", "\n".join(lines[-_SHOWN_LINES:])))
+    return report
+
+
+def logs_since(start_s: float, folder: Path) -> list[Path]:
+    """Return the last logs in a folder that something was written to since `start_s`, a Unix time."""
+    written = {log: log.stat().st_mtime for log in folder.rglob("*.log") if log.is_file()}
+    return sorted((log for log, at_s in written.items() if at_s >= start_s), key=written.__getitem__)[-_SHOWN_LOGS:]
 
 
 class ByFile(LoadScopeScheduling):

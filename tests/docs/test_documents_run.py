@@ -64,6 +64,7 @@ def of(said: Says, part: str) -> str:
     return next((written for code, written in said.items() if part in code), "")
 
 
+@pytest.mark.core
 def test_the_readme_does_what_it_says(read: Callable[[str], Says]) -> None:
     said = read("README.md")
 
@@ -73,6 +74,7 @@ def test_the_readme_does_what_it_says(read: Callable[[str], Says]) -> None:
         assert "customer-7: hello from the past (delay-id=delay-requests-" in of(said, "-t hello -c 1")
 
 
+@pytest.mark.core
 def test_the_tutorial_does_what_it_says(read: Callable[[str], Says]) -> None:
     said = read("docs/tutorial.md")
 

@@ -20,6 +20,8 @@ from tests.harness.waiting import LIMIT_S
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
+pytestmark = pytest.mark.core
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 

@@ -13,6 +13,8 @@ from tests.harness.kafka import delete_topic, now_ms, read
 from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import PARTITIONS, Installation
 
+pytestmark = pytest.mark.core
+
 HOUR_MS = 3_600_000
 
 

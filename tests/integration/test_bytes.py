@@ -10,6 +10,8 @@ from tests.harness.pace import usual_ms
 from tests.integration.conftest import Run
 from tests.integration.installation import ON_TIME_MS, Installation, users
 
+pytestmark = pytest.mark.core
+
 Headers = list[tuple[str, bytes | None]]
 Sent = tuple[bytes | None, bytes | None, Headers]
 

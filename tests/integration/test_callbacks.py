@@ -15,6 +15,8 @@ from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Event, Installation
 
+pytestmark = pytest.mark.core
+
 MIB = 1 << 20
 
 

@@ -23,6 +23,8 @@ from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import Installation
 from tests.integration.test_actions import get
 
+pytestmark = pytest.mark.core
+
 HOUR_MS = 3_600_000
 #: The command as it is installed.
 PUNCTUAL = str(Path(sys.executable).with_name("punctual"))

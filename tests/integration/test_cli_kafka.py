@@ -24,6 +24,8 @@ from tests.integration.conftest import Run
 from tests.integration.installation import Installation, users
 from tests.integration.test_cli import BYTES, HOUR_MS, PUNCTUAL, Said
 
+pytestmark = pytest.mark.core
+
 
 class Cli:
     """Runs commands in this process, against one installation or another."""

@@ -10,6 +10,8 @@ from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms
 
+pytestmark = pytest.mark.core
+
 HOUR_MS = 3_600_000
 
 

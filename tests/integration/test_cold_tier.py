@@ -11,6 +11,8 @@ from tests.harness.kafka import Record, now_ms, read
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, running
 
+pytestmark = pytest.mark.core
+
 HORIZON = {"DELAY_HORIZON": "PT1M", "DELAY_DEDUPE_WINDOW": "PT10M"}
 FAR_MS = 3_600_000
 

@@ -2,9 +2,13 @@
 
 import json
 
+import pytest
+
 from tests.harness.kafka import now_ms, read
 from tests.harness.waiting import crowd
 from tests.integration.installation import PARTITIONS, Installation
+
+pytestmark = pytest.mark.core
 
 FAR_MS = 3_600_000
 Told = dict[str, object]

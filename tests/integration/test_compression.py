@@ -13,6 +13,8 @@ from tests.harness.waiting import LIMIT_S
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
+pytestmark = pytest.mark.core
+
 #: A codec's number, and what packs with it. Of snappy 40 MB of nothing do not fit into a batch.
 _PACKED = {1: gzip_encode, 3: lz4_encode, 4: zstd_encode}
 

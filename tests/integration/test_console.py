@@ -29,6 +29,7 @@ SIZES = {"wide": (1280, 900), "narrow": (320, 720)}
 THEMES = ("light", "dark")
 
 pytestmark = [
+    pytest.mark.core,
     pytest.mark.kafka,
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install it, or name it by CHROMIUM"),

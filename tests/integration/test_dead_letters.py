@@ -12,6 +12,8 @@ from tests.harness.waiting import LIMIT_S
 from tests.integration.conftest import Run
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms
 
+pytestmark = pytest.mark.core
+
 Headers = list[tuple[str, bytes | None]]
 MIB = 1 << 20
 

@@ -15,6 +15,8 @@ from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, late_ms, users
 from tests.punctual.contract.refused import REFUSED
 
+pytestmark = pytest.mark.core
+
 #: So many good records come before each that is malformed.
 GOOD = 9
 AHEAD_MS = 8_000

@@ -18,6 +18,8 @@ from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation
 
+pytestmark = pytest.mark.core
+
 SECRET, OPEN = b"4111-secret-4111", b"4111-open-4111"
 RING = Keyring({"2026-11": new_key()})
 TOPICS = ("requests", "forwards", "delays-changelog", "events", "dead-letters", "progress")

@@ -17,6 +17,8 @@ from tests.harness.waiting import LIMIT_S
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation, running
 
+pytestmark = pytest.mark.core
+
 PAGE = ROOT / "docs/reference/gateway.md"
 HOUR_MS = 3_600_000
 SECRET = {"DELAY_WEB_SECRET": "the workers' own"}

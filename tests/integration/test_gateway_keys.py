@@ -16,6 +16,8 @@ from tests.harness.program import Program
 from tests.harness.waiting import eventually
 from tests.integration.installation import Installation, running
 
+pytestmark = pytest.mark.core
+
 CRASH = Path(__file__).parents[1] / "harness" / "gateway_crash.py"
 Answer = tuple[int, str]
 

@@ -16,6 +16,8 @@ from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import Installation, new_app_id, running
 
+pytestmark = pytest.mark.core
+
 HOUR_MS = 3_600_000
 
 Away = Callable[..., GatewayProcess]

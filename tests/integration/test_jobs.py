@@ -21,7 +21,7 @@ from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_actions import HOUR_MS, get, post
 from tests.integration.test_cli import process
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.core, pytest.mark.slow]
 
 
 @pytest.fixture

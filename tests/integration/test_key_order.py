@@ -14,6 +14,8 @@ from tests.integration.conftest import Run
 from tests.integration.faust_app import FaustApp
 from tests.integration.installation import Installation
 
+pytestmark = pytest.mark.core
+
 KEYS, EVENTS, PARTITIONS = 10_000, 3, 4
 #: Of a hundred events so many fail, once or twice.
 FAILING = 2

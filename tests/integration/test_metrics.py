@@ -14,6 +14,8 @@ from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
+pytestmark = pytest.mark.core
+
 HOUR_MS = 3_600_000
 Samples = dict[tuple[str, str], float]
 

@@ -26,6 +26,8 @@ from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_search import ask
 
+pytestmark = pytest.mark.core
+
 QUOTA, PACE = int(os.environ.get("QUOTA", "300")), int(os.environ.get("PACE", "70"))
 BEYOND, ASKED = 3 * PACE, 2 * QUOTA + 100
 HOUR_MS = 3_600_000

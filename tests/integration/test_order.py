@@ -2,8 +2,12 @@
 
 import random
 
+import pytest
+
 from tests.harness.kafka import Record, now_ms, read
 from tests.integration.installation import PARTITIONS, Installation
+
+pytestmark = pytest.mark.core
 
 MESSAGES, RESCHEDULED = 3_000, 400
 

@@ -17,6 +17,8 @@ from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
+pytestmark = pytest.mark.core
+
 MESSAGES = 200
 #: Nothing comes to a destination that is paused for so long: due loops look every few milliseconds.
 QUIET_S = 1.5

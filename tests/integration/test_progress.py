@@ -4,10 +4,14 @@ import itertools
 import json
 from collections import defaultdict
 
+import pytest
+
 from tests.harness.kafka import Record, ends, now_ms, read
 from tests.harness.pace import usual_ms
 from tests.harness.waiting import eventually
 from tests.integration.installation import PARTITIONS, Event, Installation
+
+pytestmark = pytest.mark.core
 
 FIELDS: dict[str, type | tuple[type, ...]] = {
     "partition": int,

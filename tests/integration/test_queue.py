@@ -28,6 +28,8 @@ from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms, users
 
+pytestmark = pytest.mark.core
+
 TIMEOUT = timedelta(seconds=1.5)
 #: What a redelivery may be late.
 LATE_MS = 1_000

@@ -20,6 +20,8 @@ from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 
+pytestmark = pytest.mark.core
+
 log = logging.getLogger(__name__)
 
 PARTITIONS = 8

@@ -18,6 +18,8 @@ from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 from tests.integration.test_actions import get, post
 
+pytestmark = pytest.mark.core
+
 _SERIES, _COUNT, _EVERY_MS = 20, 8, 1_000
 
 

@@ -12,6 +12,8 @@ from tests.integration.conftest import Run
 from tests.integration.faust_app import FaustApp
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms, users
 
+pytestmark = pytest.mark.core
+
 BASE_MS = 300
 ASKS = {"delay-retry": f"exponential {BASE_MS}ms 2 2s", "delay-max-attempts": "4"}
 

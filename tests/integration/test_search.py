@@ -20,6 +20,8 @@ from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
+pytestmark = pytest.mark.core
+
 COUNT = 500
 HOUR_MS = 3_600_000
 #: A killed worker's partitions stay with it until a test has asked for them.

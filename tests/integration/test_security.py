@@ -18,6 +18,8 @@ from tests.harness.worker import Worker
 from tests.integration.installation import PARTITIONS, Installation, new_app_id
 from tests.integration.test_doctor import doctor, found
 
+pytestmark = pytest.mark.core
+
 
 def _installation(guarantee: str) -> tuple[str, str, dict[str, str], Settings]:
     """Return a new installation's name, its destination and its settings, as variables too."""

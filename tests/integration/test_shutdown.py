@@ -6,6 +6,8 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.harness.account import Account
 from tests.harness.deliveries import Deliveries, Expected
 from tests.harness.kafka import Requests, create_topic, ends, now_ms, read
@@ -14,6 +16,8 @@ from tests.harness.scan import scan_all
 from tests.harness.waiting import eventually
 from tests.harness.worker import Worker
 from tests.integration.installation import late_ms, new_app_id, topics_removed, wait_for
+
+pytestmark = pytest.mark.core
 
 #: A worker waits 15 s for the rest of a body.
 _SLOW_S = 15.0

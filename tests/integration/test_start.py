@@ -16,6 +16,8 @@ from tests.harness.waiting import LIMIT_S
 from tests.harness.worker import Worker
 from tests.integration.installation import alter_topic, new_app_id, topics_removed
 
+pytestmark = pytest.mark.core
+
 DAYS_7, DAYS_30 = str(7 * 86_400_000), str(30 * 86_400_000)
 MIB = 1 << 20
 

@@ -15,6 +15,8 @@ from tests.harness.waiting import eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
+pytestmark = pytest.mark.core
+
 _TRACE = "0af7651916cd43dd8448eb211c80319c"
 #: As it came, whatever it says; a version that nobody knows yet and a name in other case too.
 _ODD = [

@@ -21,6 +21,8 @@ from punctual.contract.request import Request
 from tests.pipeline.conftest import PARTITIONS, Consume
 from tests.pipeline.records import Kept
 
+pytestmark = pytest.mark.core
+
 DUE = 4_000_000_000_000
 #: Further than the usual five years, so that tests need not know what year it is.
 FAR = ("--max-delay", "P36500D")

@@ -16,6 +16,8 @@ from tests.harness.waiting import eventually
 from tests.integration.installation import PARTITIONS, Installation, running
 from tests.pipeline.test_rescue import options
 
+pytestmark = pytest.mark.core
+
 
 def _lose(here: Installation, id_: str) -> None:
     """Make the worker lose a message: its row is deleted in the changelog, and its disk is gone."""

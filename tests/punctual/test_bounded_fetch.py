@@ -14,7 +14,7 @@ from tests.harness.kafka import create_topic
 from tests.harness.raw import PackedBatch, record_of, send_batches
 from tests.integration.installation import new_app_id, topics_removed
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.core, pytest.mark.kafka]
 
 
 def packed(*values: bytes | None) -> PackedBatch:

@@ -30,7 +30,7 @@ def explained() -> dict[str, str]:
     explanations: dict[str, str] = {}
     target = ""
     for line in _make().stdout.splitlines():
-        if named := re.match(r"make (\w+) +", line):
+        if named := re.match(r"make ([\w-]+) +", line):
             target = named[1]
             explanations[target] = line[named.end() :]
         else:
@@ -39,9 +39,9 @@ def explained() -> dict[str, str]:
 
 
 def test_plain_make_explains_every_target_in_a_sentence(explained: dict[str, str]) -> None:
-    targets = set(_RULE.findall((_TREE / "Makefile").read_text()))
+    targets = set(_RULE.findall((_TREE / "Makefile").read_text())) - {"help"}
 
-    assert targets - {"help"} == set(explained)
+    assert targets == set(explained)
     assert len(targets) <= _MOST_TARGETS
     for sentence in (text.partition("\n")[0] for text in explained.values()):
         assert re.fullmatch(r"[A-Z].+(?:\.|\)|NAME=\w+)", sentence)

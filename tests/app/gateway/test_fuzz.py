@@ -29,6 +29,8 @@ from tests.app.gateway.api.test_openapi import operations
 from tests.app.gateway.conftest import ENV
 from tests.harness.gateway import GatewayProcess
 
+pytestmark = pytest.mark.core
+
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "15"))
 #: What holds of each answer: what the document says of statuses, types and bodies. 503 says that Kafka is away.
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"

@@ -13,7 +13,7 @@ from tests.harness.scan import check_image
 from tests.harness.waiting import eventually
 from tests.harness.worker import Worker
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.core, pytest.mark.slow]
 
 #: Messages a second.
 RATE = 100

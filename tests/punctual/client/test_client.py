@@ -23,6 +23,8 @@ from punctual.client.requests import Request
 from punctual.contract.home import home_partition, key_partition
 from tests.punctual.client.conftest import PARTITIONS, Installation
 
+pytestmark = pytest.mark.core
+
 SOON = timedelta(minutes=15)
 DUE = datetime(2030, 1, 1, tzinfo=UTC)
 

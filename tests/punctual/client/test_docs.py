@@ -10,6 +10,8 @@ import pytest
 from punctual import DelayClient
 from tests.punctual.client.conftest import Installation
 
+pytestmark = pytest.mark.core
+
 DOC = Path(__file__).parents[3] / "docs" / "how-to" / "use-from-python.md"
 ADDRESS = '"127.0.0.1:9092"'
 BLOCKS = re.findall(r"```python\n(.*?)```", DOC.read_text(), re.DOTALL)

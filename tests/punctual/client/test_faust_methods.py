@@ -11,6 +11,8 @@ from punctual.client.faust_methods import DelayMethods
 from punctual.client.faust_retries import RetryMethods
 from tests.punctual.client.conftest import Installation
 
+pytestmark = pytest.mark.core
+
 SOON = timedelta(minutes=15)
 
 

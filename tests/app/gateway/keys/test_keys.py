@@ -23,6 +23,8 @@ from punctual.contract.home import key_partition
 from tests.harness.waiting import LIMIT_S
 from tests.integration.installation import new_app_id, topics_removed
 
+pytestmark = pytest.mark.core
+
 if TYPE_CHECKING:
     from app.gateway.keys.follower import ReceiptFollower
     from app.gateway.keys.writer import ReceiptWriter

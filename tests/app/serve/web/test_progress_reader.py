@@ -15,6 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from app.dev.broker import Broker
 from app.engine.reports.reader import MalformedProgressError, ProgressReader, decode_progress
 
+pytestmark = pytest.mark.core
+
 PATIENCE_S = 30
 
 Record = Callable[..., dict[str, Any]]
