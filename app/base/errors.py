@@ -119,7 +119,7 @@ class SignInMissing(PunctualError):
         """Name the address that it would listen on."""
         super().__init__(
             f"HOST={host}: other machines could open the console without a login. Set DELAY_WEB_USERS_FILE or "
-            "DELAY_WEB_OIDC_ISSUER (docs/how-to/secure.md), keep HOST at 127.0.0.1, or set DELAY_WEB_INSECURE=on if "
+            "DELAY_WEB_OIDC_FILE (docs/how-to/secure.md), keep HOST at 127.0.0.1, or set DELAY_WEB_INSECURE=on if "
             "something else, such as a proxy, controls access."
         )
 

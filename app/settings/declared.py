@@ -1,10 +1,11 @@
-"""One setting: the environment variable that it is, declared and read."""
+"""One setting: the environment variable that it is, declared and read. A secret may also be in a file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from app.base.errors import SettingInvalid
+from punctual.security.secret_file import SecretFile
 
 if TYPE_CHECKING:
     from dataclasses import Field
@@ -15,9 +16,20 @@ def is_secret(env: str) -> bool:
     return env.endswith(("_PASSWORD", "_SECRET"))
 
 
-def setting(env: str, default: str, parse: Callable[[str], Any] = str, was: str = "") -> Any:
-    """Declare a setting; `was` is the name that it had before, which goes on working."""
-    return field(repr=not is_secret(env), metadata={"env": env, "default": default, "parse": parse, "was": was})
+def setting(env: str, default: str, parse: Callable[[str], Any] = str, *, was: str = "", rotates: bool = False) -> Any:
+    """Declare a setting; `was` is the name that it had before, which goes on working.
+
+    If it is a secret, `env` with `_FILE` after it may name a file that has the value, which is read at start. With
+    `rotates`, the value is then a SecretFile, to be read whenever the secret is needed.
+    """
+    metadata = {"env": env, "default": default, "parse": parse, "was": was, "rotates": rotates}
+    return field(repr=not is_secret(env), metadata=metadata)
+
+
+def variables(declared: "Field[Any]") -> set[str]:
+    """Return the environment variables that can have the value of a setting."""
+    env, was = declared.metadata["env"], declared.metadata["was"]
+    return {env, *filter(None, [was]), *([f"{env}_FILE"] if is_secret(env) else [])}
 
 
 def read(declared: "Field[Any]", env: Mapping[str, str]) -> Any:
@@ -26,6 +38,8 @@ def read(declared: "Field[Any]", env: Mapping[str, str]) -> Any:
     Raises SettingInvalid, which names the variable and says what it takes.
     """
     name, parse = declared.metadata["env"], declared.metadata["parse"]
+    if is_secret(name) and env.get(f"{name}_FILE"):
+        return _in_file(declared, env)
     if not env.get(name) and env.get(declared.metadata["was"]):
         name = declared.metadata["was"]
     text = env.get(name) or declared.metadata["default"]
@@ -34,3 +48,17 @@ def read(declared: "Field[Any]", env: Mapping[str, str]) -> Any:
     except ValueError as error:
         shown = "(not shown)" if is_secret(name) else repr(text)
         raise SettingInvalid(name, shown, str(error)) from error
+
+
+def _in_file(declared: "Field[Any]", env: Mapping[str, str]) -> Any:
+    name = declared.metadata["env"]
+    path = env[f"{name}_FILE"]
+    if env.get(name):
+        raise SettingInvalid(f"{name}_FILE", repr(path), f"{name} is set too; one of the two is needed")
+    file = SecretFile(path)
+    if declared.metadata["rotates"]:
+        return file
+    try:
+        return declared.metadata["parse"](file.text())
+    except ValueError as error:
+        raise SettingInvalid(f"{name}_FILE", repr(path), str(error)) from error

@@ -8,6 +8,7 @@ from app.settings.declared import setting
 from app.settings.values import one_of, servers
 from punctual.security.login import DEFAULT_MECHANISM, MECHANISMS, NAMES, PROTOCOLS, Login, login_of
 from punctual.security.options import kafka_options
+from punctual.security.secret_file import SecretFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +19,10 @@ class KafkaSettings:
     security_protocol: str = setting("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", one_of(*PROTOCOLS))
     sasl_mechanism: str = setting("KAFKA_SASL_MECHANISM", DEFAULT_MECHANISM, one_of(*MECHANISMS))
     sasl_username: str = setting("KAFKA_SASL_USERNAME", "")
-    sasl_password: str = setting("KAFKA_SASL_PASSWORD", "")
-    sasl_password_file: str = setting("KAFKA_SASL_PASSWORD_FILE", "")
+    sasl_password: str | SecretFile = setting("KAFKA_SASL_PASSWORD", "", rotates=True)
     sasl_oauthbearer_token_endpoint_url: str = setting("KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL", "")
     sasl_oauthbearer_client_id: str = setting("KAFKA_SASL_OAUTHBEARER_CLIENT_ID", "")
-    sasl_oauthbearer_client_secret: str = setting("KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET", "")
-    sasl_oauthbearer_client_secret_file: str = setting("KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE", "")
+    sasl_oauthbearer_client_secret: str | SecretFile = setting("KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET", "", rotates=True)
     sasl_oauthbearer_scope: str = setting("KAFKA_SASL_OAUTHBEARER_SCOPE", "")
     sasl_oauthbearer_extensions: str = setting("KAFKA_SASL_OAUTHBEARER_EXTENSIONS", "")
     sasl_oauthbearer_cafile: str = setting("KAFKA_SASL_OAUTHBEARER_CAFILE", "")
@@ -35,7 +34,9 @@ class KafkaSettings:
     @property
     def login(self) -> Login:
         """How our own cluster is shown who asks. Raises LoginInvalid."""
-        return login_of({name: getattr(self, name.lower()) for name in NAMES})
+        said = {name: getattr(self, name.lower()) for name in NAMES if not name.endswith("_FILE")}
+        in_files = {f"{name}_FILE": value.path for name, value in said.items() if isinstance(value, SecretFile)}
+        return login_of({name: value for name, value in said.items() if isinstance(value, str)} | in_files)
 
     def login_to(self, cluster: str) -> Login:
         """Return how one of DELAY_CLUSTERS is shown who asks: as our own is, unless it is told otherwise."""

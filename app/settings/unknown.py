@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Final
 
+from app.settings.declared import variables
 from app.settings.settings import Settings
 
 _PREFIX: Final = "DELAY_"
@@ -36,12 +37,17 @@ REMOVED: Final = {
     "DELAY_MAX_MISSED": "a recurring message catches up with at most 10,000 missed occurrences",
     "DELAY_MIN_INSYNC_REPLICAS": "it is 2 if DELAY_REPLICATION_FACTOR is 2 or more",
     "DELAY_SKIP_RECORDS": "DELAY_ACCEPT_LOSS takes such records, as they are",
+    "DELAY_WEB_OIDC_CLIENT_ID": "client_id in the file of DELAY_WEB_OIDC_FILE replaces it",
+    "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": "client_secret_file in the file of DELAY_WEB_OIDC_FILE replaces it",
+    "DELAY_WEB_OIDC_ISSUER": "issuer in the file of DELAY_WEB_OIDC_FILE replaces it",
+    "DELAY_WEB_OIDC_ROLES": "roles in the file of DELAY_WEB_OIDC_FILE replaces it",
+    "DELAY_WEB_OIDC_SCOPES": "scopes, a list, in the file of DELAY_WEB_OIDC_FILE replaces it",
 }
 
 
 def unknown(env: Mapping[str, str]) -> Iterable[str]:
     """Yield a sentence for each variable of `env` that looks like a setting and is none, with what to do."""
-    known = {setting.metadata[name] for setting in fields(Settings) for name in ("env", "was")}
+    known = {name for setting in fields(Settings) for name in variables(setting)}
     names = {name.removeprefix(_PREFIX): name for name in sorted(known)}
     for name in sorted(env.keys() - known):
         if name in REMOVED:

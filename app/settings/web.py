@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from app.settings.declared import setting
-from app.settings.values import one_of, provider_address, secret, web_address, words
+from app.settings.values import one_of, secret, web_address, words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,11 +15,7 @@ class WebSettings:
     web_read_only: str = setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
     web_secret: str = setting("DELAY_WEB_SECRET", "", secret)
     web_users_file: str = setting("DELAY_WEB_USERS_FILE", "")
-    web_oidc_issuer: str = setting("DELAY_WEB_OIDC_ISSUER", "", provider_address)
-    web_oidc_client_id: str = setting("DELAY_WEB_OIDC_CLIENT_ID", "")
-    web_oidc_client_secret_file: str = setting("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", "")
-    web_oidc_scopes: tuple[str, ...] = setting("DELAY_WEB_OIDC_SCOPES", "openid,profile,email", words)
-    web_oidc_roles: str = setting("DELAY_WEB_OIDC_ROLES", "")
+    web_oidc_file: str = setting("DELAY_WEB_OIDC_FILE", "")
     web_url: str = setting("DELAY_WEB_URL", "", web_address)
     web_metrics: str = setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
     web_insecure: str = setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
@@ -27,4 +23,4 @@ class WebSettings:
     @property
     def signs_in(self) -> bool:
         """Whether people have to sign in."""
-        return bool(self.web_users_file or self.web_oidc_issuer)
+        return bool(self.web_users_file or self.web_oidc_file)

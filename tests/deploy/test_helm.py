@@ -104,6 +104,17 @@ def test_it_renders_with_everything_on(helm: str) -> None:
 
 
 @pytest.mark.slow
+def test_the_file_of_the_provider_is_there(helm: str) -> None:
+    pod = _rendered(helm, "signIn.oidcSecret=provider")["StatefulSet"]["spec"]["template"]["spec"]
+    worker = pod["containers"][0]
+    env = {one["name"]: one.get("value") for one in worker["env"]}
+    mounts = {one["mountPath"]: one["name"] for one in worker["volumeMounts"]}
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    assert env["DELAY_WEB_OIDC_FILE"] == "/etc/punctual/oidc/oidc.toml"
+    assert volumes[mounts["/etc/punctual/oidc"]]["secret"] == {"secretName": "provider"}
+
+
+@pytest.mark.slow
 def test_files_of_kafka_s_security_and_of_other_clusters_are_there(helm: str) -> None:
     kinds = _rendered(helm, "kafka.secrets={ours,us}", 'kafka.clusters=[clusters.us]\nbootstrap_servers = "us:1"\n')
     pod = kinds["StatefulSet"]["spec"]["template"]

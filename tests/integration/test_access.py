@@ -36,14 +36,16 @@ def installation(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     secret = users.with_name("secret")
     secret.write_text("of the client")
     with provider({"sub": "ann", "groups": ["support"]}, {"sub": "eve", "groups": ["sales"]}) as issuer:
+        provider_file = users.with_name("oidc.toml")
+        provider_file.write_text(
+            f'issuer = "{issuer}"\nclient_id = "punctual"\nclient_secret_file = "{secret}"\n'
+            'roles = "groups:support=operator"\n'
+        )
         env = {
             "HOST": "0.0.0.0",  # noqa: S104 - on purpose
             "DELAY_WEB_USERS_FILE": str(users),
             "DELAY_WEB_SECRET": SECRET,
-            "DELAY_WEB_OIDC_ISSUER": issuer,
-            "DELAY_WEB_OIDC_CLIENT_ID": "punctual",
-            "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": str(secret),
-            "DELAY_WEB_OIDC_ROLES": "groups:support=operator",
+            "DELAY_WEB_OIDC_FILE": str(provider_file),
         }
         with run("access", env=lambda _: env) as made:
             yield made

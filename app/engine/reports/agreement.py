@@ -32,11 +32,7 @@ OF_A_WORKER = frozenset(
         "DELAY_WEB_HOSTS",
         "DELAY_WEB_INSECURE",
         "DELAY_WEB_METRICS",
-        "DELAY_WEB_OIDC_CLIENT_ID",
-        "DELAY_WEB_OIDC_CLIENT_SECRET_FILE",
-        "DELAY_WEB_OIDC_ISSUER",
-        "DELAY_WEB_OIDC_ROLES",
-        "DELAY_WEB_OIDC_SCOPES",
+        "DELAY_WEB_OIDC_FILE",
         "DELAY_WEB_PAYLOADS",
         "DELAY_WEB_READ_ONLY",
         "DELAY_WEB_SECRET",  # not even its hash is told

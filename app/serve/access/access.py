@@ -1,6 +1,5 @@
 """Puts the gate before the API and the console, by the settings, and serves the page where people sign in."""
 
-import os
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Final
@@ -14,6 +13,7 @@ from app.serve.access.basic import Basic
 from app.serve.access.claims import RoleRules
 from app.serve.access.gate import Gate, middleware
 from app.serve.access.oidc import Oidc
+from app.serve.access.provider_file import ProviderFile
 from app.serve.access.sign_in import local_address, redirect
 from app.serve.access.users import UsersFile
 from app.settings.settings import Settings
@@ -26,7 +26,7 @@ _SENTENCES: Final = {
     "again": "That login was started elsewhere, is already complete, or took too long. Sign in again.",
     "refused": "The provider refused the login.",
     "provider": "The provider did not respond as expected. See the worker's log.",
-    "no-role": "You are signed in, but have no role here. Ask your administrator for one (DELAY_WEB_OIDC_ROLES).",
+    "no-role": "You have no role here. Ask your administrator for one (roles in DELAY_WEB_OIDC_FILE).",
 }
 
 
@@ -98,23 +98,23 @@ def _basic(settings: Settings) -> Basic | None:
 
 
 def _oidc(settings: Settings) -> Oidc | None:
-    if not settings.web_oidc_issuer:
+    path = settings.web_oidc_file
+    if not path:
         return None
     if find_spec("authlib") is None:
         why = f"it needs the extra 'oidc': {install_command('punctual-kafka-worker[oidc]')}"
-        raise SettingInvalid("DELAY_WEB_OIDC_ISSUER", settings.web_oidc_issuer, why)
-    if not settings.web_oidc_client_id:
-        raise SettingInvalid("DELAY_WEB_OIDC_CLIENT_ID", "''", "DELAY_WEB_OIDC_ISSUER also needs a client ID")
-    file = settings.web_oidc_client_secret_file
-    if file and not os.access(file, os.R_OK):
-        why = "there is no such file, or it cannot be read"
-        raise SettingInvalid("DELAY_WEB_OIDC_CLIENT_SECRET_FILE", repr(file), why)
+        raise SettingInvalid("DELAY_WEB_OIDC_FILE", repr(path), why)
     try:
-        rules = RoleRules.parse(settings.web_oidc_roles, settings.namespaces.names)
+        said = ProviderFile.read(path)
     except ValueError as error:
-        raise SettingInvalid("DELAY_WEB_OIDC_ROLES", repr(settings.web_oidc_roles), str(error)) from error
+        raise SettingInvalid("DELAY_WEB_OIDC_FILE", repr(path), str(error)) from error
+    try:
+        rules = RoleRules.parse(said.roles, settings.namespaces.names)
+    except ValueError as error:
+        raise SettingInvalid("DELAY_WEB_OIDC_FILE", repr(path), f"roles {said.roles!r}: {error}") from error
     from app.serve.access.provider import Provider  # noqa: PLC0415 - its libraries are there only with the extra
 
-    scopes = " ".join(settings.web_oidc_scopes)
-    provider = Provider(settings.web_oidc_issuer, settings.web_oidc_client_id, file, scopes)
-    return Oidc(settings, rules, provider)
+    provider = Provider(said.issuer, said.client_id, said.client_secret_file, " ".join(said.scopes))
+    # Other rules end the sessions that were given by these.
+    bound_to = (settings.app_id, said.issuer, said.client_id, said.roles)
+    return Oidc(settings, rules, provider, bound_to)

@@ -2,7 +2,7 @@
 
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import web
@@ -28,16 +28,14 @@ log = logging.getLogger(__name__)
 class Oidc:
     """Answers what signing in by a provider takes."""
 
-    def __init__(self, settings: Settings, rules: RoleRules, provider: "Provider") -> None:
-        """Ask a provider, and give roles by rules."""
+    def __init__(self, settings: Settings, rules: RoleRules, provider: "Provider", bound_to: Iterable[str]) -> None:
+        """Ask a provider, and give roles by rules; sessions end when anything that they are bound to changes."""
         self._rules, self._provider = rules, provider
         self._redirect_uri = f"{settings.people_url}{SIGN_IN}/done"
         self._secure = settings.people_url.startswith("https://")
         key = secrets.token_bytes(32)
         if settings.web_secret:
-            # Other rules end the sessions that were given by these.
-            parts = (settings.app_id, settings.web_oidc_issuer, settings.web_oidc_client_id, settings.web_oidc_roles)
-            key = signing_key(settings.web_secret, "\0".join(parts))
+            key = signing_key(settings.web_secret, "\0".join(bound_to))
         self.sessions = Sessions(key, secure=self._secure)
         self._signer, self._done = CookieSigner(key, "sign-in"), RevokedIds(PATIENCE_S)
         self._cookie = "__Host-punctual-sign-in" if self._secure else "punctual-sign-in"
@@ -84,7 +82,7 @@ class Oidc:
             return self._forgotten(_failed("provider", error))
         grant, name = self._rules.grant(claims), name_of(claims)
         if grant is None:
-            return self._forgotten(_failed("no-role", f"{name} has none of DELAY_WEB_OIDC_ROLES"))
+            return self._forgotten(_failed("no-role", f"{name} has none of the roles in DELAY_WEB_OIDC_FILE"))
         log.info("%s signed in as %s", name, grant.role)
         answer = redirect(local_address(sign_in.back))
         self.sessions.begin(answer, name, grant)

@@ -115,7 +115,7 @@ class Provider:
         try:
             secret = self._secret_file.read_text("utf-8").strip() if self._secret_file else ""
         except (OSError, UnicodeDecodeError) as error:
-            raise ProviderFailed(f"DELAY_WEB_OIDC_CLIENT_SECRET_FILE cannot be read: {error}") from error
+            raise ProviderFailed(f"client_secret_file of DELAY_WEB_OIDC_FILE cannot be read: {error}") from error
         if not secret or (methods and "client_secret_basic" not in methods):
             form["client_id"] = self._client_id
             if secret:

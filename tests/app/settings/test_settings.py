@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 from app.base.errors import SettingInvalid
+from app.settings.declared import is_secret
 from app.settings.quotas import Quota
 from app.settings.settings import Settings
+from app.settings.unknown import unknown
 from app.settings.values import patterns, url_patterns
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.policies import Policies
 from punctual.contract.rate import Rate
+from punctual.security.secret_file import SecretFile
 from tables import keys
 
 GOOD = {
@@ -21,11 +24,9 @@ GOOD = {
     "KAFKA_SASL_MECHANISM": ("PLAIN", "PLAIN"),
     "KAFKA_SASL_USERNAME": ("worker", "worker"),
     "KAFKA_SASL_PASSWORD": ("secret", "secret"),
-    "KAFKA_SASL_PASSWORD_FILE": ("/password", "/password"),
     "KAFKA_SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL": ("https://id.example/token", "https://id.example/token"),
     "KAFKA_SASL_OAUTHBEARER_CLIENT_ID": ("worker", "worker"),
     "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": ("secret", "secret"),
-    "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE": ("/secret", "/secret"),
     "KAFKA_SASL_OAUTHBEARER_SCOPE": ("kafka", "kafka"),
     "KAFKA_SASL_OAUTHBEARER_EXTENSIONS": ("logicalCluster=lkc-1", "logicalCluster=lkc-1"),
     "KAFKA_SASL_OAUTHBEARER_CAFILE": ("/ca", "/ca"),
@@ -84,11 +85,7 @@ GOOD = {
     "DELAY_WEB_READ_ONLY": ("on", "on"),
     "DELAY_WEB_SECRET": ("between us and nobody else", "between us and nobody else"),
     "DELAY_WEB_USERS_FILE": ("/etc/punctual/users", "/etc/punctual/users"),
-    "DELAY_WEB_OIDC_ISSUER": ("https://id.example/realm", "https://id.example/realm"),
-    "DELAY_WEB_OIDC_CLIENT_ID": ("punctual", "punctual"),
-    "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": ("/run/secret", "/run/secret"),
-    "DELAY_WEB_OIDC_SCOPES": ("openid, groups", ("openid", "groups")),
-    "DELAY_WEB_OIDC_ROLES": ("groups:sre=admin", "groups:sre=admin"),
+    "DELAY_WEB_OIDC_FILE": ("/etc/punctual/oidc.toml", "/etc/punctual/oidc.toml"),
     "DELAY_WEB_URL": ("https://punctual.example", "https://punctual.example"),
     "DELAY_WEB_METRICS": ("open", "open"),
     "DELAY_WEB_INSECURE": ("on", "on"),
@@ -137,7 +134,7 @@ BAD = {
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),
     "DELAY_WEB_READ_ONLY": ("yes", "it must be one of auto, on, off"),
     "DELAY_WEB_PAYLOADS": ("some", "it must be one of shown, masked-for-viewers, masked"),
-    "DELAY_WEB_OIDC_ISSUER": ("id.example", "it must be an address such as https://punctual.example.com"),
+    "DELAY_WEB_OIDC_ISSUER": ("https://id.example", "it is no longer a setting, and the console would need no login."),
     "DELAY_WEB_URL": ("https://user@punctual.example", "it must be an address such as https://punctual.example.com"),
     "DELAY_WEB_METRICS": ("closed", "it must be one of signed-in, open"),
     "DELAY_WEB_INSECURE": ("yes", "it must be one of on, off"),
@@ -166,27 +163,65 @@ def test_a_secret_that_can_be_guessed_is_refused_and_not_shown(secret: str, *, f
     assert f"={secret}" not in str(refused.value)
 
 
+SECRETS = {setting.metadata["env"]: setting for setting in fields(Settings) if is_secret(setting.metadata["env"])}
+
+
+@pytest.mark.parametrize("name", sorted(SECRETS))
+def test_every_secret_may_be_in_a_file(name: str, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("between us and nobody else\n")
+    value = getattr(Settings.from_env({f"{name}_FILE": str(tmp_path / "secret")}), SECRETS[name].name)
+    assert (value.text() if isinstance(value, SecretFile) else value) == "between us and nobody else"
+    assert list(unknown({f"{name}_FILE": "x"})) == []
+    with pytest.raises(SettingInvalid, match=f"^{name}_FILE='/x': {name} is set too; one of the two is needed"):
+        Settings.from_env({name: "0123456789abcdef", f"{name}_FILE": "/x"})
+
+
+def test_what_is_no_secret_has_no_file() -> None:
+    assert set(SECRETS) == {"KAFKA_SASL_PASSWORD", "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET", "DELAY_WEB_SECRET"}
+    assert [sentence.split()[0] for sentence in unknown({"DELAY_APP_ID_FILE": "x"})] == ["DELAY_APP_ID_FILE"]
+
+
 @pytest.mark.parametrize(
-    ("issuer", "fits"),
+    ("content", "why"),
     [
-        ("https://id.example/realm", True),
-        ("http://127.0.0.1:8080/realm", True),
-        ("http://[::1]:8080", True),
-        ("http://localhost:8080", True),
-        ("http://id.localhost", True),
-        ("http://id.example/realm", False),
-        ("http://10.0.0.1", False),
-        ("http://localhost.example", False),
-        ("http://127.0.0.1.example", False),
-        ("http://[127.0.0.1", False),
+        (None, "it cannot be read: No such file"),
+        ("", "there must be one secret in it"),
+        ("abc", "it is too easy to guess"),
     ],
 )
-def test_an_issuer_is_asked_by_https_or_on_this_machine(issuer: str, *, fits: bool) -> None:
-    if fits:
-        assert Settings.from_env({"DELAY_WEB_OIDC_ISSUER": issuer}).web_oidc_issuer == issuer
-        return
-    with pytest.raises(SettingInvalid, match="it must use https"):
-        Settings.from_env({"DELAY_WEB_OIDC_ISSUER": issuer})
+def test_a_secret_in_a_file_is_checked_at_the_start(tmp_path: Path, content: str | None, why: str) -> None:
+    file = tmp_path / "secret"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(SettingInvalid, match=f"^DELAY_WEB_SECRET_FILE='{file}': {why}"):
+        Settings.from_env({"DELAY_WEB_SECRET_FILE": str(file)})
+
+
+def test_a_password_in_a_file_is_read_again_for_each_connection(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("first")
+    settings = Settings.from_env(
+        {
+            "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+            "KAFKA_SASL_USERNAME": "u",
+            "KAFKA_SASL_PASSWORD_FILE": str(file),
+        }
+    )
+    password = settings.login.password
+    assert isinstance(password, SecretFile)
+    assert password.text() == "first"
+    file.write_text("second")
+    assert password.text() == "second"
+    with pytest.raises(
+        SettingInvalid, match=r"^KAFKA_SASL_PASSWORD_FILE='/not/there': it cannot be read: No such file"
+    ):
+        Settings.from_env(
+            {
+                "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
+                "KAFKA_SASL_USERNAME": "u",
+                "KAFKA_SASL_PASSWORD_FILE": "/not/there",
+            }
+        )
 
 
 def test_every_setting_is_in_this_test() -> None:

@@ -4,6 +4,7 @@ from dataclasses import fields
 
 import pytest
 
+from app.settings.declared import variables
 from app.settings.settings import Settings
 from app.settings.unknown import REMOVED, unknown
 
@@ -58,4 +59,4 @@ def test_each_removed_setting_is_named_once_and_is_none_any_more(name: str) -> N
     [sentence] = unknown({name: "1", "DELAY_APP_ID": "x"})
 
     assert sentence.startswith(f"{name} is set, but is no longer a setting: ")
-    assert name not in {setting.metadata[key] for setting in fields(Settings) for key in ("env", "was")}
+    assert name not in {variable for setting in fields(Settings) for variable in variables(setting)}

@@ -1,8 +1,11 @@
 """Users with passwords that cost little to check, and the routes of a real worker behind its own gate."""
 
+import json
+import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import encode_basic_auth, web
@@ -28,9 +31,22 @@ def shown(name: str) -> dict[str, str]:
     return {"Authorization": encode_basic_auth(name, name)}
 
 
+def oidc(place: Path, **keys: object) -> dict[str, str]:
+    """Write the file of a provider with these keys into a directory; return the setting that names it."""
+    path = place / f"oidc-{len(list(place.glob('oidc-*')))}.toml"
+    path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
+    return {"DELAY_WEB_OIDC_FILE": str(path)}
+
+
+def oidc_keys(env: Mapping[str, str]) -> dict[str, Any]:
+    """Return the keys in the file of a provider."""
+    return tomllib.loads(Path(env["DELAY_WEB_OIDC_FILE"]).read_text())
+
+
 def session_key(env: Mapping[str, str]) -> bytes:
     """Return the key with which workers of these settings sign sessions."""
-    parts = ("delay", *(env[f"DELAY_WEB_OIDC_{name}"] for name in ("ISSUER", "CLIENT_ID", "ROLES")))
+    keys = oidc_keys(env)
+    parts = ("delay", keys["issuer"], keys["client_id"], keys["roles"])
     return signing_key(SECRET, "\0".join(parts))
 
 

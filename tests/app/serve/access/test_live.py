@@ -12,7 +12,7 @@ from app.base.clock import Clock
 from app.serve.access.cookies import CookieSigner
 from app.serve.access.sessions import IDLE_S, Session
 from app.serve.console.live import MOST
-from tests.app.serve.access.conftest import SECRET, Client, hashed, served, session_key, shown
+from tests.app.serve.access.conftest import SECRET, Client, hashed, oidc, served, session_key, shown
 from tests.app.serve.access.test_within import TEAMS
 
 PATIENCE_S = 10.0
@@ -106,19 +106,11 @@ async def test_whoever_is_bound_hears_that_something_has_changed_and_no_numbers(
     bound.close()
 
 
-OIDC = {
-    "DELAY_WEB_OIDC_ISSUER": "http://127.0.0.1:1",
-    "DELAY_WEB_OIDC_CLIENT_ID": "punctual",
-    "DELAY_WEB_OIDC_ROLES": "*=viewer@team-a",
-    "DELAY_WEB_SECRET": SECRET,
-}
-
-
-async def by_session(client: Client) -> dict[str, str]:
+async def by_session(client: Client, env: dict[str, str]) -> dict[str, str]:
     """Return the cookie of a session that the worker has given."""
     now_s = Clock.wall_ms() // 1_000
     session = Session(id="s", name="cat", role="viewer", began_s=now_s, used_s=now_s, namespaces=("team-a",))
-    headers = {"Cookie": f"punctual-session={CookieSigner(session_key(OIDC), 'session').sign(session)}"}
+    headers = {"Cookie": f"punctual-session={CookieSigner(session_key(env), 'session').sign(session)}"}
     assert await (await client.get("/jobs", headers=headers)).text() == "cat:viewer"
     return headers
 
@@ -140,12 +132,15 @@ async def _does_nothing_for_long(_: Client, __: dict[str, str], monkeypatch: pyt
 
 @pytest.mark.parametrize("end", [_signs_out, _signs_out_elsewhere, _does_nothing_for_long])
 async def test_a_stream_ends_with_its_session(
-    monkeypatch: pytest.MonkeyPatch, end: Callable[[Client, dict[str, str], pytest.MonkeyPatch], Awaitable[None]]
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    end: Callable[[Client, dict[str, str], pytest.MonkeyPatch], Awaitable[None]],
 ) -> None:
     monkeypatch.setattr("app.serve.console.live.EVERY_S", 0.02)
     monkeypatch.setattr("app.serve.search.search.Search.tell_signed_out", lambda *_: asyncio.sleep(0))
-    async with served(real_below="/api/v1/events", **TEAMS, **OIDC) as client:
-        headers = await by_session(client)
+    env = oidc(tmp_path, issuer="http://127.0.0.1:1", client_id="punctual", roles="*=viewer@team-a")
+    async with served(real_below="/api/v1/events", **TEAMS, **env, DELAY_WEB_SECRET=SECRET) as client:
+        headers = await by_session(client, env)
         stream = await listen(client, headers)
         for _ in range(3):
             await told(stream)

@@ -26,7 +26,7 @@ from app.serve.access.errors import ProviderFailed
 from app.serve.access.provider import Provider
 from app.serve.access.sessions import Session
 from app.serve.access.sign_in import SignIn, local_address
-from tests.app.serve.access.conftest import SECRET, Client, served, session_key, shown
+from tests.app.serve.access.conftest import SECRET, Client, oidc, oidc_keys, served, session_key, shown
 from tests.harness.provider import provider
 
 PEOPLE: tuple[dict[str, object], ...] = (
@@ -53,10 +53,13 @@ async def env(issuer: str, tmp_path: Path) -> dict[str, str]:
         made = await answer.json()
     (tmp_path / "secret").write_text(f"{made['client_secret']}\n")
     return {
-        "DELAY_WEB_OIDC_ISSUER": issuer,
-        "DELAY_WEB_OIDC_CLIENT_ID": made["client_id"],
-        "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": str(tmp_path / "secret"),
-        "DELAY_WEB_OIDC_ROLES": ROLES,
+        **oidc(
+            tmp_path,
+            issuer=issuer,
+            client_id=made["client_id"],
+            client_secret_file=str(tmp_path / "secret"),
+            roles=ROLES,
+        ),
         "DELAY_WEB_URL": ME,
         "DELAY_WEB_SECRET": SECRET,
     }
@@ -157,16 +160,17 @@ async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, 
     [
         ("DELAY_WEB_SECRET", SECRET[::-1]),
         ("DELAY_APP_ID", "another-one"),
-        ("DELAY_WEB_OIDC_CLIENT_ID", "another-one"),
-        ("DELAY_WEB_OIDC_ROLES", ROLES.replace("admin", "viewer")),
+        ("client_id", "another-one"),
+        ("roles", ROLES.replace("admin", "viewer")),
     ],
 )
 async def test_a_session_of_another_installation_or_by_other_rules_is_none(
-    client: Client, env: dict[str, str], changed: str, to: str
+    client: Client, env: dict[str, str], tmp_path: Path, changed: str, to: str
 ) -> None:
     await signed_in(client, "1")
     headers = {"Cookie": f"punctual-session={cookie(client)}"}
-    async with served(**{**env, changed: to}) as other:
+    change = {changed: to} if changed.isupper() else oidc(tmp_path, **{**oidc_keys(env), changed: to})
+    async with served(**{**env, **change}) as other:
         assert await who(other, **headers) == "401"
 
 
@@ -303,12 +307,12 @@ async def test_behind_https_cookies_are_sent_by_https_alone_and_cannot_be_set_by
 async def token(issuer: str, env: dict[str, str]) -> str:
     """An ID token of the provider for our client."""
     asked = {
-        "response_type": "code", "client_id": env["DELAY_WEB_OIDC_CLIENT_ID"], "nonce": SignIn.begin("/", 0).nonce,
+        "response_type": "code", "client_id": oidc_keys(env)["client_id"], "nonce": SignIn.begin("/", 0).nonce,
         "redirect_uri": f"{ME}/sign-in/done", "scope": "openid profile",
     }  # fmt: skip
     path = await agreed(str(URL(f"{issuer}/oauth2/authorize").with_query(asked)), "2")
     form = {"grant_type": "authorization_code", "code": URL(path).query["code"], "redirect_uri": asked["redirect_uri"]}
-    secret = await asyncio.to_thread(Path(env["DELAY_WEB_OIDC_CLIENT_SECRET_FILE"]).read_text)
+    secret = await asyncio.to_thread(Path(oidc_keys(env)["client_secret_file"]).read_text)
     auth = {"Authorization": aiohttp.encode_basic_auth(asked["client_id"], secret.strip())}
     url = f"{issuer}/oauth2/token"
     async with aiohttp.ClientSession() as session, session.post(url, data=form, headers=auth) as answer:
@@ -325,14 +329,14 @@ async def test_a_program_shows_a_token_of_the_provider(client: Client, token: st
 
 
 async def test_tokens_that_are_not_the_providers_for_us_and_now_are_refused(
-    client: Client, issuer: str, env: dict[str, str], token: str
+    client: Client, issuer: str, env: dict[str, str], token: str, tmp_path: Path
 ) -> None:
     head, body, mark = token.split(".")
     async with aiohttp.ClientSession() as session, session.get(f"{issuer}/jwks") as answer:
         [public] = (await answer.json())["keys"]
     now_s = Clock.wall_ms() // 1_000
     claims = {
-        "iss": issuer, "aud": env["DELAY_WEB_OIDC_CLIENT_ID"], "sub": "1", "groups": ["sre"],
+        "iss": issuer, "aud": oidc_keys(env)["client_id"], "sub": "1", "groups": ["sre"],
         "iat": now_s, "exp": now_s + 600,
     }  # fmt: skip
     theirs = RSAKey.generate_key(2048)
@@ -355,7 +359,7 @@ async def test_tokens_that_are_not_the_providers_for_us_and_now_are_refused(
     }
     for name, one in bad.items():
         assert await who(client, Authorization=f"Bearer {one}") == "401", name
-    async with served(**{**env, "DELAY_WEB_OIDC_CLIENT_ID": "another"}) as other:
+    async with served(**env | oidc(tmp_path, **{**oidc_keys(env), "client_id": "another"})) as other:
         assert await who(other, Authorization=f"Bearer {token}") == "401"
 
 
@@ -370,7 +374,8 @@ KEY = RSAKey.generate_key(2048, {"kid": "1", "use": "sig", "alg": "RS256"})
 class Forger:
     """A provider that gives whatever token it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: Path) -> None:
+        self.place = place
         self.claims: dict[str, Any] = {}
         self.issuer = self.called = ""
         self.asked_for_keys, self.away = 0, False
@@ -407,8 +412,8 @@ class Forger:
 
 
 @pytest.fixture
-async def forger() -> AsyncIterator[Forger]:
-    forger = Forger()
+async def forger(tmp_path: Path) -> AsyncIterator[Forger]:
+    forger = Forger(tmp_path)
     async with TestServer(forger.app()) as server:
         forger.issuer = str(server.make_url("")).rstrip("/")
         yield forger
@@ -416,9 +421,10 @@ async def forger() -> AsyncIterator[Forger]:
 
 def forged(forger: Forger) -> dict[str, str]:
     return {
-        "DELAY_WEB_OIDC_ISSUER": forger.issuer, "DELAY_WEB_OIDC_CLIENT_ID": "me", "DELAY_WEB_OIDC_ROLES": "*=viewer",
-        "DELAY_WEB_URL": ME, "DELAY_WEB_SECRET": SECRET,
-    }  # fmt: skip
+        **oidc(forger.place, issuer=forger.issuer, client_id="me", roles="*=viewer"),
+        "DELAY_WEB_URL": ME,
+        "DELAY_WEB_SECRET": SECRET,
+    }
 
 
 @pytest.mark.parametrize(
@@ -565,10 +571,9 @@ async def test_json_in_too_many_layers_is_no_answer_of_a_provider() -> None:
         await asked.close()
 
 
-async def test_a_provider_that_is_away_is_one_sentence() -> None:
-    env = {"DELAY_WEB_OIDC_ISSUER": "http://127.0.0.1:1", "DELAY_WEB_OIDC_CLIENT_ID": "me",
-           "DELAY_WEB_OIDC_ROLES": "*=viewer", "DELAY_WEB_SECRET": SECRET}  # fmt: skip
-    async with served(**env) as client:
+async def test_a_provider_that_is_away_is_one_sentence(tmp_path: Path) -> None:
+    named = oidc(tmp_path, issuer="http://127.0.0.1:1", client_id="me", roles="*=viewer")
+    async with served(**named, DELAY_WEB_SECRET=SECRET) as client:
         answer = await client.get("/sign-in/begin")
         assert "did not respond as expected" in await answer.text()
         assert await who(client, Authorization="Bearer a.b.c") == "401"

@@ -12,14 +12,9 @@ from yarl import URL
 from app.serve.access.permissions import NEEDS
 from app.serve.access.roles import ROLES, enough
 from app.settings.settings import Settings
-from tests.app.serve.access.conftest import SECRET, Client, served, shown, stubbed
+from tests.app.serve.access.conftest import SECRET, Client, oidc, served, shown, stubbed
 
 FILLED = {"act": "cancel", "partition": "0", "offset": "1"}
-OIDC = {
-    "DELAY_WEB_OIDC_ISSUER": "http://127.0.0.1:1",
-    "DELAY_WEB_OIDC_CLIENT_ID": "punctual",
-    "DELAY_WEB_OIDC_ROLES": "*=viewer",
-}
 
 
 def places(web_app: web.Application) -> set[str]:
@@ -36,8 +31,9 @@ def address(place: str) -> str:
 
 
 @pytest.fixture
-def env(users: Path) -> dict[str, str]:
-    return {"DELAY_WEB_USERS_FILE": str(users), "DELAY_WEB_SECRET": SECRET, **OIDC}
+def env(users: Path, tmp_path: Path) -> dict[str, str]:
+    named = oidc(tmp_path, issuer="http://127.0.0.1:1", client_id="punctual", roles="*=viewer")
+    return {"DELAY_WEB_USERS_FILE": str(users), "DELAY_WEB_SECRET": SECRET, **named}
 
 
 @pytest.fixture
