@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.dev.broker.jars import KAFKA_VERSION
+from app.dev.broker.jars import kafka_version
 
 _ROOT = Path(__file__).parents[1]
 _BUSY = 0.5
@@ -41,7 +41,7 @@ def look() -> Machine:
         cores=len(os.sched_getaffinity(0)),
         system=f"{platform.system()} {platform.machine()}",
         python=f"{platform.python_implementation()} {platform.python_version()}",
-        kafka="of KAFKA_BOOTSTRAP_SERVERS" if given else KAFKA_VERSION,
+        kafka="of KAFKA_BOOTSTRAP_SERVERS" if given else kafka_version(),
         commit=_commit(),
         load_before=round(os.getloadavg()[0], 2),
     )

@@ -3,13 +3,12 @@
 from contextlib import ExitStack
 from pathlib import Path
 
-from app.dev.broker.jars import KAFKA_VERSION
+from app.dev.broker.jars import kafka_version
 from app.dev.broker.java import installed_java
 from benchmarks.baselines.rival import Rival
 from benchmarks.errors import BaselineMissing
 
 _SOURCE = Path(__file__).with_name("DelayStreams.java")
-_JARS = f"org.apache.kafka:kafka-streams:{KAFKA_VERSION}"
 _HEAP = ["-Xms512m", "-Xmx512m"]
 _EVERY_MS = "10"
 
@@ -34,10 +33,11 @@ class Streams(Rival):
             raise BaselineMissing(
                 "streams", "a JDK 17 or newer in JAVA_HOME or on PATH, which compiles DelayStreams.java"
             )
+        wanted = f"org.apache.kafka:kafka-streams:{kafka_version()}"
         try:
-            jars = [str(jar) for jar in jgo.build(_JARS).all_jars]
+            jars = [str(jar) for jar in jgo.build(wanted).all_jars]
         except Exception as error:
-            raise BaselineMissing("streams", f"{_JARS} from Maven Central") from error
+            raise BaselineMissing("streams", f"{wanted} from Maven Central") from error
         return [str(java), *_HEAP, "-cp", ":".join(jars)]
 
     def taken(self) -> int:

@@ -8,7 +8,7 @@ from app.engine.reports.agreement import fingerprint
 from app.settings.settings import Settings
 
 _PAGE = Path(__file__).parents[2] / "docs/reference/settings.md"
-_BROKER = {"KAFKA_PORT", "KAFKA_DATA", "KAFKA_JAVA"}
+_BROKER = {"KAFKA_PORT", "KAFKA_DATA", "KAFKA_VERSION", "KAFKA_JAVA"}
 
 
 def _documented() -> set[str]:

@@ -10,12 +10,12 @@ from typing import NoReturn
 
 from app.dev.broker.broker import Broker
 from app.dev.broker.errors import BrokerError
-from app.dev.broker.jars import KAFKA_VERSION
+from app.dev.broker.jars import kafka_version
 
 DEFAULT_PORT = "9092"
 DEFAULT_DATA = ".kafka"
 _HELP = """Run a Kafka for development on 127.0.0.1 until Ctrl-C. Environment variables: KAFKA_PORT (9092), KAFKA_DATA
-(.kafka) and KAFKA_JAVA. See docs/how-to/development-broker.md."""
+(.kafka), KAFKA_VERSION and KAFKA_JAVA. See docs/how-to/development-broker.md."""
 
 
 def main() -> int:
@@ -29,8 +29,8 @@ def main() -> int:
         _say(f"KAFKA_PORT is {port!r}, which is not a port number. Set it to a number from 1 to 65535.")
         return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    _say(f"Starting Apache Kafka {KAFKA_VERSION} (the first time, its jars are fetched: 45 MB) …")
     try:
+        _say(f"Starting Apache Kafka {kafka_version()} (the first time, its jars are fetched: 45 MB) …")
         with Broker(data, int(port), say=_say) as broker:
             sys.stdout.write(f"Kafka serves on {broker.bootstrap}\n")
             sys.stdout.flush()

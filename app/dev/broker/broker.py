@@ -12,7 +12,7 @@ from typing import Self
 
 from app.dev.broker import storage
 from app.dev.broker.errors import BrokerError, BrokerFailedError, DataDirectoryError, PortTakenError
-from app.dev.broker.jars import kafka_jars
+from app.dev.broker.jars import DEFAULT_VERSION, kafka_jars, kafka_version
 from app.dev.broker.java import find_java
 from app.dev.broker.ports import HOST, free_port, port_taken, require_free
 from app.dev.broker.process import GuardedProcess
@@ -177,8 +177,10 @@ class Broker:
         command = [str(java), *options, f"-Djava.io.tmpdir={storage.emptied(self.directory / 'tmp')}"]
         command += [f"-Dlog4j2.configurationFile={_HERE / 'log4j2.properties'}"]
         command += ["-cp", os.pathsep.join(map(str, jars))]
-        if not stored:
+        if not stored and kafka_version() == DEFAULT_VERSION:
             storage.format_logs(logs, self._node.id, self._node.cluster_id)
+        elif not stored:
+            storage.format_by_tool(logs, command, settings, self._node.cluster_id)
         return [*command, "kafka.Kafka", str(settings)]
 
     def _settled(self, stored: str | None) -> Node:

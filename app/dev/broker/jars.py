@@ -3,6 +3,8 @@
 import fcntl
 import hashlib
 import logging
+import os
+import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,13 +14,31 @@ from typing import Self
 from app.dev.broker.errors import INSTALL_DEV, JarsUnavailableError
 from app.dev.broker.waiting import Say, silently, telling
 
-KAFKA_VERSION = "4.3.0"
-KAFKA = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}"
-# Kafka brings Log4j but not the binding that its scripts put on the classpath; without it there is no log at all.
+DEFAULT_VERSION = "4.3.0"
+# Kafka's scripts put a binding to Log4j on the classpath, and no jar of Kafka asks for it; without it there is no log.
 # Resolved apart: resolved together, Log4j's dependency management takes Kafka's client jar down to 3.9.
 LOG_BINDING = "log4j-slf4j-impl"
 LOG_BINDING_VERSION = "2.25.4"
-SUMS = Path(__file__).with_name("jars.sha256")
+#: What is pinned of each version: the sums of its jars.
+RELEASES = Path(__file__).with_name("releases")
+
+
+def kafka_version() -> str:
+    """Return the version of Kafka that KAFKA_VERSION asks for, without it the default.
+
+    Raises:
+        JarsUnavailableError: its jars are not pinned.
+    """
+    version = os.environ.get("KAFKA_VERSION") or DEFAULT_VERSION
+    if version not in (known := versions()):
+        raise JarsUnavailableError(f"KAFKA_VERSION is {version!r}. Set it to one of {', '.join(known)}.")
+    return version
+
+
+def versions() -> list[str]:
+    """Return the versions of Kafka whose jars are pinned, oldest first."""
+    found = (path.name.removesuffix(".sha256") for path in RELEASES.glob("*.sha256"))
+    return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
 
 
 def kafka_jars(say: Say = silently) -> list[Path]:
@@ -30,15 +50,16 @@ def kafka_jars(say: Say = silently) -> list[Path]:
     Raises:
         JarsUnavailableError: they could not be fetched, or are not the pinned ones.
     """
+    version = kafka_version()
     with one_at_a_time(), _Fetched().heard() as fetched, telling(say, fetched.so_far):
-        jars = _resolve()
-        verify(jars, read_sums())  # while nobody resolves again, which lays the files out anew
+        jars = _resolve(version)
+        verify(jars, read_sums(version))  # while nobody resolves again, which lays the files out anew
     return jars
 
 
-def read_sums() -> dict[str, str]:
-    """Return the pinned SHA-256 sum of each jar, by file name."""
-    pairs = (line.split() for line in SUMS.read_text("ascii").splitlines())
+def read_sums(version: str) -> dict[str, str]:
+    """Return the pinned SHA-256 sum of each jar of a version, by file name."""
+    pairs = (line.split() for line in (RELEASES / f"{version}.sha256").read_text("ascii").splitlines())
     return {name: sum_ for sum_, name in pairs}
 
 
@@ -54,25 +75,32 @@ def verify(jars: list[Path], sums: dict[str, str]) -> None:
     for jar in jars:
         if hashlib.sha256(jar.read_bytes()).hexdigest() != sums.get(jar.name):
             raise JarsUnavailableError(
-                f"{jar} does not match its checksum (app/dev/broker/jars.sha256). {_start_over(jars)}"
+                f"{jar} does not match its checksum (app/dev/broker/releases). {_start_over(jars)}"
             )
 
 
-def _resolve() -> list[Path]:
+def _resolve(version: str) -> list[Path]:
     try:
         import jgo  # noqa: PLC0415 - 0.2 s that only starting a broker should pay
     except ImportError as error:
         raise JarsUnavailableError(f"The development broker needs the extra `dev`. {INSTALL_DEV}.") from error
     try:
-        jars = [Path(jar) for jar in jgo.build(KAFKA).all_jars]
+        jars = [Path(jar) for jar in jgo.build(f"org.apache.kafka:kafka_2.13:{version}").all_jars]
         logging = jgo.build(f"org.apache.logging.log4j:{LOG_BINDING}:{LOG_BINDING_VERSION}").all_jars
     except Exception as error:
         raise JarsUnavailableError(
-            f"Kafka {KAFKA_VERSION} could not be fetched from Maven Central: {_first_line(error)}. Connect this "
+            f"Kafka {version} could not be fetched from Maven Central: {_first_line(error)}. Connect this "
             "machine to the internet (once: the jars are cached), or set KAFKA_BOOTSTRAP_SERVERS to a running Kafka."
         ) from error
-    jars += [Path(jar) for jar in logging if Path(jar).name.startswith(LOG_BINDING)]
+    # Kafka 4.0 and older ask for no jar of Log4j 2 at all.
+    own = {_artifact(jar) for jar in jars}
+    jars += [Path(jar) for jar in logging if _artifact(Path(jar)) not in own]
     return sorted(jars, key=lambda jar: jar.name)
+
+
+def _artifact(jar: Path) -> str:
+    """Return a jar's name without its version."""
+    return re.split(r"-\d", jar.name, maxsplit=1)[0]
 
 
 class _Fetched(logging.Handler):

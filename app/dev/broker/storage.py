@@ -8,14 +8,16 @@
 
 import fcntl
 import shutil
+import subprocess
 from pathlib import Path
 from typing import BinaryIO
 
-from app.dev.broker.errors import DataDirectoryError
+from app.dev.broker.errors import BrokerFailedError, DataDirectoryError
+from app.dev.broker.jars import DEFAULT_VERSION, RELEASES
 from app.dev.broker.properties import new_cluster_id, read_properties, write_properties
 
-#: The features of a new cluster, as Kafka's StorageTool writes them, the same for all clusters of a release.
-_FEATURES = Path(__file__).with_name("bootstrap.checkpoint")
+#: The features of a new cluster of the default version, as Kafka's StorageTool writes them for each.
+_FEATURES = RELEASES / f"{DEFAULT_VERSION}.checkpoint"
 
 
 def stored_cluster_id(logs: Path, node_id: int) -> str | None:
@@ -42,7 +44,7 @@ def stored_cluster_id(logs: Path, node_id: int) -> str | None:
 
 
 def format_logs(logs: Path, node_id: int, cluster_id: str) -> None:
-    """Format a new directory whole or not at all, as `kafka-storage.sh format` does.
+    """Format a new directory whole or not at all, as `kafka-storage.sh format` of the default version does.
 
     That takes a JVM, and a second of CPU before each first start. Source: Formatter.java and MetaPropertiesVersion.java
     of Kafka 4.3.
@@ -50,10 +52,29 @@ def format_logs(logs: Path, node_id: int, cluster_id: str) -> None:
     new = logs.with_name(f"{logs.name}.new")
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
-    shutil.copyfile(_FEATURES, new / _FEATURES.name)
+    shutil.copyfile(_FEATURES, new / "bootstrap.checkpoint")
     said = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": new_cluster_id()}
     write_properties(new / "meta.properties", said)
     new.replace(logs)
+
+
+def format_by_tool(logs: Path, java: list[str], settings: Path, cluster_id: str) -> None:
+    """Format a new directory with the tool of the version that is going to use it.
+
+    Args:
+        logs: the directory, as the settings name it.
+        java: runs a main class of Kafka.
+        settings: the broker's property file.
+        cluster_id: of the new cluster.
+
+    Raises:
+        BrokerFailedError: with what the tool said.
+    """
+    tool = [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings)]
+    formatted = subprocess.run(tool, capture_output=True, text=True, check=False)
+    if formatted.returncode:
+        shutil.rmtree(logs, ignore_errors=True)
+        raise BrokerFailedError(f"Kafka does not format {logs}: {formatted.stderr[-500:].strip()}")
 
 
 def claim(directory: Path) -> BinaryIO:

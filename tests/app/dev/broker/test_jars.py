@@ -40,12 +40,28 @@ def test_a_missing_jar_is_named(tmp_path: Path) -> None:
         jars.verify([path], {"a.jar": digest, "b.jar": digest})
 
 
-def test_the_sums_pin_kafka_itself_and_its_log_binding() -> None:
-    sums = jars.read_sums()
-    assert f"kafka_2.13-{jars.KAFKA_VERSION}.jar" in sums
-    assert f"kafka-clients-{jars.KAFKA_VERSION}.jar" in sums
+@pytest.mark.parametrize("version", jars.versions())
+def test_the_sums_pin_kafka_itself_and_its_log_binding(version: str) -> None:
+    sums = jars.read_sums(version)
+    assert f"kafka_2.13-{version}.jar" in sums
+    assert f"kafka-clients-{version}.jar" in sums
     assert f"{jars.LOG_BINDING}-{jars.LOG_BINDING_VERSION}.jar" in sums
     assert all(len(digest) == 64 for digest in sums.values())
+
+
+def test_versions_are_in_their_order_and_the_default_is_one_of_them() -> None:
+    assert jars.versions()[0] == "3.6.2"
+    assert jars.DEFAULT_VERSION in jars.versions()
+
+
+def test_the_environment_chooses_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_VERSION", "")
+    assert jars.kafka_version() == jars.DEFAULT_VERSION
+    monkeypatch.setenv("KAFKA_VERSION", "3.9.2")
+    assert jars.kafka_version() == "3.9.2"
+    monkeypatch.setenv("KAFKA_VERSION", "2.8.0")
+    with pytest.raises(JarsUnavailableError, match=r"'2\.8\.0'\. Set it to one of 3\.6\.2, 3\.9\.2, "):
+        jars.kafka_jars()
 
 
 def test_without_a_connection_the_message_says_what_else_can_be_done(monkeypatch: pytest.MonkeyPatch) -> None:
