@@ -13,7 +13,7 @@ def print_measured(name: str, guarantee: str, measure: Callable[[Installation], 
     before = loop_s()
     with (
         Broker() as broker,
-        Installation(broker.bootstrap, name, DELAY_GUARANTEE=guarantee, DELAY_EVENTS="on") as here,
+        Installation(broker.bootstrap, name, DELAY_GUARANTEE=guarantee) as here,
     ):
         figures = measure(here)
     calibration = [round(1_000 * one) for one in (before, loop_s())]

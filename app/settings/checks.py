@@ -139,9 +139,6 @@ def _check_horizon(settings: WorkerSettings) -> None:
     """See that what is parked can be followed, and known again when it comes back."""
     if settings.horizon_ms < _MINUTE_MS:
         raise SettingInvalid("DELAY_HORIZON", str(settings.horizon_ms), "the minimum is PT1M; 0 turns it off")
-    if settings.events == "off":
-        why = "DELAY_HORIZON needs events, because only they record which messages were parked"
-        raise SettingInvalid("DELAY_EVENTS", settings.events, why)
     if settings.dedupe_window_ms < COLD_MEMORY_MS:
         why = "with DELAY_HORIZON, the minimum is PT10M: the workers remember commands to the cold tier for this long"
         raise SettingInvalid("DELAY_DEDUPE_WINDOW", str(settings.dedupe_window_ms), why)

@@ -17,6 +17,7 @@ _OF_KUBERNETES: Final = re.compile(
 #: What each setting of an earlier version has become.
 REMOVED: Final = {
     "DELAY_ACCEPT_RECREATED": "DELAY_ACCEPT_LOSS takes such topics as recreated:<topic>",
+    "DELAY_EVENTS": "workers always write events, so that every message is accounted for",
     "DELAY_FIRE_BATCH": "DELAY_MAX_IN_FLIGHT is how many messages of a partition are in flight, by default 4000",
     "DELAY_FIRE_DEPTH": "DELAY_MAX_IN_FLIGHT is how many messages of a partition are in flight, by default 4000",
     "DELAY_GATEWAY_BATCH": "a request to the gateway has at most 1,000 messages",

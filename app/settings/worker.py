@@ -70,7 +70,6 @@ class WorkerSettings(KafkaSettings, GatewaySettings, WebSettings):
     kernel: str = setting("PUNCTUAL_KERNEL", "auto", one_of("auto", "off", "require"))
     guarantee: str = setting("DELAY_GUARANTEE", "at_least_once", one_of("at_least_once", "exactly_once"))
     max_delay_ms: int = setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
-    events: str = setting("DELAY_EVENTS", "on", one_of("on", "off"))
     dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
     command_memory_ms: int = setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
     horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)

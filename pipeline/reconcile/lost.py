@@ -45,7 +45,7 @@ class Judge:
     def require_events(self) -> None:
         """Make sure that there is something to judge by. Raises EventsMissing."""
         if not self.lake.head.tables.keys() & {"accepted", "others"}:
-            raise EventsMissing("there are no events at all, so nothing can be judged. Check DELAY_EVENTS.")
+            raise EventsMissing("there are no events at all, so nothing can be judged. Check --app-id.")
 
     def never_ended(self, waiting: DataFrame) -> DataFrame:
         """Return what of `waiting` the worker would hold no more, and cannot have yet to read."""

@@ -78,7 +78,7 @@ async def _places(consumer: Any, topic: str) -> list[Any]:
     if topic not in await consumer.topics():
         raise NotFound(
             f"the topic {topic} does not exist, or this user has no permission to see it: give the "
-            "--app-id of the installation; one with DELAY_EVENTS=off has no events"
+            "--app-id of the installation"
         )
     consumer.subscribe([topic])
     for _ in range(_LOOKS):

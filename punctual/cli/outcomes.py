@@ -64,9 +64,7 @@ class OutcomeFollower:
             if self._take([event_of(record) for records in fetched.values() for record in records]):
                 heard_s = time.monotonic()
             elif time.monotonic() - heard_s > _PATIENCE_S:
-                self.silent = (
-                    "no worker reports their outcomes: check that a worker is running and that DELAY_EVENTS is on"
-                )
+                self.silent = "no worker reports their outcomes: check that a worker is running"
 
     def _take(self, events: Events) -> bool:
         """Note what events say of the requests. Return whether there was a first event of one."""

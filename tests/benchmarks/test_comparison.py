@@ -65,11 +65,11 @@ def test_the_table_marks_what_is_worse_whichever_way_is_better() -> None:
 
 
 def test_other_circumstances_are_told() -> None:
-    busy = msgspec.structs.replace(result({}), sizes=FULL, settings={"DELAY_EVENTS": "off"})
+    busy = msgspec.structs.replace(result({}), sizes=FULL, settings={"DELAY_GUARANTEE": "exactly_once"})
 
     assert comparison.differences(busy, result({})) == [
         "sizes: full now, short then",
-        "DELAY_EVENTS: off now, default then",
+        "DELAY_GUARANTEE: exactly_once now, default then",
     ]
 
 

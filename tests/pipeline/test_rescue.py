@@ -151,7 +151,7 @@ def test_a_topic_whose_name_begins_with_an_inputs_says_nothing_of_that(
 def test_without_events_nothing_is_known(spark: SparkSession, tmp_path: Path) -> None:
     book = Book()
     book.request(0, 1)
-    with pytest.raises(EventsMissing, match="DELAY_EVENTS"):
+    with pytest.raises(EventsMissing, match="Check --app-id"):
         Judge(book.lake(spark, tmp_path)).require_events()
 
 

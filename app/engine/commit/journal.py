@@ -214,7 +214,7 @@ class Journal:
             if not there or not there[-1].append(step.now_ms, out.key, out.value, out.headers):
                 there.append(self.new_batch(TARGET_BYTES))
                 there[-1].append(step.now_ms, out.key, out.value, out.headers)
-        if step.events and self._settings.events != "off":
+        if step.events:
             batches.setdefault((self._settings.events_topic, partition), []).extend(self._told(step))
         return [(topic, number, batch) for (topic, number), there in batches.items() for batch in there]
 

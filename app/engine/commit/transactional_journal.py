@@ -102,9 +102,7 @@ class TransactionalJournal(Journal):
             return ()
         self.reached("before-send", None)
         batches = [(delivery.route[1], delivery.route[2], delivery.batch) for delivery in deliveries]
-        own = [(self._settings.changelog, partition)]
-        if self._settings.events == "on":
-            own.append((self._settings.events_topic, partition))
+        own = [(self._settings.changelog, partition), (self._settings.events_topic, partition)]
         with _Owning(partition):
             acks = await self._id_pools[partition].begin(
                 lambda transactions: transactions.send(batches, self._timeout.limit_s, own)

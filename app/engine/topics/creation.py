@@ -143,8 +143,11 @@ def _tell_of_lost(settings: Settings, there: Collection[str]) -> None:
     """Log what an installation that has worked before has lost with a topic that is missing now."""
     if settings.changelog not in there:
         return
-    holds = {settings.controls: "Active pauses and rates", settings.dead_letters: "Dead letters"}
-    holds |= {settings.events_topic: "Events"} if settings.events == "on" else {}
+    holds = {
+        settings.controls: "Active pauses and rates",
+        settings.dead_letters: "Dead letters",
+        settings.events_topic: "Events",
+    }
     for topic, what in holds.items():
         if topic not in there:
             log.warning("topic %s is missing and is created again. %s are lost.", topic, what, extra={"topic": topic})

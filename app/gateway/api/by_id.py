@@ -122,7 +122,7 @@ class MessageByIdRoutes:
         draft = Draft(self._settings.requests, id_.encode(), None, headers, places=places)
         home = home_partition(id_, self._settings.inputs, self._settings.partitions)
         if not self._outcomes.told:
-            return _unheard(await self._given(request, draft), self._settings.events)
+            return _unheard(await self._given(request, draft))
         follower = self._outcomes.of(home)
         with follower.watch(id_) as watch:
             try:
@@ -168,15 +168,13 @@ def _if_due(request: web.Request) -> bytes | None:
     return match[1].encode()
 
 
-def _unheard(done: Done, events: str = "on") -> web.Response:
+def _unheard(done: Done) -> web.Response:
     """Answer with a command whose outcome is not known yet."""
     if done.taken.spooled:
         outcome, sentence = (
             "spooled",
             "It is on this gateway's disk, because Kafka is down. It takes effect as of its arrival.",
         )
-    elif events == "off":
-        outcome, sentence = "sent", "It is sent. Its outcome is not reported, because events are off (DELAY_EVENTS)."
     else:
         outcome, sentence = "pending", "It is sent and takes effect. Its outcome was not reported in time."
     return as_json(CommandOutcome(id=done.id, outcome=outcome, sentence=sentence, source=done.source), 202)

@@ -109,7 +109,7 @@ class CommandOutcomes:
     @property
     def told(self) -> bool:
         """Whether anybody reports outcomes of commands now."""
-        return self._settings.events == "on" and self._connection.up
+        return self._connection.up
 
     def of(self, home: int) -> EventFollower:
         """Return who reads the events of ids that live in a partition."""

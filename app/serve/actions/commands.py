@@ -12,7 +12,7 @@ from app.engine.engine import Engine
 from app.kafka.errors import SendError
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.actions.events import ending
-from app.serve.actions.outcome import PENDING, SENT, Outcome, event_of, of_event, tells_of
+from app.serve.actions.outcome import PENDING, Outcome, event_of, of_event, tells_of
 from app.serve.actions.resend import Resend
 from app.serve.actions.writing import PATIENCE_S, write
 from punctual.client.requests import Request
@@ -78,9 +78,6 @@ class CommandSender:
         """Send a record to an input's partition, and return its outcome: `home_at` returns its ID's home by offset."""
         readers = await self._events(None if request.id is None else partition)
         source = await self.send(request, topic, partition)
-        if readers is None:
-            sentence = "It is sent. Its outcome is not reported, because events are off (DELAY_EVENTS)."
-            return Outcome(outcome=SENT, sentence=sentence, source=source)
         home = home_at(int(source.rpartition("-")[2]))
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -121,11 +118,9 @@ class CommandSender:
             ) from error
         return f"{topic}-{partition}-{ack.offset}"
 
-    async def _events(self, home: int | None) -> dict[int, PartitionReader] | None:
-        """Return readers of the events from now on, of one partition or of all; None if there are no events."""
+    async def _events(self, home: int | None) -> dict[int, PartitionReader]:
+        """Return readers of the events from now on, of one partition or of all."""
         cluster, topic = self._engine.cluster, self._settings.events_topic
-        if self._settings.events == "off":
-            return None
         numbers = range(self._settings.partitions) if home is None else [home]
         try:
             async with asyncio.timeout(PATIENCE_S):

@@ -33,13 +33,15 @@ _CLOCKS_MS: Final = 60_000
 class JobPart:
     """Does one partition's part of one job, as long as the partition is served here."""
 
+    #: Reads the events from before the first command on; set when the part begins to run.
+    _events: PartitionReader
+
     def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
         """Go on where the log says."""
         self._engine, self._search, self._log, self._job = engine, search, log, job
         self._part = log.parts.get((job.job_id, partition)) or PartProgress(job_id=job.job_id, partition=partition)
         self._epoch = self._engine.epoch(partition)
         self._limit = JobLimit(log, job, partition)
-        self._events: PartitionReader | None = None
 
     async def run(self) -> None:
         """Work until the part is over, the job is stopped, or the partition is somebody else's.
@@ -48,18 +50,13 @@ class JobPart:
         with.
         """
         await self._count_uncounted()
-        if self._has_events:
-            cluster, topic = self._engine.cluster, self._engine.settings.events_topic
-            self._events = await PartitionReader.at_end(cluster, topic, self._part.partition)
+        cluster, topic = self._engine.cluster, self._engine.settings.events_topic
+        self._events = await PartitionReader.at_end(cluster, topic, self._part.partition)
         while not self._part.over and self._mine():
             if self._has_read():
                 await self._batch()
             else:
                 await asyncio.sleep(_LOOK_S)
-
-    @property
-    def _has_events(self) -> bool:
-        return self._engine.settings.events == "on"
 
     async def _count_uncounted(self) -> None:
         """Count the batch that was on its way when the part's previous owner died: it is sent, and not written down.
@@ -75,8 +72,7 @@ class JobPart:
         sent = {record.offset async for record in reader.up_to(end) if record.value == marked and record.offset < end}
         if not sent:
             return
-        if self._has_events:
-            self._events = await self._events_since((part.at_ms or self._job.at_ms) - _CLOCKS_MS)
+        self._events = await self._events_since((part.at_ms or self._job.at_ms) - _CLOCKS_MS)
         reported = await self._outcomes(sent)
         await self._applied(max(sent))
         outcomes, untold = Counter(part.outcomes) + reported, part.untold + len(sent) - reported.total()
@@ -162,17 +158,12 @@ class JobPart:
         await self._log.note(self._part)
 
     async def _outcomes(self, sent: Collection[int]) -> Counter[str]:
-        """Return the outcomes of the commands at these offsets, by their events; without events, wait for the table."""
+        """Return the outcomes of the commands at these offsets, by their events."""
         settings, found = self._engine.settings, dict[int, str]()
         prefix = f"{settings.requests}-{self._part.partition}-"
         base = self._engine.base(settings.requests, self._part.partition)
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while self._events is None:
-                    position = self._engine.position(settings.requests, self._part.partition)
-                    if position is None or position > max(sent):
-                        return Counter()
-                    await asyncio.sleep(_SOON_S)
                 while len(found) < len(sent):
                     for record in await self._events.chunk(BATCH):
                         raw = record.value or b""

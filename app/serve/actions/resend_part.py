@@ -149,10 +149,10 @@ class ResendPart(JobPart):
         return found
 
     async def _watch(self, requests: Iterable[Resend]) -> EventWatch | None:
-        """Return what hears of letters that are sent from now on; None if there are no events, or no letters."""
+        """Return what hears of letters that are sent from now on; None if there are no letters."""
         settings = self._engine.settings
         homes = {again.partition if again.request.id is not None else None for again in requests}
-        if not self._has_events or not homes:
+        if not homes:
             return None
         numbers = range(settings.partitions) if None in homes else [home for home in homes if home is not None]
         return await EventWatch.begin(self._engine.cluster, settings.events_topic, numbers)
@@ -162,7 +162,7 @@ class ResendPart(JobPart):
         part = self._part
         after = position if settled.failed is None else settled.failed[0]
         outcomes = Counter(part.outcomes)
-        outcomes.update({"sent": 0 if self._has_events else len(settled.sent), "refused": len(settled.refused)})
+        outcomes["refused"] += len(settled.refused)
         outcomes["incomplete"] += sum(offset < after for offset in incomplete)
         done = part.ahead | settled.sent | settled.refused
         self._part = msgspec.structs.replace(
@@ -171,8 +171,8 @@ class ResendPart(JobPart):
             refused=part.refused | settled.refused,
         )
         if settled.failed is None or settled.sent or settled.refused or str(after) != part.after:
-            untold = part.untold + (len(settled.sent) if self._has_events else 0)
-            over = after >= end and not (self._has_events and settled.sent)  # what came of them is counted first
+            untold = part.untold + len(settled.sent)
+            over = after >= end and not settled.sent  # what came of them is counted first
             await self._note(str(after), part.sent + len(settled.sent), +outcomes, untold, over=over)
 
     async def _count(self, outcomes: Counter[str], *, over: bool) -> None:

@@ -36,8 +36,6 @@ class Lives:
 
         Raises PeerSilent with a sentence if the brokers do not answer.
         """
-        if self._engine.settings.events == "off":
-            return Life([], None)
         found: list[dict[str, Any]] = []
         looked_back_ms: int | None = self._engine.clock.wall_ms()
         try:

@@ -47,7 +47,7 @@ def test_what_differs_is_named_once_with_the_other_workers_address(caplog: pytes
 
 
 def test_it_is_named_again_when_something_else_differs(caplog: pytest.LogCaptureFixture) -> None:
-    first = settings(PORT="6067", DELAY_EVENTS="off")
+    first = settings(PORT="6067", DELAY_DEDUPE_WINDOW="PT1H")
     second = settings(PORT="6067", DELAY_PARTITIONS="8")
 
     assert len(warnings(caplog, report(first), report(second), report(settings(PORT="6067")), report(first))) == 3
@@ -76,7 +76,7 @@ def test_what_a_worker_may_have_of_its_own_is_no_difference(
 def test_what_a_report_repeats_for_a_partition_that_nobody_serves_is_no_difference(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    theirs = report(settings(PORT="6067", DELAY_EVENTS="off"))
+    theirs = report(settings(PORT="6067", DELAY_DEDUPE_WINDOW="PT1H"))
 
     repeated = Report(msgspec.structs.replace(theirs.progress, state="stopped"), 0, NOW_MS)
 
@@ -84,7 +84,7 @@ def test_what_a_report_repeats_for_a_partition_that_nobody_serves_is_no_differen
 
 
 def test_reports_from_before_the_start_and_old_ones_do_not_count(caplog: pytest.LogCaptureFixture) -> None:
-    other = settings(PORT="6067", DELAY_EVENTS="off")
+    other = settings(PORT="6067", DELAY_DEDUPE_WINDOW="PT1H")
 
     assert warnings(caplog, report(other, NOW_MS - 5_001)) == []
 

@@ -1,9 +1,10 @@
 """A job that sends dead letters again: each once, whatever inputs refuse; what they refuse is not said to be sent."""
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import pytest
@@ -26,7 +27,6 @@ SETTINGS = Settings.from_env(
     {
         "DELAY_INPUTS": "delay-json=countdown,a-in=native,b-in=native",
         "DELAY_PARTITIONS": "1",
-        "DELAY_EVENTS": "off",
         "DELAY_NAMESPACES": "a-in=team-a,b-in=team-b",
         "DELAY_DESTINATIONS": "a-in:orders,b-in:billing,delay-requests:*",
     }
@@ -101,7 +101,18 @@ def part(inputs: Inputs, letters: list[Stored], monkeypatch: pytest.MonkeyPatch)
             self._next = found[-1].offset + 1
             return found
 
+    class Watch:
+        """The events of a worker that accepts every letter that it reads."""
+
+        @classmethod
+        async def begin(cls, *_: object) -> Self:
+            return cls()
+
+        async def outcomes(self, sources: Mapping[str, int], _patience_s: float) -> Counter[str]:
+            return Counter(accepted=len(sources))
+
     monkeypatch.setattr(resend_part, "PartitionReader", Reader)
+    monkeypatch.setattr(resend_part, "EventWatch", Watch)
     engine: Any = SimpleNamespace(
         settings=SETTINGS,
         cluster=None,
@@ -145,7 +156,7 @@ async def test_a_letter_that_its_input_refuses_is_counted_and_others_are_sent_on
     inputs.large = {b"3", b"700"}
     await part.make().run()
     so_far: PartProgress = part.so_far()
-    assert (so_far.over, so_far.sent, so_far.outcomes) == (True, 1_198, {"sent": 1_198, "refused": 2})
+    assert (so_far.over, so_far.sent, so_far.outcomes) == (True, 1_198, {"accepted": 1_198, "refused": 2})
     assert sorted(map(int, inputs.taken["delay-requests"])) == [n for n in range(1_200) if n not in (3, 700)]
     assert marked(part, letters) == [n for n in range(1_200) if n not in (3, 700)]
 
@@ -193,7 +204,7 @@ async def test_an_input_that_takes_nothing_for_now_has_nothing_sent_twice(
     await part.make().run()
     assert list(map(int, inputs.taken["delay-json"])) == [5, 8]
     assert list(map(int, inputs.taken["delay-requests"])) == others
-    assert (part.so_far().over, part.so_far().outcomes, marked(part, letters)) == (True, {"sent": 12}, [*range(12)])
+    assert (part.so_far().over, part.so_far().outcomes, marked(part, letters)) == (True, {"accepted": 12}, [*range(12)])
 
 
 async def test_a_letter_behind_one_that_is_refused_is_none(
@@ -203,7 +214,7 @@ async def test_a_letter_behind_one_that_is_refused_is_none(
     first = iter([Recalled("delay-requests", 0)])
     monkeypatch.setattr(inputs, "_error", lambda *_: next(first, None))
     await part.make().run()
-    assert (part.so_far().outcomes, marked(part, letters)) == ({"sent": 4}, [0, 1, 2, 3])
+    assert (part.so_far().outcomes, marked(part, letters)) == ({"accepted": 4}, [0, 1, 2, 3])
 
 
 @pytest.mark.parametrize(("giver", "sent"), [("bound", [b"0"]), ("unbound", [b"0", b"1"])])
@@ -215,7 +226,7 @@ async def test_what_its_giver_could_not_send_again_singly_is_refused(
         one = letter(number)
         letters.append(one._replace(headers=[*one.headers, *asked]))
     await part.make(within=SETTINGS.namespaces.part(["team-a"]), bound=giver == "bound").run()
-    outcomes = {"sent": 1, "refused": 1} if giver == "bound" else {"sent": 2}
+    outcomes = {"accepted": 1, "refused": 1} if giver == "bound" else {"accepted": 2}
     assert (part.so_far().over, part.so_far().outcomes, inputs.taken["delay-requests"]) == (True, outcomes, sent)
     assert marked(part, letters) == [int(value) for value in sent]
     assert set(inputs.taken) == {"delay-requests"}
@@ -230,5 +241,5 @@ async def test_so_many_are_refused_and_then_the_part_waits_for_somebody_to_look(
     with pytest.raises(SendError, match="Stop it, and start a job whose filter excludes them"):
         await part.make(within=SETTINGS.namespaces.part(["team-a"]), bound=True).run()
     assert (part.so_far().over, part.so_far().after) == (False, "6")
-    assert part.so_far().outcomes == {"sent": 4, "refused": 2}
+    assert part.so_far().outcomes == {"accepted": 4, "refused": 2}
     assert list(inputs.taken) == ["a-in"]

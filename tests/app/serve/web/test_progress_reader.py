@@ -233,6 +233,6 @@ def test_fields_of_newer_workers_are_ignored_and_optional_ones_may_be_absent(rec
 
 def test_a_report_writes_the_contracts_names(record: Record) -> None:
     value = record(
-        0, held={"orders": 5}, lateness={"5": 1}, settings={"DELAY_EVENTS": "0"}, read_to={"orders": 6}, reads=2, rows=2
+        0, held={"orders": 5}, lateness={"5": 1}, settings={"DELAY_RATES": "0"}, read_to={"orders": 6}, reads=2, rows=2
     )
     assert msgspec.json.decode(msgspec.json.encode(decode_progress(b"0", msgspec.json.encode(value)))) == value
