@@ -2,6 +2,7 @@
 
 BIN := .venv/bin
 RUN_STAMP := .venv/.run-installed
+CHECK_STAMP := .venv/.check-installed
 TEST_STAMP := .venv/.test-installed
 PIPELINE_STAMP := .venv/.pipeline-installed
 BENCH_STAMP := .venv/.bench-installed
@@ -16,7 +17,10 @@ CORE := core or not (slow or kafka)
 # JVMs take longer to start without class archives.
 SUITE := $(BIN)/python -m tests.harness.class_archives kafka 2>/dev/null; \
 	$(BIN)/python -m tests.harness.class_archives spark 2>/dev/null & $(BIN)/python -m pytest -n 4
-TEST_EXTRAS := --extra dev --extra oidc --extra otel --extra docs --extra test
+# The project itself is built without isolation, by the hatchling of the lock: nothing unpinned is fetched.
+INSTALL_PROJECT := $(PIP) --no-deps --no-build-isolation --editable ./punctual --editable .
+CHECK_EXTRAS := --extra oidc --extra otel --extra check
+TEST_EXTRAS := $(CHECK_EXTRAS) --extra dev --extra docs --extra test
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-annotate --no-emit-package punctual-kafka --no-emit-index-url --no-emit-find-links
 
@@ -34,7 +38,8 @@ make topic       Create a topic to deliver to: make topic NAME=orders
 make test        Run the fast tests, and each promise and each route once on a real broker, which the suite starts itself.
                  NAME=simulation, clients, console, debounce, neighbours, newcomer, rates: run one test at length
 make test-all    Run all other tests: kills, faults, attacks, the guides, packages. Do this before a release.
-make check       Run `make lint` and the fast tests. Do this before you commit.
+make check       Run `make lint` and the fast tests, in about a minute. Do this before you commit.
+                 ONLY=app/engine/ingest: run only the tests of that file or folder, in seconds
 make lint        Check format, lint rules, types and import layers.
 make format      Format the code, and fix what ruff can fix.
 make docs        Build the documentation as a site into build/site.
@@ -49,9 +54,12 @@ make build       Build the wheels of a release into dist/ (TARGETS).
 make clean       Remove .venv, caches and build output. Data stays.
 endef
 
-# Only `make … NAME=…` sets it: some systems have a variable of that name in the environment.
+# Only `make … NAME=…` and `ONLY=…` set them: some systems have variables of these names in the environment.
 ifneq ($(origin NAME),command line)
 override NAME :=
+endif
+ifneq ($(origin ONLY),command line)
+override ONLY :=
 endif
 
 # For targets with variants: the error message if NAME is none of them.
@@ -89,15 +97,15 @@ test-all: $(TEST_STAMP) $(KERNEL_STAMP)
 	@$(SUITE) -m 'not ($(CORE))'
 
 check: lint $(KERNEL_STAMP)
-	$(BIN)/python -m pytest -q -n 2 -m 'not slow and not kafka'
+	@$(BIN)/python -m tests.check $(ONLY)
 
-lint: $(TEST_STAMP)
+lint: $(CHECK_STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(TEST_STAMP)
+format: $(CHECK_STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -129,7 +137,7 @@ else
 	@$(BIN)/python -m tests.long_runs chaos $(NAME)
 endif
 
-build: $(if $(NAME),$(RUN_STAMP),$(WHEELS_STAMP)) $(if $(filter lock,$(NAME)),$(LOCK_STAMP))
+build: $(if $(NAME),$(if $(filter-out kernel,$(NAME)),$(RUN_STAMP),.venv/bin/python),$(WHEELS_STAMP)) $(if $(filter lock,$(NAME)),$(LOCK_STAMP))
 ifeq ($(NAME),)
 	@$(BIN)/python deploy/wheels.py $(TARGETS:%=--target %)
 else ifeq ($(NAME),kernel)
@@ -147,6 +155,8 @@ else ifeq ($(NAME),lock)
 		--constraint requirements/pipeline.txt --output-file requirements/test.txt
 	$(COMPILE) --upgrade pyproject.toml --extra pipeline $(TEST_EXTRAS) --extra bench --group build \
 		--constraint requirements/test.txt --output-file requirements/bench.txt
+	$(COMPILE) --upgrade pyproject.toml $(CHECK_EXTRAS) --group build --constraint requirements/test.txt \
+		--output-file requirements/check.txt
 	$(COMPILE) --upgrade --group wheels --output-file requirements/wheels.txt
 	$(COMPILE) --upgrade --group lock --output-file requirements/lock.txt
 else
@@ -167,15 +177,21 @@ clean:
 	echo 'No Python 3.11 or newer was found. Install one, or name it: make install PYTHON=/path/to/python3' >&2; \
 	exit 1
 
-# The project itself is built without isolation, by the hatchling of the lock: nothing unpinned is fetched.
 $(RUN_STAMP): requirements/dev.txt pyproject.toml punctual/pyproject.toml | .venv/bin/python
 	@echo 'Installing what running needs into .venv (the first time this takes a minute)'
 	@$(PIP) --require-hashes --requirement requirements/dev.txt
-	@$(PIP) --no-deps --no-build-isolation --editable ./punctual --editable .
+	@$(INSTALL_PROJECT)
+	@touch $@
+
+# Neither Kafka and a Java, nor Spark, nor a browser. `make test` has all of it.
+$(CHECK_STAMP): requirements/check.txt pyproject.toml punctual/pyproject.toml | .venv/bin/python
+	@echo 'Installing what the fast tests need into .venv'
+	@$(PIP) --require-hashes --requirement requirements/check.txt
+	@$(INSTALL_PROJECT)
 	@touch $@
 
 # What is usual is done in Rust where that can be built, which takes half a minute, and in Python where it cannot.
-$(KERNEL_STAMP): $(KERNEL_SOURCES) | $(RUN_STAMP)
+$(KERNEL_STAMP): $(KERNEL_SOURCES) | .venv/bin/python
 	@mkdir -p build
 	@rm -f .venv/lib/python*/site-packages/punctual_kernel.*.so
 	@timeout 300 $(MAKE) --no-print-directory build NAME=kernel >build/kernel.log 2>&1 || \

@@ -32,7 +32,7 @@ def home(ids: Column, inputs: tuple[str, ...], partitions: int) -> Column:
 def paced(values: Column, per_second: float) -> Column:
     """Return int values as they are, not more than so many a second in each task, whoever takes them."""
     made: Any = pandas_udf
-    return made(_at_pace(per_second), "int")(values)  # type: ignore[no-any-return]
+    return made(_at_pace(per_second), "int")(values)  # type: ignore[no-any-return, unused-ignore]
 
 
 def _at_pace(per_second: float) -> Callable[[Iterator[pd.Series]], Iterator[pd.Series]]:

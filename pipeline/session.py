@@ -129,17 +129,17 @@ def _built(name: str, settings: dict[str, str]) -> SparkSession:
 
 def _work_in(spark: SparkSession, directory: Path) -> None:
     """Have relative paths begin at `directory`, not where the JVM runs."""
-    files = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no public way
+    files = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001 - PySpark has no public way
     conf = spark._jsc.hadoopConfiguration()  # noqa: SLF001
     files.FileSystem.getLocal(conf).setWorkingDirectory(files.Path(str(directory)))
 
 
 def _checked(spark: SparkSession) -> SparkSession:
     try:
-        spark._jvm.java.lang.Class.forName(  # type: ignore[union-attr]  # noqa: SLF001 - PySpark has no public way
+        spark._jvm.java.lang.Class.forName(  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001 - PySpark has no public way
             "org.apache.spark.sql.kafka010.KafkaSourceProvider",
             True,  # noqa: FBT003 - Java's
-            spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),  # type: ignore[union-attr]  # noqa: SLF001
+            spark._jvm.java.lang.Thread.currentThread().getContextClassLoader(),  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001
         )
     except Exception as error:
         raise ConnectorMissing(

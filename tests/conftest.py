@@ -4,11 +4,13 @@ import os
 import signal
 import uuid
 from collections.abc import Callable, Generator, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from app.dev.broker import broker_or_given
@@ -38,6 +40,20 @@ _ORDER = (
 _SHOWN_LOGS, _SHOWN_LINES = 4, 40
 #: Tests of security have one broker, which takes seconds to start.
 _GUARDED = "tests/integration/test_security"
+#: Tests of what `make check` does not install, and the module that they need. `make test` runs the quick ones.
+NEEDS = {
+    _SPARK: "pyspark",
+    "tests/docs/test_dag.py": "pyspark",
+    "tests/docs/test_delete_customer_data.py": "pyarrow",
+    "tests/docs/test_pipeline_commands.py": "pyspark",
+    "tests/deploy/test_dashboard_schema.py": "grafana_foundation_sdk",
+    "tests/punctual/contract/test_cron_zones.py": "numpy",
+}
+#: None of these is fast: they need what `make check` does not install, or start whole programs.
+_SLOW = (*NEEDS, "tests/integration/")
+
+collect_ignore = [path.removeprefix("tests/") for path, module in NEEDS.items() if find_spec(module) is None]
+settings.register_profile("check", max_examples=10)
 
 
 def pytest_configure() -> None:
@@ -54,10 +70,14 @@ def pytest_configure() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs the broker, so that nobody has to remember to; put all in the order of `_ORDER`."""
+    """Mark slow tests and those that need the broker, so that nobody has to remember to; sort them by `_ORDER`."""
     for item in items:
         if {"bootstrap", "guarded"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
+        if item.nodeid.startswith(tuple(NEEDS)) and not any(map(item.get_closest_marker, ("slow", "kafka"))):
+            item.add_marker(pytest.mark.core)
+        if item.nodeid.startswith(_SLOW):
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: next((at for at, of in enumerate(_ORDER) if item.nodeid.startswith(of)), len(_ORDER)))
 
 

@@ -14,7 +14,6 @@ from benchmarks.experiments import (
     matrix,
     mixed,
     overload,
-    pipeline,
     recovery,
     restore,
     soak,
@@ -25,6 +24,14 @@ from benchmarks.figures import Figures
 from benchmarks.sizes import Sizes
 
 Experiment = Callable[[str, Sizes], Figures]
+
+
+def _pipeline(bootstrap: str, sizes: Sizes) -> Figures:
+    """Measure the Spark jobs. Only this experiment needs Spark."""
+    from benchmarks.experiments import pipeline  # noqa: PLC0415 - all others run where Spark is not installed
+
+    return pipeline.measure(bootstrap, sizes)
+
 
 #: In the order in which they run, with the names of what they measure. A broker that has just started takes a minute or
 #: two of load, and more than one core, until it has compiled what it runs: what measures lateness comes later.
@@ -44,7 +51,7 @@ EXPERIMENTS: dict[Experiment, tuple[str, ...]] = {
     busy.measure: ("busy-machine",),
     soak.measure: ("soak",),
     look.measure: ("look",),
-    pipeline.measure: ("pipeline",),
+    _pipeline: ("pipeline",),
 }
 NAMES = tuple(name for names in EXPERIMENTS.values() for name in names)
 #: What is measured if nothing else is asked for: the rest takes long, or needs what is not everywhere.

@@ -115,7 +115,7 @@ def _assure_listed(lake: Lake, rows: DataFrame, count: int) -> int:
 
     Raises LakeIncomplete.
     """
-    found = rows.count()
+    found: int = rows.count()
     if found != count:
         raise LakeIncomplete(
             f"of {count:,} rows that were written below {lake.files.root}, {found:,} are listed by its file system. "

@@ -109,7 +109,7 @@ def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = Fal
     ):
         if chosen is None:
             return 0
-        count = chosen.count()
+        count: int = chosen.count()
         if count and not dry_run:
             context.kafka.write(requests(chosen, now_ms), context.topic("requests"))
     if not dry_run:

@@ -18,6 +18,8 @@ from benchmarks.hot_path.turns import Turns, take_turns
 from punctual.contract.dialects.dialects import DIALECTS, dialect_of
 from tests.punctual.contract.records import NOW, FakeRecord
 
+pytestmark = pytest.mark.slow
+
 TINY = Sizes(pairs=1, rounds=6, tries=2, messages=500)
 #: Makes a stage of a copy take fifty microseconds more for each message, more than a way takes on a busy machine.
 SLOWED = """

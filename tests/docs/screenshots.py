@@ -16,7 +16,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import aiohttp
-from PIL import Image
 
 from app.base.errors import PunctualError
 from app.dev.broker import BrokerError
@@ -160,6 +159,8 @@ async def _picture(page: "Page", path: Path, height: int) -> None:
 
 def _save(taken: bytes, path: Path) -> None:
     """Save a picture with a palette of its most frequent colours, each as it is."""
+    from PIL import Image  # noqa: PLC0415 - tests read only the limits of this module
+
     image = Image.open(BytesIO(taken)).convert("RGB")
     counted = cast("list[tuple[int, _Colour]]", image.getcolors(image.width * image.height))
     frequent = [colour for _, colour in sorted(counted, reverse=True)[:COLOURS]]

@@ -10,7 +10,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.harness.worker import ROOT
+
+pytestmark = pytest.mark.slow
 
 #: Words that readers search for.
 SEARCHED = """permission, rollback, troubleshooting, throughput, latency, maximum, limits, ordering, deduplication, dlq,

@@ -5,9 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from app.dev.testing import Delayed
 from tests.docs.how_to import blocks
 from tests.harness.worker import ROOT
+
+pytestmark = pytest.mark.slow
 
 _PAGE = "test-your-code.md"
 _INI = """[pytest]

@@ -7,6 +7,8 @@ import os
 import random
 from collections.abc import Sequence
 
+from hypothesis import settings
+
 Pair = tuple[bytes | None, bytes | None]
 
 _FOREIGN: Sequence[bytes] = (
@@ -25,10 +27,19 @@ _FOREIGN: Sequence[bytes] = (
 )
 
 
+#: As many examples has a property by default (Hypothesis), in `make test`.
+_USUAL = 100
+
+
+def share(number: int) -> int:
+    """Return how many of a number of examples are tried: all, in `make check` the share that its profile says."""
+    return max(1, number * settings().max_examples // _USUAL)
+
+
 def seeds(number: int = 200) -> range:
     """Return the seeds to try."""
     first = int(os.environ.get("FUZZ_FIRST", "0"))
-    return range(first, first + int(os.environ.get("FUZZ_SEEDS", str(number))))
+    return range(first, first + int(os.environ.get("FUZZ_SEEDS", str(share(number)))))
 
 
 def mangled(seed: int, genuine: Sequence[Pair]) -> Pair:

@@ -127,7 +127,7 @@ def test_other_addresses_of_the_machine_are_served_too(installation: Installatio
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install it, or name it by CHROMIUM")
 def test_a_browser_signs_in_by_the_provider_acts_and_signs_out(installation: Installation, browser: "Browser") -> None:
-    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - as above
 
     own = f"http://{socket.gethostname()}:{installation.worker.port}"
     with browser.new_context(base_url=own) as context:

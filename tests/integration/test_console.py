@@ -98,7 +98,7 @@ def _pages(topics: list[str]) -> dict[str, str]:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("theme", THEMES)
 def test_every_page_is_accessible_and_fits(page: "Page", topics: list[str], shots: Path, theme: Any, size: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - as above
 
     width, height = SIZES[size]
     page.emulate_media(color_scheme=theme)

@@ -251,7 +251,7 @@ def test_other_workers_keep_to_a_namespace_too(both: Installation, tmp_path: Pat
 
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install it, or name it by CHROMIUM")
 def test_the_console_shows_a_team_what_it_may_see(both: Installation, browser: "Browser") -> None:
-    from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
+    from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - as above
 
     ask_for(both, "a", "in-the-console")
     headers = {"Authorization": encode_basic_auth("a", "a")}

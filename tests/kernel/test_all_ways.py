@@ -15,6 +15,7 @@ from app.engine.ingest.plain_requests import PlainRequests
 from app.engine.steps.plain_deliveries import PlainDeliveries
 from app.engine.steps.step import Step
 from tests.app.workbench import Workbench
+from tests.harness.fuzz import share
 from tests.kernel.batches import Asked, Headers, plain_records, unpacked
 from tests.kernel.built import kernel, take_path
 from tests.punctual.contract.records import NOW
@@ -118,7 +119,7 @@ class Side:
             begin += len(rest)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 @given(_WORK, st.sampled_from([-1, NOW - 1, NOW + 5_000]))
 def test_all_ways_do_the_same(work: list[tuple[list[Asked], int, list[Asked]]], watermark_ms: int) -> None:
     with TemporaryDirectory() as directory:

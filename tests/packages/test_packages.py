@@ -117,6 +117,7 @@ def test_the_versions_agree() -> None:
     assert set(library["dependencies"]) <= set(worker["dependencies"])
 
 
+@pytest.mark.slow
 def test_builds_are_reproducible(built: Path, tmp_path: Path) -> None:
     _build(ROOT / "punctual", tmp_path)
     again = _build(ROOT, tmp_path)
@@ -125,6 +126,7 @@ def test_builds_are_reproducible(built: Path, tmp_path: Path) -> None:
         assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256((built / file.name).read_bytes()).digest()
 
 
+@pytest.mark.slow
 def test_the_workers_wheel_requires_nothing_that_only_development_needs(built: Path) -> None:
     [wheel] = built.glob("punctual_kafka_worker-*.whl")
     with zipfile.ZipFile(wheel) as archive:
@@ -138,6 +140,7 @@ def test_the_workers_wheel_requires_nothing_that_only_development_needs(built: P
         assert all("extra ==" in condition for condition in conditions)
 
 
+@pytest.mark.slow
 def test_the_library_alone_is_small_and_says_where_the_worker_is(built: Path, empty: Path, tmp_path: Path) -> None:
     wheel = built / f"punctual_kafka-{VERSION}-py3-none-any.whl"
     assert wheel.stat().st_size < 1_000_000
@@ -154,6 +157,7 @@ def test_the_library_alone_is_small_and_says_where_the_worker_is(built: Path, em
         assert "ModuleNotFoundError" in _run(empty, "-c", f"import {absent}", cwd=tmp_path).stderr
 
 
+@pytest.mark.slow
 def test_the_command_and_pytest_find_the_installed_worker(built: Path, empty: Path, tmp_path: Path) -> None:
     _install(empty, *built.glob("*.whl"))
     _lend_dependencies(empty)
@@ -189,6 +193,7 @@ def test_a_worker_takes_the_kernel_of_a_wheel(built: Path, empty: Path, tmp_path
 
 
 @needs_rust
+@pytest.mark.slow
 def test_a_release_says_what_brings_the_wheel_that_is_missing_and_has_all_others(tmp_path: Path) -> None:
     """For a target whose library is not there, as rustc says it."""
     rustc = tmp_path / "rustc"
@@ -210,6 +215,7 @@ def test_a_release_says_what_brings_the_wheel_that_is_missing_and_has_all_others
     }
 
 
+@pytest.mark.slow
 def test_mypy_knows_the_types_of_the_installed_fixture(built: Path, empty: Path, tmp_path: Path) -> None:
     _install(empty, *built.glob("*.whl"))
     _lend_dependencies(empty)

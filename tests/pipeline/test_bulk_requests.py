@@ -29,7 +29,8 @@ def mapping(**changed: Any) -> Mapping:
 
 def made(rows: DataFrame, **changed: Any) -> list[Row]:
     with using(rows.sparkSession, SETTINGS):
-        return requests(rows, mapping(**changed), LIMITS).collect()
+        found: list[Row] = requests(rows, mapping(**changed), LIMITS).collect()
+    return found
 
 
 def test_every_bad_row_has_its_reason(spark: SparkSession) -> None:

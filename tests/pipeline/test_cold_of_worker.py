@@ -86,7 +86,8 @@ class Tier:
     def _left(self) -> int:
         """Return how many messages are parked."""
         context = self.cutter.context
-        return ColdState.of(context.lake(self._cold, park.KIND)).live().count()
+        count: int = ColdState.of(context.lake(self._cold, park.KIND)).live().count()
+        return count
 
     def _tell(self, expected: dict[str, Wanted], came: Deliveries) -> None:
         late: dict[str, list[int]] = {"when due": [], "at once": []}

@@ -15,5 +15,5 @@ def test_relative_paths_are_the_users_and_nothing_of_spark_is_left_there(spark: 
     assert spark.read.parquet(str(there / "rows")).count() == 3
     assert list(tmp_path.glob("rows/*.parquet"))
     assert set(Path().iterdir()) <= before
-    temporary = spark._jvm.java.lang.System.getProperty("java.io.tmpdir")  # type: ignore[union-attr]
+    temporary = spark._jvm.java.lang.System.getProperty("java.io.tmpdir")  # type: ignore[union-attr, unused-ignore]
     assert Path(temporary) != Path(tempfile.gettempdir()), "a JVM that is killed leaves there what it has"

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 CLIENT, WORKER = (tomllib.loads((path / "pyproject.toml").read_text())["project"] for path in (ROOT / "punctual", ROOT))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.fuzz import share
 from tests.simulation.planted import BEGINS, BUGS, planted
 from tests.simulation.run import Result, processes, quickly, run, run_all, spread
 
@@ -30,23 +31,26 @@ def failures(results: list[Result]) -> str:
 
 
 def test_the_promise_is_kept_in_some_runs() -> None:
-    results = list(run_all(range(_FEW)))
+    results = list(run_all(range(share(_FEW))))
 
     assert not failures(results)
     assert sum(result.crashes for result in results)
     assert sum(result.deliveries for result in results)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", _RETOLD)
 def test_a_request_that_was_accepted_by_a_step_that_was_not_kept_is_not_lost(seed: int) -> None:
     assert not failures(list(run_all(range(seed, seed + 1))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", _ARRIVED)
 def test_a_message_that_has_arrived_is_not_sent_again_for_a_command(seed: int) -> None:
     assert not failures(list(run_all(range(seed, seed + 1))))
 
 
+@pytest.mark.slow
 def test_what_a_late_resume_leaves_out_is_skipped_with_an_event() -> None:
     assert not failures(list(run_all(range(_LATE_RESUME, _LATE_RESUME + 1))))
 
@@ -82,7 +86,7 @@ def test_a_failure_says_how_to_see_it_again() -> None:
 
 def test_the_same_seed_is_the_same_run() -> None:
     with quickly():
-        for seed in range(10):
+        for seed in range(share(10)):
             first, second = run(seed, trace=True), run(seed, trace=True)
             assert first.trace
             assert first == second

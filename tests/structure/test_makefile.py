@@ -86,6 +86,9 @@ def test_an_unknown_name_is_an_error(target: str) -> None:
 def test_a_name_of_the_environment_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "nonsense")
 
+    monkeypatch.setenv("ONLY", "nonsense")
+
+    assert "nonsense" not in _make("-n", "check").stdout
     assert _make("-n", "clean").returncode == 0
     assert "nonsense" not in _make("-n", "topic").stdout
 

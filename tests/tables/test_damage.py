@@ -17,6 +17,7 @@ from tables.database import Database
 from tables.rocksdb_options import rocksdb_options
 from tables.store import FORMAT
 from tests.harness.damage import WAYS, damage
+from tests.harness.fuzz import share
 from tests.tables.rows import NOW, entry, fast_directory, image, key, put
 
 ROWS = 12_000
@@ -153,7 +154,7 @@ def test_a_write_ahead_log_that_has_lost_its_end_only_puts_the_database_back(pat
     assert len(list(store.rows())) == rows
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(share(40)))
 def test_what_opens_after_any_damage_is_the_whole_image_of_a_prefix(seed: int) -> None:
     """Several lives, each ended by `kill -9` and damage: what is believed holds all steps up to its offset."""
     chosen = random.Random(seed)  # noqa: S311 - it chooses damage

@@ -9,6 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tables import Changes, ColdMark, Command, Entry, PartitionStore, Position, RememberedCommands, keys
 from tables.changes import RememberedDelivery
 from tables.entry import decode
+from tests.harness.fuzz import share
 from tests.tables.changelog import compacted, cut, replay
 from tests.tables.rows import HOUR, NOW, WHOSE, apply, assert_sound, entry, fast_directory, image, key, put, rewrite
 
@@ -227,4 +228,4 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 TestStore = StoreMachine.TestCase
-TestStore.settings = settings(max_examples=80, stateful_step_count=20, deadline=None)
+TestStore.settings = settings(max_examples=share(80), stateful_step_count=20, deadline=None)

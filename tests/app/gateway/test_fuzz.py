@@ -27,11 +27,12 @@ from app.settings.settings import Settings
 from punctual.contract.record import PlainRecord
 from tests.app.gateway.api.test_openapi import operations
 from tests.app.gateway.conftest import ENV
+from tests.harness.fuzz import share
 from tests.harness.gateway import GatewayProcess
 
 pytestmark = pytest.mark.core
 
-EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", str(share(15))))
 #: What holds of each answer: what the document says of statuses, types and bodies. 503 says that Kafka is away.
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 NOW_MS = 1_795_600_000_000

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from punctual.contract import cron, zones
 from punctual.contract.calendar import Calendar, NeverMatches
+from tests.harness.fuzz import share
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - this clock has no zone
 #: Calls of functions for one text, parsed and with its next time in a zone of which nothing is known yet. A text that
@@ -74,7 +75,7 @@ def test_no_text_costs_much(text: str, zone: str) -> None:
         assert calls(partial(_fresh, text, zone, moment)) < _MOST_CALLS
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60), deadline=None)
 @given(
     st.text("0123456789*/,-#LW ", max_size=256),
     st.sampled_from(["UTC", "Africa/Casablanca", "Antarctica/Troll"]),

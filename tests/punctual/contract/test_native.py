@@ -14,6 +14,7 @@ from punctual.contract.request import encode as encode_request
 from tables import Entry
 from tables.entry import decode as decode_entry
 from tables.entry import encode
+from tests.harness.fuzz import share
 from tests.punctual.contract.records import NOW, FakeRecord, Log
 
 
@@ -205,7 +206,7 @@ _ODD_VALUES = [None, b"", b"orders", *_ODD_TIMES, b"\xff", b"x" * 257]
 @example([*_PLAIN[:2], ("delay-id", None)])
 @example([("delay-to", None), *_PLAIN])
 @example([*_PLAIN, ("delay-at", None)])
-@settings(max_examples=500)
+@settings(max_examples=share(500))
 @given(
     st.lists(st.sampled_from(_PLAIN) | st.tuples(st.sampled_from(_ODD_NAMES), st.sampled_from(_ODD_VALUES)), max_size=6)
 )

@@ -9,13 +9,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
 
-Seconds = NDArray[np.int32]
-Flags = NDArray[np.bool_]
+Seconds: TypeAlias = NDArray[np.int32]
+Flags: TypeAlias = NDArray[np.bool_]
 
 #: How often clocks are asked; where they have changed meanwhile, at each step in between.
 ASKED_S = 3_600

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from punctual.queue import Breaker
+from tests.harness.fuzz import share
 
 HALF_AN_HOUR = 1_800.0
 
@@ -138,7 +139,7 @@ def test_half_an_hour_of_errors_costs_the_failing_part_some_dozen_messages_and_e
     assert max(sum(one <= other < one + 10 for other in met[40:]) for one in met[40:]) == 1
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=share(30))
 @given(rate=st.floats(1, 200), over=st.integers(1, 100), outage=st.floats(1, 4_000))
 def test_an_outage_of_any_length_is_bounded_and_ends_by_itself(rate: float, over: int, outage: float) -> None:
     met, back = simulate((10.0, 10.0 + outage), rate, 10.0 + outage + 200, over=over)

@@ -127,6 +127,7 @@ def queue_on(topic: Any, loop: SimulatedLoop) -> DelayQueue:
     return queue
 
 
+@pytest.mark.slow
 def test_a_flood_of_errors_of_half_an_hour_is_bounded_and_over_by_itself(
     loop: SimulatedLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

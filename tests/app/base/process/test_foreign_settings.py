@@ -14,6 +14,8 @@ from faust.types.settings import Settings
 from app.base.process import foreign_settings
 from tests.harness.foreign_settings import HOSTILE, OF_SETTINGS, OURS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 #: How the libraries read a variable.
 _READ = (

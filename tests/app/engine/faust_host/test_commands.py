@@ -11,6 +11,8 @@ import pytest
 from punctual.cli.exits import Exit
 from punctual.cli.registry import COMMANDS
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[4]
 FAUSTS = {"agents", "clean-versions", "completion", "livecheck", "model", "models", "reset", "send", "tables"}
 OURS = {command.name for command in COMMANDS}

@@ -8,6 +8,7 @@ import pytest
 
 from tables import keys
 from tests.app.workbench import Workbench
+from tests.harness.fuzz import share
 from tests.punctual.contract.records import NOW
 from tests.tables.rows import fast_directory
 
@@ -54,9 +55,9 @@ def outcome(path: Path, orders: list[tuple[int, Said]]) -> list[Row]:
 @pytest.mark.parametrize(
     ("ops", "seeds"),
     [
-        (PLAIN, range(100)),
-        (SERIES, range(100)),
-        (ALL, range(100)),
+        (PLAIN, range(share(100))),
+        (SERIES, range(share(100))),
+        (ALL, range(share(100))),
         # Of a pause and a reschedule, what one that came late was not told, when only the last of them was known.
         (SERIES, (1_273, 1_703, 1_995)),
     ],

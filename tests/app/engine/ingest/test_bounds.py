@@ -11,6 +11,7 @@ from app.engine.steps.outcomes import Dropped, Rejected, Unsent
 from punctual.contract.request import Reason
 from tables import Bound, RecordStamp
 from tests.app.workbench import Workbench
+from tests.harness.fuzz import share
 from tests.punctual.contract.records import NOW
 
 #: Pushed back by so much each time, and no later than that.
@@ -251,7 +252,7 @@ SPANS = st.none() | st.integers(0, 400)
 REQUESTS = st.lists(st.tuples(st.sampled_from(["schedule", "schedule", "reschedule"]), st.integers(0, 600), SPANS))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), orders=REQUESTS.filter(lambda all_: 0 < len(all_) < 7))
 def test_bounds_follow_the_rule_in_any_order(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, orders: list[tuple[str, int, int | None]]

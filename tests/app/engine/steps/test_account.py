@@ -12,6 +12,7 @@ from app.engine.steps.step import Step
 from punctual.contract.request import Reason
 from tables import PartitionStore
 from tests.app.workbench import Workbench, source
+from tests.harness.fuzz import share
 from tests.punctual.contract.records import NOW, FakeRecord
 from tests.tables.rows import assert_sound, fast_directory, image
 
@@ -179,4 +180,4 @@ class AccountMachine(RuleBasedStateMachine):
 
 
 TestAccount = AccountMachine.TestCase
-TestAccount.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestAccount.settings = settings(max_examples=share(100), stateful_step_count=25, deadline=None)

@@ -11,6 +11,7 @@ from app.engine.steps.outcomes import Unsent
 from app.engine.steps.step import OutgoingRecord, Step
 from tables import Changes
 from tests.app.workbench import Workbench
+from tests.harness.fuzz import share
 from tests.punctual.contract.records import FakeRecord
 from tests.tables.rows import assert_sound, fast_directory
 
@@ -249,4 +250,4 @@ class ColdMachine(RuleBasedStateMachine):
 
 
 TestCold = ColdMachine.TestCase
-TestCold.settings = settings(max_examples=100, stateful_step_count=25, deadline=None)
+TestCold.settings = settings(max_examples=share(100), stateful_step_count=25, deadline=None)

@@ -13,6 +13,7 @@ from app.ops.repartition.moves import Moves, _Head, first_forward, numbered, ori
 from punctual.contract.home import home_partition
 from tables import Command, Entry, keys
 from tables.entry import VERSION, decode, encode
+from tests.harness.fuzz import share
 
 INPUTS = ("delay-requests", "orders")
 LOGS = (*INPUTS, "delay-forwards")
@@ -67,7 +68,7 @@ def moves_of(after: int, rows: list[Row], used: int = 0) -> Moves:
 
 
 @given(tables())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=share(300), deadline=None)
 def test_rows_go_home_and_keep_apart_and_in_order(drawn: tuple[int, int, list[Row]]) -> None:
     _, after, rows = drawn
     moves = moves_of(after, rows)
@@ -93,7 +94,7 @@ def test_rows_go_home_and_keep_apart_and_in_order(drawn: tuple[int, int, list[Ro
 
 
 @given(tables())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 def test_no_record_to_come_gets_the_key_of_a_row_that_has_moved(drawn: tuple[int, int, list[Row]]) -> None:
     _, after, rows = drawn
     moves = moves_of(after, rows)
@@ -107,7 +108,7 @@ def test_no_record_to_come_gets_the_key_of_a_row_that_has_moved(drawn: tuple[int
 
 
 @given(tables(), st.integers(9, 12))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=share(100), deadline=None)
 def test_it_can_be_done_once_more(drawn: tuple[int, int, list[Row]], again: int) -> None:
     _, after, rows = drawn
     first = moves_of(after, rows)

@@ -29,6 +29,8 @@ from app.serve.access.sign_in import SignIn, local_address
 from tests.app.serve.access.conftest import SECRET, Client, oidc, oidc_keys, served, session_key, shown
 from tests.harness.provider import provider
 
+pytestmark = pytest.mark.slow
+
 PEOPLE: tuple[dict[str, object], ...] = (
     {"sub": "1", "preferred_username": "ann", "groups": ["sre", "staff"]},
     {"sub": "2", "preferred_username": "bob", "groups": ["support"]},
