@@ -77,7 +77,7 @@ class _Gateway:
             "DELAY_DESTINATIONS": "*",
             "DELAY_MAX_DELAY": "P36500D",
             "DELAY_GATEWAY_PORT": str(self.port),
-            "DELAY_GATEWAY_DATADIR": str(directory / "gateway"),
+            "DATADIR": str(directory / "gateway"),
             "PYTHONPATH": str(ROOT),
         }
         command = ["env", *(f"{name}={value}" for name, value in env.items()), sys.executable]
@@ -201,7 +201,7 @@ def _intake(bootstrap: str, size: int, senders: int, seconds: float, each: int) 
     async def run() -> Sent:
         with tempfile.TemporaryDirectory() as directory:
             env = {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, "DELAY_PARTITIONS": str(PARTITIONS)}
-            settings = Settings.from_env({**env, "DELAY_GATEWAY_DATADIR": directory})
+            settings = Settings.from_env({**env, "DATADIR": directory})
             connection, spool = KafkaConnection(settings), Spool(settings, _fail)
             intake, receipts = Intake(settings, connection, spool, SpoolTally(), _fail), Receipts(_REQUESTS, PARTITIONS)
             connecting = asyncio.create_task(connection.run(intake.is_down))

@@ -4,13 +4,16 @@ import asyncio
 import logging
 import os
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
-from app.base.errors import PunctualError
+from app.base.errors import PunctualError, SettingInvalid
 from app.base.process.fatal import end_process
 from app.base.process.library_logs import LibraryLogFilter
 from app.base.process.log import JsonFormatter, RateLimitFilter
+from app.settings.gateway import SPOOL
 from app.settings.settings import Settings
 from app.settings.unknown import unknown
 
@@ -30,6 +33,7 @@ _FORMAT = "[%(asctime)s] [%(process)s] [%(levelname)s] %(message)s"
 def gateway(loglevel: str) -> None:
     """Run a gateway with the settings of the environment."""
     settings = Settings.from_env()
+    _check_former_place(settings, os.environ)
     _log(loglevel, settings.log_format)
     for sentence in unknown(os.environ):
         log.warning("%s", sentence)
@@ -47,6 +51,17 @@ def gateway(loglevel: str) -> None:
             runner.run(serve(settings))
     except PunctualError as error:
         end_process(error)
+
+
+def _check_former_place(settings: Settings, env: Mapping[str, str]) -> None:
+    """See that no spool is left behind where an earlier version was told to keep it. Raises SettingInvalid."""
+    former = env.get("DELAY_GATEWAY_DATADIR", "")
+    if former and (Path(former) / SPOOL).is_dir() and settings.gateway_path.resolve() != Path(former).resolve():
+        why = (
+            "it is no longer a setting, and this directory has a spool, whose messages were acknowledged. Set DATADIR "
+            "to this directory instead"
+        )
+        raise SettingInvalid("DELAY_GATEWAY_DATADIR", repr(former), why)
 
 
 def _log(level: str, form: str) -> None:

@@ -8,6 +8,8 @@ from app.settings.values import whole
 #: A message that is sent again within a day is recognized: by then, its sender has got an answer or given up. Each ID
 #: takes disk space until its window ends. DELAY_POLICIES sets another window for an input.
 GATEWAY_DEDUPE_MS = 86_400_000
+#: The directory of the spool, in a gateway's data directory.
+SPOOL = "spool"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,6 +17,5 @@ class GatewaySettings:
     """All that a gateway can be told beside where Kafka is. Durations are milliseconds, sizes bytes."""
 
     gateway_port: int = setting("DELAY_GATEWAY_PORT", "6067", whole(1, 65_535))
-    gateway_datadir: str = setting("DELAY_GATEWAY_DATADIR", "")
     gateway_spool_bytes: int = setting("DELAY_GATEWAY_SPOOL_BYTES", str(1 << 30), whole(0))
     gateway_tokens_file: str = setting("DELAY_GATEWAY_TOKENS_FILE", "")

@@ -23,6 +23,7 @@ REMOVED: Final = {
     "DELAY_GATEWAY_BATCH": "a request to the gateway has at most 1,000 messages",
     "DELAY_GATEWAY_CONNECTIONS": "a gateway has at most 1,000 connections",
     "DELAY_GATEWAY_CONNECTIONS_OF_ONE": "a gateway has at most 500 connections from one address",
+    "DELAY_GATEWAY_DATADIR": "a gateway keeps its data in DATADIR, in the directory gateway",
     "DELAY_GATEWAY_DEDUPE": (
         "messages of a gateway are deduplicated for a day, or for DELAY_DEDUPE_WINDOW if that is longer. For another "
         "time, set dedupe of the input in DELAY_POLICIES"

@@ -8,7 +8,7 @@ from pathlib import Path
 from app.base import topic_names
 from app.base.http.allow_list import AllowList, allow_list
 from app.settings.declared import setting
-from app.settings.gateway import GATEWAY_DEDUPE_MS, GatewaySettings
+from app.settings.gateway import GATEWAY_DEDUPE_MS, SPOOL, GatewaySettings
 from app.settings.kafka import KafkaSettings
 from app.settings.quotas import Quota, quotas
 from app.settings.rates import optional, rates
@@ -227,8 +227,16 @@ class WorkerSettings(KafkaSettings, GatewaySettings, WebSettings):
 
     @property
     def gateway_path(self) -> Path:
-        """The gateway's data directory; by default it follows from its port, so that gateways run side by side."""
-        return Path(self.gateway_datadir or f".data/{self.app_id}-gateway-{self.gateway_port}")
+        """The gateway's data directory: by default it follows from its port, so that gateways run side by side.
+
+        In DATADIR it does not: a gateway on another port goes on with the spool. A spool that an earlier version has
+        left in DATADIR itself, or in the default place, is used where it is.
+        """
+        default = Path(f".data/{self.app_id}-gateway-{self.gateway_port}")
+        if not self.datadir:
+            return default
+        place = Path(self.datadir) / "gateway"
+        return next((one for one in (place, Path(self.datadir), default) if (one / SPOOL).is_dir()), place)
 
     @property
     def public(self) -> bool:

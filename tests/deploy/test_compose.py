@@ -67,7 +67,7 @@ def test_the_gateway_needs_tokens_and_keeps_its_spool_on_its_volume() -> None:
     settings = Settings.from_env(one["environment"])
     assert settings.public
     tokens = one["environment"]["DELAY_GATEWAY_TOKENS_FILE"]
-    assert one["volumes"] == [f"gateway:{settings.gateway_path}", f"./gateway-tokens:{tokens}:ro"]
+    assert one["volumes"] == [f"gateway:{settings.datadir}", f"./gateway-tokens:{tokens}:ro"]
     assert one["command"][0] == "gateway"
     assert one["ports"] == [f"127.0.0.1:6070:{settings.gateway_port}"]
     shared = {name for name in WORKERS["worker-1"]["environment"] if name.startswith(("DELAY_", "KAFKA_"))}

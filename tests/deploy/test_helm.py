@@ -188,7 +188,7 @@ def test_a_gateway_has_tokens_and_a_volume_and_is_no_worker(helm: str) -> None:
     assert (settings.gateway_port, settings.public) == (port["containerPort"], True)
     mounts = {one["mountPath"]: one["name"] for one in gateway["volumeMounts"]}
     [claim] = every["StatefulSet", "one-gateway"]["spec"]["volumeClaimTemplates"]
-    assert mounts[str(settings.gateway_path)] == claim["metadata"]["name"]
+    assert mounts[settings.datadir] == claim["metadata"]["name"]
     tokens = mounts[str(Path(settings.gateway_tokens_file).parent)]
     volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
     assert volumes[tokens]["secret"] == {"secretName": "shops"}

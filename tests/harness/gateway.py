@@ -39,7 +39,7 @@ class GatewayProcess:
             "DELAY_REPLICATION_FACTOR": "1",
             "DELAY_DESTINATIONS": "*",
             "DELAY_GATEWAY_PORT": str(self.port),
-            "DELAY_GATEWAY_DATADIR": str(data),
+            "DATADIR": str(data),
             **(env or {}),
         }
         words = [sys.executable, "-m", "faust", "-A", "app", "gateway"]

@@ -46,7 +46,7 @@ class SpoolTaken(PunctualError):
         """Name the directory."""
         super().__init__(
             f"the gateway's data directory {path} is in use by another process. Give each gateway a directory of its "
-            "own (DELAY_GATEWAY_DATADIR or DELAY_GATEWAY_PORT), or stop the other one."
+            "own (DATADIR or DELAY_GATEWAY_PORT), or stop the other one."
         )
 
 
@@ -58,7 +58,7 @@ class SpoolForeign(PunctualError):
         super().__init__(
             f"the gateway's data directory {path} belongs to {theirs}, but this gateway serves {ours}. The "
             "directory contains acknowledged messages for that installation: start a gateway of that installation with "
-            "it, and give this gateway its own directory (DELAY_GATEWAY_DATADIR)."
+            "it, and give this gateway its own directory (DATADIR)."
         )
 
 
@@ -69,7 +69,7 @@ class SpoolUnusable(PunctualError):
         """Name the directory and what is wrong with it."""
         super().__init__(
             f"the gateway's spool in {path} cannot be used: {error}. Check that its disk is mounted, has free space "
-            "and is writable (DELAY_GATEWAY_DATADIR is its directory). If the spool is damaged, keep a copy, because "
+            "and is writable (DATADIR is its directory). If the spool is damaged, keep a copy, because "
             "its messages were acknowledged and exist nowhere else. Then start the gateway with an empty directory."
         )
 

@@ -17,6 +17,7 @@ from app.base.process.datadir import claim
 from app.gateway.spool.disk_room import can_reopen
 from app.gateway.spool.errors import SpoolTaken, SpoolUnusable
 from app.gateway.spool.submission import Submission
+from app.settings.gateway import SPOOL
 from tables.database import Database
 from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable
 
@@ -77,7 +78,7 @@ class SpoolStore:
 
     def _open(self) -> Database:
         with self._named_errors():
-            database = Database(self._path / "spool", _options())
+            database = Database(self._path / SPOOL, _options())
             known = database.get(_META)
         if known in (None, _FORMAT):
             return database
@@ -127,10 +128,10 @@ class SpoolStore:
         """
         if not self._broken:
             return
-        if not can_reopen(self._path / "spool"):
+        if not can_reopen(self._path / SPOOL):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
         self._close()
-        self._database = Database(self._path / "spool", _options())
+        self._database = Database(self._path / SPOOL, _options())
         batch = rocksdict.WriteBatch(raw_mode=True)
         for key in self._gone:
             batch.delete(key)
@@ -180,8 +181,8 @@ class SpoolStore:
             if any(key not in self._gone for key, _ in self._database.items(_RECORDS, _END)):
                 return
             self._close()
-            rocksdict.Rdict.destroy(str(self._path / "spool"), _options())
-            self._database = Database(self._path / "spool", _options())
+            rocksdict.Rdict.destroy(str(self._path / SPOOL), _options())
+            self._database = Database(self._path / SPOOL, _options())
             self._broken, self._gone = False, set()
 
     def close(self) -> None:

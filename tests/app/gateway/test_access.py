@@ -84,7 +84,7 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
             "DELAY_DESTINATIONS": "*",
             "DELAY_NAMESPACES": "shop,mail",
-            "DELAY_GATEWAY_DATADIR": str(tmp_path / "data"),
+            "DATADIR": str(tmp_path / "data"),
             "DELAY_GATEWAY_TOKENS_FILE": str(tmp_path / "tokens"),
         }
     )
@@ -160,7 +160,7 @@ async def test_strangers_do_not_learn_what_there_is(site: Site) -> None:
 
 async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: Path) -> None:
     del site
-    settings = replace(Settings.from_env({}), gateway_datadir=str(tmp_path / "other"))
+    settings = replace(Settings.from_env({}), datadir=str(tmp_path / "other"))
     web_app, connection = web.Application(), KafkaConnection(settings)
     parts = GatewayParts(settings, connection, None, Receipts("delay-requests", 16), CollectorRegistry())  # type: ignore[arg-type]
     health.register(web_app, parts)
@@ -251,7 +251,7 @@ async def test_more_requests_than_the_rate_have_to_wait(site: Site) -> None:
 
 
 async def test_without_tokens_others_are_not_let_near(tmp_path: Path) -> None:
-    settings = Settings.from_env({"HOST": "0.0.0.0", "DELAY_GATEWAY_DATADIR": str(tmp_path)})  # noqa: S104
+    settings = Settings.from_env({"HOST": "0.0.0.0", "DATADIR": str(tmp_path)})  # noqa: S104
     parts = GatewayParts(settings, None, None, None, CollectorRegistry())  # type: ignore[arg-type]
 
     with pytest.raises(TokensMissing, match="DELAY_GATEWAY_TOKENS_FILE"):

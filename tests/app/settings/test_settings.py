@@ -8,6 +8,7 @@ import pytest
 
 from app.base.errors import SettingInvalid
 from app.settings.declared import is_secret
+from app.settings.gateway import SPOOL
 from app.settings.quotas import Quota
 from app.settings.settings import Settings
 from app.settings.unknown import unknown
@@ -89,7 +90,6 @@ GOOD = {
     "DELAY_WEB_METRICS": ("open", "open"),
     "DELAY_WEB_INSECURE": ("on", "on"),
     "DELAY_GATEWAY_PORT": ("7001", 7_001),
-    "DELAY_GATEWAY_DATADIR": ("/gateway", "/gateway"),
     "DELAY_GATEWAY_SPOOL_BYTES": ("1000000", 1_000_000),
     "DELAY_GATEWAY_TOKENS_FILE": ("/etc/punctual/tokens", "/etc/punctual/tokens"),
     "DELAY_WEB_HOSTS": ("a.example, *.b.example", ("a.example", "*.b.example")),
@@ -412,6 +412,26 @@ def test_places_follow_from_the_port_unless_they_are_told() -> None:
     assert Settings.from_env({"WORKER_URL": "https://w"}).url == "https://w"
     assert Settings.from_env({"HOST": "::"}).url == f"http://{socket.gethostname()}:6066"
     assert Settings.from_env({"HOST": "fd00::5"}).url == "http://[fd00::5]:6066"
+
+
+def test_a_worker_and_a_gateway_share_a_directory_and_another_port_has_the_same_spool() -> None:
+    one = Settings.from_env({"DATADIR": "/d"})
+    other = Settings.from_env({"DATADIR": "/d", "DELAY_GATEWAY_PORT": "7002"})
+
+    assert (str(one.data_path), str(one.gateway_path), other.gateway_path) == ("/d", "/d/gateway", one.gateway_path)
+    assert str(Settings.from_env({"DELAY_APP_ID": "shop"}).gateway_path) == ".data/shop-gateway-6067"
+
+
+def test_a_spool_of_an_earlier_version_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    default, root = Path(".data/delay-gateway-6067"), tmp_path / "d"
+    settings = Settings.from_env({"DATADIR": str(root)})
+    (default / SPOOL).mkdir(parents=True)
+    assert settings.gateway_path == default
+    (root / SPOOL).mkdir(parents=True)
+    assert settings.gateway_path == root
+    (root / "gateway" / SPOOL).mkdir(parents=True)
+    assert settings.gateway_path == root / "gateway"
 
 
 def test_blanks_around_patterns_are_no_part_of_them() -> None:

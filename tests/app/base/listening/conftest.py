@@ -63,7 +63,7 @@ def crash(error: BaseException) -> None:
 
 def gateway(path: Path) -> web.Application:
     """Return a gateway that has never seen Kafka."""
-    settings = Settings.from_env({**GATEWAY, "DELAY_GATEWAY_DATADIR": str(path)})
+    settings = Settings.from_env({**GATEWAY, "DATADIR": str(path)})
     connection, spool = KafkaConnection(settings), Spool(settings, crash)
     intake = Intake(settings, connection, spool, SpoolTally(), crash)
     parts = GatewayParts(

@@ -43,7 +43,7 @@ async def open_intake(tmp_path: Path, kafka: ScriptedKafka, monkeypatch: pytest.
 
     def open_(**env: str) -> Intake:
         usual = {
-            "DELAY_GATEWAY_DATADIR": str(tmp_path),
+            "DATADIR": str(tmp_path),
         }
         settings = Settings.from_env({**usual, **env})
         connection: Any = kafka

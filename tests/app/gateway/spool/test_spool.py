@@ -38,7 +38,7 @@ async def open_spool(tmp_path: Path) -> AsyncIterator[Open]:
     opened: list[Spool] = []
 
     def open_(**env: str) -> Spool:
-        usual = {"DELAY_GATEWAY_DATADIR": str(tmp_path / "data")}
+        usual = {"DATADIR": str(tmp_path / "data")}
         spool = Spool(Settings.from_env({**usual, **env}), fail)
         opened.append(spool)
         return spool
@@ -227,22 +227,22 @@ async def test_an_empty_spool_gives_its_room_back(open_spool: Open, tmp_path: Pa
     for number in range(40):
         await put(spool, HERE, str(number), size=1 << 20)
     assert len(await emptied(spool, HERE)) == 40
-    assert sum(file.stat().st_size for file in (tmp_path / "data/spool").iterdir()) < 1 << 20
+    assert sum(file.stat().st_size for file in (tmp_path / "data/gateway/spool").iterdir()) < 1 << 20
     await put(spool, HERE, "on")
     assert await emptied(spool, HERE) == ["on"]
 
 
 async def test_two_gateways_never_share_a_spool(open_spool: Open) -> None:
     open_spool()
-    with pytest.raises(SpoolTaken, match="DELAY_GATEWAY_DATADIR"):
+    with pytest.raises(SpoolTaken, match="DATADIR"):
         open_spool()
 
 
 def as_after_a_kill(tmp_path: Path) -> tuple[dict[str, str], Path]:
     """Copy the directory of an open spool; return what names the copy, and its log."""
     shutil.copytree(tmp_path / "data", tmp_path / "copy")
-    [log] = (tmp_path / "copy/spool").glob("*.log")
-    return {"DELAY_GATEWAY_DATADIR": str(tmp_path / "copy")}, log
+    [log] = (tmp_path / "copy/gateway/spool").glob("*.log")
+    return {"DATADIR": str(tmp_path / "copy")}, log
 
 
 async def test_a_damaged_spool_is_not_taken_for_one_with_less_in_it(open_spool: Open, tmp_path: Path) -> None:
