@@ -96,8 +96,8 @@ class TracesUnusable(PunctualError):
     def __init__(self, missing: object) -> None:
         """Name the module that is missing."""
         super().__init__(
-            f"DELAY_TRACES=on needs OpenTelemetry, and {missing} is not installed. Install it: "
-            f"{install_command('punctual-kafka-worker[otel]')}. Or set DELAY_TRACES=off."
+            f"OTEL_TRACES_EXPORTER=otlp needs OpenTelemetry, and {missing} is not installed. Install it: "
+            f"{install_command('punctual-kafka-worker[otel]')}. Or set OTEL_TRACES_EXPORTER=none."
         )
 
 

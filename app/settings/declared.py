@@ -16,20 +16,20 @@ def is_secret(env: str) -> bool:
     return env.endswith(("_PASSWORD", "_SECRET"))
 
 
-def setting(env: str, default: str, parse: Callable[[str], Any] = str, *, was: str = "", rotates: bool = False) -> Any:
-    """Declare a setting; `was` is the name that it had before, which goes on working.
+def setting(env: str, default: str, parse: Callable[[str], Any] = str, *, rotates: bool = False) -> Any:
+    """Declare a setting.
 
     If it is a secret, `env` with `_FILE` after it may name a file that has the value, which is read at start. With
     `rotates`, the value is then a SecretFile, to be read whenever the secret is needed.
     """
-    metadata = {"env": env, "default": default, "parse": parse, "was": was, "rotates": rotates}
+    metadata = {"env": env, "default": default, "parse": parse, "rotates": rotates}
     return field(repr=not is_secret(env), metadata=metadata)
 
 
 def variables(declared: "Field[Any]") -> set[str]:
     """Return the environment variables that can have the value of a setting."""
-    env, was = declared.metadata["env"], declared.metadata["was"]
-    return {env, *filter(None, [was]), *([f"{env}_FILE"] if is_secret(env) else [])}
+    env = declared.metadata["env"]
+    return {env, f"{env}_FILE"} if is_secret(env) else {env}
 
 
 def read(declared: "Field[Any]", env: Mapping[str, str]) -> Any:
@@ -40,8 +40,6 @@ def read(declared: "Field[Any]", env: Mapping[str, str]) -> Any:
     name, parse = declared.metadata["env"], declared.metadata["parse"]
     if is_secret(name) and env.get(f"{name}_FILE"):
         return _in_file(declared, env)
-    if not env.get(name) and env.get(declared.metadata["was"]):
-        name = declared.metadata["was"]
     text = env.get(name) or declared.metadata["default"]
     try:
         return parse(text)

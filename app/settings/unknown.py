@@ -17,6 +17,8 @@ _OF_KUBERNETES: Final = re.compile(
 #: What each setting of an earlier version has become.
 REMOVED: Final = {
     "DELAY_ACCEPT_RECREATED": "DELAY_ACCEPT_LOSS takes such topics as recreated:<topic>",
+    "DELAY_CANCEL_MEMORY": "workers remember commands for 10 minutes, and longer with DELAY_HORIZON",
+    "DELAY_COMMAND_MEMORY": "workers remember commands for 10 minutes, and longer with DELAY_HORIZON",
     "DELAY_EVENTS": "workers always write events, so that every message is accounted for",
     "DELAY_FIRE_BATCH": "DELAY_MAX_IN_FLIGHT is how many messages of a partition are in flight, by default 4000",
     "DELAY_FIRE_DEPTH": "DELAY_MAX_IN_FLIGHT is how many messages of a partition are in flight, by default 4000",
@@ -32,13 +34,19 @@ REMOVED: Final = {
     "DELAY_GATEWAY_MIN_FREE_DISK": "a gateway leaves 256 MiB of its disk free",
     "DELAY_GATEWAY_PATIENCE": "a gateway waits 2 seconds for Kafka before it spools a record",
     "DELAY_GATEWAY_SPOOL_AGE": "the oldest record in the spool of a gateway is at most 12 hours old",
+    "DELAY_HTTP_GIVE_UP": (
+        "a message for a URL becomes a dead letter three days after its due time. For less, use delay-max-late, or "
+        "max-late in DELAY_POLICIES"
+    ),
     "DELAY_MAX_DEDUPE": (
         "the maximum delay-dedupe of a request is 30 days. DELAY_DEDUPE_WINDOW and dedupe in DELAY_POLICIES may be "
         "longer, and raise it"
     ),
+    "DELAY_MAX_DELAY": "the maximum delay of a message is 1,827 days (five years)",
     "DELAY_MAX_MISSED": "a recurring message catches up with at most 10,000 missed occurrences",
     "DELAY_MIN_INSYNC_REPLICAS": "it is 2 if DELAY_REPLICATION_FACTOR is 2 or more",
     "DELAY_SKIP_RECORDS": "DELAY_ACCEPT_LOSS takes such records, as they are",
+    "DELAY_TRACES": "workers send spans if OTEL_TRACES_EXPORTER is otlp",
     "DELAY_WEB_OIDC_CLIENT_ID": "client_id in the file of DELAY_WEB_OIDC_FILE replaces it",
     "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": "client_secret_file in the file of DELAY_WEB_OIDC_FILE replaces it",
     "DELAY_WEB_OIDC_ISSUER": "issuer in the file of DELAY_WEB_OIDC_FILE replaces it",

@@ -42,6 +42,9 @@ MOST_DEDUPE_MS = 30 * 86_400_000
 #: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
 #: records that are not readable yet.
 COLD_MEMORY_MS = 10 * 60_000
+#: A command for an ID that is not pending is remembered for this long, and so is the end of a message: producers retry
+#: for minutes, and a late request must not undo a later command. Ten minutes of ended messages fit on a small disk.
+COMMAND_MEMORY_MS = 10 * 60_000
 #: Begins what DELAY_ACCEPT_LOSS has of a topic that was deleted and created again.
 RECREATED = "recreated:"
 #: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
@@ -64,14 +67,11 @@ class WorkerSettings(KafkaSettings, GatewaySettings, WebSettings):
     callbacks: dict[str, tuple[str, ...]] = setting("DELAY_CALLBACKS", "", url_patterns)
     http_destinations: dict[str, tuple[str, ...]] = setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
     http_headers: tuple[str, ...] = setting("DELAY_HTTP_HEADERS", "", lower_words)
-    http_give_up_ms: int = setting("DELAY_HTTP_GIVE_UP", "P3D", parse_duration)
     http_secrets_file: str = setting("DELAY_HTTP_SECRETS_FILE", "")
     log_format: str = setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
     kernel: str = setting("PUNCTUAL_KERNEL", "auto", one_of("auto", "off", "require"))
     guarantee: str = setting("DELAY_GUARANTEE", "at_least_once", one_of("at_least_once", "exactly_once"))
-    max_delay_ms: int = setting("DELAY_MAX_DELAY", "P1827D", parse_duration)
     dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
-    command_memory_ms: int = setting("DELAY_COMMAND_MEMORY", "PT10M", parse_duration, was="DELAY_CANCEL_MEMORY")
     horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)
     session_timeout_ms: int = setting("DELAY_SESSION_TIMEOUT", "PT6S", parse_duration)
     catch_up_ms: int = setting("DELAY_CATCH_UP", "PT2M", parse_duration)
@@ -79,7 +79,6 @@ class WorkerSettings(KafkaSettings, GatewaySettings, WebSettings):
     give_up_ms: int = setting("DELAY_GIVE_UP", "0", parse_duration)
     rates: dict[str, Rate] = setting("DELAY_RATES", "", rates)
     catch_up_rate: Rate | None = setting("DELAY_CATCH_UP_RATE", "0", optional)
-    traces: str = setting("DELAY_TRACES", "off", one_of("off", "on"))
     min_free_disk: int = setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(LEAST_FREE_DISK))
     row_version: int = setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
     accept_loss: tuple[str, ...] = setting("DELAY_ACCEPT_LOSS", "", words)
@@ -208,7 +207,7 @@ class WorkerSettings(KafkaSettings, GatewaySettings, WebSettings):
     @property
     def orders_ms(self) -> int:
         """How long orders for an id that is not pending are remembered."""
-        return max(self.command_memory_ms, self.dedupe_window_ms) if self.horizon_ms else self.command_memory_ms
+        return max(COMMAND_MEMORY_MS, self.dedupe_window_ms) if self.horizon_ms else COMMAND_MEMORY_MS
 
     def accepts_recreated(self, topic: str) -> bool:
         """Return whether it is accepted that a topic was deleted and created again."""

@@ -56,8 +56,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-delay",
         type=duration_ms,
-        default=os.environ.get("DELAY_MAX_DELAY", "P1827D"),
-        help="maximum delay; later messages are rejected (DELAY_MAX_DELAY; default: %(default)s)",
+        default="P1827D",
+        help="maximum delay; later messages are rejected (default: %(default)s, the maximum of the workers)",
     )
     parser.add_argument(
         "--inputs",

@@ -75,14 +75,14 @@ def test_a_running_worker_tells_the_same(installation: Installation) -> None:
 
 
 def test_workers_that_have_other_settings_are_found(installation: Installation, tmp_path: Path) -> None:
-    env = {**installation.worker.env, "DELAY_MAX_DELAY": "P7D"}
+    env = {**installation.worker.env, "DELAY_DEDUPE_WINDOW": "P7D"}
     with Worker(installation.bootstrap, installation.app_id, tmp_path / "other", env=env) as other:
         other.start().wait_ready()
 
         def named() -> bool:
             said = doctor(installation.bootstrap, installation.app_id, "--format", "json", DATADIR=str(tmp_path))
             wrong = [one["sentence"] for one in found(said, "warning", "error") if one["check"] == "workers"]
-            return any("DELAY_MAX_DELAY" in sentence for sentence in wrong)
+            return any("DELAY_DEDUPE_WINDOW" in sentence for sentence in wrong)
 
         eventually(named, what="the difference")
 

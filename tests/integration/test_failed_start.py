@@ -141,14 +141,14 @@ def test_what_is_likely_to_be_a_mistake_is_warned_of(bootstrap: str, tmp_path: P
 def test_workers_whose_settings_differ_warn_of_each_other(bootstrap: str, tmp_path: Path) -> None:
     app_id = new_app_id("start")
     one, other = (
-        Worker(bootstrap, app_id, tmp_path / name, env={"DELAY_MAX_DELAY": days})
+        Worker(bootstrap, app_id, tmp_path / name, env={"DELAY_DEDUPE_WINDOW": days})
         for name, days in (("a", "P9D"), ("b", "P8D"))
     )
     with topics_removed(bootstrap, app_id), one, other:
         one.start().wait_ready()
         other.start().wait_ready()
         for worker, neighbour in ((one, other), (other, one)):
-            said = f"the worker at {neighbour.url} has different values of the settings DELAY_MAX_DELAY."
+            said = f"the worker at {neighbour.url} has different values of the settings DELAY_DEDUPE_WINDOW."
             eventually(lambda: said in worker.log, what="a warning")  # noqa: B023 - it is over before the next one
 
 

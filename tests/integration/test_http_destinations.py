@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from standardwebhooks import Webhook
 
+from app.engine.steps.outcome_handler import HTTP_GIVE_UP_MS
 from tests.harness.kafka import now_ms, read
 from tests.harness.pace import usual_ms
 from tests.harness.receiver import OK, Answer, Receiver
@@ -351,15 +352,16 @@ def test_a_callback_is_signed_too_and_ends_with_410(installation: Installation, 
 
 
 def test_what_is_given_up_becomes_a_dead_letter(run: Run, receiver: Receiver) -> None:
-    env = {"DELAY_HTTP_DESTINATIONS": f"{receiver.origin}/*,http://127.0.0.1:9", "DELAY_HTTP_GIVE_UP": "3000"}
+    env = {"DELAY_HTTP_DESTINATIONS": f"{receiver.origin}/*,http://127.0.0.1:9"}
     with run("given-up", env=lambda _: env) as made:
         failing, away = made.new_id(), made.new_id()
-        due = ask(made, failing, url_of(receiver, made, "500"))
-        ask(made, away, "http://127.0.0.1:9/x")
+        almost_ms = 3_000 - HTTP_GIVE_UP_MS  # in three seconds, they are three days late
+        due = ask(made, failing, url_of(receiver, made, "500"), after_ms=almost_ms)
+        ask(made, away, "http://127.0.0.1:9/x", after_ms=almost_ms)
         letters = made.dead_letters(2)
         told = made.await_event("rejected", failing, away)
 
-        assert all(event["at"] - due >= 3_000 for event in told.values())
+        assert all(event["at"] - due >= HTTP_GIVE_UP_MS for event in told.values())
         assert {record.header("delay-reason") for record in letters.values()} == {"undeliverable"}
         events = [event["event"] for event in made.events(failing)]
         assert events[0] == "accepted"

@@ -37,7 +37,7 @@ def refusal(bootstrap: str, directory: Path, app_id: str, **env: str) -> str:
     ("name", "value", "says"),
     [
         ("DELAY_PARTITIONS", "many", "it must be a whole number from 1 to 10000"),
-        ("DELAY_MAX_DELAY", "1 year", "ISO 8601"),
+        ("DELAY_DEDUPE_WINDOW", "1 year", "ISO 8601"),
         ("DELAY_GUARANTEE", "exactly_twice", "one of"),
         ("DELAY_INPUTS", "orders", "not of the form name=value"),
         ("DELAY_INPUTS", "orders=esperanto", "the dialects are native"),

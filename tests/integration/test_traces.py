@@ -85,7 +85,7 @@ def installation(run: Run, collector: Collector, request: pytest.FixtureRequest)
     collector.requests.clear()
     env = {
         "DELAY_GUARANTEE": request.param,
-        "DELAY_TRACES": "on",
+        "OTEL_TRACES_EXPORTER": "otlp",
         "DELAY_HTTP_DESTINATIONS": "http://127.0.0.1:*",
         "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.server_address[1]}",
         "OTEL_BSP_SCHEDULE_DELAY": "200",

@@ -214,7 +214,7 @@ class Lives:
         told = self._said("rejected", ask.source) or {}
         # Its worker's clock may have been set back between the decision and the event.
         at_ms = max([told["at"], *(letter.timestamp for letter in self._evidence.letters[ask.source])])
-        if not gone and at_ms < due_ms + world.settings.http_give_up_ms:
+        if not gone and at_ms < due_ms + world.web.give_up_ms:
             yield f"{ask.source} was given up too soon: {told}"
 
     def _too_many(self, ask: Ask, copies: list[Copy], needed: int, ending: str | None) -> Iterator[str]:

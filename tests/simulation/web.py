@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from app.base.http.answers import TAKEN, HttpOutcome, Meaning, answer_of
+from app.engine.steps.outcome_handler import HTTP_GIVE_UP_MS
 from tests.simulation.log import Sent
 
 if TYPE_CHECKING:
@@ -65,8 +66,9 @@ class Web:
         self.env = {
             "DELAY_HTTP_DESTINATIONS": "https://*.example.com",
             "DELAY_CALLBACKS": "https://*.example.com",
-            "DELAY_HTTP_GIVE_UP": rnd.choice(("P3D", "P3D", "2500")),
         }
+        #: When messages are given up: runs are too short for the real three days.
+        self.give_up_ms = rnd.choice((HTTP_GIVE_UP_MS, HTTP_GIVE_UP_MS, 2_500))
         self._moods = {f"https://h{number}.example.com": rnd.choice(_MOODS) for number in range(rnd.randint(1, 3))}
         self.posts: list[Post] = []
         self.callbacks: list[Post] = []

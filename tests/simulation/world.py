@@ -17,6 +17,7 @@ import tables.store
 from app.engine.due import input_lag
 from app.engine.ingest.ingest import Ingest
 from app.engine.partition.partition import State
+from app.engine.steps import outcome_handler
 from app.engine.steps.command_memory import stamp_of
 from app.engine.steps.step import Step
 from punctual.contract.home import home_partition
@@ -51,13 +52,17 @@ _LAST = "last"
 
 
 @contextmanager
-def simulated(disks: Disks, stamps: dict[str, set[int]]) -> Iterator[None]:
-    """Put simulated disks where modules have the real ones; `stamps` get those of all orders."""
+def simulated(disks: Disks, stamps: dict[str, set[int]], give_up_ms: int) -> Iterator[None]:
+    """Put simulated disks where modules have the real ones; `stamps` get those of all orders.
+
+    Messages for URLs are given up after `give_up_ms`.
+    """
     stores = (tables.store, tables.counts, tables.database, tables.expiring_index, tables.foreign_writes)
     replaced: list[tuple[Any, str, Any]] = [(module, "rocksdict", disks) for module in stores]
     replaced += [(tables.store, "shutil", disks), (tables.store, "rocksdb_options", lambda: None)]
     # Messages wait for less than they would for real brokers: runs are short.
     replaced += [(input_lag, "MARGIN_S", MARGIN_S), (input_lag, "FORWARDS_MARGIN_S", FORWARDS_MARGIN_S)]
+    replaced.append((outcome_handler, "HTTP_GIVE_UP_MS", give_up_ms))
     replaced += replacements()
     replaced.append((Ingest, "_route", noting(Ingest._route, stamps)))
     replaced.append((Step, "put_plain", noting_plain(Step.put_plain, stamps)))

@@ -14,6 +14,7 @@ from app.base.http.client import Client, HttpClient
 from app.base.http.hosts import Hosts
 from app.engine.deliver.post_writer import PostWriter
 from app.engine.partition.partition import Partition
+from app.engine.steps import outcome_handler
 from app.engine.steps.outcomes import Attempted, Called, Delivered, Rejected
 from app.engine.steps.route import HTTP, Route
 from app.settings.quotas import senders
@@ -86,10 +87,9 @@ class Posts:
         return self._hosts.trouble(route[0] or "")
 
     def hopeless(self, key: bytes, entry: Entry, route: Route, now_ms: int) -> bool:
-        """Return whether a message has waited longer than DELAY_HTTP_GIVE_UP for a host that fails."""
-        limit_ms = self._settings.http_give_up_ms
+        """Return whether a message has waited for three days for a host that fails."""
         late_ms = now_ms - keys.due_of(key)
-        return entry.url is None and 0 < limit_ms <= late_ms and self._hosts.fails(route[0] or "")
+        return entry.url is None and late_ms >= outcome_handler.HTTP_GIVE_UP_MS and self._hosts.fails(route[0] or "")
 
     def begin(self, partition: Partition, key: bytes, entry: Entry, route: Route) -> None:
         """Post a row; its partition hears what became of it."""

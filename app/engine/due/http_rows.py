@@ -33,7 +33,7 @@ class HttpRows:
             in_flight.tries.wait(key, entry.next_try_ms)
         elif self._posts.hopeless(key, entry, route, now):
             in_flight.claim(key, entry)
-            why = f"{route[1]} accepted no messages for longer than DELAY_HTTP_GIVE_UP: {self._posts.trouble(route)}"
+            why = f"{route[1]} accepted no messages, and this one is three days late: {self._posts.trouble(route)}"
             partition.tell(Rejected(key, Reason.UNDELIVERABLE, f"{why}. Fix it, then send the message again."))
         elif self._posts.full(route, entry):
             in_flight.hold(key, entry, route)

@@ -14,10 +14,11 @@ from punctual.contract.destination import shown
 from punctual.contract.headers import REASON
 from punctual.contract.record import Record
 from punctual.contract.request import TOPIC_NAME, Parked, Reason, Refusal, Request
-from tables.keys import MAX_DUE_MS
 
 #: A record's timestamp may be this far ahead of the brokers' clock: `bad-timestamp` (records.md#dead-letters).
 AHEAD_MS = 60_000
+#: Nothing may be due later from now: a due time beyond it is mostly a mistake, such as an epoch time as a delay.
+MAX_DELAY_MS = 1_827 * 86_400_000
 #: So many topics of an input are remembered as allowed.
 _REMEMBERED = 10_000
 
@@ -70,7 +71,7 @@ class Policy:
     def __init__(self, settings: Settings, admission: Admission | None = None, quotas: Quotas | None = None) -> None:
         """Read the rules from the settings; `admission` knows what clusters do, `quotas` what may wait, if not all."""
         self.quotas = quotas
-        self._settings, self._admission, self._max_delay_ms = settings, admission, settings.max_delay_ms
+        self._settings, self._admission = settings, admission
         self._longest_dedupe_ms = settings.longest_dedupe_ms
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
         self._allowed: dict[str, set[str]] = {}
@@ -90,13 +91,12 @@ class Policy:
                 f"the record's timestamp is {'missing' if stamp < 0 else 'more than a minute ahead'}. Correct the "
                 "clock of the producer, or let the broker stamp records: message.timestamp.type=LogAppendTime.",
             )
-        due_ms, most_ms = request.due_ms, self._max_delay_ms
         # A producer's own stamp may be years old.
-        if (due_ms > broker_ms + most_ms and due_ms > stamp + most_ms) or due_ms > MAX_DUE_MS:
+        ahead_ms = request.due_ms - max(stamp, broker_ms)
+        if ahead_ms > MAX_DELAY_MS:
             raise Refusal(
                 Reason.TOO_FAR,
-                f"it is due in {due_ms - max(stamp, broker_ms)} ms, but DELAY_MAX_DELAY is "
-                f"{self._settings.max_delay_ms} ms. Send it later, or raise DELAY_MAX_DELAY.",
+                f"it is due in {ahead_ms} ms, but the maximum delay is {MAX_DELAY_MS} ms (five years). Send it later.",
             )
         if request.op == "schedule":
             if request.parked is None:
@@ -163,7 +163,7 @@ class Policy:
 
     def furthest_ms(self, broker_ms: int) -> int:
         """Return up to when (epoch ms) what is asked for at `broker_ms` may be due, whatever its own timestamp."""
-        return min(broker_ms + self._max_delay_ms, MAX_DUE_MS)
+        return broker_ms + MAX_DELAY_MS
 
     def forbids(self, source: str, to: str, cluster: str | None) -> str:
         """Return why requests on an input may not be delivered there by the settings; empty if they may."""

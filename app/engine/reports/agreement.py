@@ -28,7 +28,6 @@ OF_A_WORKER = frozenset(
         "DELAY_PROCESSES",
         "DELAY_ROW_VERSION",
         "DELAY_SESSION_TIMEOUT",
-        "DELAY_TRACES",
         "DELAY_WEB_HOSTS",
         "DELAY_WEB_INSECURE",
         "DELAY_WEB_METRICS",

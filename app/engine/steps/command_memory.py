@@ -130,8 +130,6 @@ class CommandMemory:
 
     def end_plain(self, step: Step, rows: Iterable[bytes | Entry]) -> int | None:
         """Remember that plain rows end; if one's id has a mark, do nothing, and return the place of the first such."""
-        if not self._memory_ms:
-            return None
         since_ms, entries = max(0, self.watermark_ms), enumerate(map(entry_of, rows))
         kept = [one for one in entries if one[1].stamp_ms >= since_ms and one[1].id != one[1].source]
         first = self._store.commands.first_of([entry.id for _, entry in kept])
@@ -160,8 +158,6 @@ class CommandMemory:
     def _write(
         self, step: Step, id_: str, ended: RecordStamp | None, commands: Iterable[Command], *, cancelled: bool
     ) -> None:
-        if not self._memory_ms:
-            return
         left = tuple(one for one in commands if ended is None or ended.precedes(one.stamp))
         if ended is not None and ended.stamp_ms < 0:
             ended = None

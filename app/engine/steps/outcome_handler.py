@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 _TRIES = 24
 #: Waits between tries over HTTP: the first and the longest; each is twice the one before, give or take a quarter.
 FIRST_MS, LONGEST_MS = 1_000, 3_600_000
+#: A message that its host has not accepted three days after its due time becomes a dead letter: a receiver that is down
+#: over a weekend gets its messages. Senders ask for less with delay-max-late, which holds for attempts too.
+HTTP_GIVE_UP_MS = 3 * 86_400_000
 _JITTER = 0.25
 _DOUBLINGS = 12
 
@@ -153,14 +156,13 @@ class OutcomeHandler:
 
     def _attempted(self, step: Step, outcome: Attempted, entry: Entry) -> None:
         """Have a message wait for its next try in its row, or give it up."""
-        row, failed, limit_ms = outcome.row, entry.attempts + 1, self._settings.http_give_up_ms
-        last_ms = keys.due_of(row) + limit_ms if limit_ms else None
+        row, failed = outcome.row, entry.attempts + 1
+        last_ms = keys.due_of(row) + HTTP_GIVE_UP_MS
         # By the brokers' time: one that was taken from a clock that had jumped would be an hour or a year away.
-        if outcome.never or (last_ms is not None and step.broker_ms >= last_ms):
+        if outcome.never or step.broker_ms >= last_ms:
             self._rejected(step, Rejected(row, Reason.UNDELIVERABLE, _given_up(outcome, failed, entry)), entry)
             return
-        next_ms = step.broker_ms + wait_ms(failed, entry.source, outcome.after_ms)
-        next_ms = next_ms if last_ms is None else min(next_ms, last_ms)
+        next_ms = min(step.broker_ms + wait_ms(failed, entry.source, outcome.after_ms), last_ms)
         waiting = msgspec.structs.replace(entry, attempts=failed, next_try_ms=next_ms)
         step.changes.rewrite(row, waiting, encode(waiting, step.version))
         step.again[row] = next_ms
@@ -222,7 +224,7 @@ def _given_up(outcome: Attempted, failed: int, entry: Entry) -> str:
             "Send the message again to another URL, or when the receiver is back."
         )
     return (
-        f"{to} has not accepted the message for longer than DELAY_HTTP_GIVE_UP, in {tries}. The last "
+        f"{to} has not accepted the message within three days of its due time, in {tries}. The last "
         f"failure: {outcome.why}. Fix the cause, then send the message again."
     )
 

@@ -1,20 +1,22 @@
 """Spans of what is done to messages that are traced, for OpenTelemetry. Nothing of it is imported while it is off."""
 
+import os
 from typing import TYPE_CHECKING
 
 from app.base.errors import TracesUnusable
 from app.settings.settings import Settings
+from app.settings.values import words
 
 if TYPE_CHECKING:
     from app.engine.traces.traces import Traces
 
 
 def traces_of(settings: Settings) -> "Traces | None":
-    """Return what makes spans as DELAY_TRACES wants it, None if that is off.
+    """Return what makes spans if OTEL_TRACES_EXPORTER, a variable of OpenTelemetry's, has `otlp`; otherwise None.
 
     Raises TracesUnusable if it is not installed.
     """
-    if settings.traces != "on":
+    if "otlp" not in words(os.environ.get("OTEL_TRACES_EXPORTER", "")):
         return None
     try:
         from app.engine.traces.traces import Traces, provider  # noqa: PLC0415 - an extra, and 0.3 s that only those pay who want it

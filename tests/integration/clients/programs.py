@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -43,7 +44,7 @@ class Order(NamedTuple):
     to: str
     now_s: int
     due_s: int
-    far_s: int = 4_102_444_800  # 2100, for what is cancelled
+    far_s: int = int(time.time()) + 3 * 365 * 86_400  # for what is cancelled
 
 
 class Client(NamedTuple):

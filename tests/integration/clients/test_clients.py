@@ -23,6 +23,8 @@ from tests.integration.installation import PARTITIONS, Installation, users
 
 RECORDINGS = sorted(path.stem for path in RECORDED.glob("*.jsonl"))
 DUE_S = 4
+#: A due time that etf1 was recorded to send, 2100, is too far away for a worker: in two years is soon enough.
+RECORDED_FAR, FAR = b"4102444800", b"%d" % (time.time() + 2 * 365 * 86_400)
 _FETCHES = pytest.mark.skipif("CLIENTS" not in os.environ, reason="it is fetched first: make test NAME=clients")
 LIVE = [*(pytest.param(name, marks=_FETCHES) for name in CLIENTS), *KCAT]
 
@@ -67,7 +69,7 @@ def installation(bootstrap: str, admin: AdminClient, run: Run) -> Iterator[Insta
         again = {input_of(app_id, name): setting(load(name), name) for name in RECORDINGS}
         inputs = ",".join(f"{topic}={said}" for topic, said in (live | again).items())
         usual = {"DELAY_DESTINATIONS": "recorded-*", "DELAY_CALLBACKS": "http://127.0.0.1*"}
-        return {"DELAY_INPUTS": inputs, "DELAY_MAX_DELAY": "P36500D", **usual}
+        return {"DELAY_INPUTS": inputs, **usual}
 
     with run("clients", before=before, env=env) as made:
         yield made
@@ -102,7 +104,8 @@ def test_what_a_client_was_recorded_to_send_is_delivered_as_its_system_would(
 ) -> None:
     recording, topic = load(name), input_of(installation.app_id, name)
     for record in recording.records:
-        installation.requests.send(record.headers, record.key, record.value, topic=topic, partition=0)
+        headers = [(name, FAR if value == RECORDED_FAR else value) for name, value in record.headers]
+        installation.requests.send(headers, record.key, record.value, topic=topic, partition=0)
     installation.requests.flush()
 
     assert len(assert_delivered(installation, recording, name, topic)) == len(recording.records) > 0

@@ -1,7 +1,5 @@
 """A cancel that overtakes its request through another partition still holds (records.md#ordering)."""
 
-from pathlib import Path
-
 import pytest
 
 from tests.app.workbench import Workbench, source
@@ -95,11 +93,3 @@ def test_a_cancel_that_expects_the_due_time_which_the_request_brings_applies(ben
 
     assert bench.pending() == {}
     assert bench.events[-1]["event"] == "cancelled"
-
-
-def test_memory_can_be_switched_off(tmp_path: Path) -> None:
-    bench = Workbench(tmp_path / "x.db", DELAY_PARTITIONS="1", DELAY_CANCEL_MEMORY="0")
-    bench.ask(NOW + 5, delay_op="cancel", delay_id="a")
-
-    assert bench.store.commands.count == 0
-    bench.close()

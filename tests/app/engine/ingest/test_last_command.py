@@ -397,19 +397,6 @@ def test_what_is_read_after_a_claim_is_not_older_than_that(bench: Workbench) -> 
     assert bench.store.positions["delay-requests"].stamp_ms == NOW + 50
 
 
-# without memory ------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("name", ["DELAY_COMMAND_MEMORY", "DELAY_CANCEL_MEMORY"])
-def test_without_memory_nothing_is_remembered(tmp_path: Path, name: str) -> None:
-    env = {"DELAY_PARTITIONS": "1", name: "0"}
-    bench = Workbench(tmp_path / "x.db", 0, **env)
-    bench.schedule("a", NOW)
-    bench.run(bench.delivered(bench.claim("a")))
-    bench.command("cancel", "a")
-
-    assert bench.store.commands.count == 0
-    bench.close()
-
-
 def test_all_of_it_survives_a_restore(bench: Workbench) -> None:
     schedule(bench, 0, NOW - 10, SOON)
     bench.command("reschedule", "a", delay_at=str(LATER))

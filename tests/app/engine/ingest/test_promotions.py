@@ -316,7 +316,7 @@ def test_what_was_delivered_already_is_not_delivered_again_and_the_tier_hears_of
 
 def test_a_cancel_that_was_remembered_before_applies_by_the_order_of_what_was_parked(tmp_path: Path) -> None:
     """The record that brings it back is younger than any cancel."""
-    bench = Workbench(tmp_path / "x.db", 0, **{**HORIZON, "DELAY_CANCEL_MEMORY": "PT1H"})
+    bench = Workbench(tmp_path / "x.db", 0, **{**HORIZON, "DELAY_DEDUPE_WINDOW": "PT1H"})
     by = source(bench.ask(NOW + 5, delay_op="cancel", delay_id="a"))
     source(bench.ask(NOW + 5, delay_op="cancel", delay_id="b"))
     bench.now_ms += 10 * MINUTE

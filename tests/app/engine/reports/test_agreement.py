@@ -64,7 +64,7 @@ def test_it_is_named_again_when_something_else_differs(caplog: pytest.LogCapture
             "DELAY_MIN_FREE_DISK": "67108864",
             "DELAY_LOG_FORMAT": "json",
         },
-        {"DELAY_MAX_DELAY": str(1827 * 86_400_000)},
+        {"DELAY_DEDUPE_WINDOW": "PT0S"},
     ],
 )
 def test_what_a_worker_may_have_of_its_own_is_no_difference(

@@ -122,7 +122,7 @@ def test_it_is_given_up_at_the_first_failure_past_its_time_and_tried_once_at_the
     said = {name: (value or b"").decode() for name, value in letter.headers}
     assert (said["delay-to"], said["delay-reason"]) == (URL, "undeliverable")
     assert said["delay-error"] == (
-        "https://hooks.example.com has not accepted the message for longer than DELAY_HTTP_GIVE_UP, in 2 attempts. "
+        "https://hooks.example.com has not accepted the message within three days of its due time, in 2 attempts. "
         "The last failure: timeout. Fix the cause, then send the message again."
     )
     [(_, callback)] = bench.store.rows()
@@ -142,15 +142,6 @@ def test_410_gives_it_up_at_once(bench: Workbench) -> None:
 
     assert [event["event"] for event in bench.events] == ["accepted", "attempted", "rejected"]
     assert "accepts no more messages at this URL (HTTP 410, after 1 attempt)" in str(bench.sends[0].headers)
-
-
-def test_without_a_limit_it_is_tried_for_ever(tmp_path: Path) -> None:
-    bench = Workbench(tmp_path / "x.db", DELAY_HTTP_DESTINATIONS="*", DELAY_HTTP_GIVE_UP="0", DELAY_PARTITIONS="1")
-    ask(bench, URL)
-    bench.now_ms += 400 * DAY
-    fail(bench)
-    assert row(bench)[1].attempts == 1
-    bench.close()
 
 
 def test_a_command_while_it_is_posted_is_decided_by_the_answer(bench: Workbench) -> None:

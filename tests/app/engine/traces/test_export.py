@@ -29,7 +29,8 @@ def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("silent")
 async def test_a_worker_ends_though_its_spans_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traces, "_CLOSE_S", 0.2)
-    made = traces_of(Settings.from_env({"DELAY_TRACES": "on"}))
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "otlp")
+    made = traces_of(Settings.from_env({}))
     assert made is not None
     owner = SimpleNamespace(claims={b"row": SimpleNamespace(headers=[("traceparent", _PARENT)])})
     made.sent(SimpleNamespace(route=(None, "orders", 0), rows=[(owner, b"row")], sent_ms=0))

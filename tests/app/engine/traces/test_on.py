@@ -11,7 +11,9 @@ from app.settings.settings import Settings
 from tests.harness.worker import ROOT
 
 _OFF = """
+import os
 import sys
+os.environ["OTEL_TRACES_EXPORTER"] = "none"
 from app.settings.settings import Settings
 from app.engine.traces import traces_of
 from app.worker import create_app
@@ -31,5 +33,6 @@ def test_nothing_of_it_is_imported_while_it_is_off() -> None:
 def test_a_worker_without_what_it_needs_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "app.engine.traces.traces", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console, otlp")
     with pytest.raises(TracesUnusable, match=r"trace_exporter is not installed.*punctual-kafka-worker\[otel\]"):
-        traces_of(Settings.from_env({"DELAY_TRACES": "on"}))
+        traces_of(Settings.from_env({}))
