@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.engine.steps.step import Step
+from app.settings import worker
 from punctual.contract import native, request
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW, Log
@@ -314,9 +315,12 @@ def test_what_was_delivered_already_is_not_delivered_again_and_the_tier_hears_of
     assert bench.pending() == {}
 
 
-def test_a_cancel_that_was_remembered_before_applies_by_the_order_of_what_was_parked(tmp_path: Path) -> None:
-    """The record that brings it back is younger than any cancel."""
-    bench = Workbench(tmp_path / "x.db", 0, **{**HORIZON, "DELAY_DEDUPE_WINDOW": "PT1H"})
+def test_a_cancel_that_was_remembered_before_applies_by_the_order_of_what_was_parked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record that brings it back is younger than any cancel; an earlier version remembered cancels for longer."""
+    monkeypatch.setattr(worker, "COMMAND_MEMORY_MS", HOUR)
+    bench = Workbench(tmp_path / "x.db", 0, **HORIZON)
     by = source(bench.ask(NOW + 5, delay_op="cancel", delay_id="a"))
     source(bench.ask(NOW + 5, delay_op="cancel", delay_id="b"))
     bench.now_ms += 10 * MINUTE
