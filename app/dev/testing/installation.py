@@ -105,6 +105,7 @@ class Installation:
         own = {topic: number for topic, (number, _) in internal_topics.plan(settings).items()}
         self.brokers = Brokers(clock, own, destinations)
         self.brokers.left_out = {settings.changelog}
+        self._inputs, self._controls_topic = {*settings.inputs, settings.forwards}, settings.controls
         self.brokers.told = self._take
         #: What partitions and the test's own functions have failed with.
         self._failures: list[BaseException] = []
@@ -160,11 +161,11 @@ class Installation:
 
     # what comes in ---------------------------------------------------------------------------------------------------
     def _take(self, record: Record) -> None:
-        if record.topic in self.settings.inputs or record.topic == self.settings.forwards:
+        if record.topic in self._inputs:
             offered = self._partitions[record.partition].offer([cast("NativeRecord", record)])
             self._offers.add(offered)
             offered.add_done_callback(self._offers.discard)
-        elif record.topic == self.settings.controls:
+        elif record.topic == self._controls_topic:
             to, control = decode(record.key, record.value)
             if control is None:
                 self._controls.pop(to, None)

@@ -63,6 +63,7 @@ class Journal:
     def __init__(self, settings: Settings, cluster: Cluster, sender: Sender, table: Stores) -> None:
         """Write to the changelog of `table` through `sender`."""
         self._settings, self._cluster, self._sender, self._table = settings, cluster, sender, table
+        self._changelog, self._events_topic = settings.changelog, settings.events_topic
         #: What the steps come to that were committed.
         self.tally = CommittedSteps()
 
@@ -74,7 +75,7 @@ class Journal:
 
     def reader(self, partition: int, offset: int) -> PartitionReader:
         """Return a reader of a partition's changelog from `offset` on."""
-        return PartitionReader(self._cluster, self._settings.changelog, partition, offset)
+        return PartitionReader(self._cluster, self._changelog, partition, offset)
 
     async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:  # noqa: ARG002 - see TransactionalJournal
         """Send the step's own deliveries before it is committed; at least once it has none."""
@@ -102,7 +103,7 @@ class Journal:
         if not step.changes:
             return
         batch = self._batch(step.changes, store.writer, step.now_ms)
-        acked = self._sender.submit(self._settings.changelog, partition, batch)
+        acked = self._sender.submit(self._changelog, partition, batch)
         self.reached("changelog-sent", step)
         ack = await acked
         self.reached("changelog-acked", step)
@@ -122,7 +123,7 @@ class Journal:
         while True:
             epoch = self._next_epoch(partition)
             batch = self._batch(Changes(), epoch, now_ms)
-            ack = await self._sender.submit(self._settings.changelog, partition, batch)
+            ack = await self._sender.submit(self._changelog, partition, batch)
             end = await self._end(partition, ack, batch.count)
             await self._read_up_to(partition, store, end - batch.count, now_ms)
             if store.writer < epoch:
@@ -136,7 +137,7 @@ class Journal:
         """
         epoch = self._table.stores[partition].writer + 1
         if epoch >= EPOCHS:
-            name = f"{self._settings.changelog}-{partition}"
+            name = f"{self._changelog}-{partition}"
             msg = (
                 f"{name} has a record with epoch {epoch - 1}, the last possible one. Workers never reach it, so the "
                 "record is forged. Check who may write to this topic, find this record (its key is 'w'), set "
@@ -196,11 +197,11 @@ class Journal:
 
     async def put(self, partition: int, batch: Batch) -> None:
         """Append a batch of this partition's writer to its changelog as it is: nothing of it is applied here."""
-        await self._sender.submit(self._settings.changelog, partition, batch)
+        await self._sender.submit(self._changelog, partition, batch)
 
     async def _append(self, partition: int, batch: Batch, now_ms: int, *, last: bool) -> None:
         """Write truths to the changelog, where they change nothing here; with the `last` all keys are right."""
-        ack = await self._sender.submit(self._settings.changelog, partition, batch)
+        ack = await self._sender.submit(self._changelog, partition, batch)
         store = self._table.stores[partition]
         if last:
             store.foreign.keys.clear()
@@ -215,7 +216,7 @@ class Journal:
                 there.append(self.new_batch(TARGET_BYTES))
                 there[-1].append(step.now_ms, out.key, out.value, out.headers)
         if step.events:
-            batches.setdefault((self._settings.events_topic, partition), []).extend(self._told(step))
+            batches.setdefault((self._events_topic, partition), []).extend(self._told(step))
         return [(topic, number, batch) for (topic, number), there in batches.items() for batch in there]
 
     def _told(self, step: Step) -> list[Batch]:
@@ -259,7 +260,7 @@ class Journal:
             "partition %d: a worker that no longer owns it wrote %d keys to the changelog. They are corrected",
             partition,
             len(touched),
-            extra={"topic": self._settings.changelog, "partition": partition},
+            extra={"topic": self._changelog, "partition": partition},
         )
         store.foreign.keys |= touched
         store.apply(Changes(), end, store.writer, now_ms)
@@ -276,7 +277,7 @@ class Journal:
                 if record.key == keys.WRITER:
                     epoch = epoch_of(record.value)
                     if epoch is None:
-                        passed_over(self._settings.changelog, partition, record.offset, "its epoch is not valid")
+                        passed_over(self._changelog, partition, record.offset, "its epoch is not valid")
                     elif epoch > store.writer:
                         msg = (
                             f"partition {partition}: another worker has taken it over (epoch {epoch} after "
@@ -291,7 +292,7 @@ class Journal:
     async def _read_up_to(self, partition: int, store: PartitionStore, end: int, now_ms: int) -> None:
         """Take in what others have written before our stamp: it is the last word of those before us."""
         reader = self.reader(partition, store.offset)
-        skip = self._settings.skipped(f"{self._settings.changelog}-{partition}")
+        skip = self._settings.skipped(f"{self._changelog}-{partition}")
         stale = StaleFilter(store.writer, store.foreign.keys, skip)
         while await reader.position() < end:
             records = [record for record in await reader.chunk(2_000) if record.offset < end]

@@ -71,13 +71,13 @@ class TransactionalJournal(Journal):
 
     def reader(self, partition: int, offset: int) -> PartitionReader:
         """Return a reader of a partition's changelog, whose last records may be committed and not readable yet."""
-        return WrittenReader(self._cluster, self._settings.changelog, partition, offset)
+        return WrittenReader(self._cluster, self._changelog, partition, offset)
 
     async def fence(self, partition: int) -> None:
         """Take over the partition's transactional ids: whoever had them can write no more."""
         id_pool = self._id_pools.get(partition)
         if id_pool is None:
-            home = (self._settings.changelog, partition)
+            home = (self._changelog, partition)
             again = (self._settings.progress, 0)
             name = f"{self._settings.app_id}-{partition}"
             id_pool = self._id_pools[partition] = TransactionalIdPool(
@@ -102,7 +102,7 @@ class TransactionalJournal(Journal):
             return ()
         self.reached("before-send", None)
         batches = [(delivery.route[1], delivery.route[2], delivery.batch) for delivery in deliveries]
-        own = [(self._settings.changelog, partition), (self._settings.events_topic, partition)]
+        own = [(self._changelog, partition), (self._events_topic, partition)]
         with _Owning(partition):
             acks = await self._id_pools[partition].begin(
                 lambda transactions: transactions.send(batches, self._timeout.limit_s, own)
@@ -122,7 +122,7 @@ class TransactionalJournal(Journal):
         """Send what a step has for our own topics, and commit; return the offset after it in the changelog."""
         self.reached("before-events", step)
         batch = self._batch(step.changes, self._table.stores[partition].writer, step.now_ms)
-        own = [*self._outgoing(partition, step), (self._settings.changelog, partition, batch)]
+        own = [*self._outgoing(partition, step), (self._changelog, partition, batch)]
         with self._timeout.measured():
             acks = await self._send_own(transactions, own)
         self.reached("changelog-acked", step)
@@ -172,7 +172,7 @@ class TransactionalJournal(Journal):
 
     async def _write(self, partition: int, batch: Batch) -> Ack:
         async def once(transactions: Transactions) -> Ack:
-            acks = await self._send_own(transactions, [(self._settings.changelog, partition, batch)])
+            acks = await self._send_own(transactions, [(self._changelog, partition, batch)])
             await transactions.commit()
             return acks[0]
 

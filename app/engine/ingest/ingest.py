@@ -47,8 +47,9 @@ class Ingest:
         self._store, self._memory = context.store, context.memory
         self._refusals = RefusalWriter(context, policy.quotas)
         self._rates = None if policy.quotas is None else policy.quotas.rates
-        self._dialect = settings.dialect
         self._inputs, self._forwards, self._partitions = settings.inputs, settings.forwards, settings.partitions
+        self._decoders = {topic: settings.dialect(topic).decode for topic in self._inputs}
+        self._decoders[self._forwards] = forward.decode
         self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
         self._rows = rows = PendingRows(context)
         self._schedules = Schedules(context, policy, rows, self._refusals, self._crcs)
@@ -132,7 +133,7 @@ class Ingest:
         """Return what decodes records of one topic, of which this is the first."""
         if isinstance(first, Unread):  # it comes alone
             return _refuses(first, position.base)
-        decode = forward.decode if first.topic == self._forwards else self._dialect(first.topic).decode
+        decode = self._decoders[first.topic]
         if self._rates is None:
             return decode
         return self._rates.limited(decode, first.topic, self._number, position.offset + position.base, latest_ms)

@@ -85,6 +85,7 @@ class StepBuilder:
         self._keeps = keeps
         self._context, self._policy, self._topics = context, policy, topics
         self._inbox, self._outcomes = inbox, outcomes
+        self._forwards = context.settings.forwards
         self._ingest, self._apply = Ingest(context, policy), OutcomeHandler(context).apply
         self._most = STEP_BYTES
         #: Among how many records it is looked for plain ones, no more than _MANY.
@@ -139,7 +140,7 @@ class StepBuilder:
 
     async def _ingest_records(self, step: Step, records: Sequence[Record]) -> int:
         """Ingest records in slices that leave time for deliveries; return how many fit into the step."""
-        begin, forwarded = 0, records[0].topic == self._context.settings.forwards
+        begin, forwarded = 0, records[0].topic == self._forwards
         time = asyncio.get_running_loop().time
         while begin < len(records):
             limit, many = self._limit, min(begin + min(self._many, _MANY // self._shorter), len(records))
