@@ -149,8 +149,6 @@ class Applied:
         self.open = asyncio.Event()
         self.open.set()
 
-    delivers = False
-
     def reached(self, point: str, step: Step | None) -> None:
         """Nothing ends here."""
 

@@ -220,7 +220,8 @@ class Installation:
         now_ms, moments = self.clock.wall_ms(), [math.inf]
         for partition in self._partitions.values():
             in_flight = partition.in_flight
-            row, next_try_ms = partition.store.next_row(in_flight.cursor), in_flight.tries.next_ms
+            row = partition.store.next_row(in_flight.cursor)
+            next_try_ms = in_flight.tries.next_ms if in_flight.tries else None
             if row is not None:
                 moments.append(keys.due_of(row))
             if next_try_ms is not None:

@@ -67,9 +67,6 @@ class Journal:
         #: What the steps come to that were committed.
         self.tally = CommittedSteps()
 
-    #: Whether deliveries are part of steps: of their transactions, exactly once.
-    delivers = False
-
     def reached(self, point: str, step: Step | None) -> None:
         """Pass a named point of the sequence; fault tests end the process here."""
 

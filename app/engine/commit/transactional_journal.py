@@ -59,8 +59,6 @@ class AdaptiveTimeout:
 class TransactionalJournal(Journal):
     """Commits steps as transactions."""
 
-    delivers = True
-
     def __init__(self, stuck: Callable[[TopicPartition], Callable[[], None]], *args: Any) -> None:
         """Begin with no partition; `stuck` hears of what holds a transaction up, as TransactionalIdPool says."""
         super().__init__(*args)

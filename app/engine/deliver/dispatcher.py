@@ -46,7 +46,7 @@ class Dispatcher:
         self._turn = 0
         #: Partitions of each topic of our own cluster that was sent to, as they were then.
         self._partition_counts: dict[str, int] = {}
-        self.missing = MissingTopics(targets, settings.give_up_ms)
+        self.missing = MissingTopics(targets, self.found, settings.give_up_ms)
 
     def knows(self, cluster: str | None) -> bool:
         """Return whether there is such a cluster; None is our own."""
@@ -93,6 +93,15 @@ class Dispatcher:
                 routes.append((self._spread(None, to, partitions, len(some)), some))
         return run.taken, routes
 
+    def found(self, route: Route) -> bool:
+        """Return whether a partition is there, or a topic without one named, as last seen."""
+        cluster, topic, partition = route
+        return self._targets[cluster].cluster.partitions(topic) > max(partition, 0)
+
+    def gone(self, route: Route) -> bool:
+        """Return whether the topic, or the partition asked for, is known not to be there; begins to find out if not."""
+        return not self.found(route) and self.missing.gone(route)
+
     def blocked(self, route: Route) -> bool:
         """Return whether messages for this route had better wait."""
         cluster, topic, partition = route
@@ -100,7 +109,7 @@ class Dispatcher:
             every = self._every(route)
             return bool(every) and all(self.blocked(one) for one in every)
         # Once it is found, what comes later must not overtake.
-        if route in self.missing.asking and not self.missing.found(route):
+        if route in self.missing.asking and not self.found(route):
             return not self.hopeless(route)
         return self._targets[cluster].sender.blocked(topic, partition)
 
@@ -120,7 +129,7 @@ class Dispatcher:
 
     def hopeless(self, route: Route) -> bool:
         """Return whether a route takes nothing, longer than DELAY_GIVE_UP."""
-        return self.missing.hopeless(route)
+        return route in self.missing.asking and self.missing.hopeless(route)
 
     def steady(self, route: Route) -> bool:
         """Return whether a route that is free stays so as long as nothing else is done."""

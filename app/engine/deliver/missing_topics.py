@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import aiokafka.errors
 
@@ -22,9 +22,11 @@ _GONE_S = 1.0
 class MissingTopics:
     """Routes to topics, and to partitions asked for, that are looked for or known to be gone."""
 
-    def __init__(self, targets: Mapping[str | None, DestinationCluster], give_up_ms: int) -> None:
-        """Look in `targets`, with hope for `give_up_ms`; 0 is for ever."""
-        self._targets, self._give_up_s = targets, give_up_ms / 1000
+    def __init__(
+        self, targets: Mapping[str | None, DestinationCluster], found: Callable[[Route], bool], give_up_ms: int
+    ) -> None:
+        """Look in `targets` for routes that are not `found`, with hope for `give_up_ms`; 0 is for ever."""
+        self._targets, self._found, self._give_up_s = targets, found, give_up_ms / 1000
         #: Routes to what is not there, until when that is believed, and those that are looked for, since when.
         self._gone: dict[Route, float] = {}
         self.asking: dict[Route, float] = {}
@@ -33,15 +35,8 @@ class MissingTopics:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
-    def found(self, route: Route) -> bool:
-        """Return whether a partition is there, or a topic without one named, as last seen."""
-        cluster, topic, partition = route
-        return self._targets[cluster].cluster.partitions(topic) > max(partition, 0)
-
     def gone(self, route: Route) -> bool:
-        """Return whether the topic, or the partition asked for, is known not to be there; begins to find out if not."""
-        if self.found(route):
-            return False
+        """Return whether a route that was not found is known to be gone; begins to find out if not."""
         if self._gone.get(route, 0) > self._loop.time():
             return True
         if route not in self.asking:
@@ -68,7 +63,7 @@ class MissingTopics:
 
     def hopeless(self, route: Route) -> bool:
         """Return whether no broker has said for longer than DELAY_GIVE_UP where the topic is."""
-        if not self._give_up_s or route not in self.asking or self.found(route):
+        if not self._give_up_s or route not in self.asking or self._found(route):
             return False
         return self._loop.time() - self.asking[route] >= self._give_up_s
 
@@ -81,7 +76,7 @@ class MissingTopics:
             while looks < _LOOKS:
                 try:
                     missing = topic in await known.refresh([topic])
-                    if self.found(route):
+                    if self._found(route):
                         return
                     if missing or known.partitions(topic):
                         looks += 1

@@ -48,7 +48,7 @@ class TransactionalDeliveryBatch(DeliveryBatch):
         if error.error is None and self.route[1:] == (error.topic, error.partition):
             return True
         dispatcher = self._dispatcher
-        return self.batch is error.batch or dispatcher.blocked(self.route) or not dispatcher.missing.found(self.route)
+        return self.batch is error.batch or dispatcher.blocked(self.route) or not dispatcher.found(self.route)
 
     def untaken(self, error: Untaken) -> None:
         """Leave out a destination that has not taken its batch."""
@@ -107,7 +107,7 @@ class TransactionalDispatcher(Dispatcher):
 
         A topic whose replicas are away refuses in many partitions. What is not there any more is not waited for.
         """
-        if not self.missing.found(route):
+        if not self.found(route):
             return
         cluster = self._targets[None].cluster
         short = cluster.as_short_as(error.topic, error.partition) if error.short else ()

@@ -109,7 +109,8 @@ class DueLoop:
         for partition in live:
             wait_s = min(wait_s, self._fire(partition, now))
         self.rows.free.clear()
-        wait_s = min(wait_s, self._set_aside.go_through(live, now))
+        if any(partition.in_flight.aside for partition in live):
+            wait_s = min(wait_s, self._set_aside.go_through(live, now))
         self._send_off()
         return wait_s
 
@@ -153,9 +154,8 @@ class DueLoop:
         """Send a partition's rows due by `now` as far as it has room; return the seconds until the next look."""
         in_flight = partition.in_flight
         self.rows.sets_aside = self.throttle.active or bool(in_flight.aside)
-        self._unhold(partition)
         behind_ms = self.unread.look(partition)
-        next_ms = self.http.go_on(partition, now - behind_ms)
+        next_ms = self._unhold(partition, now - behind_ms) if in_flight.held or in_flight.tries else None
         partition.skip_settled()
         room = self._room(in_flight)
         claimed, in_flight.full = len(in_flight.claims), room <= 0
@@ -219,7 +219,7 @@ class DueLoop:
         if route in self.rows.free:
             return True
         dispatcher = self._dispatcher
-        if dispatcher.missing.gone(route) or dispatcher.hopeless(route) or dispatcher.blocked(route):
+        if dispatcher.gone(route) or dispatcher.hopeless(route) or dispatcher.blocked(route):
             return False
         if not dispatcher.steady(route):
             return False
@@ -245,8 +245,12 @@ class DueLoop:
         """Return whether what is in flight on a route takes no room from the rest."""
         return route[2] == HTTP or self._dispatcher.blocked(route)
 
-    def _unhold(self, partition: Partition) -> None:
-        """Go back to rows that were passed over, when their route is free again."""
+    def _unhold(self, partition: Partition, now: int) -> int | None:
+        """Go back to rows that were passed over, when their route is free again or their next try has come.
+
+        Return when the next one has its next try (epoch ms), None if none waits.
+        """
         for route in partition.in_flight.held_routes(http=False):
             if not self._dispatcher.blocked(route):
                 partition.in_flight.go_back(route)
+        return self.http.go_on(partition, now)

@@ -61,7 +61,7 @@ class HttpRows:
                     self._take_up(partition, route, now)
         if not in_flight.tries:
             return None
-        for key in in_flight.tries.pop(now, _TRIES):
+        for key in in_flight.tries.take_due(now, _TRIES):
             raw = partition.store.raw(key)
             if raw is not None and not in_flight.busy(key):
                 self._decide(partition, key, in_flight.row(key, raw), now)
@@ -70,7 +70,7 @@ class HttpRows:
     def _take_up(self, partition: Partition, route: Route, now: int) -> None:
         """Go on with the rows that were passed over for one host; what is to be sent does not wait for that."""
         in_flight = partition.in_flight
-        found, _ = partition.store.due(now, in_flight.pop_held(route), self._batch)
+        found, _ = partition.store.due(now, in_flight.held.pop(route), self._batch)
         for key, raw in found:
             if key >= in_flight.cursor:  # they are still to come
                 return
@@ -78,7 +78,7 @@ class HttpRows:
             if self._posts.route(entry) != route or in_flight.busy(key):
                 continue
             self._decide(partition, key, entry, now)
-            if in_flight.is_held(route):
+            if route in in_flight.held:
                 return
         if len(found) == self._batch:
             in_flight.hold_from(route, found[-1][0] + b"\0")

@@ -117,7 +117,7 @@ class RowFiring:
             return False
         route = self._dispatcher.route(entry)
         if route not in self.free:
-            if self._dispatcher.missing.gone(route):
+            if self._dispatcher.gone(route):
                 sentence = self._dispatcher.missing.absence(route)
                 self._dispatcher.refuse(partition, key, entry, Reason.UNKNOWN_TOPIC, sentence)
                 return False

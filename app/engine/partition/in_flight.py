@@ -46,9 +46,9 @@ class InFlight:
         self._unknown: Collection[bytes] = ()
         self._routes: dict[bytes, Route] = {}
         self._rows = Counter[Route]()
-        #: Scans for due rows begin here; `_held` has the first row passed over of each route that is blocked.
+        #: Scans for due rows begin here; `held` has the first row passed over of each route that is blocked.
         self.cursor = b""
-        self._held: dict[Route, bytes] = {}
+        self.held: dict[Route, bytes] = {}
         #: The first row before the cursor of each destination whose rows are set aside; a heap of the rows that steps
         #: have put before the cursor meanwhile.
         self.aside: dict[Destination, bytes] = {}
@@ -64,7 +64,7 @@ class InFlight:
 
     def clear(self) -> None:
         """Begin anew: what is in flight belongs to nobody any more."""
-        for left in (self.claims, self._unanswered, self._routes, self._rows, self._held, self.aside, self.unread):
+        for left in (self.claims, self._unanswered, self._routes, self._rows, self.held, self.aside, self.unread):
             left.clear()
         self._late.clear()
         self.tries.clear()
@@ -146,7 +146,7 @@ class InFlight:
     @property
     def routes(self) -> Iterable[Route]:
         """The routes that rows are on, or wait for."""
-        return (*self._held, *self._rows)
+        return (*self.held, *self._rows)
 
     # passed over -----------------------------------------------------------------------------------------------------
     def hold(self, row: bytes, entry: Entry, route: Route) -> None:
@@ -157,23 +157,15 @@ class InFlight:
 
     def hold_from(self, route: Route, row: bytes) -> None:
         """Pass rows over from `row` on until a route is free."""
-        self._held[route] = min(row, self._held.get(route, row))
-
-    def is_held(self, route: Route) -> bool:
-        """Return whether rows wait for a route."""
-        return route in self._held
+        self.held[route] = min(row, self.held.get(route, row))
 
     def held_routes(self, *, http: bool | None = None) -> list[Route]:
         """Return the routes that rows wait for: only those over `http`, or all others, or any."""
-        return [route for route in self._held if http is None or (route[2] == HTTP) is http]
-
-    def pop_held(self, route: Route) -> bytes:
-        """Return the first row that waited for a route; none does any more."""
-        return self._held.pop(route)
+        return [route for route in self.held if http is None or (route[2] == HTTP) is http]
 
     def go_back(self, route: Route) -> None:
         """Look again at what waited for a route."""
-        row = self._held.pop(route)
+        row = self.held.pop(route)
         if self.aside:
             self.set_aside(route[:2], row)
         else:
@@ -182,7 +174,7 @@ class InFlight:
     def held_ms(self) -> dict[str, int]:
         """Return the oldest due time that waits for each destination that takes nothing."""
         held: dict[str, int] = {}
-        for route, row in self._held.items():
+        for route, row in self.held.items():
             name = name_of(route)
             held[name] = min(keys.due_of(row), held.get(name, 1 << 62))
         return held
@@ -210,7 +202,7 @@ class InFlight:
     def first_unsettled(self, aside: Collection[Destination]) -> bytes | None:
         """Return the first row before the cursor that is not dealt with, but those that are set `aside` for these."""
         known = [key for key, entry in self.claims.items() if destination_of(entry) not in aside]
-        known += [*self._held.values(), *self._late, *self.unread.values()]
+        known += [*self.held.values(), *self._late, *self.unread.values()]
         known += [row for to, row in self.aside.items() if to not in aside]
         return min(known, default=None)
 
@@ -277,12 +269,12 @@ class InFlight:
     @property
     def quiet(self) -> bool:
         """Whether no row before the cursor is left to be dealt with, and no step may be about to put one there."""
-        passed_over = self._held or self.aside or self.unread or self._late or self._skipped or self.tries
+        passed_over = self.held or self.aside or self.unread or self._late or self._skipped or self.tries
         return not self.claims and not passed_over and self._step is None
 
     def oldest(self, store: PartitionStore) -> bytes | None:
         """Return the key of the first row that is not dealt with, or None."""
-        known = [*self.claims, *self._held.values(), *self.aside.values(), *self.unread.values(), *self._late]
+        known = [*self.claims, *self.held.values(), *self.aside.values(), *self.unread.values(), *self._late]
         if self._skipped is not None:
             known.append(self._skipped)
         if self.tries:

@@ -4,55 +4,43 @@ import heapq
 from collections.abc import Collection, Mapping
 
 
-class NextTries:
-    """Rows by the time of their next try; a restart finds them again, for the rows have it too."""
+class NextTries(dict[bytes, int]):
+    """The time of each row's next try, in epoch milliseconds; a restart finds it again, because rows have it too."""
 
     def __init__(self) -> None:
-        """Have none."""
-        self._at: dict[bytes, int] = {}
-        #: Times and rows, some of them by now of none that waits, or until another time.
+        """Begin without any row."""
+        super().__init__()
+        #: Times and rows; some of these rows wait no more, or until another time.
         self._heap: list[tuple[int, bytes]] = []
 
-    def __bool__(self) -> bool:
-        """Return whether any row waits."""
-        return bool(self._at)
-
-    def __contains__(self, row: bytes) -> bool:
-        """Return whether a row waits."""
-        return row in self._at
-
-    def __len__(self) -> int:
-        """Return how many rows wait."""
-        return len(self._at)
-
     def clear(self) -> None:
-        """Forget all of them."""
-        self._at.clear()
+        """Forget all rows."""
+        super().clear()
         self._heap.clear()
 
     def wait(self, row: bytes, at_ms: int) -> None:
         """Have a row wait."""
-        if self._at.get(row) != at_ms:
-            self._at[row] = at_ms
+        if self.get(row) != at_ms:
+            self[row] = at_ms
             heapq.heappush(self._heap, (at_ms, row))
 
     def change(self, again: Mapping[bytes, int], gone: Collection[bytes]) -> None:
         """Take note of a step that is committed: rows that wait from now on, and rows that are gone."""
         for row in gone:
-            self._at.pop(row, None)
+            self.pop(row, None)
         for row, at_ms in again.items():
             if row not in gone:
                 self.wait(row, at_ms)
-        if not self._at:
+        if not self:
             self._heap.clear()
 
-    def pop(self, now_ms: int, limit: int) -> list[bytes]:
+    def take_due(self, now_ms: int, limit: int) -> list[bytes]:
         """Return up to `limit` rows whose time has come, in its order; they wait no more."""
         found: list[bytes] = []
         while self._heap and self._heap[0][0] <= now_ms and len(found) < limit:
             at_ms, row = heapq.heappop(self._heap)
-            if self._at.get(row) == at_ms:
-                del self._at[row]
+            if self.get(row) == at_ms:
+                del self[row]
                 found.append(row)
         return found
 
@@ -64,4 +52,4 @@ class NextTries:
     @property
     def oldest(self) -> bytes:
         """The first of the rows that wait; there must be one."""
-        return min(self._at)
+        return min(self)

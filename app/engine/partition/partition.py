@@ -13,7 +13,9 @@ from app.engine.ingest.policy import Policy, no_topic
 from app.engine.partition.claims import ArrivedRow
 from app.engine.partition.in_flight import InFlight
 from app.engine.partition.services import Services
+from app.engine.partition.step_deliveries import StepDeliveries
 from app.engine.partition.step_writer import StepHooks, StepWriter
+from app.engine.partition.transactional_step_writer import TransactionalStepWriter
 from app.engine.steps.command_memory import CommandMemory
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.delivery import Delivery
@@ -72,7 +74,12 @@ class Partition:
         hooks = StepHooks(
             lambda: firing.notify(self), lambda: firing.top_up(self), lambda: self.withdraw(lambda _: True)
         )
-        self.writer = StepWriter(number, services, self.in_flight, hooks)
+        #: Exactly once, deliveries that wait for a step.
+        self.deliveries = StepDeliveries()
+        if services.settings.exactly_once:
+            self.writer: StepWriter = TransactionalStepWriter(number, services, self.in_flight, hooks, self.deliveries)
+        else:
+            self.writer = StepWriter(number, services, self.in_flight, hooks)
         #: The number of this life, from one start to the next.
         self.life = 0
         self._store: PartitionStore | None = None
@@ -112,6 +119,7 @@ class Partition:
         """Begin to work on a restored store, and to catch up; `fatal` hears of what must end the process."""
         self._store = store
         self.in_flight.clear()
+        self.deliveries.clear()
         self._context = PartitionContext.of(self.number, self._settings, self._services.limits, store, self.claims)
         self.life = next(_LIVES)
         #: Where each input goes on: records only ever come from there on.
@@ -222,12 +230,12 @@ class Partition:
 
     def enqueue(self, delivery: Delivery, *, first: bool = False) -> None:
         """Take deliveries that are to be part of a step (exactly once), `first` before those that wait."""
-        self.writer.deliveries.add(delivery, first=first)
+        self.deliveries.add(delivery, first=first)
         self.writer.wake()
 
     def waiting(self, route: Route) -> Delivery | None:
         """Return the last deliveries for a route that wait for a step: they take more rows until then."""
-        return self.writer.deliveries.open(route)
+        return self.deliveries.open(route)
 
     def passed(self, point: str) -> None:
         """Pass a named point in the delivery of a row; fault tests end the process here."""
@@ -247,7 +255,7 @@ class Partition:
 
     def withdraw(self, held_back: Callable[[Route], bool]) -> None:
         """Take back what waits for a step (exactly once) on routes that are to be held back."""
-        for delivery in self.writer.deliveries.withdraw(held_back):
+        for delivery in self.deliveries.withdraw(held_back):
             self.release(delivery.runs[0][1], delivery.route)
 
     def skip_settled(self) -> None:

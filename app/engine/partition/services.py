@@ -11,7 +11,6 @@ from app.engine.ingest.quotas import Quotas
 from app.engine.partition.step_builder import TopicPartitions
 from app.engine.topics.internal_topics import TopicLimits
 from app.settings.settings import Settings
-from tables.entry import VERSION
 
 if TYPE_CHECKING:
     from app.engine.traces.traces import Traces
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 class Services:
     """The parts of a worker that its partitions use.
 
-    Rows are written in the version that `row_version` returns for the newest that a partition has. `admission` knows
-    what clusters say of destinations; without it every destination that the settings allow is admitted. `quotas` are
-    None where there are none. Each `check_alone_s` a partition sees that nobody else writes to its changelog. `traces`
-    is None while they are off.
+    Rows are written in the version that `row_version` returns for the newest that a partition has; without it, in the
+    newest version. `admission` knows what clusters say of destinations; without it every destination that the settings
+    allow is admitted. `quotas` are None where there are none. Each `check_alone_s` a partition sees that nobody else
+    writes to its changelog. `traces` is None while they are off.
     """
 
     settings: Settings
@@ -32,7 +31,7 @@ class Services:
     journal: Journal
     topics: TopicPartitions
     limits: TopicLimits
-    row_version: Callable[[int], int] = lambda _: VERSION
+    row_version: Callable[[int], int] | None = None
     admission: Admission | None = None
     quotas: Quotas | None = None
     check_alone_s: float = 5.0

@@ -90,8 +90,12 @@ class StepBuilder:
         self._most = STEP_BYTES
         #: Among how many records it is looked for plain ones, no more than _MANY.
         self._many = _MANY
-        self._downgrade = Downgrade(context.number, context.settings.row_version, context.store)
-        self.replanning = Replanning(context)
+        self._replanning = Replanning(context)
+        #: What writes rows again in the background, some with each step, until it is over.
+        self._rewrites = list[Downgrade | Replanning]()
+        if context.settings.row_version:
+            busy = context.claims.__contains__
+            self._rewrites.append(Downgrade(context.number, context.settings.row_version, context.store, busy))
 
     @property
     def apply(self) -> Callable[[Step, Outcome], None]:
@@ -103,12 +107,23 @@ class StepBuilder:
         """Whether the cold tier is to be told of something by the next step."""
         return bool(self._context.cold.owed)
 
+    def replan(self, bound: bytes | None) -> "asyncio.Future[None] | None":
+        """Have the next steps plan series by the zone rules of this worker: those from `bound` on, or then the others.
+
+        The future is done when they are planned; None if there is nothing to do.
+        """
+        planned = self._replanning.finish() if bound is None else self._replanning.begin(bound)
+        if planned is not None and self._replanning not in self._rewrites:
+            self._rewrites.append(self._replanning)
+        return planned
+
     async def build(self, step: Step, again: Callable[[], None], *, full: bool = False) -> "list[asyncio.Future[None]]":
         """Put what has come into one step, within bounds; return the futures of the records that are in it.
 
         Calls `again` if there is more for another step. The bounds are closer while the partition is `full`.
         """
-        self._context.cold.settle_debts(step)
+        if self.owes:
+            self._context.cold.settle_debts(step)
         time = asyncio.get_running_loop().time
         until = time() + _OUTCOMES_S
         for _ in range(min(len(self._outcomes), _STEP_OUTCOMES)):
@@ -128,12 +143,7 @@ class StepBuilder:
         more = bool(self._inbox or self._outcomes or self.owes)
         if step.size < 2 * STEP_BYTES:  # no large row is in it: there is room for what expires
             more |= self._expire(step)
-            if not self._downgrade.over and step.size < STEP_BYTES:
-                self._downgrade.rewrite(step, self._context.claims.__contains__)
-                more = True
-            if not self.replanning.over and step.size < STEP_BYTES:
-                self.replanning.put_into(step)
-                more = True
+            more |= self._rewrite(step)
         if more:
             again()
         return done
@@ -185,6 +195,17 @@ class StepBuilder:
     def _shorter(self) -> int:
         """By how much slices and steps are shorter now: what is on its way waits for those of all partitions."""
         return _SHORTER if self._context.claims else 1
+
+    def _rewrite(self, step: Step) -> bool:
+        """Write rows again that have to be, as far as there is room; return whether there may be more."""
+        more = False
+        for rewrite in [*self._rewrites]:
+            if rewrite.over:
+                self._rewrites.remove(rewrite)
+            elif step.size < STEP_BYTES:
+                rewrite.put_into(step)
+                more = True
+        return more
 
     def _expire(self, step: Step) -> bool:
         """Forget what has been remembered for long enough, and more of it than a step adds; return whether more is."""

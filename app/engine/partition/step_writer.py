@@ -16,12 +16,11 @@ from app.engine.partition.in_flight import InFlight
 from app.engine.partition.pacing import SOON_MS, Pacing
 from app.engine.partition.services import Services
 from app.engine.partition.step_builder import Chunk, StepBuilder
-from app.engine.partition.step_deliveries import StepDeliveries
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.outcomes import Outcome
 from app.engine.steps.step import Step
-from app.kafka.transactions.transaction import Untaken
 from tables import keys
+from tables.entry import VERSION
 
 #: After a step of so much, some hundred messages in or out, there is likely to be more: the next steps, and looks for
 #: records, come sooner for so long.
@@ -94,7 +93,6 @@ class StepWriter:
         self._clock, self.journal = services.clock, services.journal
         self._pacing = Pacing(exactly_once=services.settings.exactly_once)
         self._inbox, self._outcomes = deque[Chunk](), deque[Outcome]()
-        self.deliveries = StepDeliveries()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -106,7 +104,6 @@ class StepWriter:
     def begin(self, context: PartitionContext, policy: Policy, fatal: Callable[[BaseException], None]) -> None:
         """Begin to write steps to a restored store; `fatal` hears of what must end the process."""
         self._outcomes.clear()
-        self.deliveries.clear()
         topics, keeps = self._services.topics, self._services.traces is not None
         self._context = context
         self._builder = StepBuilder(context, policy, topics, self._inbox, self._outcomes, keeps=keeps)
@@ -179,8 +176,7 @@ class StepWriter:
 
         Those that are not found within `limit_s` are planned in later steps.
         """
-        series = self._builder.replanning
-        done = series.finish() if before is None else series.begin(before)
+        done = self._builder.replan(before)
         if done is not None:
             self._wake.set()
             await asyncio.wait([done], timeout=limit_s)
@@ -208,12 +204,7 @@ class StepWriter:
         """Commit what has come. Nothing refers to the step afterwards: it may have a megabyte."""
         step = self._new_step()
         self._in_flight.begin_step(step)
-        full = bool(self._in_flight.claims) and self._in_flight.full and not self.journal.delivers
-        done: list[asyncio.Future[None]] = []
-        if self.deliveries.crowded_out:  # this step is theirs
-            self._wake.set()
-        else:
-            done = await self._builder.build(step, self._wake.set, full=full)
+        done = await self._build(step)
         left = bool(self._inbox or self._outcomes)
         await self._commit(step)
         if left or step.size >= _MUCH_BYTES:
@@ -222,35 +213,26 @@ class StepWriter:
             if not future.done():
                 future.set_result(None)
 
+    async def _build(self, step: Step) -> "list[asyncio.Future[None]]":
+        """Put what has come into a step; return the futures of the records that are in it."""
+        full = bool(self._in_flight.claims) and self._in_flight.full
+        return await self._builder.build(step, self._wake.set, full=full)
+
     def _new_step(self) -> Step:
         now_ms = self._clock.now_ms()  # before its offset: it notices jumps
-        version = self._services.row_version(self._context.store.row_version)
+        chosen = self._services.row_version
+        version = VERSION if chosen is None else chosen(self._context.store.row_version)
         return Step(now_ms, now_ms - self._clock.offset_ms, version)
 
     async def _commit(self, step: Step) -> None:
-        """Commit a step, with what is due as far as destinations take it (exactly once)."""
-        if self.deliveries.outdated(asyncio.get_running_loop().time()):
-            self._hooks.withdraw()
-        if self.journal.delivers:
-            self._hooks.top_up()
-        self.deliveries.put_into(step, self._clock.wall_ms())
-        if self.deliveries:
-            self._wake.set()
-        while step:
-            self.committing_s = asyncio.get_running_loop().time()
-            try:
-                for delivered in await self.journal.deliver(self._number, step):
-                    self._builder.apply(step, delivered)
-                await self.journal.commit(self._number, step)
-            except Untaken as untaken:
-                self.deliveries.take_back(step, untaken)
-                self._wake.set()
-            else:
-                self._finish(step)
-                self.committing_s = None
-                return
+        """Commit a step, if there is anything in it."""
+        if not step:
+            self._in_flight.end_step()
+            return
+        self.committing_s = asyncio.get_running_loop().time()
+        await self.journal.commit(self._number, step)
+        self._finish(step)
         self.committing_s = None
-        self._in_flight.end_step()
 
     def _finish(self, step: Step) -> None:
         """Take note of a committed step."""

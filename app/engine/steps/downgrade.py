@@ -16,21 +16,18 @@ _LOOKS, _BYTES = 1_000, 128 * 1024
 class Downgrade:
     """Writes a partition's rows again in an older version, some with each step, so that older workers can read them."""
 
-    def __init__(self, number: int, version: int, store: PartitionStore) -> None:
-        """Bring `store` down to `version`; 0 leaves it as it is."""
-        self._number, self._version, self._store = number, version, store
+    def __init__(self, number: int, version: int, store: PartitionStore, busy: Callable[[bytes], bool]) -> None:
+        """Bring `store` down to `version`; rows that are `busy` are looked for again."""
+        self._number, self._version, self._store, self._busy = number, version, store, busy
         self._cursor, self._found = b"", False
 
     @property
     def over(self) -> bool:
         """Whether there is nothing to do."""
-        return not self._version or self._store.row_version <= self._version
+        return self._store.row_version <= self._version
 
-    def rewrite(self, step: Step, busy: Callable[[bytes], bool]) -> None:
-        """Add rows to a step; those that are `busy` are looked for again.
-
-        Rows are all looked through until a whole pass has found none of a newer version.
-        """
+    def put_into(self, step: Step) -> None:
+        """Add rows to a step, until a pass through all rows has found none of a newer version."""
         before, limit = step.size, step.size + _BYTES
         for looks, (key, raw) in enumerate(self._store.raw_rows(self._cursor), 1):
             if step.size > before and step.size + len(raw) > limit:  # a large row goes alone
@@ -38,7 +35,7 @@ class Downgrade:
                 return
             if raw[0] > self._version:
                 self._found = True
-                if not busy(key) and not step.changes.touches(key):
+                if not self._busy(key) and not step.changes.touches(key):
                     entry: Entry = decode(raw)
                     step.changes.rewrite(key, entry, encode(entry, self._version))
             if looks == _LOOKS or step.size >= limit:

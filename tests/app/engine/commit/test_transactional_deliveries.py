@@ -27,8 +27,6 @@ _LARGEST = 400
 class Transacted(Applied):
     """A journal whose transactions end at the first batch that is too large."""
 
-    delivers = True
-
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
         #: What was delivered, and how many rows in each batch.
@@ -101,10 +99,10 @@ async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_ta
             await stage.schedule(id_, late, delay_to_partition="1")
         journal.open.clear()
         stage.fire()
-        await stage.until(lambda: not stage.partition.writer.deliveries)
+        await stage.until(lambda: not stage.partition.deliveries)
         stage.clock.wall += 10
         stage.fire()  # while the first is on its way
-        assert len(stage.partition.writer.deliveries._queue) == 1
+        assert len(stage.partition.deliveries._queue) == 1
 
         journal.open.set()
         await stage.until(lambda: journal.refused and not stage.partition.claims)
@@ -160,7 +158,7 @@ async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_n
             stage.clock.wall += 10
             stage.fire()
 
-        assert [delivery.batch.count for delivery in stage.partition.writer.deliveries._queue] == [2]
+        assert [delivery.batch.count for delivery in stage.partition.deliveries._queue] == [2]
         stage.clock.wall += 10  # due when the step begins, and not fired by a cycle
         journal.open.set()
         await stage.until(lambda: len(stage.told()) == 4)
@@ -236,12 +234,12 @@ async def test_what_waits_for_a_step_is_taken_back_when_its_destination_is_pause
             await stage.schedule(id_, late, delay_to_partition="1")
         journal.open.clear()
         stage.fire()
-        await stage.until(lambda: not stage.partition.writer.deliveries)
+        await stage.until(lambda: not stage.partition.deliveries)
         stage.clock.pass_by(10)
         stage.fire()  # while the first is on its way
-        assert len(stage.partition.writer.deliveries._queue) == 1
+        assert len(stage.partition.deliveries._queue) == 1
         stage.control("orders", paused=True)
-        assert not stage.partition.writer.deliveries
+        assert not stage.partition.deliveries
         journal.open.set()
         await stage.until(lambda: stage.told() == ["delivered a"])
         stage.fire()

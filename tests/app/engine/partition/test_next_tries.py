@@ -10,10 +10,10 @@ def test_rows_come_when_their_time_has_come_in_its_order() -> None:
     tries = NextTries()
     tries.change({b"b": 20, b"a": 30, b"c": 10}, ())
     assert (len(tries), tries.oldest, tries.next_ms) == (3, b"a", 10)
-    assert tries.pop(9, 10) == []
-    assert tries.pop(25, 1) == [b"c"]
-    assert tries.pop(25, 10) == [b"b"]
-    assert tries.pop(30, 10) == [b"a"]
+    assert tries.take_due(9, 10) == []
+    assert tries.take_due(25, 1) == [b"c"]
+    assert tries.take_due(25, 10) == [b"b"]
+    assert tries.take_due(30, 10) == [b"a"]
     assert not tries
     assert tries.next_ms is None
 
@@ -23,17 +23,17 @@ def test_a_row_that_is_gone_waits_no_more_and_one_that_is_put_off_waits_longer()
     tries.change({b"a": 10, b"b": 10}, ())
     tries.change({b"b": 20}, (b"a",))
     tries.change({b"c": 10}, (b"c",))  # by one and the same step
-    assert tries.pop(10, 10) == []
+    assert tries.take_due(10, 10) == []
     assert len(tries) == 1
-    assert tries.pop(20, 10) == [b"b"]
+    assert tries.take_due(20, 10) == [b"b"]
 
 
 def test_one_that_is_found_again_waits_once() -> None:
     tries = NextTries()
     for _ in range(3):
         tries.wait(b"a", 10)
-    assert tries.pop(10, 10) == [b"a"]
-    assert tries.pop(10, 10) == []
+    assert tries.take_due(10, 10) == [b"a"]
+    assert tries.take_due(10, 10) == []
     tries.wait(b"a", 10)
     tries.clear()
     assert not tries
@@ -52,5 +52,5 @@ def test_it_is_a_dictionary_that_is_emptied_by_time(acts: list[tuple[bytes, int]
         assert len(tries) == len(waiting)
         assert not waiting or tries.oldest == min(waiting)
     for now in range(21):
-        found = tries.pop(now, 100)
+        found = tries.take_due(now, 100)
         assert sorted(found) == sorted(row for row, at in waiting.items() if at == now)

@@ -488,7 +488,7 @@ async def slices(stage: Stage, monkeypatch: pytest.MonkeyPatch, number: int, val
         return found
 
     monkeypatch.setattr(loop, "time", lambda: real() + spent[0])
-    monkeypatch.setattr(ingest, "_dialect", lambda _: SimpleNamespace(decode=expensive))
+    monkeypatch.setattr(ingest, "_decoders", dict.fromkeys(ingest._decoders, expensive))
     monkeypatch.setattr(ingest, "read", counted)
     records = [
         stage.logs[0].record(NOW, delay_id=f"{one}", delay_to="orders", delay_after="PT1H", delay_jitter="1")

@@ -183,7 +183,7 @@ async def test_reports_of_many_destinations_stay_small_and_still_add_up(tmp_path
 async def test_destinations_that_take_nothing_are_named_as_far_as_there_is_room(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         progress, topic = reporting(stage)
-        stage.partitions[0].in_flight._held.update(
+        stage.partitions[0].in_flight.held.update(
             {(None, f"to-{due}", 0): keys.row_key(due, 0, 0) for due in range(1_000, 1_300)}
         )
         await progress.report()

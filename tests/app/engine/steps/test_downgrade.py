@@ -15,12 +15,16 @@ from tests.tables.rows import apply, entry, filled, key
 _LARGE = 1_000_000
 
 
-def passes(store: PartitionStore, downgrade: Downgrade, busy: set[bytes]) -> list[int]:
+def _never(_: bytes) -> bool:
+    return False
+
+
+def passes(store: PartitionStore, downgrade: Downgrade) -> list[int]:
     """Rewrite in steps until it is over, or nothing more can be done; return the sizes of the steps."""
     sizes = []
     for _ in range(20):
         step = Step(NOW, version=1)
-        downgrade.rewrite(step, busy.__contains__)
+        downgrade.put_into(step)
         sizes.append(step.size)
         apply(store, step.changes)
         if downgrade.over:
@@ -32,9 +36,9 @@ def passes(store: PartitionStore, downgrade: Downgrade, busy: set[bytes]) -> lis
 def test_all_rows_are_written_again_as_they_are(tmp_path: Path, version: int) -> None:
     rows = {key(n): msgspec.structs.replace(entry(f"a{n}"), stamp_ms=NOW) for n in range(2_500)}
     store = filled(tmp_path / "x.db", rows)
-    downgrade = Downgrade(0, version, store)
+    downgrade = Downgrade(0, version, store, _never)
     assert (store.row_version, downgrade.over) == (4, False)
-    passes(store, downgrade, set())
+    passes(store, downgrade)
 
     assert (store.row_version, downgrade.over) == (version, True)
     assert {raw[0] for _, raw in store.raw_rows(b"")} == {version}
@@ -43,10 +47,12 @@ def test_all_rows_are_written_again_as_they_are(tmp_path: Path, version: int) ->
 
 def test_what_is_being_sent_is_written_again_afterwards(tmp_path: Path) -> None:
     store = filled(tmp_path / "x.db", {key(1): entry("a"), key(2): entry("b")})
-    downgrade, busy = Downgrade(0, 1, store), {key(1)}
-    passes(store, downgrade, busy)
+    busy = {key(1)}
+    downgrade = Downgrade(0, 1, store, busy.__contains__)
+    passes(store, downgrade)
     assert [raw[0] for _, raw in store.raw_rows(b"")] == [4, 1]
-    passes(store, downgrade, set())
+    busy.clear()
+    passes(store, downgrade)
 
     assert [raw[0] for _, raw in store.raw_rows(b"")] == [1, 1]
 
@@ -55,11 +61,7 @@ def test_a_large_row_goes_alone(tmp_path: Path) -> None:
     large = msgspec.structs.replace(entry("large"), value=bytes(_LARGE))
     rows = {key(n): entry(f"a{n}") for n in range(500)} | {key(500): large} | {key(501): large}
     store = filled(tmp_path / "x.db", rows)
-    sizes = passes(store, Downgrade(0, 1, store), set())
+    sizes = passes(store, Downgrade(0, 1, store, _never))
 
     assert max(sizes) < _LARGE + 1_000
     assert {raw[0] for _, raw in store.raw_rows(b"")} == {1}
-
-
-def test_nothing_is_done_unless_it_is_wanted(tmp_path: Path) -> None:
-    assert Downgrade(0, 0, filled(tmp_path / "x.db", {key(1): entry("a")})).over
