@@ -8,7 +8,6 @@ import rocksdict
 
 from tables import keys
 from tables.database import Database
-from tables.destination import display_name
 from tables.near_counts import MINUTE_MS, NearCounts
 
 T = TypeVar("T", str, int)
@@ -76,3 +75,14 @@ def _write(batch: rocksdict.WriteBatch, key: bytes, counters: dict[T, int], name
 def _hour_of(unit: int) -> int:
     """Return the hour of a minute, or of what is less than 0, the further the hour is: what has no minute counted."""
     return unit // _HOUR_MINUTES if unit >= 0 else -1 - unit
+
+
+def display_name(to: str) -> str:
+    """Return a topic's name as it is, and of a URL the origin: scheme, host and port.
+
+    Paths may hold secrets, and be as many as there are messages.
+    """
+    if "://" not in to:
+        return to
+    scheme, _, rest = to.partition("://")
+    return f"{scheme}://{rest.partition('/')[0].partition('?')[0]}"

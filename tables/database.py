@@ -1,7 +1,7 @@
 """One RocksDB, as the store uses it: damage is never taken for the end of what there is.
 
 The iterators of rocksdict end without a word where a block cannot be read, and RocksDB opens a database whose MANIFEST
-or an older WAL has lost its end as if nothing were missing in between. Here both are said.
+or an older WAL has lost its end as if nothing were missing in between. Here both are said; steps are numbered for that.
 """
 
 import contextlib
@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 import rocksdict
 
 from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable
+from tables.keys import META, long_bytes, span
 
 #: What RocksDB says of a lock held by this process or another (env/fs_posix.cc, LockFile): a path, or a damaged block,
 #: has "lock" in its name too.
@@ -22,6 +23,12 @@ _LOCKED = re.compile("lock hold by current process|While lock file")
 _DISK, _MISSING = re.compile(r"^IO error|\(os error \d+\)"), "No such file or directory"
 #: An empty file of this name in a database's directory: damage was found while it was in use.
 _DAMAGED = "damaged"
+
+_META_STEPS, _META_SLOT = META + b"steps", META + b"#"
+#: Each step leaves its number in one of so many slots, in turn: one that is missing leaves an older number there. What
+#: can go missing in between lies right before the write-ahead logs, and those hold at most three write buffers; a step
+#: takes some 350 bytes of them at least, so that is 36,000 steps.
+_SLOTS = 1 << 16
 
 
 class Database:
@@ -164,6 +171,35 @@ class DatabaseScan:
             self._assure_end(self._next)
             self._ended = True
         return found
+
+
+class StepNumbers:
+    """The number of a database's last step, written with each."""
+
+    def __init__(self, db: Database) -> None:
+        """Read it."""
+        self._db = db
+        #: The number of the last step that was written.
+        self.last = db.number(_META_STEPS)
+
+    def assure(self) -> None:
+        """See that all of the last steps are there (30 ms): some may be missing in between.
+
+        Raises StoreCorrupt if they are.
+        """
+        there = {int.from_bytes(value, "big") for _, value in self._db.items(*span(_META_SLOT))}
+        last = range(max(0, self.last - _SLOTS) + 1, self.last + 1)
+        missing = sum(step not in there for step in last)
+        if missing:
+            self._db.condemn()
+            raise StoreCorrupt(str(self._db.path), f"{missing:,} of its last {len(last):,} steps are missing")
+
+    def write(self, batch: rocksdict.WriteBatch) -> None:
+        """Put the next step's number into its batch."""
+        step = self.last + 1
+        number = long_bytes(step)
+        batch.put(_META_STEPS, number)
+        batch.put(_META_SLOT + (step % _SLOTS).to_bytes(2, "big"), number)
 
 
 def write_options() -> rocksdict.WriteOptions:

@@ -107,8 +107,6 @@ class ExpiringIndex(Generic[M]):
 
     def write(self, batch: rocksdict.WriteBatch, marks: Mapping[str, M | None]) -> None:
         """Remember ids, or forget those without a mark, when the batch is written."""
-        if not marks:
-            return
         looked, self._looked = self._looked, {}
         others = [id_ for id_ in marks if id_ not in looked]
         looked.update(zip(others, self.get_many(others), strict=True))

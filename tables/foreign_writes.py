@@ -22,14 +22,15 @@ class ForeignWrites:
         """Read what the database holds."""
         raw = db.get(_META_DOUBT)
         self.keys: set[bytes] = set(_decode(raw)) if raw is not None else set()
-        self._written = len(self.keys)
+        #: How many of them the database holds.
+        self.written = len(self.keys)
 
     def write(self, batch: rocksdict.WriteBatch) -> None:
         """Put them into the step's batch if there are more than there were, or none any more."""
-        if len(self.keys) == self._written:
+        if len(self.keys) == self.written:
             return
         if self.keys:
             batch.put(_META_DOUBT, msgspec.msgpack.encode(sorted(self.keys)))
         else:
             batch.delete(_META_DOUBT)
-        self._written = len(self.keys)
+        self.written = len(self.keys)

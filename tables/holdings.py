@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from operator import itemgetter
 
 from tables import places
-from tables.destination import display_name
+from tables.counts import display_name
 from tables.entry import Entry
 
 #: Stands between the sender and the destination in the name of a number: neither can have it.

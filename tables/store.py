@@ -25,19 +25,16 @@ from tables.changes import (
 )
 from tables.commands import RememberedCommands, decode_commands
 from tables.counts import PendingCounts
-from tables.database import Database
+from tables.database import Database, StepNumbers
 from tables.entry import VERSION, decode
 from tables.errors import StoreCorrupt, TableError, UnknownRecordKind
 from tables.expiring_index import ExpiringIndex
 from tables.followed import Followed, decode_followed, followed_bytes
 from tables.foreign_writes import ForeignWrites
-from tables.id_index import IdIndex
-from tables.read_ahead import ReadAhead
 from tables.rocksdb_options import rocksdb_options
-from tables.row_writes import RowWrites
+from tables.row_writes import IdIndex, RowWrites
 from tables.shares import Shares, Whose
-from tables.step_numbers import StepNumbers
-from tables.store_reads import StoreReads
+from tables.store_reads import ReadAhead, StoreReads
 
 _META_FORMAT, _META_OFFSET = keys.META + b"format", keys.META + b"offset"
 _META_SEEN, _META_WRITER = keys.META + b"seen", keys.META + b"writer"
@@ -149,9 +146,12 @@ class PartitionStore(StoreReads):
         for key, number in changes.origins.items():
             batch.put(key, keys.long_bytes(number))
             self.origins[key] = number
-        self.commands.write(batch, changes.commands)
-        self.delivered.write(batch, changes.delivered)
-        self.cold_marks.write(batch, changes.cold_marks)
+        if changes.commands:
+            self.commands.write(batch, changes.commands)
+        if changes.delivered:
+            self.delivered.write(batch, changes.delivered)
+        if changes.cold_marks:
+            self.cold_marks.write(batch, changes.cold_marks)
         self._seal(batch, offset, writer, now_ms)
 
     def replay(self, records: Iterable[tuple[bytes, bytes | None]], offset: int, now_ms: int) -> None:
@@ -260,7 +260,8 @@ class PartitionStore(StoreReads):
         self.counts.write(batch)
         if self.shares is not None:
             self.shares.write(batch, offset)
-        self.foreign.write(batch)
+        if self.foreign.keys or self.foreign.written:
+            self.foreign.write(batch)
         needed = self.row_version + _LAYOUTS
         if self.format != needed:
             batch.put(_META_FORMAT, keys.long_bytes(needed))

@@ -10,7 +10,7 @@ class Message(Protocol):
 
     The two structs have these fields each for itself: both are encoded as arrays, in orders of their own that are
     frozen, and the table, which has the row, knows nothing of requests. What says them in headers, and the row that a
-    request becomes, are each made in one place: `native.again` and app/engine/ingest/rows.py.
+    request becomes, are each made in one place: `native.again` and app/engine/ingest/pending_rows.py.
     """
 
     @property

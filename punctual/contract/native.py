@@ -28,6 +28,8 @@ _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER,
 _DUE, _SOURCE, _RETRY, _RECURRENCE = names.DUE, names.SOURCE, names.RETRY, names.RECURRENCE
 #: What a dead letter says itself, and when its order was given: sent again, it is a new one.
 _LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
+#: What may be given without a backoff, though it is about retries.
+_ATTEMPTS = {names.ATTEMPT, names.MAX_ATTEMPTS}
 #: A plain request has two headers in addition to its ID: where and when.
 _PLAIN = 2
 
@@ -226,7 +228,7 @@ def _options(request: Request, said: dict[str, str]) -> None:
         raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: the maximum lateness.")
     if request.max_late_ms == 0 and request.if_late not in (None, "deliver") and request.parked is None:
         raise Refusal(Reason.MALFORMED, f"{names.MAX_LATE} 0 with {names.IF_LATE} {request.if_late} {NOTHING}.")
-    if _RETRY not in said:
+    if _RETRY not in said and not _ATTEMPTS.isdisjoint(said):
         retry.carry(request, said)
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.ingest.rows import row_of
+from app.engine.ingest.pending_rows import row_of
 from app.kafka.fast_path import in_python, in_rust
 from app.kafka.fast_path.interface import FastPath, InputRules, RequestBounds
 from punctual.contract.events import Event

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.engine.ingest.rows import row_of
+from app.engine.ingest.pending_rows import row_of
 from punctual.cli.exported import Exported, ExportedBytes, ExportedPolicies, ExportedSeries
 from punctual.cli.import_requests import id_elsewhere, is_automatic, requests_of
 from punctual.contract.dialects.dialects import NATIVE

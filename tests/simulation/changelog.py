@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from tables import PartitionStore, keys
-from tables.destination import display_name
+from tables.counts import display_name
 from tables.restore import StaleFilter
 from tests.simulation.evidence import Evidence
 from tests.simulation.log import Record

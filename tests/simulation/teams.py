@@ -10,7 +10,7 @@ from app.engine.ingest.quotas import Quotas
 from app.engine.reports.reader import ProgressReader
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition
-from tables.destination import display_name
+from tables.counts import display_name
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask, Headers
 

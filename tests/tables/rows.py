@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tables import Changes, Command, Entry, NamespaceShare, PartitionStore, Whose, keys
-from tables.destination import display_name
+from tables.counts import display_name
 from tables.entry import encode
 from tables.near_counts import MINUTE_MS
 from tables.shares import size_of

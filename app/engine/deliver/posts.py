@@ -21,7 +21,7 @@ from app.settings.quotas import senders
 from app.settings.settings import Settings
 from punctual.contract.request import Reason
 from tables import Entry, keys
-from tables.destination import display_name
+from tables.counts import display_name
 
 if TYPE_CHECKING:
     from app.engine.traces.traces import Traces

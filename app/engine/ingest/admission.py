@@ -7,7 +7,7 @@ from app.engine.ingest.census import Census, Lack
 from app.engine.ingest.destination_topics import DestinationTopics, Elsewhere, Neighbours
 from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
-from tables.destination import display_name
+from tables.counts import display_name
 
 if TYPE_CHECKING:
     from app.engine.ingest.hoped_topics import HopedTopics

@@ -5,11 +5,10 @@ from functools import partial
 
 import msgspec
 
-from app.engine.ingest.pending_rows import IdHistory, PendingRows
+from app.engine.ingest.pending_rows import IdHistory, PendingRows, content, reminded, row_of
 from app.engine.ingest.policy import Policy
 from app.engine.ingest.quotas import Quotas
 from app.engine.ingest.refusals import RefusalWriter
-from app.engine.ingest.rows import content, reminded, row_of
 from app.engine.steps import moves, occurrences
 from app.engine.steps.bounds import BoundJoiner
 from app.engine.steps.command_memory import stamp_of

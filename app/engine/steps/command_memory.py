@@ -122,8 +122,9 @@ class CommandMemory:
         if known is not None and known.has_ended(ended) and known.ended is not None:
             ended, cancelled = known.ended, known.cancelled
         commands = known.waiting if known is not None else ()
-        for moved in occurrences.movers(entry, row):
-            commands = _joined(commands, moved)
+        if entry.moved is not None:
+            for moved in occurrences.movers(entry, row):
+                commands = _joined(commands, moved)
         self._write(step, entry.id, ended, commands, cancelled=cancelled)
         if cancel is not None:
             self.wait(step, entry.id, cancel)

@@ -18,7 +18,7 @@ from punctual.contract.request import Reason
 from tables import Command, Entry, keys
 from tables.changes import RememberedDelivery
 from tables.commands import in_order
-from tables.destination import display_name
+from tables.counts import display_name
 from tables.entry import encode
 
 log = logging.getLogger(__name__)

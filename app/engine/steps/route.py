@@ -5,7 +5,7 @@ from typing import Final
 from punctual.contract.destination import Destination, named
 from punctual.contract.home import key_partition
 from tables import Entry
-from tables.destination import display_name
+from tables.counts import display_name
 
 #: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
 Route = tuple[str | None, str, int]

@@ -7,7 +7,7 @@ from punctual.contract import events
 from punctual.contract.request import Reason
 from tables import Changes, Entry
 from tables.changes import Pairs
-from tables.destination import display_name
+from tables.counts import display_name
 from tables.entry import VERSION
 
 #: A step has about so many bytes at most, but for one large row.

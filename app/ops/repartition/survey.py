@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from app.ops.repartition.moves import Moves, Origin, head_of, numbered, origins_of
 from punctual.cli.progress import Progress
 from tables import PartitionStore, keys
-from tables.destination import display_name
+from tables.counts import display_name
 
 #: Rows that are looked at in one go: their ids are looked up together.
 _CHUNK = 2_000

@@ -12,7 +12,7 @@ from app.serve.search.filter import Filter
 from app.serve.search.response_size import MAX_BYTES, size_of
 from app.serve.search.row import SHOWN, Row, row_of
 from tables import keys
-from tables.destination import display_name
+from tables.counts import display_name
 from tables.entry import decode, may_recur
 
 #: Rows between two looks at the clock, and two rests: half a millisecond's.

@@ -52,7 +52,7 @@ impl Ids {
     }
 }
 
-/// Return the key of an id's index entry (tables/id_index.py).
+/// Return the key of an id's index entry (tables/row_writes.py).
 pub fn id_key<'py>(py: Python<'py>, id: &str) -> Bound<'py, PyBytes> {
     PyBytes::new(py, &[b"i", id.as_bytes()].concat())
 }

@@ -4,7 +4,7 @@ import contextlib
 from dataclasses import replace
 from typing import NamedTuple
 
-from app.engine.ingest.rows import row_of
+from app.engine.ingest.pending_rows import row_of
 from punctual.contract import native, request
 from punctual.contract.dialects.dialects import dialect_of
 from punctual.contract.request import Refusal, Request

@@ -9,7 +9,7 @@ from punctual.client.requests import schedule
 from punctual.contract.destination import destination, shown
 from punctual.contract.dialects import countdown
 from punctual.contract.request import Refusal
-from tables.destination import display_name
+from tables.counts import display_name
 from tests.punctual.contract.records import FakeRecord
 
 

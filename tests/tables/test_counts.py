@@ -2,7 +2,7 @@
 
 import pytest
 
-from tables.destination import display_name
+from tables.counts import display_name
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from app.engine.ingest.rows import row_of
+from app.engine.ingest.pending_rows import row_of
 from punctual.contract import native
 from punctual.contract.message import Message
 from punctual.contract.request import Request
