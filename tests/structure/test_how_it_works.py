@@ -3,19 +3,23 @@
 import re
 from pathlib import Path
 
-from tests.structure.trace import HEADERS, calls_of
+import pytest
+
+from tests.structure.trace import PLAIN, WITH_OPTIONS, calls_of
 
 _TREE = Path(__file__).parents[2]
 _PAGE = (_TREE / "docs/explanation/how-it-works.md").read_text()
 _TOUR = _PAGE.partition("## One message")[2].partition("### Plain requests")[0]
 #: The simulation has no consumer, engine and sender.
 _NOT_SIMULATED = {"Engine.hand_over"}
+#: How many files a reader opens who follows a request from its arrival to the end of its delivery.
+_MOST_FILES = {"plain": 36, "with options": 43}
 _ROOMS = {"__init__.py", "__pycache__", "py.typed"}
 
 
 def test_the_tour_names_functions_in_the_order_of_their_calls() -> None:
     named = [name for name in re.findall(r"`([A-Z]\w+\.\w+)`", _TOUR) if name not in _NOT_SIMULATED]
-    called = list(dict.fromkeys(call.function for call in calls_of(HEADERS)))
+    called = list(dict.fromkeys(call.function for call in calls_of(WITH_OPTIONS)))
 
     assert len(named) > 10
     assert [name for name in named if name not in called] == []
@@ -26,9 +30,16 @@ def test_the_tour_names_functions_in_the_order_of_their_calls() -> None:
 
 def test_the_tour_has_no_more_files_than_it_says() -> None:
     [said] = re.findall(r"[Aa]bout (\d+) files take part", _TOUR)
-    files = {call.file for call in calls_of(HEADERS)}
+    files = {call.file for call in calls_of(WITH_OPTIONS)}
 
     assert abs(len(files) - int(said)) <= 10
+
+
+@pytest.mark.parametrize(("request_", "headers"), [("plain", PLAIN), ("with options", WITH_OPTIONS)])
+def test_a_request_passes_few_files(request_: str, headers: dict[str, str]) -> None:
+    files = sorted({call.file for call in calls_of(headers)})
+
+    assert len(files) <= _MOST_FILES[request_], files
 
 
 def test_files_of_the_tour_are_where_it_says() -> None:

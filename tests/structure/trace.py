@@ -1,10 +1,12 @@
-"""What one message runs through, in order: `python -m tests.structure.trace [HEADER=VALUE …]`.
+"""What one message runs through, in order: `python -m tests.structure.trace [plain] [HEADER=VALUE …]`.
 
-It runs on a simulated clock, without Kafka, its consumer and the sender. PUNCTUAL_KERNEL=off shows the Python path.
+Without `plain` its request has options. It runs on a simulated clock, without Kafka, its consumer and the sender.
+PUNCTUAL_KERNEL=off shows the Python path.
 """
 
 import sys
 import threading
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -15,9 +17,14 @@ from punctual.testing import Delayed, Options
 _TREE = Path(__file__).parents[2]
 _PACKAGES = ("app", "punctual", "tables")
 _SIMULATED = "app/dev/testing/"
-_WAITS_S = 60
+_START = datetime(2030, 1, 1, tzinfo=UTC)
+#: A first message opens what is opened when it is needed; the one that is followed comes after it.
+_FIRST_S, _WAITS_S = 2, 60
+_DUE = _START + timedelta(seconds=_FIRST_S + _WAITS_S)
+#: A destination and a due time in digits, as most requests have.
+PLAIN = {"delay-to": "orders", "delay-at": f"{_DUE.timestamp() * 1000:.0f}"}
 #: Takes the path that reads every header, as all but plain requests do.
-HEADERS = {"delay-to": "orders", "delay-after": f"PT{_WAITS_S}S", "delay-max-late": "PT1H", "delay-id": "order-42"}
+WITH_OPTIONS = {"delay-to": "orders", "delay-after": f"PT{_WAITS_S}S", "delay-max-late": "PT1H", "delay-id": "order-42"}
 
 
 class Call(NamedTuple):
@@ -43,13 +50,12 @@ def calls_of(headers: dict[str, str]) -> list[Call]:
 
     threading.setprofile(profile)
     try:
-        delayed = Delayed(Options())
+        delayed = Delayed(Options(start=_START))
     finally:
         threading.setprofile(None)
     try:
-        # The first message opens what is opened when it is needed.
         delayed.produce({"delay-to": "orders", "delay-after": "PT1S"}, b"first", key=b"k")
-        delayed.advance(seconds=2)
+        delayed.advance(seconds=_FIRST_S)
         listening.set()
         delayed.produce(headers, b"hello", key=b"k")
         records = delayed.advance(seconds=_WAITS_S + 1)
@@ -62,7 +68,8 @@ def calls_of(headers: dict[str, str]) -> list[Call]:
 
 def main(arguments: list[str]) -> None:
     """Print the files of one message in the order of their first call, with the number of calls."""
-    headers = HEADERS | dict(argument.split("=", 1) for argument in arguments)
+    plain = arguments[:1] == ["plain"]
+    headers = (PLAIN if plain else WITH_OPTIONS) | dict(argument.split("=", 1) for argument in arguments[plain:])
     calls = calls_of(headers)
     for file in dict.fromkeys(call.file for call in calls):
         functions = list(dict.fromkeys(call.function for call in calls if call.file == file))
