@@ -209,13 +209,15 @@ class StepBuilder:
 
     def _expire(self, step: Step) -> bool:
         """Forget what has been remembered for long enough, and more of it than a step adds; return whether more is."""
-        store, changes, now_ms = self._context.store, step.changes, step.broker_ms
-        limit = max(_EXPIRE, 2 * len(changes.commands))
-        ended = store.commands.expired(now_ms, limit) + self._context.memory.spent(limit)
-        more = _forget(changes, changes.commands, ended, limit)
+        store, changes, now_ms, more = self._context.store, step.changes, step.broker_ms, False
+        if store.commands.count:
+            limit = max(_EXPIRE, 2 * len(changes.commands))
+            ended = store.commands.expired(now_ms, limit) + self._context.memory.spent(limit)
+            more = _forget(changes, changes.commands, ended, limit)
         for marks, kind in ((changes.delivered, store.delivered), (changes.cold_marks, store.cold_marks)):
-            limit = max(_EXPIRE, 2 * len(marks))
-            more |= _forget(changes, marks, kind.expired(now_ms, limit), limit)
+            if kind.count:
+                limit = max(_EXPIRE, 2 * len(marks))
+                more |= _forget(changes, marks, kind.expired(now_ms, limit), limit)
         return more
 
 
