@@ -1,12 +1,18 @@
 """A directory of any file system that Hadoop knows: local, HDFS, S3A."""
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyspark.sql import SparkSession
+
+
+#: Hadoop takes one slash after a scheme for as good as two: `file:/data`, `hdfs:/data`, `dbfs:/data`.
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_LOCAL: Final = re.compile(r"file:(//)?(?=/)", re.IGNORECASE)
 
 
 class Files:
@@ -63,12 +69,13 @@ class LocalFiles:
 
     def __init__(self, root: str) -> None:
         """Nothing is created."""
-        self.root = root.removeprefix("file://").rstrip("/")
+        self.root = _LOCAL.sub("", root, count=1).rstrip("/")
 
     @classmethod
     def at(cls, root: str) -> "LocalFiles | None":
         """Return the files below `root`, None if it is of another file system."""
-        return None if "://" in root.removeprefix("file://") else cls(root)
+        files = cls(root)
+        return None if _SCHEME.match(files.root) else files
 
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, sorted; none if it is not there."""

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from pipeline.errors import LakeBusy, LakeIncomplete, LakeMismatch
+from pipeline.errors import LakeBusy, LakeIncomplete, LakeMismatch, OptionInvalid
 from pipeline.files import Files, LocalFiles
 
 if TYPE_CHECKING:
@@ -106,6 +106,17 @@ def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
         )
     positions = {topic: {int(number): at for number, at in there.items()} for topic, there in found.positions.items()}
     return dataclasses.replace(found, positions=positions)
+
+
+def require_tables(head: Commit, root: str, writer: str) -> None:
+    """Raise OptionInvalid if there is no commit yet: without tables a job that only reads would find nothing, wrongly.
+
+    `writer` is the command that makes the first commit.
+    """
+    if not head.number:
+        raise OptionInvalid(
+            f"there is no {head.kind} in {root}. Check the directory, or run `python -m pipeline {writer}` first."
+        )
 
 
 def _assure_new(files: "Files | LocalFiles") -> None:

@@ -25,7 +25,12 @@ _LOCAL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
 }
+#: Of an option with such a name, or such a text in its value, Spark shows nothing in its log of events and its pages:
+#: its own patterns (https://spark.apache.org/docs/4.0.0/configuration.html, spark.redaction.regex), and private keys.
+_REDACTED = "(?i)secret|password|token|access[.]?key|jaas|keystore|private key"
 _ALWAYS = {
+    "spark.redaction.regex": _REDACTED,
+    "spark.sql.redaction.options.regex": f"{_REDACTED}|url",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.parquet.compression.codec": "zstd",

@@ -52,6 +52,8 @@ def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
     if files is None:
         return False
     head = last_commit(files, KIND, source)
+    if not head.number:
+        return False  # the first run writes a commit, though it may park nothing
     done, ends = head.positions.get(topic, {}), look.ends(topic)
     if any(end != done.get(number, 0) for number, end in ends.items()) or _wants_compaction(head, options):
         return False
@@ -89,6 +91,8 @@ def park(context: JobContext, lake: Lake, *, accept_gap: bool = False) -> int:
     records, ends = new_records(context.kafka, spark, topic, done, accept_gap=accept_gap, whole=True)
     new = sum(max(0, end - done.get(number, 0)) for number, end in ends.items())
     if not new:
+        if not lake.head.number:
+            lake.commit({}, {topic: ends})  # from now on `promote` finds a cold tier
         return 0
     with progress(spark, "park"):
         found = parsed(records.coalesce(max(1, new // _ROWS))).withColumn("message", F.col("op") == "park")

@@ -19,7 +19,7 @@ from pipeline.jobs.park import KIND, known_epochs
 from pipeline.jobs.reconcile import duration
 from pipeline.jobs.repetition import add_every, repeat
 from pipeline.kafka import new_records
-from pipeline.lake import Lake, last_commit
+from pipeline.lake import Lake, last_commit, require_tables
 from pipeline.persisted import persisted
 from pipeline.progress import progress
 
@@ -53,13 +53,14 @@ def run(context: JobContext, options: argparse.Namespace) -> None:
 def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
     """Return whether nothing is due by the tables, nor by what is new on the topic.
 
-    Raises LakeMismatch, KafkaUnreachable.
+    Raises LakeMismatch, OptionInvalid, KafkaUnreachable.
     """
     files, log = LocalFiles.at(options.cold), LocalFiles.at(f"{options.cold}/promotions")
     lead_ms, topic = duration(options.lead), f"{options.app_id}-cold"
     if files is None or log is None:
         return False
     head = last_commit(files, KIND, source)
+    require_tables(head, options.cold, "park")
     before = Promotion.of(last_commit(log, PROMOTIONS, source).notes.get("last"))
     now_ms = time.time_ns() // 1_000_000
     done, (begins, ends) = head.positions.get(topic, {}), look.spans(topic)
@@ -90,10 +91,11 @@ def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = Fal
     A run that is killed sends some again: the worker knows them. What it has taken it touches, so that it is parked no
     longer; what was sent and is not touched within five minutes is sent again.
 
-    Raises DataLost, LakeMismatch, LakeBusy, TopicMissing, KafkaUnreachable.
+    Raises DataLost, LakeMismatch, OptionInvalid, LakeBusy, TopicMissing, KafkaUnreachable.
     """
     spark, topic = context.spark, context.topic("cold")
     lake = context.lake(root, KIND)
+    require_tables(lake.head, root, "park")
     log = context.lake(f"{root}/promotions", PROMOTIONS)
     before = Promotion.of(log.head.notes.get("last"))
     now_ms = time.time_ns() // 1_000_000  # before the topic's ends are asked for: all earlier touches are before them

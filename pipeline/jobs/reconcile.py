@@ -11,7 +11,7 @@ from pipeline.context import JobContext
 from pipeline.errors import OptionInvalid
 from pipeline.jobs import ledger
 from pipeline.jobs.ledger import add_ledger, keep
-from pipeline.lake import Lake
+from pipeline.lake import Lake, require_tables
 from pipeline.ledger import KIND
 from pipeline.progress import progress
 from pipeline.reconcile.account import COUNTS
@@ -58,7 +58,9 @@ def run(context: JobContext, options: argparse.Namespace) -> int:
     if options.out:
         _write(lake, options.out, verdict)
     _tell(verdict)
-    context.summary.count(**{name: verdict.totals[name] for name in COUNTS}, late=verdict.late)
+    context.summary.count(
+        **{name: verdict.totals[name] for name in COUNTS}, late=verdict.late, unknown=verdict.unknown.total()
+    )
     context.summary.nothing = False  # there is always something to judge
     return 0 if verdict.balanced else UNBALANCED
 
@@ -68,8 +70,7 @@ def opened(context: JobContext, options: argparse.Namespace) -> Lake:
     if not options.as_is:
         return keep(context, options)
     lake = context.lake(options.ledger, KIND)
-    if not lake.head.number:
-        raise OptionInvalid(f"--as-is: there is no ledger in {options.ledger} yet. Leave it out for the first run.")
+    require_tables(lake.head, options.ledger, "ledger")
     return lake
 
 

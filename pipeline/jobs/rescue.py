@@ -21,7 +21,7 @@ from pipeline.ledger.tables import RESCUED
 from pipeline.persisted import persisted
 from pipeline.progress import progress
 from pipeline.reconcile.lost import LOST, Judge
-from pipeline.reconcile.verdict import waiting_of
+from pipeline.reconcile.verdict import unknown_sentence, waiting_of
 from pipeline.rescue import again, contents, overtaken
 from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.policies import parse_policies
@@ -50,11 +50,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, options: argparse.Namespace) -> int:
-    """Rescue: 0 nothing is lost any more, 3 something is."""
-    since_ms = time.time_ns() // 1_000_000 - duration(options.window) if options.window else 0
+    """Rescue: 0 nothing is lost any more, 3 something is, or may be."""
+    now_ms = time.time_ns() // 1_000_000
+    since_ms = now_ms - duration(options.window) if options.window else 0
     judge = Judge(opened(context, options), duration(options.grace), since_ms)
-    with kept_lives(judge.lake, since_ms) as living, persisted(judge.lost(waiting_of(judge, living))) as lost:
-        return _shown_and_sent(context, options, judge, lost)
+    with kept_lives(judge.lake, since_ms) as living, persisted(waiting_of(judge, living)) as waiting:
+        unknown = judge.unknown(waiting, now_ms)
+        with persisted(judge.lost(waiting)) as lost:
+            code = _shown_and_sent(context, options, judge, lost)
+    context.summary.count(unknown=unknown.total())
+    if unknown:
+        context.summary.nothing = False
+        print(unknown_sentence(unknown))
+        return UNBALANCED
+    if context.summary.nothing:
+        print("nothing is lost")
+    return code
 
 
 def dialects_of(context: JobContext, options: argparse.Namespace) -> dict[str, str]:
@@ -78,7 +89,6 @@ def _shown_and_sent(context: JobContext, options: argparse.Namespace, judge: Jud
     context.summary.count(lost=count)
     context.summary.nothing = not count
     if not count:
-        print("nothing is lost")
         return 0
     print(table(LOST, lost.orderBy("due_ms", "source").limit(_LISTED).collect()))
     judge.require_events()

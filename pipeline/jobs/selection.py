@@ -11,7 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 from pipeline.bulk.commands import COLUMNS, selected
 from pipeline.bulk.overview import Overview
-from pipeline.errors import OptionInvalid, TooMany
+from pipeline.errors import TooMany
+from pipeline.lake import require_tables
 from pipeline.ledger import KIND, pending
 from pipeline.persisted import persisted
 from pipeline.progress import progress
@@ -38,8 +39,7 @@ def chosen(context: "JobContext", options: argparse.Namespace) -> DataFrame:
     Raises OptionInvalid, SchemaMismatch, LakeMismatch.
     """
     lake = context.lake(options.ledger, KIND)
-    if not lake.head.number:
-        raise OptionInvalid(f"there is no ledger in {options.ledger}. Run `python -m pipeline ledger` first.")
+    require_tables(lake.head, options.ledger, "ledger")
     age_s = time.time() - lake.head.at_ms / 1000
     print(f"pending by the ledger of {age_s:,.0f} s ago:", end=" ")
     return selected(pending(lake), options.where)

@@ -86,8 +86,11 @@ class Listener:
 
 
 def positions(told: dict[int, ReportedProgress], topics: Iterable[str]) -> dict[str, Offsets]:
-    """Return how far each of `topics` had been read, by partition."""
-    return {topic: {number: said.positions.get(topic, 0) for number, said in told.items()} for topic in topics}
+    """Return how far each of `topics` had been read, by partition; without those of which no worker has told."""
+    return {
+        topic: {number: said.positions[topic] for number, said in told.items() if topic in said.positions}
+        for topic in topics
+    }
 
 
 def looked_up(pairs: Mapping[int, int] | Mapping[str, int], key: Column) -> Column:

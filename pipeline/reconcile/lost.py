@@ -1,5 +1,6 @@
 """What is lost: what the workers say they have dealt with, and never told an ending of."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,8 @@ from pipeline.errors import EventsMissing
 from pipeline.home import home
 from pipeline.ledger.lives import MINUTE_MS, pending
 from pipeline.ledger.progress import Snapshot, looked_up
-from pipeline.ledger.records import place, source
-from pipeline.ledger.tables import ACCEPTED, FORWARDED, OTHERS, REQUESTS, RESCUED
+from pipeline.ledger.records import place, request_of, source
+from pipeline.ledger.tables import EVENT_TABLES, FORWARDED, REQUESTS, RESCUED
 
 if TYPE_CHECKING:
     from pipeline.lake import Lake
@@ -62,18 +63,7 @@ class Judge:
         Nothing is said of what came before the first event that the ledger knows, nor of inputs created again.
         """
         snapshot = self.snapshot
-        whole_ms = int(self.lake.head.notes.get("whole_since", 0))
-        since_ms = max(self.since_ms, whole_ms + MINUTE_MS if whole_ms else 0)
-        renumbered = F.col("topic").isin(list(self.lake.head.notes.get("renumbered", ())))
-        schedules = (F.col("op") == "schedule") & (F.col("stamp_ms") >= since_ms) & ~renumbered
-        asked = self.lake.read("requests", REQUESTS).where(schedules)
-        upto = {f"{topic}-{number}": at for topic, there in snapshot.read.items() for number, at in there.items()}
-        silent = (
-            asked.where(F.col("offset") < looked_up(upto, F.concat_ws("-", "topic", "partition")))
-            .select("id", "to", "partition", "at", "after", "stamp_ms", source().alias("source"))
-            .withColumn("hash", F.xxhash64("source"))  # numbers are sorted much faster than texts that begin alike
-            .join(self._heard(since_ms).withColumn("hash", F.xxhash64("source")), ["hash", "source"], "left_anti")
-        )
+        silent = self._silent(F.col("offset") < self._read_to())
         lives_in = F.when(F.col("id").isNull(), F.col("partition")).otherwise(
             home(F.coalesce("id", "source"), snapshot.inputs, snapshot.partitions)
         )
@@ -93,27 +83,76 @@ class Judge:
             .select("source", "id", "to", "due_ms", F.col("home").alias("partition"), "why")
         )
 
+    def unknown(self, waiting: DataFrame, now_ms: int) -> Counter[int]:
+        """Return how many messages of each partition are overdue, but cannot be judged.
+
+        They are those of partitions of which no worker has reported a position: a worker that begins with a new table
+        reports none until it has read a record there. `waiting` is what is pending by the ledger.
+        """
+        snapshot, reported = self.snapshot, self._positions()
+        partitions = (f"{topic}-{number}" for topic in snapshot.inputs for number in range(snapshot.partitions))
+        if all(name in reported for name in partitions):
+            return Counter()
+        begun = waiting.where(self._is_unknown(F.col("source")) | self._is_unknown(F.coalesce("by", "source")))
+        overdue = begun.select("partition", F.coalesce("due_ms", "accepted_ms").alias("due_ms"))
+        silent = self._silent(self._read_to().isNull()).select("partition", F.coalesce(_due(), "stamp_ms"))
+        rows = overdue.union(silent).where(F.col("due_ms") + self.grace_ms < now_ms)
+        return Counter({row["partition"]: row["count"] for row in rows.groupBy("partition").count().collect()})
+
+    def _silent(self, wanted: Column) -> DataFrame:
+        """Return the wanted schedules that have left no event in any table."""
+        whole_ms = int(self.lake.head.notes.get("whole_since", 0))
+        since_ms = max(self.since_ms, whole_ms + MINUTE_MS if whole_ms else 0)
+        renumbered = F.col("topic").isin(list(self.lake.head.notes.get("renumbered", ())))
+        schedules = (F.col("op") == "schedule") & (F.col("stamp_ms") >= since_ms) & ~renumbered
+        return (
+            self.lake.read("requests", REQUESTS)
+            .where(schedules & wanted)
+            .select("id", "to", "partition", "at", "after", "stamp_ms", source().alias("source"))
+            .withColumn("hash", F.xxhash64("source"))  # numbers are sorted much faster than texts that begin alike
+            .join(self._heard(since_ms).withColumn("hash", F.xxhash64("source")), ["hash", "source"], "left_anti")
+        )
+
+    def _read_to(self) -> Column:
+        """Return how far the partition of a request had been read; null if no worker had reported that."""
+        read = self.snapshot.read
+        pairs = {f"{topic}-{number}": at for topic, there in read.items() for number, at in there.items()}
+        return looked_up(pairs, F.concat_ws("-", "topic", "partition"))
+
     def _heard(self, since_ms: int) -> DataFrame:
-        """Return the sources that have left an event, or were sent again."""
+        """Return the sources of requests that have left an event, or were sent again."""
         since = F.col("at_ms") >= since_ms - MINUTE_MS  # the worker's clock and the brokers' differ
-        tables = (("accepted", ACCEPTED), ("others", OTHERS), ("rescued", RESCUED))
-        accepted, others, rescued = (self.lake.read(*table).where(since).select("source") for table in tables)
-        return accepted.unionByName(others).unionByName(rescued)
+        heard = self.lake.read("rescued", RESCUED).where(since).select("source")
+        for table, columns in EVENT_TABLES.items():
+            told = self.lake.read(table, columns).where(since)
+            heard = heard.unionByName(told.select(request_of(F.col("source")).alias("source")))
+        return heard
 
     def _read(self, where: Column) -> Column:
         """Return the condition that the home partition has read the request or command at a place.
 
         What comes from another partition was forwarded: it has been read unless it is still among the forwards.
         """
-        topic, number, offset = place(where)
-        direct = topic.isin(list(self.snapshot.inputs)) & (number == F.col("partition"))
-        positions = {
-            f"{topic}-{number}": at
-            for number, told in self.snapshot.told.items()
-            for topic, at in told.positions.items()
-        }
-        position = looked_up(positions, F.concat_ws("-", topic, number))
-        return F.when(direct, offset < position).otherwise(~F.col("partition").isin(self.snapshot.unsure))
+        _, _, offset = place(where)
+        read = offset < self._position(where)
+        return F.when(self._is_direct(where), read).otherwise(~F.col("partition").isin(self.snapshot.unsure))
+
+    def _is_unknown(self, where: Column) -> Column:
+        """Return the condition that no worker has told whether it has read the request or command at a place."""
+        return self._is_direct(where) & self._position(where).isNull()
+
+    def _is_direct(self, where: Column) -> Column:
+        topic, number, _ = place(where)
+        return topic.isin(list(self.snapshot.inputs)) & (number == F.col("partition"))
+
+    def _position(self, where: Column) -> Column:
+        topic, number, _ = place(where)
+        return looked_up(self._positions(), F.concat_ws("-", topic, number))
+
+    def _positions(self) -> dict[str, int]:
+        """Return the positions that workers have reported, by topic and partition."""
+        told = self.snapshot.told.items()
+        return {f"{topic}-{number}": at for number, said in told for topic, at in said.positions.items()}
 
     def _forwarded(self) -> DataFrame:
         return self.lake.read("forwarded", FORWARDED)

@@ -27,6 +27,7 @@ class Verdict:
     Attributes:
         rows: the account, by day and destination (`reconcile.account`).
         lost: the first of what is lost (`reconcile.lost.LOST`), and `missing` how many there are.
+        unknown: how many are overdue and cannot be judged, by partition (`reconcile.lost.Judge.unknown`).
         late: how many are overdue, but not lost: their worker has not told that it has dealt with them.
         strangers: how many lives have an ending and no beginning; None where the ledger may have missed beginnings.
         holdings: what the workers hold, beside the ledger; empty where they cannot be compared.
@@ -35,6 +36,7 @@ class Verdict:
     rows: Sequence[Row]
     lost: Sequence[Row]
     missing: int
+    unknown: Counter[int]
     late: int
     strangers: int | None
     holdings: Sequence[Holding]
@@ -58,12 +60,14 @@ class Verdict:
                 .join(lost_sources, "source", "left_anti")
                 .count()
             )
+            unknown = judge.unknown(waiting, now_ms)
             strangers = living.where("accepted_ms is null and ending <> 'rescued'").count() if whole else None
             return cls(
                 account(lake, living, lost_sources, judge.since_ms).collect(),
                 lost.orderBy("due_ms", "source").limit(SHOWN).collect(),
                 missing,
-                overdue,
+                unknown,
+                overdue - unknown.total(),
                 strangers,
                 holdings(lake, waiting, lost_sources) if whole else (),
             )
@@ -86,6 +90,8 @@ class Verdict:
             found.append(f"accepted {totals['accepted']:,} is not the sum of the other columns, {total:,}.")
         if self.missing:
             found.append(f"{self.missing:,} missing. Send them again with `rescue`.")
+        if self.unknown:
+            found.append(unknown_sentence(self.unknown))
         if self.strangers:
             found.append(f"{self.strangers:,} messages have an ending, but were never accepted.")
         found += [
@@ -95,6 +101,16 @@ class Verdict:
             if not each.agrees
         ]
         return found
+
+
+def unknown_sentence(unknown: Counter[int]) -> str:
+    """Return what to do about messages that cannot be judged, by partition."""
+    partitions = ", ".join(str(number) for number in sorted(unknown))
+    return (
+        f"{unknown.total():,} overdue messages cannot be judged: no worker has reported how far it has read the "
+        f"partitions {partitions}. Check that workers run, send a request to each of these partitions, and run this "
+        f"command again."
+    )
 
 
 def waiting_of(judge: Judge, living: DataFrame) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.lake import Commit, Lake
 from pipeline.ledger import KIND
-from pipeline.ledger.progress import ReportedProgress, Snapshot
+from pipeline.ledger.progress import ReportedProgress, Snapshot, positions
 from pipeline.ledger.tables import EVENT_TABLES, FORWARDED, LATENESS, REQUESTS, RESCUED, table_of
 
 REQUESTS_TOPIC, FORWARDS_TOPIC = "p-requests", "p-forwards"
@@ -62,7 +62,7 @@ class Book:
             schema = to_arrow_schema(SCHEMAS[table])
             whole = [{name: row.get(name) for name in schema.names} for row in rows]
             pq.write_table(pa.Table.from_pylist(whole, schema), root / table / "1" / "rows.parquet")
-        read = {REQUESTS_TOPIC: {number: each.positions[REQUESTS_TOPIC] for number, each in self.told.items()}}
+        read = positions(self.told, [REQUESTS_TOPIC])
         snapshot = Snapshot(self.told, read, self.unsure, (REQUESTS_TOPIC,), 4)
         tables = {table: [f"{table}/1"] for table in self.rows}
         commit = Commit(1, KIND, "p", NOW_MS, tables=tables, notes={"snapshot": snapshot.note()})

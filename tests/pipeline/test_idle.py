@@ -19,7 +19,7 @@ import pytest
 from pipeline.cold.idle import is_due
 from pipeline.cold.promotion import Promotion
 from pipeline.context import JobContext
-from pipeline.errors import KafkaUnreachable, LakeMismatch
+from pipeline.errors import KafkaUnreachable, LakeMismatch, OptionInvalid
 from pipeline.files import LocalFiles
 from pipeline.jobs import JOBS, idle, park, promote
 from pipeline.lake import Commit, source_of
@@ -39,7 +39,7 @@ def look(bootstrap: str) -> Iterator[Look]:
 class Tier:
     """The two commands on one directory."""
 
-    def __init__(self, context: JobContext, look: Look, cold: Path) -> None:
+    def __init__(self, context: JobContext, look: Look, cold: Path | str) -> None:
         self.context, self.look, self.cold = context, look, str(cold)
         self.source = source_of(context.app_id, look.cluster_id(context.topic("cold")))
 
@@ -65,6 +65,9 @@ def test_a_look_never_overlooks_what_is_due(
     context: JobContext, produce: Produce, look: Look, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker, tier = Worker(context, produce), Tier(context, look, tmp_path / "cold")
+    with pytest.raises(OptionInvalid, match="no cold tier"):
+        tier.promotes(idle=True)
+    park.park(context, context.lake(tier.cold, park.KIND))
     tier.promotes(idle=True)
     tier.parks()
     worker.parks("far", NOW_MS + 10 * HOUR_MS)
@@ -196,3 +199,18 @@ def test_a_look_says_what_is_wrong(look: Look, context: JobContext, tmp_path: Pa
         Tier(context, look, tmp_path).promotes(idle=True)
     with asyncio.Runner() as runner, pytest.raises(KafkaUnreachable, match=r"^Kafka at 127.0.0.1:1 does not answer: "):
         Look("127.0.0.1:1", runner).ends("x")
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://", "FILE:"])
+def test_a_scheme_with_one_slash_is_the_same_directory(
+    scheme: str, context: JobContext, produce: Produce, look: Look, tmp_path: Path
+) -> None:
+    Worker(context, produce).parks("a", NOW_MS)
+    Tier(context, look, tmp_path).parks()
+
+    Tier(context, look, f"{scheme}{tmp_path}").promotes(idle=False)
+
+
+@pytest.mark.parametrize("root", ["hdfs:/cold", "dbfs:/cold", "s3a://bucket/cold", "abfss:/cold"])
+def test_other_file_systems_are_not_looked_at_without_spark(root: str) -> None:
+    assert LocalFiles.at(root) is None

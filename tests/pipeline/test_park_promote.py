@@ -12,7 +12,7 @@ from pyarrow import parquet
 
 from pipeline.cold.state import ColdState
 from pipeline.context import JobContext
-from pipeline.errors import DataLost, LakeBusy
+from pipeline.errors import DataLost, LakeBusy, OptionInvalid
 from pipeline.jobs.park import KIND, compact, park, run
 from pipeline.jobs.promote import promote
 from tests.harness.waiting import LIMIT_S
@@ -254,9 +254,17 @@ def test_a_promotion_of_nothing_writes_nothing(context: JobContext, worker: Work
     assert promote(context, str(tmp_path), 3 * HOUR_MS) == 1
 
 
+def test_a_cold_tier_that_is_not_there_is_an_error(context: JobContext, worker: Worker, tmp_path: Path) -> None:
+    worker.parks("a", NOW_MS)
+    with pytest.raises(OptionInvalid, match=r"there is no cold tier in .*wrong\. Check the directory, or run .*park"):
+        promote(context, f"file:{tmp_path}/wrong", HOUR_MS)
+    assert not (tmp_path / "wrong").exists()
+
+
 def test_the_log_of_promotions_is_readable(context: JobContext, worker: Worker, tmp_path: Path) -> None:
+    park(context, context.lake(str(tmp_path), KIND))
     worker.parks("a", NOW_MS + 1_000)
-    promote(context, str(tmp_path), HOUR_MS)  # without any table: what is not parked yet is promoted all the same
+    promote(context, str(tmp_path), HOUR_MS)  # what is not parked yet is promoted all the same
 
     [name] = [file.name for file in tmp_path.glob("promotions/commits/*.json")]
     note = json.loads((tmp_path / "promotions/commits" / name).read_text())["notes"]["last"]

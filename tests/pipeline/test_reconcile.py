@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.errors import OptionInvalid
 from pipeline.jobs.reconcile import moment
+from pipeline.ledger import pending
 from pipeline.reconcile.lost import Judge
 from pipeline.reconcile.verdict import Verdict
 from punctual.contract.home import home_partition
@@ -68,6 +69,36 @@ def test_only_what_no_worker_can_still_deliver_is_lost(spark: SparkSession, tmp_
     assert set(found) == lost
     assert (found[place(0, 65)]["id"], found[place(0, 65)]["partition"]) == (gone, 1)
     assert found[place(2, 4)]["id"] == "has arrived"
+
+
+def test_an_event_of_any_kind_shows_that_a_request_was_taken(spark: SparkSession, tmp_path: Path) -> None:
+    book = Book()
+    book.event("delivered", book.request(0, 1), delivered="orders-0-1", late_ms=3)
+    book.event("delivered", f"{book.request(0, 2)}@2", delivered="orders-0-2", late_ms=3)
+    book.event("rescheduled", book.request(0, 3), by=place(0, 50))
+    book.event("cancelled", book.request(0, 4), by=place(0, 51))
+    gone = book.request(0, 5)
+
+    assert [row["source"] for row in Judge(book.lake(spark, tmp_path)).lost().collect()] == [gone]
+
+
+def test_what_nobody_knows_is_not_fine(spark: SparkSession, tmp_path: Path) -> None:
+    book = Book()
+    book.told[1].positions.clear()  # a new table, which has read nothing yet
+    del book.told[2]  # no worker has told of it yet
+    for partition in range(4):
+        book.event("accepted", book.request(partition, 1), partition=partition)
+        book.request(partition, 2)
+        book.event("accepted", place(partition, 3), partition=partition, due_ms=LATER_MS)
+    judge = Judge(book.lake(spark, tmp_path))
+
+    assert judge.unknown(pending(judge.lake), NOW_MS) == {1: 1, 2: 1}
+    verdict = Verdict.of(judge, NOW_MS + 2 * MINUTE_MS)
+    assert verdict.unknown == {1: 2, 2: 2}, "requests without an event are due by now"
+    assert {row["partition"] for row in verdict.lost} == {0, 3}
+    assert not verdict.balanced
+    [sentence] = [fault for fault in verdict.faults() if "judged" in fault]
+    assert sentence.startswith("4 overdue messages cannot be judged: no worker has reported how far it has read the")
 
 
 def test_an_account_says_what_became_of_everything(spark: SparkSession, tmp_path: Path) -> None:

@@ -1,10 +1,34 @@
-"""A session works where its user is, and leaves nothing there."""
+"""A session works where its user is, leaves nothing there, and shows no secrets."""
 
 import os
+import subprocess
+import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
+
+#: Reads and writes a topic with the secrets of a login, as the pipeline's commands do, and logs Spark's events.
+_LOGGED = """
+import sys
+from pyspark.sql import functions as F
+from pipeline.kafka import Kafka
+from pipeline.session import session
+
+bootstrap, topic, events = sys.argv[1:]
+secrets = {
+    "ssl.keystore.key": "-----BEGIN PRIVATE KEY-----MIIEvQ-ONE",
+    "sasl.jaas.config": "module required x=MIIEvQ-TWO;",
+}
+logged = {"spark_eventLog_enabled": "true", "spark_eventLog_dir": events, "spark_eventLog_compress": "false"}
+with session("t", "local[1]", memory="512m", **logged) as spark:
+    kafka = Kafka(bootstrap, secrets)
+    headers = F.lit(None).cast("array<struct<key:string,value:binary>>").alias("headers")
+    kafka.write(spark.range(1).select(F.lit(b"k").alias("key"), F.lit(b"v").alias("value"), headers), topic)
+    print(kafka.read(spark, topic, {}, {0: 1}).count())
+"""
 
 
 def test_relative_paths_are_the_users_and_nothing_of_spark_is_left_there(spark: SparkSession, tmp_path: Path) -> None:
@@ -17,3 +41,17 @@ def test_relative_paths_are_the_users_and_nothing_of_spark_is_left_there(spark: 
     assert set(Path().iterdir()) <= before
     temporary = spark._jvm.java.lang.System.getProperty("java.io.tmpdir")  # type: ignore[union-attr, unused-ignore]
     assert Path(temporary) != Path(tempfile.gettempdir()), "a JVM that is killed leaves there what it has"
+
+
+@pytest.mark.slow
+def test_spark_logs_no_secret_of_a_login(bootstrap: str, new_topic: Callable[..., str], tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _LOGGED, bootstrap, new_topic(), f"file://{tmp_path}"]
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}  # not the suite's JVM
+    done = subprocess.run(command, env=own, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+    files = (file for file in tmp_path.rglob("*") if file.is_file() and file.suffix != ".crc")
+    log = "".join(file.read_text("utf-8") for file in files)
+    assert "SaveIntoDataSourceCommand" in log
+    assert "ssl.keystore.key" in log
+    assert "MIIEvQ" not in log
