@@ -34,6 +34,7 @@ BUDGET_MS = 300
 
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
+@pytest.mark.slow
 def test_a_command_loads_nothing_heavy(name: str) -> None:
     script = (
         "import sys; from punctual import command; from punctual.cli import main\n"
@@ -46,6 +47,7 @@ def test_a_command_loads_nothing_heavy(name: str) -> None:
     assert said.stdout.startswith(f"usage: punctual {name} ")
 
 
+@pytest.mark.slow
 def test_help_takes_less_than_its_budget_of_processor_time() -> None:
     script = "import time; from punctual import command; print(time.process_time() * 1000)"
     ran = [
@@ -163,6 +165,7 @@ def test_what_would_change_a_terminal_is_written_as_escapes(capsys: pytest.Captu
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "ascii", "utf-8"])
+@pytest.mark.slow
 def test_an_export_is_utf_8_in_every_locale_as_an_import_reads_it(encoding: str) -> None:
     punctual = Path(sys.executable).with_name("punctual")
     with answering(_Worker) as url:
@@ -287,6 +290,7 @@ def test_progress_is_a_line_of_a_terminal_and_gone_in_the_end(monkeypatch: pytes
         (("punctual", "send", "--file", f"{__file__[:-1]}"), [__file__]),
     ],
 )
+@pytest.mark.slow
 def test_a_shell_completes_what_is_typed(typed: tuple[str, ...], offered: list[str]) -> None:
     punctual = Path(sys.executable).with_name("punctual")
     script = (
@@ -343,6 +347,7 @@ def _punctual(*arguments: str | bytes, **how: Any) -> subprocess.CompletedProces
 @pytest.mark.parametrize(
     "arguments", [["cancel", b"\xff"], ["send", "--to", b"t\xfe", "--after", "1s", "v"], ["show", b"\x80"]]
 )
+@pytest.mark.slow
 def test_arguments_that_are_not_utf_8_are_an_error(arguments: list[str | bytes]) -> None:
     done = _punctual(*arguments, stdout=subprocess.PIPE)
     assert (done.returncode, done.stdout) == (Exit.WRONG_USE, b"")
@@ -351,6 +356,7 @@ def test_arguments_that_are_not_utf_8_are_an_error(arguments: list[str | bytes])
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["--help"], ["export"], ["list", "--format", "json"]])
+@pytest.mark.slow
 def test_output_that_is_full_is_an_error_with_one_line(arguments: list[str]) -> None:
     with answering(_Worker) as url, Path("/dev/full").open("wb") as full:
         done = _punctual(*arguments, stdout=full, env={**os.environ, "PUNCTUAL_URL": url})
@@ -360,6 +366,7 @@ def test_output_that_is_full_is_an_error_with_one_line(arguments: list[str]) -> 
 
 
 @pytest.mark.parametrize("closed", [1, 2])
+@pytest.mark.slow
 def test_output_that_is_closed_goes_nowhere(closed: int) -> None:
     with answering(_Worker) as url:
         script = f'"$0" list --url {url} {closed}>&-'
@@ -370,6 +377,7 @@ def test_output_that_is_closed_goes_nowhere(closed: int) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+@pytest.mark.slow
 def test_a_table_has_escapes_for_what_the_encoding_lacks(encoding: str) -> None:
     with answering(_Worker) as url:
         done = _punctual("list", "--url", url, stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": encoding})

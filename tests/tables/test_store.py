@@ -293,6 +293,7 @@ def test_a_store_that_this_process_has_open_is_locked(tmp_path: Path) -> None:
     PartitionStore(tmp_path / "x.db").close()
 
 
+@pytest.mark.slow
 def test_a_store_that_another_process_has_open_is_locked(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "x.db")
     code = "import sys, pathlib, tables; tables.PartitionStore(pathlib.Path(sys.argv[1]))"

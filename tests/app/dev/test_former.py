@@ -20,6 +20,7 @@ def test_a_former_module_warns_and_has_what_the_new_one_has(former: str, name: s
         assert getattr(old, exported) is getattr(new, exported)
 
 
+@pytest.mark.slow
 def test_the_former_command_for_passwords_prints_a_users_line() -> None:
     command = [sys.executable, "-m", "app.access.password", "ann", "viewer"]
     done = subprocess.run(command, input="12345678\n", capture_output=True, text=True, check=True, cwd=ROOT)
@@ -28,6 +29,7 @@ def test_the_former_command_for_passwords_prints_a_users_line() -> None:
     assert done.stderr == "`python -m app.access.password` will be removed: use `punctual password`.\n"
 
 
+@pytest.mark.slow
 def test_the_former_command_for_a_broker_runs_one() -> None:
     command = [sys.executable, "-m", "app.embedded"]
     done = subprocess.run(command, env={"KAFKA_PORT": "x"}, capture_output=True, text=True, check=False, cwd=ROOT)

@@ -39,6 +39,8 @@ def test_java_home_comes_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.slow
+@pytest.mark.core
 def test_the_bundled_one_serves_where_the_installed_one_is_too_old(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -24,6 +24,7 @@ print([name for name in sys.modules if name.startswith("opentelemetry")])
 """
 
 
+@pytest.mark.slow
 def test_nothing_of_it_is_imported_while_it_is_off() -> None:
     command = [sys.executable, "-c", _OFF]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)

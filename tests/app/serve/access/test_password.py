@@ -36,6 +36,7 @@ def test_what_is_no_hash_or_takes_too_much_is_refused(text: str) -> None:
         Hash.parse(text)
 
 
+@pytest.mark.slow
 def test_the_command_makes_a_line_of_what_it_is_told() -> None:
     command = [sys.executable, "-m", "app.serve.access.password", "ann", "operator"]
     ended = subprocess.run(command, input="correct horse\n", capture_output=True, text=True, check=True, timeout=60)
@@ -64,6 +65,7 @@ def test_a_name_or_a_role_that_is_none_is_refused(
     assert says in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_line_may_name_namespaces() -> None:
     command = [sys.executable, "-m", "app.serve.access.password", "ann", "viewer", "--namespaces", "team-a,team-b"]
     made = subprocess.run(command, input="correct horse\n", capture_output=True, text=True, check=True, timeout=60)
@@ -71,6 +73,7 @@ def test_a_line_may_name_namespaces() -> None:
     assert made.stdout.endswith(":team-a,team-b\n")
 
 
+@pytest.mark.slow
 def test_a_password_that_is_short_is_refused() -> None:
     command = [sys.executable, "-m", "app.serve.access.password", "ann", "viewer"]
     ended = subprocess.run(command, input="short\n", capture_output=True, text=True, check=False, timeout=60)

@@ -159,6 +159,7 @@ async def test_questions_about_one_partition_after_the_other_open_each_once(
     secondaries.keep(set())
 
 
+@pytest.mark.slow
 async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: Scans) -> None:
     await scans.scan(ScanQuery(count=True))
     assert scans._process is not None
@@ -169,6 +170,7 @@ async def test_a_scanner_that_is_killed_costs_the_question_it_was_asked(scans: S
     assert (await scans.scan(ScanQuery(count=True))).matching == 300
 
 
+@pytest.mark.slow
 async def test_so_many_wait_and_whoever_comes_then_is_told_but_a_job_has_its_turn(
     scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +229,7 @@ def test_a_scan_asks_for_a_rest_between_pieces(
 
 
 @pytest.mark.skipif(not time_slice.supported(), reason="the kernel does not ask for slices")
+@pytest.mark.slow
 async def test_a_scanner_leaves_its_core_to_others_after_a_tenth_of_a_millisecond(scans: Scans) -> None:
     await scans.scan(ScanQuery(count=True))
     assert scans._process is not None
@@ -239,6 +242,7 @@ async def test_a_scanner_leaves_its_core_to_others_after_a_tenth_of_a_millisecon
     assert (policy, nice, runtime_ns) == (os.SCHED_OTHER, min(19, own + 10), 100_000)
 
 
+@pytest.mark.slow
 async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_little(
     scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +270,7 @@ def _groups_sessions() -> bool:
 
 
 @pytest.mark.skipif(not _groups_sessions(), reason="sessions are no groups of the scheduler here")
+@pytest.mark.slow
 async def test_a_scanner_is_nice_to_other_sessions_too(scans: Scans) -> None:
     await scans.scan(ScanQuery(count=True))
     assert scans._process is not None
@@ -281,6 +286,7 @@ async def test_databases_that_are_not_there_are_told_in_a_sentence(tmp_path: Pat
     shutil.rmtree(tmp_path / "scanner", ignore_errors=True)
 
 
+@pytest.mark.slow
 async def test_the_scanner_ends_with_its_worker(scans: Scans) -> None:
     await scans.scan(ScanQuery(count=True))
     process = scans._process

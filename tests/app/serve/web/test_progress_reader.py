@@ -171,6 +171,7 @@ async def test_without_kafka_starting_and_stopping_work_all_the_same(caplog: pyt
     await reader.stop()
 
 
+@pytest.mark.kafka
 async def test_reading_goes_on_after_the_broker_was_away(record: Record) -> None:
     with Broker() as broker:
         topic = "delay-progress"
