@@ -32,6 +32,7 @@ _ORDER = (
     "tests/integration/test_last_command.py",
     "tests/integration/test_queue.py",
     "tests/app/dev/broker/",
+    "tests/matrix/",
     "tests/integration/",
     "tests/simulation/",
     "tests/kernel/",

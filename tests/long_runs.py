@@ -43,6 +43,11 @@ RUNS: Mapping[str, Mapping[str, LongRun]] = {
         ),
         # A thousand IDs are postponed for a minute, through a crash and a rebalance.
         "debounce": LongRun((*_PYTEST, *_LOGGING, "tests/integration/test_debounce.py"), {"PUNCTUAL_LONG": "1"}),
+        # What producers and consumers see, on five versions of Kafka, with each guarantee (half an hour).
+        "matrix": LongRun(
+            ("tests.matrix", "--save", "--versions", "{VERSIONS}", "--guarantees", "{GUARANTEES}"),
+            {"VERSIONS": "all", "GUARANTEES": "all"},
+        ),
         # Ten minutes of 100 topics and URLs, some dead, slow or poisoned, and the lateness of the others.
         "neighbours": LongRun(
             (*_PYTEST, "-s", "tests/integration/test_http_destinations.py", "-k", "delay_no_other"),

@@ -19,6 +19,8 @@ from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S, eventually
 
 ROOT = Path(__file__).parents[2]
+#: What tests run workers with that ask for no guarantee of their own.
+GUARANTEE = os.environ.get("GUARANTEE") or "at_least_once"
 _KILLED = 128 + signal.SIGKILL
 #: Kept when the tables are wiped: a worker with another member id waits until the group has forgotten the old one.
 _MEMBER = "member-id"
@@ -129,6 +131,7 @@ class Worker:
             "DELAY_PARTITIONS": str(self.partitions),
             "DELAY_REPLICATION_FACTOR": "1",
             "DELAY_DESTINATIONS": "*",
+            "DELAY_GUARANTEE": GUARANTEE,
             "PORT": str(self.port),
             "DATADIR": str(self.data),
             "PYTHONPATH": str(ROOT),

@@ -7,6 +7,7 @@ import pytest
 
 from punctual.contract.home import key_partition
 from tests.harness.kafka import create_topic, delete_topic, now_ms
+from tests.harness.waiting import crowd
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
@@ -23,7 +24,7 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 def test_a_destination_with_fewer_partitions_gets_every_message_where_its_key_belongs(
     installation: Installation,
 ) -> None:
-    to, due = installation.topic(6), now_ms() + 3_000
+    to, due = installation.topic(6), now_ms() + int(3_000 * crowd())
     for number in range(6):  # each partition is known, and has been written to
         headers = {"delay-to": to, "delay-at": "0", "delay-to-partition": str(number)}
         installation.requests.send(headers, b"before", b"")

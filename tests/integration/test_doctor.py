@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.harness.waiting import eventually
-from tests.harness.worker import ROOT, Worker
+from tests.harness.worker import GUARANTEE, ROOT, Worker
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_actions import get
 
@@ -24,6 +24,7 @@ def doctor(bootstrap: str, app_id: str, *options: str, **env: str) -> "subproces
         "DELAY_PARTITIONS": str(PARTITIONS),
         "DELAY_REPLICATION_FACTOR": "1",
         "DELAY_DESTINATIONS": "*",
+        "DELAY_GUARANTEE": GUARANTEE,
         "PYTHONPATH": str(ROOT),
         **env,
     }
