@@ -230,9 +230,9 @@ def _fail(error: BaseException) -> None:
 
 # over HTTP -----------------------------------------------------------------------------------------------------------
 def _over_http(gateway: _Gateway, size: int, senders: int, seconds: float, each: int) -> Sent:
-    before = cpu_s(Path(f"/proc/{gateway.pid}/stat").read_text())
+    before = cpu_s(Path(f"/proc/{gateway.pid}/stat").read_text("utf-8"))
     count, took_s, _ = _apart(_post, gateway.port, size, senders, seconds, each)
-    return count, took_s, cpu_s(Path(f"/proc/{gateway.pid}/stat").read_text()) - before
+    return count, took_s, cpu_s(Path(f"/proc/{gateway.pid}/stat").read_text("utf-8")) - before
 
 
 def _post(port: int, size: int, senders: int, seconds: float, each: int) -> Sent:

@@ -28,7 +28,7 @@ _KERNEL = re.compile(r'^delay_build_info\{[^}]*\bkernel="on"', re.MULTILINE)
 
 def log_end(log: Path) -> str:
     """Return the last lines of a log."""
-    return "\n".join(log.read_text(errors="replace").splitlines()[-_LINES:])
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LINES:])
 
 
 class Worker:

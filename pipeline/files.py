@@ -84,7 +84,7 @@ class LocalFiles:
 
     def read(self, name: str) -> str:
         """Return a file's text."""
-        return Path(self.root, name).read_text()
+        return Path(self.root, name).read_text("utf-8")
 
     def parquet(self, directories: "Iterable[str]") -> list[Path]:
         """Return the files of Parquet in these directories."""

@@ -28,11 +28,11 @@ def java_options(env: Mapping[str, str] = os.environ) -> dict[str, str]:
         options["sasl.jaas.config"] = _jaas(kind, username=login.username, password=_text(login.password))
     if login.cafile:
         options["ssl.truststore.type"] = "PEM"
-        options["ssl.truststore.certificates"] = Path(login.cafile).read_text()
+        options["ssl.truststore.certificates"] = Path(login.cafile).read_text("utf-8")
     if login.certfile:
         options["ssl.keystore.type"] = "PEM"
-        options["ssl.keystore.certificate.chain"] = Path(login.certfile).read_text()
-        options["ssl.keystore.key"] = Path(login.keyfile or login.certfile).read_text()
+        options["ssl.keystore.certificate.chain"] = Path(login.certfile).read_text("utf-8")
+        options["ssl.keystore.key"] = Path(login.keyfile or login.certfile).read_text("utf-8")
     return options
 
 

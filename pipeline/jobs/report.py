@@ -29,7 +29,7 @@ def run(context: JobContext, options: argparse.Namespace) -> None:
     judge = Judge(opened(context, options), duration(options.grace))
     with progress(context.spark, "report"):
         findings = Findings.of(judge, time.time_ns() // 1_000_000)
-        Path(options.out).write_text(page(findings))
+        Path(options.out).write_text(page(findings), "utf-8")
         if options.png:
             Path(options.png).write_bytes(picture(findings))
     context.summary.nothing = False  # a ledger without news has a report too

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.asker import Ask, Asker
 from benchmarks.errors import PromiseBroken
+from tests.harness.waiting import LIMIT_S
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -43,7 +44,7 @@ def test_answers_are_kept_by_path_without_what_was_asked(url: str) -> None:
             twice.set()
 
     with Asker(url, look, 0.001) as asker:
-        assert twice.wait(10)
+        assert twice.wait(LIMIT_S)
     assert set(asker.took) == {"/messages", "/"}
     assert all(took_ms > 0 for _, took_ms in asker.took["/messages"])
 
@@ -58,4 +59,4 @@ def test_an_error_is_raised_where_it_is_waited_for(url: str) -> None:
             failed.set()
 
     with pytest.raises(PromiseBroken, match="/down answers 503"), Asker(url, look, 0.001):
-        assert failed.wait(10)
+        assert failed.wait(LIMIT_S)

@@ -54,4 +54,4 @@ def test_what_the_page_shows_delivers_a_message(bootstrap: str, tmp_path: Path, 
         subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
         made.await_event("delivered", "reminder-42")
 
-        eventually(lambda: receiver.read_text() == 'reminder-42 {"order":42}\n', what="what the page says")
+        eventually(lambda: receiver.read_text("utf-8") == 'reminder-42 {"order":42}\n', what="what the page says")

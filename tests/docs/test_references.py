@@ -18,7 +18,7 @@ _DECISION = re.compile(r"docs/decisions/(\d{4})")
 
 def _anchors(page: Path) -> set[str]:
     """Return the anchors that GitHub gives to a page's headings."""
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", page.read_text("utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 

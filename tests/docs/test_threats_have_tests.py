@@ -23,4 +23,4 @@ def test_each_attack_names_one() -> None:
 
 
 def _has(file: Path, name: str) -> bool:
-    return file.is_file() and re.search(rf"\bdef {name}\(", file.read_text()) is not None
+    return file.is_file() and re.search(rf"\bdef {name}\(", file.read_text("utf-8")) is not None

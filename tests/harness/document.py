@@ -39,7 +39,7 @@ def blocks(document: Path) -> list[Block]:
     """Return the blocks of a document that a reader runs."""
     found, before = [], ""
     for text, language, code in re.findall(
-        r"(.*?)^```(\w*)\n(.*?)^```$", document.read_text(), re.MULTILINE | re.DOTALL
+        r"(.*?)^```(\w*)\n(.*?)^```$", document.read_text("utf-8"), re.MULTILINE | re.DOTALL
     ):
         before += text
         if language in ("sh", "python"):
@@ -138,12 +138,12 @@ class Reader:
             _interrupt(process)
             raise AssertionError(f"{code}\nis not done after {_STEP_S:.0f} s:\n{_tail(log)}") from None
         assert process.returncode == 0, f"{code}\nended with {process.returncode}:\n{_tail(log)}"
-        return log.read_text()
+        return log.read_text("utf-8")
 
     @staticmethod
     def _await(process: "subprocess.Popen[bytes]", code: str, log: Path, ready: str) -> None:
         began = time.monotonic()
-        while not re.search(ready, log.read_text(errors="replace"), re.MULTILINE):
+        while not re.search(ready, log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
             assert process.poll() is None, f"{code}\nended with {process.returncode}:\n{_tail(log)}"
             assert time.monotonic() - began < _STEP_S, f"{code}\ndid not say {ready!r}:\n{_tail(log)}"
             time.sleep(_POLL_S)
@@ -161,4 +161,4 @@ def _interrupt(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(errors="replace").splitlines()[-40:])
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-40:])

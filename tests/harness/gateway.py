@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from tests.harness.ports import free_port
 from tests.harness.program import Program
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 
 _START_S = 60.0
 
@@ -70,7 +70,7 @@ class GatewayProcess:
 
     def memory_bytes(self) -> tuple[int, int]:
         """Return the memory that it has, and the most that it has had."""
-        status = Path(f"/proc/{self._program.pid}/status").read_text()
+        status = Path(f"/proc/{self._program.pid}/status").read_text("utf-8")
         fields = {line.partition(":")[0]: line.split() for line in status.splitlines()}
         return int(fields["VmRSS"][1]) << 10, int(fields["VmHWM"][1]) << 10
 
@@ -88,7 +88,7 @@ class GatewayProcess:
     def ready(self) -> dict[str, Any]:
         """Return what it says of itself, nothing if it does not answer."""
         try:
-            with urllib.request.urlopen(f"{self.url}/ready", timeout=5) as answer:  # noqa: S310 - our own port
+            with urllib.request.urlopen(f"{self.url}/ready", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
                 found = json.load(answer)
         except urllib.error.HTTPError as error:
             with error:

@@ -154,7 +154,7 @@ class Worker:
     def ready(self) -> tuple[bool, str]:
         """Whether it says that it serves, and what it says."""
         try:
-            with urllib.request.urlopen(f"{self.url}/health/ready", timeout=2) as answer:  # noqa: S310 - our own port
+            with urllib.request.urlopen(f"{self.url}/health/ready", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
                 return True, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:

@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import urllib.error
+import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,11 +20,12 @@ from confluent_kafka.admin import (
     NewPartitions,
 )
 
+from app.serve.web.ids import address
 from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.kafka import Record, Requests, asked_for_ends, create_topic, read
 from tests.harness.pace import usual_ms
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.harness.worker import Worker
 
 PARTITIONS = 4
@@ -127,10 +130,48 @@ class Installation:
         eventually(there, seconds, f"{kind} of {', '.join(ids[:5])}")
         return {id_: found[id_] for id_ in ids}
 
-    def dead_letters(self, count: int, seconds: float = 20.0) -> dict[bytes | None, Record]:
-        """Wait until there are so many dead letters, and return them by key."""
-        records = self.wait_for(f"{self.app_id}-dead-letters", count, seconds)
-        return {record.key: record for record in records}
+    def await_listed(self, *ids: str) -> None:
+        """Wait until the API has each id as pending: the event is written before the table has the message."""
+
+        def listed(id_: str) -> bool:
+            try:
+                url = address(f"{self.worker.url}/api/v1/messages", id_)
+                with urllib.request.urlopen(url, timeout=LIMIT_S):  # noqa: S310 - our own worker
+                    return True
+            except urllib.error.HTTPError as error:
+                error.close()
+                return False
+
+        eventually(lambda: all(map(listed, ids)), what=f"{', '.join(ids[:5])} among the pending messages")
+
+    def letters(self, count: int, fits: Callable[[Record], object] = lambda _: True) -> list[Record]:
+        """Wait until so many dead letters fit, and return all that do.
+
+        Where tests share an installation, `fits` must leave out the dead letters of other tests.
+        """
+        topic = f"{self.app_id}-dead-letters"
+        return ask_until(
+            lambda: [record for record in read(self.bootstrap, topic) if fits(record)],
+            lambda found: len(found) >= count,
+            f"{count} dead letters",
+            len,
+        )
+
+    def letters_for(self, count: int, *destinations: str) -> list[Record]:
+        """Wait until there are so many dead letters of messages for these destinations, and return all of them."""
+        wanted = {to.encode() for to in destinations}
+        return self.letters(count, lambda one: dict(one.headers).get("delay-to") in wanted)
+
+    def dead_letters(self, *keys: bytes | None) -> dict[bytes | None, Record]:
+        """Wait until there is a dead letter with each of these keys, and return the last one of each."""
+        found: dict[bytes | None, Record] = {}
+
+        def there() -> bool:
+            found.update((one.key, one) for one in self.letters(0) if one.key in keys)
+            return len(found) == len(set(keys))
+
+        eventually(there, what=f"dead letters with the keys {keys[:5]}")
+        return found
 
     def progress(self) -> dict[int, Event]:
         """Return the last progress record of each partition."""

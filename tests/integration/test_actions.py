@@ -10,7 +10,7 @@ import pytest
 
 from punctual.contract.home import home_partition
 from tests.harness.kafka import delete_topic, now_ms, read
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.integration.installation import PARTITIONS, Installation
 
 pytestmark = pytest.mark.core
@@ -76,8 +76,9 @@ def test_a_message_s_life_is_told_while_it_is_pending_and_after(installation: In
     post(installation, "/messages/told/deliver-now")
     installation.wait_for(to, 1)
     installation.await_event("delivered", "told")
-    status, answer = get(installation, "/messages/told?life=1")
-    assert status == 404
+    status, answer = ask_until(
+        lambda: get(installation, "/messages/told?life=1"), lambda said: said[0] == 404, "the end of the message"
+    )
     assert [event["event"] for event in answer["life"]] == ["accepted", "rescheduled", "rescheduled", "delivered"]
     assert answer["looked_back_to_ms"] is None
     offsets = [event["offset"].rpartition("-") for event in answer["life"]]
@@ -102,7 +103,7 @@ def test_a_cancel_holds_and_another_one_says_that_nothing_is_pending(installatio
 def test_a_cancel_that_comes_too_late_says_by_how_much(installation: Installation) -> None:
     to = installation.topic()
     post(installation, "/messages", {"to": to, "after": 1, "id": "gone", "value": "v"})
-    installation.wait_for(to, 1)
+    installation.await_event("delivered", "gone")
     status, answer = post(installation, "/messages/gone/cancel")
     assert status == 404
     assert answer["sentence"].startswith("Too late: the message was delivered ")
@@ -155,13 +156,13 @@ def test_a_pause_keeps_the_cap_and_a_resume_too(installation: Installation) -> N
     assert post(installation, f"/destinations/{to}/rate", {"rate": "7/s burst 3"})[0] == 200
     eventually(lambda: _destination(installation, to).get("rate_per_s") == 7.0)
     assert post(installation, f"/destinations/{to}/pause", {"reason": "migration"})[0] == 200
-    eventually(lambda: (_destination(installation, to).get("paused") or {}).get("reason") == "migration")
-    assert _destination(installation, to)["rate_per_s"] == 7.0
+    row = ask_until(lambda: _destination(installation, to), lambda row: row.get("paused"), "the pause")
+    assert (row["paused"]["reason"], row["rate_per_s"]) == ("migration", 7.0)
     post(installation, "/messages", {"to": to, "after": 1, "value": "v"})
     assert post(installation, f"/destinations/{to}/resume")[0] == 200
     installation.wait_for(to, 1)
-    eventually(lambda: _destination(installation, to)["paused"] is None)
-    assert _destination(installation, to)["rate_per_s"] == 7.0
+    row = ask_until(lambda: _destination(installation, to), lambda row: row and row["paused"] is None, "no pause")
+    assert row["rate_per_s"] == 7.0
 
 
 def _destination(installation: Installation, to: str) -> dict[str, Any]:
@@ -209,7 +210,7 @@ def test_no_other_site_acts_through_a_reader_s_browser(
 
 
 def test_a_body_without_end_is_not_waited_for_nor_kept(installation: Installation) -> None:
-    with socket.create_connection(("127.0.0.1", installation.worker.port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", installation.worker.port), LIMIT_S) as connection:
         connection.sendall(
             b"POST /api/v1/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Content-Length: 99999999\r\n\r\n"

@@ -105,4 +105,4 @@ def test_what_fails_is_posted_back_as_it_came_or_as_json_that_asks_for_the_same(
         again, first = (airtel.decode(FakeRecord([], None, body)) for body in (back, asked[name].encode()))
         assert again == first
         assert set(msgspec.json.decode(back)) >= set(msgspec.json.decode(asked[name]))
-    installation.dead_letters(3)
+    assert len(installation.letters(3)) == 3

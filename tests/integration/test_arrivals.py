@@ -74,10 +74,10 @@ class Destination:
     def abort(self, *rows: tuple[bytes, Entry]) -> None:
         """Write copies in a transaction that is aborted."""
         producer = Producer({**self._options, "transactional.id": f"{self.topic}-aborted"})
-        producer.init_transactions(30)
+        producer.init_transactions(LIMIT_S)
         producer.begin_transaction()
         self.write(*rows, producer=producer)
-        producer.abort_transaction(30)
+        producer.abort_transaction(LIMIT_S)
         eventually(lambda: not hanging(self.bootstrap, [self.topic]), what="the marker")
 
     def store(self) -> PartitionStore:

@@ -29,7 +29,7 @@ def installation(run: Run) -> Iterator[Installation]:
 
 def peak_mib(worker: Worker) -> int:
     """The largest resident size that a worker has had."""
-    status = Path(f"/proc/{worker.pid}/status").read_text()
+    status = Path(f"/proc/{worker.pid}/status").read_text("utf-8")
     return int(status.split("VmHWM:")[1].split()[0]) >> 10
 
 
@@ -68,9 +68,9 @@ def test_messages_due_at_once_come_once_in_order_and_in_bounded_memory(installat
     assert following == [MESSAGES + (number - MESSAGES) % PARTITIONS for number in range(PARTITIONS)]
     assert peak_mib(installation.worker) < RSS_MIB
     eventually(lambda: not any(record["pending"] for record in installation.progress().values()), what="an empty table")
-    kinds = Counter(
-        message.value()[:20] for message in messages(installation.bootstrap, f"{installation.app_id}-events")
-    )
+    events = f"{installation.app_id}-events"
+    eventually(lambda: sum(ends(installation.bootstrap, events).values()) >= 2 * MESSAGES, what="the last event")
+    kinds = Counter(message.value()[:20] for message in messages(installation.bootstrap, events))
     assert kinds == {b'{"event":"accepted",': MESSAGES, b'{"event":"delivered"': MESSAGES}
 
 

@@ -95,7 +95,7 @@ def test_what_fails_goes_back_to_its_sender_until_it_is_taken(installation: Inst
     for body in (bodies["zeros"], bodies["too-large"]):
         assert (body["reason"], body["value"]) == ("too-large", None)
         assert "left out" in body["error"]
-    assert set(installation.dead_letters(5)) == {b"refused", b"rejected", b"zeros", b"too large", b"not allowed"}
+    installation.dead_letters(b"refused", b"rejected", b"zeros", b"too large", b"not allowed")
 
 
 def test_a_host_that_hangs_keeps_no_other_waiting(installation: Installation) -> None:
@@ -108,7 +108,7 @@ def test_a_host_that_hangs_keeps_no_other_waiting(installation: Installation) ->
         for _ in range(120):
             installation.requests.send(asked, None, b"")
         installation.requests.flush()
-        installation.wait_for(f"{installation.app_id}-dead-letters", 120)
+        installation.letters_for(120, to)
         for one in healthy:
             installation.requests.send({"delay-to": to, "delay-on-failure": one.url}, None, b"")
         installation.requests.flush()

@@ -8,6 +8,7 @@ import pytest
 from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.kafka import Record, now_ms, read
+from tests.harness.waiting import ask_until
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, running
 
@@ -58,7 +59,7 @@ def test_what_is_far_is_parked_and_comes_back_as_it_was(installation: Installati
     installation.await_event("deferred", *ids)
 
     assert [event["event"] for event in installation.events(ids[0])] == ["accepted", "parked", "deferred"]
-    records = cold(installation, *ids)
+    records = ask_until(lambda: cold(installation, *ids), lambda found: len(found) == 2 * len(ids), "both of each")
     for parked, touch in zip(records[::2], records[1::2], strict=True):
         assert parked.header("delay-at") == str(due)
         assert (touch.key, touch.value, touch.header("delay-op")) == (None, None, "deliver-now")
@@ -75,7 +76,11 @@ def test_what_is_far_is_parked_and_comes_back_as_it_was(installation: Installati
     installation.await_event("delivered", *ids)
     assert len(list(read(installation.bootstrap, to))) == len(ids)
     for id_ in ids:
-        assert "delay-to" not in dict(cold(installation, id_)[-1].headers), "the tier is told to forget it"
+        ask_until(
+            lambda of=id_: dict(cold(installation, of)[-1].headers),  # type: ignore[misc]
+            lambda headers: "delay-to" not in headers,
+            f"the record that has the cold tier forget {id_}",
+        )
 
 
 def test_what_was_cancelled_on_its_way_back_is(installation: Installation) -> None:
@@ -83,7 +88,7 @@ def test_what_was_cancelled_on_its_way_back_is(installation: Installation) -> No
     installation.requests.schedule(id_, now_ms() + FAR_MS, to)
     installation.requests.flush()
     installation.await_event("parked", id_)
-    (parked,) = cold(installation, id_)
+    (parked,) = ask_until(lambda: cold(installation, id_), bool, "the parked message")
     installation.requests.cancel(id_)
     send_back(installation, parked, now_ms(), parked)
     installation.requests.flush()
@@ -108,5 +113,6 @@ def test_without_a_horizon_what_is_parked_still_answers(bootstrap: str, tmp_path
         installation.requests.flush()
         installation.await_event("deferred", id_, other)
 
-        assert [record.header("delay-op") for record in cold(installation, id_)] == ["schedule", "cancel"]
+        records = ask_until(lambda: cold(installation, id_), lambda found: len(found) == 2, "the cancel")
+        assert [record.header("delay-op") for record in records] == ["schedule", "cancel"]
         assert [event["event"] for event in installation.events(other)] == ["accepted", "deferred"]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.harness.kafka import Record, create_topic, now_ms
-from tests.harness.waiting import LIMIT_S
+from tests.harness.kafka import Record, create_topic, ends, now_ms
+from tests.harness.waiting import LIMIT_S, ask_until, crowd
 from tests.integration.conftest import Run
 from tests.integration.installation import ON_TIME_MS, Installation, late_ms
 
@@ -84,6 +84,8 @@ def installation(bootstrap: str, run: Run) -> Iterator[Installation]:
 
 
 class Poisoned(NamedTuple):
+    #: The offset of the first request.
+    begin: int
     sent: dict[str, Headers]
     dead_letters: dict[str, Record]
     neighbours: list[Record]
@@ -92,7 +94,8 @@ class Poisoned(NamedTuple):
 @pytest.fixture(scope="module")
 def poisoned(installation: Installation) -> Poisoned:
     """Every case on one partition, each between two good requests, all in one burst."""
-    to, due = installation.topic(2), now_ms() + 1_500
+    to, due = installation.topic(2), now_ms() + int(1_500 * crowd())
+    [begin] = [end for number, end in ends(installation.bootstrap, installation.requests.topic).items() if number == 0]
     good = {"delay-to": to, "delay-at": str(due), "delay-to-partition": "0"}
     sent: dict[str, Headers] = {}
     for name, case in CASES.items():
@@ -111,9 +114,9 @@ def poisoned(installation: Installation) -> Poisoned:
         installation.requests.send(good, name.encode(), b"neighbour", partition=0)
         installation.requests.send(sent[name], name.encode(), b"\x00 original", partition=0)
     installation.requests.flush()
-    dead_letters = installation.dead_letters(len(CASES))
+    dead_letters = installation.dead_letters(*(name.encode() for name in CASES))
     neighbours = installation.wait_for(to, len(CASES))
-    return Poisoned(sent, {(key or b"").decode(): record for key, record in dead_letters.items()}, neighbours)
+    return Poisoned(begin, sent, {(key or b"").decode(): record for key, record in dead_letters.items()}, neighbours)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -134,7 +137,8 @@ def test_a_dead_letter_is_the_record_as_it_was_sent(name: str, poisoned: Poisone
     assert (dead_letter.key, dead_letter.value) == (name.encode(), b"\x00 original")
     assert dead_letter.headers[:-3] == poisoned.sent[name]
     assert [header for header, _ in dead_letter.headers[-3:]] == ["delay-reason", "delay-error", "delay-source"]
-    assert dead_letter.header("delay-source") == f"{installation.requests.topic}-0-{2 * list(CASES).index(name) + 1}"
+    place = poisoned.begin + 2 * list(CASES).index(name) + 1
+    assert dead_letter.header("delay-source") == f"{installation.requests.topic}-0-{place}"
 
 
 def test_neighbours_of_what_cannot_be_accepted_are_delivered_on_time(poisoned: Poisoned) -> None:
@@ -153,12 +157,16 @@ def test_a_refused_request_tells_one_event_and_no_life(poisoned: Poisoned, insta
     for name, dead_letter in poisoned.dead_letters.items():
         source = dead_letter.header("delay-source")
         if name == _HOPED:
-            events = installation.events_of(source)
+            events = ask_until(
+                lambda of=source: installation.events_of(of),  # type: ignore[misc]
+                lambda events: len(events) >= 2,
+                "both events",
+            )
             assert [(event["event"], event.get("reason")) for event in events] == [
                 ("accepted", None), ("rejected", "unknown-topic"),
             ]  # fmt: skip
             continue
-        (event,) = installation.events_of(source)
+        (event,) = ask_until(lambda of=source: installation.events_of(of), bool, f"the event of {source}")  # type: ignore[misc]
         assert set(event) == {"event", "id", "at", "source", "reason"}
         assert (event["event"], event["id"], event["reason"]) == ("refused", source, CASES[name].reason)
 
@@ -172,7 +180,7 @@ def test_a_record_from_the_future_has_a_bad_timestamp(installation: Installation
     installation.requests.flush()
 
     assert [record.value for record in installation.wait_for(to, 1)] == [b"soon"]
-    dead_letter = installation.dead_letters(len(CASES) + 1)[key]
+    dead_letter = installation.dead_letters(key)[key]
     assert (dead_letter.value, dead_letter.header("delay-reason")) == (b"too soon", "bad-timestamp")
     assert "more than a minute ahead" in dead_letter.header("delay-error")
     assert dead_letter.header("delay-source").startswith(f"{installation.app_id}-extra-")
@@ -180,21 +188,20 @@ def test_a_record_from_the_future_has_a_bad_timestamp(installation: Installation
 
 def test_a_record_from_the_past_may_be_due_soon_and_its_limit_counts_from_now(installation: Installation) -> None:
     to, extra, stamp = installation.topic(), f"{installation.app_id}-extra", now_ms() - 6 * 365 * 86_400_000
-    dead_letters = len(installation.dead_letters(0))
     for ahead_ms, value in ((500, b"soon"), (1_827 * 86_400_000 + 60_000, b"too far")):
         headers = {"delay-to": to, "delay-at": str(now_ms() + ahead_ms)}
         installation.requests.send(headers, b"from the past", value, topic=extra, timestamp_ms=stamp)
     installation.requests.flush()
 
     assert [record.value for record in installation.wait_for(to, 1)] == [b"soon"]
-    dead_letter = installation.dead_letters(dead_letters + 1)[b"from the past"]
+    [dead_letter] = installation.dead_letters(b"from the past").values()
     assert (dead_letter.value, dead_letter.header("delay-reason")) == (b"too far", "too-far")
 
 
 def test_what_is_larger_than_the_changelog_takes_is_too_large(installation: Installation) -> None:
     """The input's limit has been raised since the start, so that it takes what the topics behind it don't."""
     installation.alter(installation.requests.topic, max_message_bytes=str(16 * MIB))
-    to, before = installation.topic(max_message_bytes=str(16 * MIB)), len(installation.dead_letters(0))
+    to = installation.topic(max_message_bytes=str(16 * MIB))
     good = {"delay-to": to, "delay-after": "0", "delay-to-partition": "0"}
     elsewhere = {**good, "delay-id": installation.new_id(home=3)}
     large: dict[bytes | None, tuple[dict[str, str], bytes, bytes | None]] = {
@@ -213,7 +220,7 @@ def test_what_is_larger_than_the_changelog_takes_is_too_large(installation: Inst
     installation.requests.flush()
 
     assert len(installation.wait_for(to, 4)) == 4
-    dead_letters = installation.dead_letters(before + 4)
+    dead_letters = installation.dead_letters(*large)
     for known_by, (_, key, value) in large.items():
         dead_letter = dead_letters[known_by]
         assert dead_letter.header("delay-reason") == "too-large"
@@ -233,8 +240,12 @@ def test_a_dead_letter_sent_again_as_it_is_works_once_its_cause_is_gone(
     installation.requests.send(dead_letter.headers, dead_letter.key, dead_letter.value)
     installation.requests.flush()
 
-    accepted = installation.await_last("accepted", to)
-    installation.requests.command("deliver-now", accepted["id"])
+    accepted = ask_until(
+        lambda: [one["id"] for one in installation.events() if (one["event"], one.get("to")) == ("accepted", to)],
+        lambda ids: set(ids) - {dead_letter.header("delay-source")},
+        "its second acceptance",
+    )
+    installation.requests.command("deliver-now", accepted[-1])
     installation.requests.flush()
     (record,) = installation.wait_for(to, 1)
     assert (record.key, record.value) == (dead_letter.key, dead_letter.value)

@@ -15,7 +15,7 @@ import pytest
 
 from tests.harness.account import Account, pending_of
 from tests.harness.kafka import Record, Requests, create_topic, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import crowd, eventually
 from tests.harness.worker import Worker, await_sharing
 from tests.integration.installation import new_app_id, topics_removed
 
@@ -86,6 +86,7 @@ def lives(bootstrap: str, app_id: str, to: str) -> dict[str, Life]:
 
 def check(life: Life, form: Form, guarantee: str) -> Counter[str]:
     """See that each delivery of an id was due within the bound of its life; return how many of what kind there were."""
+    known_ms, read_ms = _KNOWN_MS * crowd(), _READ_MS * crowd()
     numbers = sorted(life.deliveries)
     assert numbers[-1] == max(life.stamps), "the last payload was delivered in the end"
     first, found = 0, Counter(deliveries=len(numbers))
@@ -102,7 +103,7 @@ def check(life: Life, form: Form, guarantee: str) -> Counter[str]:
             assert copy.timestamp_ms >= due_ms, "never early"
             # What was acknowledged well before was known: a later request would have been delivered instead.
             later = life.stamps.get(number + 1)
-            assert later is None or later > max(due_ms - _KNOWN_MS, copy.timestamp_ms - _READ_MS)
+            assert later is None or later > max(due_ms - known_ms, copy.timestamp_ms - read_ms)
         first = number + 1
     return found
 

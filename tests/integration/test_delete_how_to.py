@@ -53,7 +53,7 @@ def test_its_commands_cancel_and_find_what_is_left(installation: Installation) -
     installation.requests.send({"delay-to": to, "delay-at": f"{due_ms}", "delay-id": "other"}, b"customer-5", b"kept")
     installation.requests.send({"delay-to": f"{to}-missing-topic", "delay-at": "x"}, b"customer-4", VALUE.encode())
     installation.requests.flush()
-    installation.await_event("accepted", "o0", "o1", "o2", "other")
+    installation.await_listed("o0", "o1", "o2", "other")
     cancel, refused, changelog, _lag, left = SHELL
 
     said = follow(cancel, installation)

@@ -37,7 +37,7 @@ def environment(bootstrap: str, directory: Path, **env: str) -> dict[str, str]:
 
 def listening(port: int) -> set[str]:
     """Return the IPv4 addresses on which something listens at a port, as the kernel writes them."""
-    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text("utf-8").splitlines()[1:]]
     places = [row[1].split(":") for row in rows if row[3] == "0A"]
     return {address for address, number in places if int(number, 16) == port}
 

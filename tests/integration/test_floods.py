@@ -6,6 +6,7 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.harness.kafka import now_ms
+from tests.harness.waiting import LIMIT_S
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 
@@ -42,7 +43,7 @@ def flood(installation: Installation, to: str) -> None:
     for number in range(FLOOD):
         headers = {"delay-to": to, "delay-id": f"{number}", "delay-cron": "0 0 * * *", "delay-zone": "Europe/Vienna"}
         producer.produce(f"{installation.app_id}-loud", b"", headers=headers)
-    assert producer.flush(60) == 0
+    assert producer.flush(5 * LIMIT_S) == 0
 
 
 def schedule(installation: Installation, name: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 from tests.integration.test_actions import get, post
@@ -88,8 +88,12 @@ def test_every_page_and_answer_is_there_whatever_strangers_have_written(installa
 
     failed = {}
     for path in (*PAGES, *MORE, *(f"/api/v1{path}" for path in ANSWERS), "/metrics"):
-        eventually(lambda: status(installation, path) != 503, what=f"an answer to {path}")  # noqa: B023 - called at once
-        if (code := status(installation, path)) not in (200, 404):
+        code = ask_until(
+            lambda of=path: status(installation, of),  # type: ignore[misc]
+            lambda code: code != 503,
+            f"an answer to {path}",
+        )
+        if code not in (200, 404):
             failed[path] = code
     assert not failed, installation.worker.log[-5_000:]
 

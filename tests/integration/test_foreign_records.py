@@ -30,12 +30,12 @@ def installation(run: Run) -> Iterator[Installation]:
 
 def deliver(installation: Installation, to: str) -> None:
     """See that each partition delivers."""
-    before = len(list(read(installation.bootstrap, to)))
-    for number in range(PARTITIONS):
+    keys = {installation.new_id().encode() for _ in range(PARTITIONS)}
+    for number, key in enumerate(keys):
         headers = {"delay-to": to, "delay-at": str(now_ms() + 300)}
-        installation.requests.send(headers, b"%d" % number, b"", partition=number)
+        installation.requests.send(headers, key, b"", partition=number)
     installation.requests.flush()
-    installation.wait_for(to, before + PARTITIONS)
+    eventually(lambda: keys <= {record.key for record in read(installation.bootstrap, to)}, what="each delivery")
 
 
 def forge(installation: Installation, name: str) -> None:
@@ -64,6 +64,7 @@ def test_workers_go_on_and_start_whatever_is_written_to_internal_topics(installa
     for name in ("progress", "controls"):
         eventually(lambda: foreign(installation, name) > 0, what="counted records")  # noqa: B023 - it is called at once
         said = f"{installation.app_id}-{name}-0-"
+        eventually(lambda: said in installation.worker.log, what="a word about one")  # noqa: B023 - it is called at once
         assert installation.worker.log.count(said) == 1
     assert installation.worker.log.count("was not written by Punctual and is skipped") == 2
 

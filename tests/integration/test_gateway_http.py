@@ -13,7 +13,7 @@ import pytest
 
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
-from tests.harness.waiting import LIMIT_S
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation, running
 
@@ -137,7 +137,7 @@ def test_a_message_is_seen_moved_if_it_is_due_as_seen_and_delivered_now(asker: A
     assert (status, answer["outcome"], answer["sentence"]) == (200, "rescheduled", "Due now; it is being delivered.")
     asker.installation.wait_for(to, 1)
     asker.installation.await_event("delivered", id_)
-    assert asker.ask("GET", "/v1/messages/a/b%20c")[0] == 404
+    eventually(lambda: asker.ask("GET", "/v1/messages/a/b%20c")[0] == 404, what="the end of the message")
     status, answer = asker.ask("DELETE", "/v1/messages/a/b%20c")
     assert (status, answer["type"], answer["ended"]) == (409, "/problems/came-too-late", "delivered")
 

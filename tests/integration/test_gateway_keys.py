@@ -13,7 +13,7 @@ import pytest
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import delete_topic, read
 from tests.harness.program import Program
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import Installation, running
 
 pytestmark = pytest.mark.core
@@ -30,7 +30,7 @@ def installation(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def send(gateway: GatewayProcess, key: str, body: dict[str, object]) -> Answer:
     """Send a message with a key; return the answer's status and body, and 0 if the gateway has ended."""
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=LIMIT_S)
     headers = {"Content-Type": "application/json", "Idempotency-Key": f'"{key}"'}
     try:
         connection.request("POST", "/v1/messages", json.dumps(body), headers)

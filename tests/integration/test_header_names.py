@@ -26,8 +26,7 @@ def test_a_header_name_that_is_no_text_is_malformed_and_its_neighbours_are_deliv
 
     records = installation.wait_for(to, 40 - len(bad))
     assert [int(record.value or b"") for record in records] == [n for n in range(40) if n not in bad]
-    dead_letters = installation.dead_letters(len(bad))
-    assert {int(key or b"") for key in dead_letters} == bad
+    dead_letters = installation.dead_letters(*(b"%d" % number for number in bad))
     for dead_letter in dead_letters.values():
         assert dead_letter.header("delay-reason") == "malformed"
         assert "UTF-8" in dead_letter.header("delay-error")

@@ -37,7 +37,7 @@ def histories(done: Path) -> dict[str, list[int]]:
     """Return the numbers of the events of each key as they were handled."""
     found = defaultdict[str, list[int]](list)
     if done.exists():
-        for line in done.read_text().rpartition("\n")[0].splitlines():  # the last one may be half written
+        for line in done.read_text("utf-8").rpartition("\n")[0].splitlines():  # the last one may be half written
             key, number = line.split()
             found[key].append(int(number))
     return found
@@ -83,7 +83,7 @@ def test_the_last_failure_is_a_dead_letter_and_the_next_event_of_its_key_comes(
     with app(installation, to, done, "only", max_attempts=3):
         eventually(lambda: histories(done).get("k") == [0, 2], what="the event after it")
 
-    letter = installation.dead_letters(1)[b"k"]
+    [letter] = installation.dead_letters(b"k").values()
     assert letter.header("delay-reason") == "attempts-exhausted"
     assert "3 attempts have failed" in letter.header("delay-error")
     assert "the last with: ValueError: number 1 fails" in letter.header("delay-error")

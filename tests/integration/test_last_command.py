@@ -13,7 +13,7 @@ import pytest
 from punctual.contract.home import home_partition
 from tests.harness.account import Account
 from tests.harness.kafka import Requests, now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import crowd, eventually
 from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
@@ -131,7 +131,7 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 
 
 def new_sender(installation: Installation, ahead_s: float) -> Sender:
-    due = now_ms() + int(ahead_s * 1000)
+    due = now_ms() + int(ahead_s * 1000 * crowd())
     return Sender(installation.requests, installation.topic(4), due, due + 2_000)
 
 
@@ -175,7 +175,7 @@ def test_a_zombie_and_an_order_that_overtakes_change_nothing(installation: Insta
     """The first worker stands still while the second takes its partitions and the last orders, and goes on then."""
     first, requests, to = installation.worker, installation.requests, installation.topic()
     second = Worker(installation.bootstrap, installation.app_id, tmp_path / "second", env=first.env)
-    due, ids = now_ms() + 14_000, [installation.new_id(home=number % 4) for number in range(_IDS)]
+    due, ids = now_ms() + int(14_000 * crowd()), [installation.new_id(home=number % 4) for number in range(_IDS)]
     for id_ in ids:
         requests.schedule(id_, due, to, b"1")
     requests.flush()
@@ -213,7 +213,7 @@ def _ids(installation: Installation, topic: str) -> set[str]:
 
 def test_orders_that_follow_each_other_at_once_hold(installation: Installation) -> None:
     """A replacement takes the way through another partition, its cancel goes straight home."""
-    to, requests, due = installation.topic(), installation.requests, now_ms() + 4_000
+    to, requests, due = installation.topic(), installation.requests, now_ms() + int(4_000 * crowd())
     ids = [installation.new_id(home=0) for _ in range(_IDS)]
     for id_ in ids:
         requests.schedule(id_, due, to, b"1", partition=0)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.harness.kafka import now_ms, read
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.kafka import now_ms
+from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
@@ -83,16 +83,27 @@ def test_metrics_are_what_was_written(installation: Installation) -> None:
     installation.await_event("delivered", *(f"soon-{number}" for number in range(20)))
 
     eventually(lambda: reported(installation) == (4, 20), what="its report")
-    samples, events = scraped(installation), Counter(event["event"] for event in installation.events())
-    assert labelled(samples, "delay_messages_total") == events
-    assert events == {"accepted": 25, "delivered": 20, "cancelled": 1, "rescheduled": 1, "refused": 4}
-    letters = Counter(
-        one.header("delay-reason") for one in read(installation.bootstrap, f"{installation.app_id}-dead-letters")
+    events = {"accepted": 25, "delivered": 20, "cancelled": 1, "rescheduled": 1, "refused": 4}
+    letters = {"malformed": 3, "missing-destination": 1}
+    ask_until(
+        lambda: Counter(event["event"] for event in installation.events()), lambda told: told == events, "all events"
     )
-    assert labelled(samples, "delay_dead_letters_total") == letters == {"malformed": 3, "missing-destination": 1}
+    ask_until(
+        lambda: Counter(one.header("delay-reason") for one in installation.letters(4)),
+        lambda told: told == letters,
+        "all dead letters",
+    )
+    samples = ask_until(
+        lambda: scraped(installation),
+        lambda found: (
+            labelled(found, "delay_messages_total") == events
+            and labelled(found, "delay_dead_letters_total") == letters
+            and labelled(found, "delay_pending_messages") == {to: 4}
+        ),
+        "the metrics of all of it",
+    )
     assert samples["delay_lateness_seconds_count", ""] == samples["delay_lateness_seconds_bucket", "+Inf"] == 20
     assert samples["delay_commit_seconds_count", ""] > 0
-    assert labelled(samples, "delay_pending_messages") == {to: 4}
     by_hour = {"3600": 0.0, "86400": 1.0, "604800": 2.0, "2592000": 4.0, "+Inf": 4.0}
     assert {le: number for le, number in due(samples).items() if le in by_hour} == by_hour
     eventually(

@@ -79,14 +79,16 @@ def test_the_guide_moves_everything_once(old: Installation, new: Installation, t
 
     reader = Reader(old, new, tmp_path)
     eventually(lambda: not re.search(r" [1-9][0-9.e+]*$", reader.run(lag), re.MULTILINE), what="reading what was sent")
+    eventually(lambda: {"later", "often", "yearly"} <= ids(old) and len(ids(old) - {"soon"}) == 4, what="all of them")
     assert "3 messages are exported" in reader.run(t)
     assert "2 messages are exported" in reader.run(recurring)
     reader.run(both)
     new.await_event("accepted", "later", "often", "yearly")
+    eventually(lambda: len(ids(new)) >= 4, what="all of them")
     assert reader.run(counts) == "3 pending messages match\n2 pending messages match\n"
     reader.run(cancel)
     ended_ms = now_ms()
-    assert ids(old) <= {"soon"}
+    eventually(lambda: ids(old) <= {"soon"}, what="the end of all that was moved")
     eventually(lambda: "no messages are pending" in reader.run(left), what="the end of the old installation")
 
     there = ids(new)

@@ -32,7 +32,7 @@ def gateway(installation: Installation, tmp_path_factory: pytest.TempPathFactory
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def to(installation: Installation) -> str:
     """A destination of messages with all odd ids, which are due in an hour."""
     topic = installation.topic()
@@ -41,7 +41,8 @@ def to(installation: Installation) -> str:
         headers = [("delay-id", id_.encode()), ("delay-at", due), ("delay-to", topic.encode())]
         installation.requests.send(headers, id_.encode(), b"v")
     installation.requests.flush()
-    installation.await_event("accepted", *IDS)
+    count = f"{installation.worker.url}/api/v1/messages/count?to={topic}"
+    eventually(lambda: json.loads(ask(count)[1]).get("matching") == len(IDS), what="all of them")
     return topic
 
 
@@ -109,4 +110,6 @@ def test_each_is_cancelled(
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(left.encode())))
     assert main.run("cancel", ["-", *url]) == 0
 
+    count = f"{installation.worker.url}/api/v1/messages/count?to={to}"
+    eventually(lambda: json.loads(ask(count)[1]).get("matching") == 0, what="the end of all")
     assert set(installation.await_event("cancelled", *IDS)) == set(IDS)

@@ -5,6 +5,7 @@ import random
 import pytest
 
 from tests.harness.kafka import Record, now_ms, read
+from tests.harness.waiting import crowd
 from tests.integration.installation import PARTITIONS, Installation
 
 pytestmark = pytest.mark.core
@@ -23,7 +24,7 @@ def wanted(requests: list[Record], partition: int) -> list[str]:
 
 def test_messages_come_by_due_time_and_then_by_arrival(installation: Installation) -> None:
     rnd = random.Random(7)  # noqa: S311 - any order will do
-    to, first = installation.topic(), now_ms() + 4_000
+    to, first = installation.topic(), now_ms() + int(5_000 * crowd())
     ids = [installation.new_id(home=number % PARTITIONS) for number in range(MESSAGES)]
     # Few due times, so that many are equal.
     for number, id_ in enumerate(ids):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from app.dev.broker import Broker, properties
+from app.dev.broker.errors import BrokerError
 from tests.harness.kafka import create_topic, delete_topic, ends, now_ms, read
 from tests.harness.waiting import LIMIT_S, crowd, eventually
 from tests.integration.conftest import Run
@@ -38,6 +39,21 @@ def installation(run: Run, broker: Broker, bootstrap: str) -> Iterator[Installat
         yield made
 
 
+@pytest.fixture(autouse=True)
+def as_before(installation: Installation, broker: Broker) -> Iterator[None]:
+    """Leave the other cluster and the worker's settings as the next test expects them."""
+    env = dict(installation.worker.env)
+    yield
+    try:
+        broker.check()
+    except BrokerError:
+        broker.start()
+    if installation.worker.env != env:
+        installation.worker.stop()
+        installation.worker.env = env
+        installation.worker.start().wait_ready()
+
+
 @pytest.fixture
 def there(broker: Broker) -> str:
     """A topic on the other cluster."""
@@ -56,7 +72,7 @@ def send(installation: Installation, to: str, due: int, count: int, *, other: bo
 
 def ask(installation: Installation, path: str) -> str:
     """Ask the worker's console."""
-    with urllib.request.urlopen(f"{installation.worker.url}{path}") as answer:  # noqa: S310 - our own worker
+    with urllib.request.urlopen(f"{installation.worker.url}{path}", timeout=LIMIT_S) as answer:  # noqa: S310 - our own worker
         text: str = answer.read().decode()
         return text
 
@@ -91,12 +107,13 @@ def test_messages_reach_another_cluster(installation: Installation, broker: Brok
 def test_a_cluster_that_makes_up_topics_is_not_made_to(installation: Installation, broker: Broker, there: str) -> None:
     deleted = create_topic(broker.bootstrap, new_app_id("there"), 3)
     send(installation, deleted, now_ms() + int(3_000 * crowd()), 5)  # it is deleted before that
-    send(installation, new_app_id("there"), now_ms(), 5)
+    never_there = new_app_id("there")
+    send(installation, never_there, now_ms(), 5)
     delete_topic(broker.bootstrap, deleted)
     send(installation, there, now_ms() + 1_500, 5)
 
     assert all(late_ms(record) <= ON_TIME_MS for record in wait_for(broker.bootstrap, there, 5))
-    dead_letters = installation.wait_for(f"{installation.app_id}-dead-letters", 10)
+    dead_letters = installation.letters_for(10, deleted, never_there)
     assert {dead_letter.header("delay-reason") for dead_letter in dead_letters} == {"unknown-topic"}
     assert {dead_letter.header("delay-to-cluster") for dead_letter in dead_letters} == {"other"}
     assert list(read(broker.bootstrap, there))
@@ -106,12 +123,11 @@ def test_a_cluster_that_makes_up_topics_is_not_made_to(installation: Installatio
 
 def refused(installation: Installation, *wanted: tuple[str, str]) -> list[tuple[str, str]]:
     """Ask for destinations (cluster, topic); return the reason and the sentence for each, none is taken."""
-    before = sum(ends(installation.bootstrap, f"{installation.app_id}-dead-letters").values())
     for number, (cluster, to) in enumerate(wanted):
         headers = {"delay-to": to, "delay-after": "0", "delay-to-cluster": cluster}
         installation.requests.send(headers, b"%d" % number, b"", partition=1)
     installation.requests.flush()
-    found = installation.wait_for(f"{installation.app_id}-dead-letters", before + len(wanted))[before:]
+    found = installation.letters_for(len(wanted), *(to for _, to in wanted))
     return [(dead_letter.header("delay-reason"), dead_letter.header("delay-error")) for dead_letter in found]
 
 
@@ -142,8 +158,7 @@ def test_another_installations_topics_are_internal_wherever_it_is(installation: 
 def test_ten_thousand_invented_names_are_refused_and_hold_up_nobody(
     installation: Installation, broker: Broker, there: str
 ) -> None:
-    here, dead_letters = installation.topic(), f"{installation.app_id}-dead-letters"
-    before, due = sum(ends(installation.bootstrap, dead_letters).values()), now_ms() + 5_000
+    here, due = installation.topic(), now_ms() + int(5_000 * crowd())
     for number in range(10_000):
         headers = {"delay-to": f"invented-{due}-{number}", "delay-at": str(due)}
         if number % 2:
@@ -154,28 +169,30 @@ def test_ten_thousand_invented_names_are_refused_and_hold_up_nobody(
 
     for bootstrap, to in ((broker.bootstrap, there), (installation.bootstrap, here)):
         assert all(late_ms(record) <= ON_TIME_MS for record in wait_for(bootstrap, to, 100))
-    found = installation.wait_for(dead_letters, before + 10_000, 60)[before:]
+    found = installation.letters_for(10_000, *(f"invented-{due}-{number}" for number in range(10_000)))
     assert {dead_letter.header("delay-reason") for dead_letter in found} <= {"unknown-topic", "not-allowed"}
     assert installation.worker.alive
 
 
 def test_a_cluster_that_hangs_holds_up_no_other_and_gets_all_in_order_later(
-    installation: Installation, broker: Broker, there: str
+    run: Run, broker: Broker, there: str
 ) -> None:
-    here, count, due = installation.topic(), 400, now_ms() + 500
-    os.kill(broker.pid, signal.SIGSTOP)
-    try:
-        send(installation, there, due, count)
-        send(installation, here, due, count, other=False)
-        records = installation.wait_for(here, count)
-    finally:
-        os.kill(broker.pid, signal.SIGCONT)
+    # It gives up nothing: how long the other cluster hangs depends on this machine.
+    with run("hangs", env=lambda _: {"DELAY_CLUSTERS": f"other={broker.bootstrap}"}) as installation:
+        here, count, due = installation.topic(), 400, now_ms() + int(1_000 * crowd())
+        os.kill(broker.pid, signal.SIGSTOP)
+        try:
+            send(installation, there, due, count)
+            send(installation, here, due, count, other=False)
+            records = installation.wait_for(here, count)
+        finally:
+            os.kill(broker.pid, signal.SIGCONT)
 
-    lateness = sorted(late_ms(record) for record in records)
-    assert lateness[0] >= 0
-    assert lateness[count * 99 // 100] < 500, lateness[-20:]
-    held = wait_for(broker.bootstrap, there, count)
-    assert [record.value for record in held] == [b"%d" % number for number in range(count)]
+        lateness = sorted(late_ms(record) for record in records)
+        assert lateness[0] >= 0
+        assert lateness[count * 99 // 100] < 500, lateness[-20:]
+        held = wait_for(broker.bootstrap, there, count)
+        assert [record.value for record in held] == [b"%d" % number for number in range(count)]
 
 
 def test_what_a_cluster_does_not_take_for_longer_than_allowed_is_undeliverable(
@@ -185,15 +202,14 @@ def test_what_a_cluster_does_not_take_for_longer_than_allowed_is_undeliverable(
     known, here = create_topic(broker.bootstrap, new_app_id("there"), 3), installation.topic()
     send(installation, known, now_ms(), 1)
     wait_for(broker.bootstrap, known, 1)
-    before = len(list(read(installation.bootstrap, f"{installation.app_id}-dead-letters")))
     broker.stop()
-    count, due = 100, now_ms() + 300
+    count, due = 100, now_ms() + int(1_000 * crowd())
     send(installation, there, due, count)
     send(installation, known, due, count)
     send(installation, here, due, count, other=False)
     assert all(late_ms(record) <= ON_TIME_MS for record in installation.wait_for(here, count))
 
-    dead_letters = installation.wait_for(f"{installation.app_id}-dead-letters", before + 2 * count, 40)[before:]
+    dead_letters = installation.letters_for(2 * count, there, known)
     assert {dead_letter.header("delay-reason") for dead_letter in dead_letters} == {"undeliverable"}
     assert all("DELAY_GIVE_UP" in dead_letter.header("delay-error") for dead_letter in dead_letters)
     assert min(dead_letter.timestamp_ms - due for dead_letter in dead_letters) >= GIVE_UP_S * 1000
@@ -236,8 +252,10 @@ def test_a_worker_can_start_while_a_cluster_is_away(installation: Installation, 
     eventually(told, what="a word about what is held")
     assert held.keys() == {f"{there}@other"}
     assert "KafkaConnectionError" in held[f"{there}@other"]["held_because"]
-    assert f"{there} on cluster other is not accepting messages" in ask(installation, "/")
-    assert f"destination {there} on cluster other: no metadata" in installation.worker.log
+    said = f"{there} on cluster other is not accepting messages"
+    eventually(lambda: said in ask(installation, "/"), what="a word on the page")
+    logged = f"destination {there} on cluster other: no metadata"
+    eventually(lambda: logged in installation.worker.log, what="a word in the log")
 
     broker.start()
     records = wait_for(broker.bootstrap, there, 50)
@@ -246,15 +264,18 @@ def test_a_worker_can_start_while_a_cluster_is_away(installation: Installation, 
 
 def test_a_cluster_that_is_no_longer_configured_is_unknown(installation: Installation, there: str) -> None:
     """Messages wait for it while the worker is restarted without it."""
-    before = len(list(read(installation.bootstrap, f"{installation.app_id}-dead-letters")))
-    due = now_ms() + 3_000
-    send(installation, there, due, 3)
-    installation.await_last("accepted", there)
+    ids, due = [installation.new_id() for _ in range(3)], now_ms() + 3_600_000
+    for id_ in ids:
+        installation.requests.schedule(id_, due, there, to_cluster="other")
+    installation.requests.flush()
+    installation.await_event("accepted", *ids)
     installation.worker.kill()
-    assert now_ms() < due, "this machine is too slow for this test"
     del installation.worker.env["DELAY_CLUSTERS"]
     installation.worker.start().wait_ready()
+    for id_ in ids:
+        installation.requests.command("deliver-now", id_)
+    installation.requests.flush()
 
-    dead_letters = installation.wait_for(f"{installation.app_id}-dead-letters", before + 3)[before:]
+    dead_letters = installation.letters_for(3, there)
     assert {dead_letter.header("delay-reason") for dead_letter in dead_letters} == {"unknown-cluster"}
     assert all("DELAY_CLUSTERS" in dead_letter.header("delay-error") for dead_letter in dead_letters)

@@ -58,6 +58,7 @@ def test_what_a_transaction_that_is_aborted_has_asked_for_is_never_seen(
     installation.requests.schedule("reminder-2", 0, reminders, b"later", key=b"2")
     installation.requests.flush()
     assert [record.value for record in installation.wait_for(reminders, 2)] == [b"not paid yet?", b"later"]
+    installation.await_event("delivered", "reminder-2")
     assert [event["event"] for event in installation.events("reminder-2")] == ["accepted", "delivered"]
 
 

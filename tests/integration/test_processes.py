@@ -26,7 +26,7 @@ def children(worker: Worker) -> list[int]:
 def alive(pid: int) -> bool:
     """Return whether there is such a process, and it has not ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0] != "Z"
     except (FileNotFoundError, ProcessLookupError):
         return False
 
@@ -49,7 +49,9 @@ def test_processes_are_killed_and_their_parent_too_and_nothing_is_lost(bootstrap
         eventually(lambda: len(set(children(worker)) - {first}) == 2, what="another process in its place")
         worker.wait_ready()
         assert second in children(worker)
-        assert worker.metric("delay_process_restarts_total", process="1") == 1
+        eventually(
+            lambda: worker.metric("delay_process_restarts_total", process="1") == 1, what="the count of restarts"
+        )
         eventually(lambda: shares(worker) == {"1": 2, "2": 2}, what="two partitions each")
 
         left = children(worker)

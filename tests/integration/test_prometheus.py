@@ -18,7 +18,7 @@ from deploy.monitoring.dashboard import ROWS
 from deploy.monitoring.generate import files
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 from tests.integration.test_actions import post
@@ -83,7 +83,7 @@ def prometheus(installation: Installation, tmp_path_factory: pytest.TempPathFact
             yield url
         finally:
             running.terminate()
-            running.wait(20)
+            running.wait(LIMIT_S)
 
 
 def ask(url: str, path: str, **query: str) -> Any:
@@ -110,16 +110,22 @@ def test_what_a_panel_asks_has_an_answer_with_the_labels_that_it_shows(prometheu
         asked = template
         for name, value in _CHOSEN.items():
             asked = asked.replace(name, value)
-        found = ask(prometheus, "query", query=asked)["result"]
         labels = set(re.findall(r"\{\{(\w+)\}\}", legend))
         silent = asked.endswith("> 0") or any(words in legend for words in _SILENT)
-        assert found or silent or any(metric in asked for metric in _ELSEWHERE), asked
+        found = ask_until(
+            lambda asked=asked: ask(prometheus, "query", query=asked)["result"],  # type: ignore[misc]
+            lambda found: found or silent or any(metric in asked for metric in _ELSEWHERE),  # noqa: B023 - called at once
+            f"an answer to {asked}",
+        )
         assert all(labels <= one["metric"].keys() for one in found), (asked, found)
 
 
 def test_alerts_are_understood_and_none_fires_while_all_is_well(prometheus: str) -> None:
-    rules = [rule for group in ask(prometheus, "rules")["groups"] for rule in group["rules"]]
-    eventually(lambda: all(rule["health"] == "ok" for rule in rules), what="an evaluation of each")
+    rules = ask_until(
+        lambda: [rule for group in ask(prometheus, "rules")["groups"] for rule in group["rules"]],
+        lambda rules: all(rule["health"] == "ok" for rule in rules),
+        "an evaluation of each",
+    )
     assert len(rules) >= 15
     assert [
         alert["labels"]["alertname"] for alert in ask(prometheus, "alerts")["alerts"] if alert["state"] == "firing"
@@ -129,5 +135,4 @@ def test_alerts_are_understood_and_none_fires_while_all_is_well(prometheus: str)
 def test_what_prometheus_has_read_is_what_the_worker_says(prometheus: str, installation: Installation) -> None:
     with urllib.request.urlopen(f"{installation.worker.url}/metrics", timeout=LIMIT_S) as answer:  # noqa: S310 - our own
         told = set(re.findall(r"^(delay_\w+?)(?:\{| )", answer.read().decode(), re.MULTILINE))
-    read = set(ask(prometheus, "label/__name__/values"))
-    assert told <= read
+    ask_until(lambda: told - set(ask(prometheus, "label/__name__/values")), lambda missing: not missing, "all metrics")

@@ -24,13 +24,14 @@ from tests.harness.account import pending_of
 from tests.harness.kafka import create_topic, ends, read
 from tests.harness.pace import usual_s
 from tests.harness.queue_run import QueueRun, percentile
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, crowd, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms, users
 
 pytestmark = pytest.mark.core
 
-TIMEOUT = timedelta(seconds=1.5)
+#: What a message may take that is acknowledged at once, however busy this machine is.
+TIMEOUT = timedelta(seconds=1.5 * crowd())
 #: What a redelivery may be late.
 LATE_MS = 1_000
 
@@ -95,9 +96,9 @@ async def test_what_is_acknowledged_does_not_come_back_and_what_is_not_does(
         assert (queue.stats.received, queue.stats.redelivered, queue.stats.acked) == (12, 2, 10)
         assert (queue.stats.expired, queue.unacked) == (2, 0)
 
-    [*_, one, two] = sorted(installation.wait_for(topic, 12), key=lambda record: record.timestamp_ms)
-    assert 0 <= late_ms(one) <= LATE_MS
-    assert 0 <= late_ms(two) <= LATE_MS
+    back = [record for record in installation.wait_for(topic, 12) if dict(record.headers).get("delay-due")]
+    assert len(back) == 2
+    assert all(0 <= late_ms(record) <= LATE_MS for record in back)
 
 
 async def test_each_message_is_acknowledged_by_itself_in_any_order(installation: Installation, topic: str) -> None:
@@ -159,11 +160,10 @@ async def test_after_the_last_attempt_a_message_is_a_dead_letter_with_its_error(
         assert attempts == {key: [1, 2] for key in (b"refused", b"forgotten", b"too late")}
         await asyncio.sleep(max(0.0, last[b"too late"].deadline - time.monotonic()))
         await last[b"too late"].nack(timedelta(0))
-        await asyncio.to_thread(installation.dead_letters, 3)
+        letters = await asyncio.to_thread(installation.dead_letters, *attempts)
         await settled(installation)
         assert queue.stats.exhausted == 3
 
-    letters = installation.dead_letters(3)
     made = read(installation.bootstrap, f"{installation.app_id}-dead-letters")
     assert sum(letter.key == b"too late" for letter in made) == 1
     assert {letter.header("delay-reason") for letter in letters.values()} == {"attempts-exhausted"}
@@ -191,7 +191,7 @@ async def test_policies_of_the_input_do_not_hold_for_retries_and_markers(
     installation: Installation, topic: str
 ) -> None:
     input_ = f"{installation.app_id}-hasty"
-    async with queue_of(installation, topic, timedelta(seconds=3), requests_topic=input_) as queue:
+    async with queue_of(installation, topic, 2 * TIMEOUT, requests_topic=input_) as queue:
         put(installation, topic, b"acknowledged late", b"lost")
         first, lost = sorted(await take(queue, 2), key=lambda message: message.value or b"")
         await asyncio.sleep(1.5)  # longer than any policy of the input
@@ -321,10 +321,10 @@ async def test_a_flood_of_errors_leaves_a_probe_at_a_time_until_one_succeeds(
                     await message.ack()
 
         working = asyncio.create_task(work())
-        await asyncio.sleep(6)
+        began = time.monotonic()
+        await until(lambda: breaker.probes >= 10, what="ten probes")
         assert breaker.is_open
-        assert met <= 10 + 6 / 0.5 + 2
-        assert breaker.probes >= 3
+        assert met <= 10 + (time.monotonic() - began) / 0.5 + 2
         failing = False
         await until(lambda: len(done) == 200, 60)
         assert not breaker.is_open
@@ -352,16 +352,16 @@ async def test_the_page_of_the_workers_shows_a_queue_whose_breaker_is_open(run: 
         async with queue_of(installation, topic, breaker=breaker) as queue:
             for _ in range(10):
                 await (await anext(queue)).nack(timedelta(seconds=0.2))
-            await until(lambda: [one["breakers_open"] for one in shown()] == [1], 60, "the open breaker")
-            [one] = shown()
-            assert (one["topic"], one["group"], one["consumers"], one["nacked"]) == (topic, "billing", 1, 10)
-            page = answer("/")
-            assert f"Consumers of the queue {topic} in the group billing are failing" in page
-            assert 'delay_queue_breakers_open{group="billing"' in answer("/metrics")
+            said = ("topic", "group", "consumers", "nacked", "breakers_open")
+            wanted = (topic, "billing", 1, 10, 1)
+            await until(lambda: [tuple(one[name] for name in said) for one in shown()] == [wanted], what="the breaker")
+            failing = f"Consumers of the queue {topic} in the group billing are failing"
+            await until(lambda: failing in answer("/"), what="a word on the page")
+            await until(lambda: 'delay_queue_breakers_open{group="billing"' in answer("/metrics"), what="the metric")
             for _ in range(20):
                 await (await anext(queue)).ack()
-            await until(lambda: [one["breakers_open"] for one in shown()] == [0], 10, "its end")
-        await until(lambda: shown() == [], 10, "no queue without a consumer")
+            await until(lambda: [one["breakers_open"] for one in shown()] == [0], what="its end")
+        await until(lambda: shown() == [], what="no queue without a consumer")
 
 
 async def test_no_offset_is_committed_whose_marker_kafka_has_not(

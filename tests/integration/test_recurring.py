@@ -12,7 +12,7 @@ import pytest
 
 from tests.harness.account import Account
 from tests.harness.kafka import Record, now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import ask_until, eventually
 from tests.harness.zone_files import write_zone
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
@@ -81,7 +81,7 @@ def test_a_series_is_paused_resumed_run_now_and_ended(installation: Installation
         never = {"delay-id": f"never-{number}", "delay-to": to, "delay-cron": "* * * */27,2-28 */1 1#5" + " " * number}
         installation.requests.send(never, f"{number}".encode(), b"")
     installation.requests.flush()
-    letters = installation.dead_letters(50).values()
+    letters = installation.dead_letters(*(b"%d" % number for number in range(50))).values()
     assert {letter.header("delay-reason") for letter in letters} == {"malformed"}
     assert all("never occurs" in letter.header("delay-error") for letter in letters)
     eventually(lambda: len(of(installation, to, "digest")) >= 2)
@@ -130,7 +130,9 @@ def test_an_outage_is_made_up_for_as_the_policy_says(installation: Installation)
         assert dues[0] % _EVERY_MS == int(at) % _EVERY_MS
     assert set(gaps["all"]) == {1}
     assert len(of(installation, to, "last")) < len(of(installation, to, "all"))
-    missed = [event for event in installation.events() if event["event"] == "dropped"]
+    missed = ask_until(
+        lambda: [event for event in installation.events() if event["event"] == "dropped"], bool, "what was missed"
+    )
     assert {event["id"] for event in missed} <= {"last", "none"}
     assert {event["reason"] for event in missed} == {"missed"}
 
@@ -188,6 +190,7 @@ def test_a_lock_on_a_series_holds_when_an_occurrence_has_gone_out(installation: 
     every_second(installation, "changed", to)
     installation.requests.flush()
     installation.await_event("accepted", "seen", "changed")
+    installation.await_listed("seen", "changed")
     seen = {id_: get(installation, f"/messages/{id_}")[1]["due_ms"] for id_ in ("seen", "changed")}
     eventually(lambda: len(of(installation, to, "seen")) >= 2, what="two occurrences")
     for act in ("pause", "resume", "deliver-now", "cancel"):
@@ -254,5 +257,6 @@ def test_series_move_to_the_new_rules_of_their_zones_at_the_next_start(run: Run,
         assert late_ms(of(installation, to, sooner)[0]) >= 0
         installation.worker.stop()
         installation.worker.start().wait_ready()
+        installation.await_listed(later)
         assert get(installation, f"/messages/{later}")[1]["due_ms"] == dues[later]
         assert len([event for event in installation.events() if event["event"] == "rescheduled"]) == len(dues)

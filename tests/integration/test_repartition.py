@@ -19,7 +19,7 @@ from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_jobs import given, over
-from tests.integration.test_pause import say
+from tests.integration.test_pause import await_paused, say
 
 AFTER = 6
 #: PUNCTUAL_LONG=1 runs it with each guarantee, and kills the command at every point; otherwise at some, at least once.
@@ -47,6 +47,7 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 def test_each_message_is_delivered_once_by_its_last_order(installation: Installation) -> None:
     to, requests = installation.topic(), installation.requests
     say(installation, to, paused=True, reason="to see what waits")
+    await_paused(installation, to)
     soon = now_ms() + SOON_MS
     _ask(installation, to, soon)
     early = _run(installation)
@@ -113,7 +114,7 @@ def _ask(installation: Installation, to: str, soon_ms: int) -> None:
         requests.send({}, value=b"for nobody", partition=1)
     requests.flush()
     eventually(lambda: _pending(installation) == IDS + PLAIN + 1, what="all pending")
-    installation.dead_letters(10)
+    installation.letters(10)
 
 
 def _left_on_its_way(installation: Installation, to: str) -> list[str]:

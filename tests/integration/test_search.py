@@ -150,12 +150,14 @@ def test_paging_is_stable_while_messages_come_and_go(two: list[Worker], installa
     installation.requests.cancel("order-50")
     installation.requests.schedule("late-comer", base - 1, first["rows"][1]["to"])
     installation.requests.flush()
-    eventually(lambda: ask(two[0], "/messages/order-50")[0] == 404)
+    eventually(lambda: ask_whole(two[0], "/messages/order-50")[0] == 404)
+    eventually(lambda: ask_whole(two[0], "/messages/late-comer")[0] == 200)
     _, second = ask_whole(two[0], "/messages", limit=100, cursor=first["next"])
     assert [row["id"] for row in second["rows"]] == [f"order-{number}" for number in range(100, 200)]
     installation.requests.cancel("late-comer")
     installation.requests.schedule("order-50", base + 50_000, first["rows"][1]["to"])
     installation.requests.flush()
+    eventually(lambda: ask_whole(two[0], "/messages/late-comer")[0] == 404)
     eventually(lambda: ask_whole(two[0], "/messages/count")[1]["matching"] == COUNT)
 
 

@@ -12,7 +12,7 @@ from app.settings.settings import Settings
 from tests.harness.gateway import GatewayProcess
 from tests.harness.guarded import Guarded
 from tests.harness.kafka import Requests, create_topic
-from tests.harness.waiting import eventually
+from tests.harness.waiting import LIMIT_S, eventually
 from tests.harness.worker import Worker
 from tests.integration.installation import PARTITIONS, Installation, new_app_id
 
@@ -21,7 +21,7 @@ LATER = 3_600_000
 
 def ask(gateway: GatewayProcess, method: str, path: str, body: object = None, key: str = "") -> tuple[int, Any]:
     """Ask a gateway; return the answer's status and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=LIMIT_S)
     headers = {"Content-Type": "application/json", **({"Idempotency-Key": f'"{key}"'} if key else {})}
     try:
         connection.request(method, path, None if body is None else json.dumps(body), headers)

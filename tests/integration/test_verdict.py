@@ -11,11 +11,12 @@ import pytest
 
 from app.dev.broker import Broker
 from tests.harness.kafka import now_ms
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, crowd, eventually
 from tests.harness.worker import Worker
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, running
 from tests.integration.test_actions import get, post
+from tests.integration.test_pause import await_paused
 
 LITTLE = {"DELAY_MIN_FREE_DISK": str(1 << 40)}
 
@@ -35,12 +36,17 @@ def test_a_pause_for_which_messages_are_late_is_not_on_time(run: Run, tmp_path: 
         to = installation.topic()
         eventually(lambda: live(installation.worker).get("level") == "good", what="the verdict")
         assert post(installation, f"/destinations/{to}/pause", {"reason": "closed"})[0] == 200
-        installation.requests.schedule("one", now_ms() + 1_500, to, b"v")  # a pause is in force within a second
+        await_paused(installation, to)
+        installation.requests.schedule("one", now_ms() + 1_500, to, b"v")
         installation.requests.flush()
         eventually(lambda: live(installation.worker).get("level") == "late", what="the verdict")
-        assert live(installation.worker)["verdict"].startswith(f"Paused: {to} is paused")
+        eventually(
+            lambda: live(installation.worker).get("verdict", "").startswith(f"Paused: {to} is paused"),
+            what="the verdict's sentence",
+        )
         assert installation.worker.ready()[0], "the pause is ended by the same API"
-        assert f'delay_destination_paused_due_timestamp_seconds{{destination="{to}"}}' in metrics(installation.worker)
+        due = f'delay_destination_paused_due_timestamp_seconds{{destination="{to}"}}'
+        eventually(lambda: due in metrics(installation.worker), what="the metric")
         assert post(installation, f"/destinations/{to}/resume")[0] == 200
         installation.wait_for(to, 1)
         eventually(lambda: live(installation.worker).get("level") == "good", what="the verdict")
@@ -73,16 +79,21 @@ def test_a_worker_whose_brokers_confirm_nothing_is_not_ready_and_counts_what_is_
     with Broker() as broker:
         env = {"DELAY_GUARANTEE": guarantee}
         with running(broker.bootstrap, tmp_path, "away", env=lambda _: env) as installation:
-            to = installation.topic()
+            to, due = installation.topic(), now_ms() + int(6_000 * crowd())
             for number in range(20):
-                installation.requests.schedule(f"one-{number}", now_ms() + 6_000, to, b"v")
+                installation.requests.schedule(f"one-{number}", due, to, b"v")
             installation.requests.flush()
             eventually(lambda: get(installation, "/overview")[1].get("pending") == 20, what="the messages")
             os.kill(broker.pid, signal.SIGSTOP)
             try:
                 eventually(lambda: not installation.worker.ready()[0], what="the worker's not being ready")
                 eventually(lambda: live(installation.worker).get("overdue") == 20, what="the overdue messages")
-                assert "Late: The brokers have not confirmed any write for" in live(installation.worker)["verdict"]
+                eventually(
+                    lambda: (
+                        "Late: The brokers have not confirmed any write for" in live(installation.worker)["verdict"]
+                    ),
+                    what="the verdict",
+                )
             finally:
                 os.kill(broker.pid, signal.SIGCONT)
             installation.wait_for(to, 20, 60)

@@ -135,7 +135,7 @@ class _Fetched(logging.Handler):
 def one_at_a_time() -> Iterator[None]:
     """Resolve nothing in another process meanwhile."""
     # Two processes that fill the cache at once would read each other's half-written files.
-    with Path(tempfile.gettempdir(), "punctual-jars.lock").open("a") as lock:
+    with Path(tempfile.gettempdir(), "punctual-jars.lock").open("a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -51,7 +51,7 @@ class WorkerNotReadyError(DemoError):
 
 
 def _tail(log: Path) -> str:
-    return "\n".join(f"  {line}" for line in log.read_text(errors="replace").splitlines()[-8:])
+    return "\n".join(f"  {line}" for line in log.read_text(encoding="utf-8", errors="replace").splitlines()[-8:])
 
 
 READY_TIMEOUT_S = 120.0  # a few seconds on an idle machine; --data from an earlier run may have much to recover

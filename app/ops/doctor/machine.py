@@ -46,7 +46,7 @@ def user_of(lock: Path, locks: Path = _LOCKS) -> int | None:
     Trying to take it would keep a worker from starting that tries at the same moment.
     """
     try:
-        held = locks.read_text().splitlines()
+        held = locks.read_text("utf-8").splitlines()
         inode = lock.stat().st_ino
     except FileNotFoundError as error:
         return 0 if error.filename == str(lock) else None
@@ -62,7 +62,7 @@ def user_of(lock: Path, locks: Path = _LOCKS) -> int | None:
 def filesystem(path: Path, mounts: Path = _MOUNTS) -> str:
     """Return the kind of filesystem that a path is on, such as ext4; empty where the system does not tell."""
     try:
-        lines = mounts.read_text().splitlines()
+        lines = mounts.read_text("utf-8").splitlines()
     except OSError:
         return ""
     best = ("", "")

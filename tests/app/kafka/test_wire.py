@@ -22,7 +22,7 @@ from app.kafka.wire.connection import QuickConnection
 from app.kafka.wire.fetch import FETCH
 from app.kafka.wire.produce import PRODUCE
 from app.kafka.wire.transactions import ADD, END
-from tests.harness.waiting import LIMIT_S
+from tests.harness.waiting import LIMIT_S, until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -189,7 +189,7 @@ def test_a_late_answer_ends_the_connection(run: Callable[[Any], None]) -> None:
         await reader.read()
 
     async def work() -> None:
-        async with connected(serve, timeout_ms=200) as connection:
+        async with connected(serve, timeout_ms=1_000) as connection:
             first = connection.send(produce())
             await asyncio.sleep(0.05)
             second = connection.send(produce())
@@ -219,8 +219,7 @@ def test_a_connection_that_is_of_no_use_fails_all_that_is_under_way(run: Callabl
     async def work() -> None:
         async with connected(serve) as connection:
             found = await asyncio.gather(*(connection.send(produce()) for _ in range(2)), return_exceptions=True)
-            await asyncio.sleep(0.01)
-            assert not connection.connected()
+            await until(lambda: not connection.connected())
             if what != "not asked for":
                 assert all(isinstance(one, kafka.KafkaError) for one in found)
             with pytest.raises(kafka.KafkaConnectionError):

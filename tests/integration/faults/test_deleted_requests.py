@@ -47,7 +47,7 @@ def test_requests_that_were_deleted_before_any_was_read_are_named_at_the_next_st
         ask(case, "lost")
         end = delete(case)
         worker.start().wait_ready()
-        assert told(case, worker, 0, end)
+        eventually(lambda: told(case, worker, 0, end), what="the sentence")
 
 
 def test_requests_that_were_deleted_before_the_installation_began_are_none_of_its_own(case: Case) -> None:

@@ -19,7 +19,7 @@ BACKLOG = 10_000
 def test_a_cancel_that_waited_while_the_worker_was_down_past_the_due_time_holds(route: str, case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
-        due = now_ms() + 2_000
+        due = now_ms() + int(2_000 * crowd())
         ids = {f"message-{number}" for number in range(40)}
         for id_ in ids:
             case.schedule(id_, due)
@@ -40,7 +40,7 @@ def test_a_cancel_that_waited_while_the_worker_was_down_past_the_due_time_holds(
 def test_a_cancel_that_waited_behind_other_requests_of_a_foreign_partition_holds(case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
-        due = now_ms() + 1_000
+        due = now_ms() + int(1_000 * crowd())
         ids = [name for name in (f"message-{number}" for number in range(40)) if case.foreign(name) == 0]
         for id_ in ids:
             case.schedule(id_, due)
@@ -113,7 +113,7 @@ def test_a_forward_that_is_repeated_after_a_crash_is_applied_once(case: Case) ->
     with case.worker(crash_at="ingest.events-acked") as worker:
         worker.start().wait_ready()
         for id_ in ids:
-            case.schedule(id_, now_ms() + 4_000, partition=away)
+            case.schedule(id_, now_ms() + int(4_000 * crowd()), partition=away)
         case.requests.flush()
         worker.wait_crashed()
         worker.crash_at = None
@@ -132,7 +132,7 @@ def test_a_forward_that_is_repeated_after_a_crash_is_applied_once(case: Case) ->
 def test_a_message_moved_away_and_back_is_delivered_once_when_it_was_first_due(pace: str, case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
-        first = now_ms() + 3_000
+        first = now_ms() + int(3_000 * crowd())
         case.schedule("there-and-back", first)
         for number, due in enumerate((first + 60_000, first, first - 500, first), start=1):
             if pace == "step by step":

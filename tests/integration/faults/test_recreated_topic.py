@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.case import Case
 from tests.harness.kafka import create_topic, delete_topic, ends, now_ms, read
-from tests.harness.waiting import eventually
+from tests.harness.waiting import crowd, eventually
 from tests.harness.worker import Worker
 
 pytestmark = pytest.mark.slow
@@ -46,7 +46,7 @@ def wait_stopped(worker: Worker) -> str:
 def test_a_worker_stops_at_a_recreated_topic_until_it_is_accepted_with_new_records(count: int, case: Case) -> None:
     with case.worker() as worker:
         worker.start().wait_ready()
-        due = now_ms() + 4_000
+        due = now_ms() + int(4_000 * crowd())
         old = fill(case, "old", OLD, due)
         away = fill(case, "away", OLD, due, away=True)
         anonymous(case, b"old", due)

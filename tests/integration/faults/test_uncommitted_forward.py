@@ -9,7 +9,7 @@ from punctual.contract import request
 from punctual.contract.request import Request
 from tests.harness.case import Case
 from tests.harness.kafka import now_ms
-from tests.harness.waiting import LIMIT_S
+from tests.harness.waiting import LIMIT_S, crowd
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 def test_a_start_waits_for_a_cancel_among_the_forwards_that_cannot_be_read_yet(case: Case) -> None:
     with case.worker(env={"DELAY_GUARANTEE": "exactly_once"}) as worker:
         worker.start().wait_ready()
-        due = now_ms() + 3_000
+        due = now_ms() + int(3_000 * crowd())
         case.schedule("cancelled", due)
         case.schedule("kept", due)
         case.requests.flush()

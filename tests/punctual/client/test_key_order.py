@@ -12,6 +12,7 @@ import pytest
 from punctual import exponential
 from punctual.client.faust_retries import _OrderedAgent
 from punctual.client.key_order import Attempts, KeyOrder
+from tests.harness.simulated_time import in_simulated_time
 from tests.harness.waiting import LIMIT_S
 
 BACKOFF = exponential("20ms", 1, "20ms", jitter=False)
@@ -88,6 +89,7 @@ class Agent:
         await asyncio.Event().wait()
 
 
+@in_simulated_time
 async def test_what_is_behind_a_failed_event_of_its_key_waits_and_others_do_not() -> None:
     agent = Agent()
     agent.fails[0] = 2
@@ -100,6 +102,7 @@ async def test_what_is_behind_a_failed_event_of_its_key_waits_and_others_do_not(
     assert agent.acked == [0, 1, 2, 3]
 
 
+@in_simulated_time
 async def test_partitions_do_not_wait_for_each_other() -> None:
     agent = Agent()
     agent.fails[0] = 1
@@ -109,6 +112,7 @@ async def test_partitions_do_not_wait_for_each_other() -> None:
     await agent.until(2)
 
 
+@in_simulated_time
 async def test_after_the_last_attempt_it_is_given_up_and_the_next_one_comes() -> None:
     agent = Agent()
     agent.fails[0] = 9
@@ -120,6 +124,7 @@ async def test_after_the_last_attempt_it_is_given_up_and_the_next_one_comes() ->
     assert agent.handled == [1]
 
 
+@in_simulated_time
 async def test_without_a_most_there_is_always_another_attempt() -> None:
     agent = Agent(most=None)
     agent.fails[0] = 7
@@ -129,6 +134,7 @@ async def test_without_a_most_there_is_always_another_attempt() -> None:
     assert (agent.handled, agent.given_up) == ([0], [])
 
 
+@in_simulated_time
 async def test_events_without_a_key_have_no_order() -> None:
     agent = Agent()
     agent.fails[0] = 1
@@ -139,6 +145,7 @@ async def test_events_without_a_key_have_no_order() -> None:
     assert agent.acked == [0, 1]
 
 
+@in_simulated_time
 async def test_no_more_are_taken_than_may_be_held() -> None:
     agent = Agent(limit=3)
     agent.pausing = True
@@ -155,6 +162,7 @@ async def test_no_more_are_taken_than_may_be_held() -> None:
     assert agent.handled == [1, 2, 0, 3]
 
 
+@in_simulated_time
 async def test_what_is_read_by_another_now_is_left_to_it() -> None:
     agent = Agent()
     agent.fails[0] = agent.fails[2] = 1
@@ -168,6 +176,7 @@ async def test_what_is_read_by_another_now_is_left_to_it() -> None:
     assert agent.handled == [2, 0, 1]
 
 
+@in_simulated_time
 async def test_an_event_that_is_being_handled_while_its_partition_goes_is_not_acknowledged() -> None:
     agent = Agent()
     taking = asyncio.create_task(agent.take(event(0)))
@@ -179,6 +188,7 @@ async def test_an_event_that_is_being_handled_while_its_partition_goes_is_not_ac
 
 
 @pytest.mark.parametrize("failed_before", [0, 1])
+@in_simulated_time
 async def test_nothing_comes_after_an_event_that_has_failed_in_another_way(failed_before: int) -> None:
     agent = Agent()
     agent.fails[0] = failed_before or -1
@@ -196,6 +206,7 @@ async def test_nothing_comes_after_an_event_that_has_failed_in_another_way(faile
     await agent.order.aclose()
 
 
+@in_simulated_time
 async def test_an_app_that_ends_for_an_error_still_has_its_consumer_when_it_stops() -> None:
     worker = mode.Service()
     app = mode.Service(beacon=worker.beacon)
@@ -212,6 +223,7 @@ async def test_an_app_that_ends_for_an_error_still_has_its_consumer_when_it_stop
     ending.cancel()
 
 
+@in_simulated_time
 async def test_nobody_need_wait_for_what_is_only_held() -> None:
     agent = Agent()
     agent.fails[0] = 1
@@ -222,6 +234,7 @@ async def test_nobody_need_wait_for_what_is_only_held() -> None:
     assert agent.waited_for == set()
 
 
+@in_simulated_time
 async def test_no_attempt_begins_while_partitions_are_shared_out() -> None:
     agent = Agent()
     agent.fails[0] = 1
@@ -236,6 +249,7 @@ async def test_no_attempt_begins_while_partitions_are_shared_out() -> None:
 
 
 @pytest.mark.parametrize("what", ["give up", "cancelled"])
+@in_simulated_time
 async def test_what_goes_wrong_beside_the_handler_does_not_leave_a_key_behind_in_silence(what: str) -> None:
     agent = Agent(most=1 if what == "give up" else None)
     agent.fails[0] = 1
@@ -252,6 +266,7 @@ async def test_what_goes_wrong_beside_the_handler_does_not_leave_a_key_behind_in
     assert [type(error) for error in agent.crashes] == [RuntimeError if what == "give up" else asyncio.CancelledError]
 
 
+@in_simulated_time
 async def test_closing_ends_what_waits() -> None:
     agent = Agent()
     agent.fails[0] = 2
@@ -262,6 +277,7 @@ async def test_closing_ends_what_waits() -> None:
     assert (agent.handled, agent.acked) == ([], [])
 
 
+@in_simulated_time
 async def test_any_failures_leave_the_order_of_every_key() -> None:
     random, agent = Random(7), Agent(most=None, limit=40)  # noqa: S311 - no secret
     events = [event(n, bytes([random.randrange(9)]), random.randrange(3)) for n in range(600)]

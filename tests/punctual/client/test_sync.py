@@ -90,9 +90,9 @@ def test_a_call_that_meets_the_end_of_the_client_comes_back(
         client.start()
         caller = threading.Thread(target=calls, daemon=True)
         caller.start()
-        met.wait(5)
+        met.wait(LIMIT_S)
         client.close()
-        caller.join(5)
+        caller.join(LIMIT_S)
         met.clear()
         assert not caller.is_alive()
     assert beyond == []
@@ -118,9 +118,9 @@ def test_a_call_that_does_not_end_is_over_with_the_client(
     client.start()
     caller = threading.Thread(target=call, daemon=True)
     caller.start()
-    assert begun.wait(5)
+    assert begun.wait(LIMIT_S)
     client.close()
-    caller.join(5)
+    caller.join(LIMIT_S)
     assert [type(error) for error in found] == [NotAcknowledgedError]
     with pytest.raises(ClientClosedError, match="is not open"):
         client.cancel("r-1")

@@ -119,11 +119,11 @@ class Apart:
     async def _serve(self) -> None:
         async with listening(self._peer):
             self._ready.set()
-            await asyncio.to_thread(self._ended.wait, 20)
+            await asyncio.to_thread(self._ended.wait, 2 * LIMIT_S)
 
     def __enter__(self) -> int:
         self._thread.start()
-        self._ready.wait(5)
+        assert self._ready.wait(LIMIT_S)
         return self._peer.port
 
     def __exit__(self, *_: object) -> None:
@@ -185,9 +185,10 @@ async def test_connections_are_used_again() -> None:
     assert (len(peer.heads), peer.connections) == (5, 1)
 
 
-async def test_of_an_endless_answer_little_is_read() -> None:
+async def test_of_an_endless_answer_little_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TIMEOUT_S", 2 * LIMIT_S)
     async with listening(Flood()) as peer:
-        async with asyncio.timeout(module.TIMEOUT_S / 2):
+        async with asyncio.timeout(LIMIT_S):
             assert (await post(peer)).meaning is Meaning.TAKEN
     assert peer.sent < 32 << 20  # what was under way
 
@@ -264,9 +265,10 @@ async def test_a_2xx_counts_however_its_body_is_framed(said: bytes, monkeypatch:
         (OK + b"Content-Encoding: gzip\r\n\r\n", b"\x1f\x8b" * 5_000),
     ],
 )
-async def test_what_never_ends_is_cut_off_early(first: bytes, rest: bytes) -> None:
+async def test_what_never_ends_is_cut_off_early(monkeypatch: pytest.MonkeyPatch, first: bytes, rest: bytes) -> None:
+    monkeypatch.setattr(module, "TIMEOUT_S", 2 * LIMIT_S)
     async with listening(Endless(first, rest)) as peer:
-        async with asyncio.timeout(module.TIMEOUT_S / 2):
+        async with asyncio.timeout(LIMIT_S):
             await post(peer)
             await peer.closed.wait()
     assert peer.sent < 32 << 20  # what was under way
@@ -343,9 +345,8 @@ async def test_a_connection_with_a_whole_answer_is_used_again(said: bytes, piece
 
 
 async def test_an_answer_that_takes_too_long_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    usual_s = module.TIMEOUT_S
     monkeypatch.setattr(module, "TIMEOUT_S", 0.3)
-    async with listening(Drip()) as peer, asyncio.timeout(usual_s / 2):
+    async with listening(Drip()) as peer, asyncio.timeout(LIMIT_S):
         assert await post(peer) == HttpOutcome(Meaning.AGAIN, "timeout", of_host=True)
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from app.dev.broker import Broker, JarsUnavailableError, jars, waiting
+from tests.harness.waiting import LIMIT_S
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +26,7 @@ def test_it_is_said_again_and_again_until_it_is_over() -> None:
             thrice.set()
 
     with waiting.telling(say, lambda seconds: f"{seconds:.0f} s"):
-        assert thrice.wait(10)
+        assert thrice.wait(LIMIT_S)
     count = len(said)
 
     assert set(said) == {"0 s"}
@@ -45,7 +46,7 @@ def test_a_download_says_how_many_files_it_has(monkeypatch: pytest.MonkeyPatch) 
         for name in ("a.pom", "a.jar"):
             log.debug("Trying %s", name)
             log.debug("Downloaded %s to here", name)
-        assert two.wait(10)
+        assert two.wait(LIMIT_S)
         raise ConnectionError("enough")
 
     monkeypatch.setitem(sys.modules, "jgo", SimpleNamespace(build=fetch))

@@ -4,6 +4,7 @@ import asyncio
 
 from app.engine.ingest.destination_topics import DestinationTopics
 from tests.app.fake_kafka import ScriptedCluster
+from tests.harness.simulated_time import in_simulated_time
 
 HEARD_S = 0.2
 PATIENCE_S = 0.5
@@ -22,6 +23,7 @@ async def seconds(destinations: DestinationTopics, *topics: str) -> float:
     return loop.time() - began
 
 
+@in_simulated_time
 async def test_a_topic_that_the_brokers_have_not_heard_of_yet_is_waited_for() -> None:
     cluster = ScriptedCluster()
     destinations = DestinationTopics(cluster)  # type: ignore[arg-type]
@@ -32,6 +34,7 @@ async def test_a_topic_that_the_brokers_have_not_heard_of_yet_is_waited_for() ->
     assert destinations.partitions("new") == 4
 
 
+@in_simulated_time
 async def test_names_that_nobody_knows_hold_up_once_and_not_each_time() -> None:
     destinations = DestinationTopics(ScriptedCluster())  # type: ignore[arg-type]
 
@@ -40,6 +43,7 @@ async def test_names_that_nobody_knows_hold_up_once_and_not_each_time() -> None:
     assert await seconds(destinations, "another", "and-another") < PATIENCE_S / 2  # enough for now
 
 
+@in_simulated_time
 async def test_a_name_that_was_not_there_is_asked_for_again_after_a_second() -> None:
     cluster = ScriptedCluster()
     destinations = DestinationTopics(cluster)  # type: ignore[arg-type]
@@ -60,6 +64,7 @@ async def test_a_name_that_was_not_there_is_asked_for_again_after_a_second() -> 
     assert asked == [{"late"}]
 
 
+@in_simulated_time
 async def test_what_can_be_no_topic_is_not_asked_for() -> None:
     cluster = ScriptedCluster()
     cluster.away = ValueError("it does not fit into a request")

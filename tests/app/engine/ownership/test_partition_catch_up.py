@@ -10,6 +10,7 @@ from prometheus_client import REGISTRY
 from app.engine.ownership.partition_catch_up import PartitionCatchUp
 from app.engine.partition.partition import Partition, State
 from app.settings.settings import Settings
+from tests.harness.simulated_time import in_simulated_time
 
 if TYPE_CHECKING:
     from app.engine.ownership.input_logs import InputLogs
@@ -62,6 +63,7 @@ class Slow(PartitionCatchUp):
 
 
 @pytest.mark.parametrize(("long_s", "read"), [(0.02, [1, 2]), (5.0, [1])])
+@in_simulated_time
 async def test_what_came_during_a_long_catch_up_is_read_too(
     monkeypatch: pytest.MonkeyPatch, long_s: float, read: list[int]
 ) -> None:
@@ -75,6 +77,7 @@ async def test_what_came_during_a_long_catch_up_is_read_too(
 
 
 @pytest.mark.parametrize(("ends_s", "look_s"), [(-10.0, 0.0), (0.0, -10.0)])
+@in_simulated_time
 async def test_what_came_since_it_was_looked_long_ago_is_read_too(ends_s: float, look_s: float) -> None:
     catching_up, partition = Slow(), partition_of()
 
@@ -84,6 +87,7 @@ async def test_what_came_since_it_was_looked_long_ago_is_read_too(ends_s: float,
     assert catching_up.read == [1, 2]
 
 
+@in_simulated_time
 async def test_the_time_to_learn_the_ends_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     catching_up, partition = Slow(), partition_of()
     monkeypatch.setattr("app.engine.ownership.partition_catch_up.BLIND_S", 0.06)

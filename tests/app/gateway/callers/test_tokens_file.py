@@ -24,7 +24,7 @@ def sha256(token: str) -> str:
 
 
 def written(path: Path, text: str) -> str:
-    path.write_text(text)
+    path.write_text(text, "utf-8")
     os.utime(path, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns + 1))
     return str(path)
 

@@ -6,8 +6,10 @@ import pytest
 
 from app.gateway.desk import desk
 from app.gateway.desk.desk import Recent
+from tests.harness.simulated_time import in_simulated_time
 
 
+@in_simulated_time
 async def test_what_was_sent_a_moment_ago_may_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(desk, "_SETTLE_S", 0.02)
     known = Recent()

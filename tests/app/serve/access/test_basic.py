@@ -14,6 +14,7 @@ from app.serve.access.basic import Basic, LoginFailures
 from app.serve.access.password import Hash
 from app.serve.access.users import UsersFile
 from tests.app.serve.access.conftest import SECRET, Client, hashed, served, shown
+from tests.harness.waiting import LIMIT_S
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ async def test_many_guesses_at_once_get_no_more_tries(client: Client) -> None:
 
 async def test_guesses_from_one_address_leave_turns_for_others(users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = threading.Event()
-    monkeypatch.setattr(Hash, "fits", lambda *_: free.wait(10) and False)
+    monkeypatch.setattr(Hash, "fits", lambda *_: free.wait(LIMIT_S) and False)
     basic = Basic(UsersFile(str(users), ()))
     wrong = b64encode(b"ann:wrong").decode()
     many = [asyncio.create_task(basic.asker(wrong, "192.0.2.1")) for _ in range(200)]

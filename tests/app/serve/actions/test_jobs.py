@@ -15,6 +15,7 @@ from app.serve.actions.jobs import Jobs
 from app.serve.actions.routes import actor_of
 from app.serve.search.filter import Filter
 from app.settings.settings import Settings
+from tests.harness.simulated_time import in_simulated_time
 
 
 class Log(JobLog):
@@ -33,6 +34,7 @@ def jobs_of(act: JobAction) -> Jobs:
     return Jobs(engine, search, *(unused, log, unused))  # type: ignore[arg-type]
 
 
+@in_simulated_time
 async def test_a_part_that_fails_in_a_way_that_nobody_expects_is_tried_again_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -55,6 +57,7 @@ async def test_a_part_that_fails_in_a_way_that_nobody_expects_is_tried_again_lat
     assert "partition 0: this part of job j failed and will be retried" in caplog.text
 
 
+@in_simulated_time
 async def test_jobs_of_one_user_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     begun = []
 
@@ -90,6 +93,7 @@ def test_a_job_says_whether_its_giver_is_bound_to_namespaces(namespaces: tuple[s
 
 
 @pytest.mark.parametrize(("act", "noted"), [("resend", ["sent", "noted"]), ("cancel", ["sent"])])
+@in_simulated_time
 async def test_what_was_sent_again_when_a_worker_stops_is_written_down_first(
     monkeypatch: pytest.MonkeyPatch, act: JobAction, noted: list[str]
 ) -> None:

@@ -266,7 +266,7 @@ async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_l
 
 def _groups_sessions() -> bool:
     own = Path("/proc/self/autogroup")
-    return own.exists() and bool(own.read_text())
+    return own.exists() and bool(own.read_text("utf-8"))
 
 
 @pytest.mark.skipif(not _groups_sessions(), reason="sessions are no groups of the scheduler here")
