@@ -134,8 +134,10 @@ class _Fetched(logging.Handler):
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
     """Resolve nothing in another process meanwhile."""
-    # Two processes that fill the cache at once would read each other's half-written files.
-    with Path(tempfile.gettempdir(), "punctual-jars.lock").open("a", encoding="utf-8") as lock:
+    # Two processes that fill the cache at once would read each other's half-written files. Each user has a cache, and
+    # may not write to the files of others.
+    name = f"punctual-jars-{os.getuid()}.lock"
+    with Path(tempfile.gettempdir(), name).open("a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -1,7 +1,9 @@
 """Kafka's jars: exactly the pinned ones, or a sentence."""
 
 import hashlib
+import os
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -80,3 +82,12 @@ def test_without_the_extra_the_message_says_what_brings_it(monkeypatch: pytest.M
         JarsUnavailableError, match=r"extra `dev`.*make install.*pip install .*punctual-kafka-worker\[dev\]"
     ):
         jars.kafka_jars()
+
+
+def test_a_user_waits_for_no_file_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(os, "getuid", lambda: 1_001)
+    with jars.one_at_a_time():
+        monkeypatch.setattr(os, "getuid", lambda: 1_002)
+        with jars.one_at_a_time():
+            assert len(list(tmp_path.iterdir())) == 2
