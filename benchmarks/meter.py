@@ -85,11 +85,11 @@ class Meter:
 
     def resident_mib(self) -> float:
         """Return the resident size of all in MiB."""
-        return sum(resident_mib((proc / "status").read_text()) for proc in self._procs)
+        return sum(resident_mib((proc / "status").read_text("utf-8")) for proc in self._procs)
 
     def peak_mib(self) -> float:
         """Return the sum of the largest resident sizes since the processes began, in MiB."""
-        return sum(resident_mib((proc / "status").read_text(), "VmHWM") for proc in self._procs)
+        return sum(resident_mib((proc / "status").read_text("utf-8"), "VmHWM") for proc in self._procs)
 
     def _run(self) -> None:
         while not self._over.wait(_EVERY_S):
@@ -100,7 +100,7 @@ class Meter:
 
     def _sample(self) -> None:
         try:
-            stats = [(proc / "stat").read_text() for proc in self._procs]
+            stats = [(proc / "stat").read_text("utf-8") for proc in self._procs]
         except OSError as error:
             msg = f"{error.filename} cannot be read: CPU and memory are measured on Linux only ({error.strerror})."
             raise BenchmarkError(msg) from error

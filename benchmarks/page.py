@@ -46,8 +46,8 @@ def main() -> None:
     results = newest(paths)
     figures = {group: result.figures[group] for group, (_, result) in results.items()}
     plots.draw(figures | _together(results), PAGE.parent)
-    PAGE.write_text(with_tables(PAGE.read_text(), results, without_kernel(paths)))
-    SHORT_PAGE.write_text(with_summary(SHORT_PAGE.read_text(), results))
+    PAGE.write_text(with_tables(PAGE.read_text("utf-8"), results, without_kernel(paths)), "utf-8")
+    SHORT_PAGE.write_text(with_summary(SHORT_PAGE.read_text("utf-8"), results), "utf-8")
 
 
 def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:

@@ -57,7 +57,7 @@ class Worker:
     def pids(self) -> Sequence[int]:
         """The process ids of all that it runs: its own, and those of further processes (DELAY_PROCESSES)."""
         tasks = Path(f"/proc/{self.pid}/task").iterdir()
-        children = " ".join((task / "children").read_text() for task in tasks)
+        children = " ".join((task / "children").read_text("utf-8") for task in tasks)
         return [self.pid, *map(int, children.split())]
 
     @property

@@ -21,6 +21,6 @@ def main(arguments: Sequence[str]) -> int:
 def commands() -> Iterator[str]:
     """Yield a line for each command, read from the files of the jobs: importing them takes Spark."""
     for file in sorted(_JOBS.glob("[!_]*.py")):
-        tree = ast.parse(file.read_text())
+        tree = ast.parse(file.read_text("utf-8"))
         if {"add_options", "run"} <= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}:
             yield f"  {file.stem:<11} {(ast.get_docstring(tree) or '').splitlines()[0]}"

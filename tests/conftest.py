@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from app.dev.broker import broker_or_given
@@ -54,6 +54,9 @@ NEEDS = {
 _SLOW = (*NEEDS, "tests/integration/")
 
 collect_ignore = [path.removeprefix("tests/") for path, module in NEEDS.items() if find_spec(module) is None]
+# Hypothesis has limits of time of its own: 200 ms for an example, and as little for making one.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 settings.register_profile("check", max_examples=10)
 
 

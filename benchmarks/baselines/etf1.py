@@ -49,7 +49,7 @@ class Etf1(Rival):
         program, history = etf1_build.scheduler(), f"{self.app_id}-history"
         topics.create(self.bootstrap, history, PARTITIONS, 1)
         configuration = directory / "configuration.yaml"
-        configuration.write_text(_CONFIGURATION)
+        configuration.write_text(_CONFIGURATION, "utf-8")
         settings = {
             "BOOTSTRAP_SERVERS": self.bootstrap,
             "GROUP_ID": self.app_id,

@@ -134,7 +134,7 @@ def _near(text: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def _names() -> dict[str, str]:
-    names = (files("tzdata") / "zones").read_text().split()
+    names = (files("tzdata") / "zones").read_text("utf-8").split()
     return {name.casefold(): name for name in names if not _NO_ZONE.fullmatch(name)}
 
 

@@ -43,7 +43,7 @@ def test_no_module_but_the_clock_reads_the_time() -> None:
         for path in (ROOT / package).rglob("*.py"):
             name = path.relative_to(ROOT).as_posix()
             if not any(name == place or name.startswith(f"{place}/") for place in ELSEWHERE):
-                found[name] = list(reads(path.read_text()))
+                found[name] = list(reads(path.read_text("utf-8")))
 
     assert "tables/table.py" in found
     assert {name: what for name, what in found.items() if what} == {}

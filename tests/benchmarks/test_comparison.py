@@ -93,7 +93,7 @@ def test_a_file_is_called_after_what_was_measured_once(tmp_path: Path) -> None:
 
 def test_another_file_is_refused_with_a_sentence(tmp_path: Path) -> None:
     other = tmp_path / "other.json"
-    other.write_text('{"figures": 1}')
+    other.write_text('{"figures": 1}', "utf-8")
 
     with pytest.raises(ResultUnusable, match="is not a result"):
         Result.load(other)

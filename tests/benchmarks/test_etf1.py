@@ -27,7 +27,7 @@ def test_without_go_it_is_left_out_with_a_sentence(monkeypatch: pytest.MonkeyPat
 
 def test_without_its_modules_it_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     go = tmp_path / "go"
-    go.write_text("#!/bin/sh\necho downloading >&2; echo proxy: no answer >&2; exit 1\n")
+    go.write_text("#!/bin/sh\necho downloading >&2; echo proxy: no answer >&2; exit 1\n", "utf-8")
     go.chmod(0o755)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda *_, **__: str(go))

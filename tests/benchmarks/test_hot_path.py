@@ -16,6 +16,7 @@ from benchmarks.hot_path.stages import STAGES
 from benchmarks.hot_path.tree import ROOT, Tree, exported
 from benchmarks.hot_path.turns import Turns, take_turns
 from punctual.contract.dialects.dialects import DIALECTS, dialect_of
+from tests.harness.waiting import PROGRAM_S
 from tests.punctual.contract.records import NOW, FakeRecord
 
 pytestmark = pytest.mark.slow
@@ -76,9 +77,12 @@ def test_a_tree_that_is_slower_is_told_apart_by_way_and_stage(copy: Path, tmp_pa
 
 def test_a_stage_that_a_tree_does_not_have_is_left_out_and_counts_as_the_rest(copy: Path, tmp_path: Path) -> None:
     builder, ingest = copy / "app/engine/partition/step_builder.py", copy / "app/engine/ingest/ingest.py"
-    builder.write_text(builder.read_text().replace("_ingest.read(", "_ingest.decoded("))
+    builder.write_text(builder.read_text("utf-8").replace("_ingest.read(", "_ingest.decoded("), "utf-8")
     ingest.write_text(
-        (ingest.read_text() + SLOWED).replace("def read(", "def decoded(").replace("Ingest.read", "Ingest.decoded")
+        (ingest.read_text("utf-8") + SLOWED)
+        .replace("def read(", "def decoded(")
+        .replace("Ingest.read", "Ingest.decoded"),
+        "utf-8",
     )
 
     turns = take_turns([Tree(copy), Tree(ROOT)], tmp_path, Sizes(pairs=1, rounds=1, tries=2, messages=500))
@@ -91,7 +95,7 @@ def test_a_stage_that_a_tree_does_not_have_is_left_out_and_counts_as_the_rest(co
 
 
 def test_a_tree_that_does_not_run_says_why(copy: Path, tmp_path: Path) -> None:
-    (copy / "app/engine/due/due_loop.py").write_text("raise RuntimeError('nothing is due')")
+    (copy / "app/engine/due/due_loop.py").write_text("raise RuntimeError('nothing is due')", "utf-8")
 
     with pytest.raises(ProcessFailed, match="nothing is due"):
         take_turns([Tree(copy)], tmp_path, TINY)
@@ -117,7 +121,9 @@ def test_more_cpu_than_the_limit_allows_is_an_error(tmp_path: Path) -> None:
 def hot_path(tmp_path: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "benchmarks.hot_path", *arguments]
     environment = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
 
 
 def small(rounds: int = 1) -> list[str]:
@@ -130,7 +136,7 @@ def test_a_commit_that_is_not_there_is_said(tmp_path: Path) -> None:
 
 
 def test_each_option_and_each_stage_is_documented(capsys: pytest.CaptureFixture[str]) -> None:
-    text = (ROOT / "CONTRIBUTING.md").read_text()
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
     with pytest.raises(SystemExit):
         parse(["--help"])
 

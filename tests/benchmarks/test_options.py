@@ -63,6 +63,6 @@ def test_the_how_to_names_every_experiment_and_option(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         parse(["--help"])
     offered = {word.strip("[],") for word in capsys.readouterr().out.split() if word.strip("[],").startswith("--")}
-    text = HOW_TO.read_text()
+    text = HOW_TO.read_text("utf-8")
 
     assert not [word for word in (*offered - {"--help"}, *NAMES) if f"`{word}" not in text]

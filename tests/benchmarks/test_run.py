@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.experiments import USUAL
 from benchmarks.figures import KINDS
 from benchmarks.result import Result
-from tests.harness.waiting import LIMIT_S, ask_until, eventually
+from tests.harness.waiting import LIMIT_S, PROGRAM_S, ask_until, eventually
 
 ROOT = Path(__file__).parents[2]
 COMMAND = [sys.executable, "-m", "benchmarks", "--smoke"]
@@ -97,7 +97,7 @@ def test_a_run_that_is_interrupted_leaves_nothing_behind(
     )
 
     process.send_signal(how)
-    _, said = process.communicate(timeout=60)
+    _, said = process.communicate(timeout=PROGRAM_S)
 
     assert process.returncode == 130, said
     assert "nothing is left running" in said
@@ -108,7 +108,7 @@ def test_a_run_that_is_interrupted_leaves_nothing_behind(
 def test_an_unusable_result_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     command = [*COMMAND, "--against", str(tmp_path / "missing.json"), "--save", str(tmp_path)]
 
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
 
     assert run.returncode == 1
     assert "is not a result" in run.stderr

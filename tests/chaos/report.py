@@ -30,15 +30,15 @@ Result = dict[str, Any]
 
 def load() -> list[Result]:
     """Return all saved results."""
-    return [json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))]
+    return [json.loads(path.read_text("utf-8")) for path in sorted(RESULTS.glob("*.json"))]
 
 
 def save(result: Result) -> None:
     """Keep a result in place of the last one of the same scenario and guarantee, and write the tables anew."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{result['scenario']}-{result['guarantee']}.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(with_results(PAGE.read_text(), load()))
+    path.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
+    PAGE.write_text(with_results(PAGE.read_text("utf-8"), load()), "utf-8")
 
 
 def with_results(page: str, results: list[Result]) -> str:

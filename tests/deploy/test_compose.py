@@ -19,7 +19,7 @@ from tests.harness.waiting import LIMIT_S
 from tests.harness.worker import Worker
 from tests.integration.installation import new_app_id, topics_removed, wait_for
 
-FILE = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "compose.yaml").read_text())
+FILE = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "compose.yaml").read_text("utf-8"))
 SERVICES: dict[str, dict[str, Any]] = FILE["services"]
 WORKERS = {name: one for name, one in SERVICES.items() if name.startswith("worker-")}
 _ADDRESSES = ("KAFKA_BOOTSTRAP_SERVERS", "WORKER_URL", "HOST", "PORT", "DATADIR", "DELAY_APP_ID")

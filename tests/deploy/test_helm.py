@@ -14,15 +14,16 @@ import yaml  # type: ignore[import-untyped] # it ships no types
 
 from app.settings.settings import Settings
 from deploy.monitoring.generate import files
+from tests.harness.waiting import PROGRAM_S
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "punctual"
-VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
 #: Without them it is not rendered.
 SIGN_IN = (
     "signIn.usersSecret=people",
     "secretEnv.DELAY_WEB_SECRET.name=web,secretEnv.DELAY_WEB_SECRET.key=secret",
 )
-SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text("utf-8"))
 _OPTIONS = ("serviceMonitor", "prometheusRule", "dashboard", "keda")
 _GATEWAY = ("gateway.enabled=true", "gateway.tokensSecret=shops")
 
@@ -76,7 +77,7 @@ def helm() -> str:
 
 def _render(helm: str, *sets: str) -> "subprocess.CompletedProcess[str]":
     command = [helm, "template", "one", str(CHART), "--kube-version=1.30.0", *(f"--set={one}" for one in sets)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
 
 
 def _rendered(helm: str, *sets: str) -> dict[str, dict[str, Any]]:

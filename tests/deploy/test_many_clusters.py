@@ -10,7 +10,7 @@ import yaml  # type: ignore[import-untyped] # it ships no types
 from app.settings.settings import Settings
 
 PLACE = Path(__file__).parents[2] / "deploy" / "many-clusters"
-SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((PLACE / "compose.yaml").read_text())["services"]
+SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((PLACE / "compose.yaml").read_text("utf-8"))["services"]
 
 
 @pytest.mark.parametrize(("own", "other"), [("eu", "us"), ("us", "eu")])

@@ -16,6 +16,7 @@ from prometheus_client import REGISTRY, generate_latest
 from app.base.clock import ALARM_MS
 from deploy.monitoring import alerts, dashboard
 from deploy.monitoring.generate import PLACES, RUNBOOKS, files
+from tests.harness.waiting import PROGRAM_S
 
 TREE = Path(__file__).parents[2]
 DEPLOY = TREE / "deploy"
@@ -125,7 +126,7 @@ def promtool() -> Promtool:
         pytest.skip("no promtool on the PATH or in PROMTOOL: Prometheus' own checks were not made")
 
     def run(*arguments: str | Path) -> None:
-        done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run([found, *arguments], capture_output=True, text=True, check=False, timeout=PROGRAM_S)
         assert done.returncode == 0, done.stdout + done.stderr
 
     return run
@@ -140,5 +141,5 @@ def test_prometheus_understands_what_the_dashboard_asks(promtool: Promtool, tmp_
     asked = [one.replace("$__rate_interval", "1m") for one in dashboard.expressions()]
     rules = [{"record": f"panel:{number}", "expr": expr} for number, expr in enumerate(asked)]
     path = tmp_path / "panels.yaml"
-    path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}))
+    path.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}), "utf-8")
     promtool("check", "rules", path)

@@ -11,17 +11,19 @@ import yaml  # type: ignore[import-untyped] # it ships no types
 
 from app.engine.topics.internal_topics import plan, when_needed
 from app.settings.settings import Settings
-from tests.harness.waiting import LIMIT_S
+from tests.harness.waiting import PROGRAM_S
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
-CHART_SETTINGS: dict[str, str] = yaml.safe_load((DEPLOY / "helm" / "punctual" / "values.yaml").read_text())["settings"]
+CHART_SETTINGS: dict[str, str] = yaml.safe_load((DEPLOY / "helm" / "punctual" / "values.yaml").read_text("utf-8"))[
+    "settings"
+]
 
 
 def printed(*options: str, **env: str) -> str:
     """Return what the program prints."""
     command = [sys.executable, str(DEPLOY / "strimzi.py"), *options]
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("DELAY_", "KAFKA_"))}
-    return subprocess.run(command, env=mine | env, capture_output=True, text=True, check=True, timeout=LIMIT_S).stdout
+    return subprocess.run(command, env=mine | env, capture_output=True, text=True, check=True, timeout=PROGRAM_S).stdout
 
 
 def topics(text: str) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def topics(text: str) -> dict[str, Any]:
 
 def test_the_file_is_what_the_program_prints_for_the_settings_of_the_chart() -> None:
     text = printed(**CHART_SETTINGS)
-    assert text == (DEPLOY / "strimzi" / "default.yaml").read_text()
+    assert text == (DEPLOY / "strimzi" / "default.yaml").read_text("utf-8")
     settings = Settings.from_env(CHART_SETTINGS)
     wanted = plan(settings) | when_needed(settings)
     found = {name: (one["spec"]["partitions"], one["spec"]["config"]) for name, one in topics(text).items()}

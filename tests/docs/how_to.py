@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
+from tests.harness.waiting import PROGRAM_S
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation
 
@@ -15,7 +16,7 @@ Block = tuple[str, str]
 def blocks(page: str) -> list[Block]:
     """Return language and text of each block of code on a page of docs/how-to."""
     found = re.findall(
-        r"```(sh|python)\n(.*?)^ *```", (ROOT / "docs/how-to" / page).read_text(), re.DOTALL | re.MULTILINE
+        r"```(sh|python)\n(.*?)^ *```", (ROOT / "docs/how-to" / page).read_text("utf-8"), re.DOTALL | re.MULTILINE
     )
     return [(kind, dedent(text)) for kind, text in found]
 
@@ -27,5 +28,5 @@ def run_program(code: list[Block], installation: Installation, directory: Path, 
     for name, topic in topics.items():
         program = program.replace(f'"{name}"', f'"{topic}"')
     file = directory / "program.py"
-    file.write_text(program)
-    subprocess.run([sys.executable, str(file)], cwd=ROOT, check=True, timeout=60)
+    file.write_text(program, "utf-8")
+    subprocess.run([sys.executable, str(file)], cwd=ROOT, check=True, timeout=PROGRAM_S)

@@ -21,13 +21,13 @@ def helps() -> str:
 
 def test_the_help_of_every_command_is_that_of_the_reference() -> None:
     if os.environ.get("CLI_HELP") == "save":
-        PAGE.write_text(BLOCKS.sub(lambda _: helps(), PAGE.read_text()))
+        PAGE.write_text(BLOCKS.sub(lambda _: helps(), PAGE.read_text("utf-8")), "utf-8")
 
-    [written] = BLOCKS.findall(PAGE.read_text())
+    [written] = BLOCKS.findall(PAGE.read_text("utf-8"))
     assert written == helps()
 
 
 def test_every_exit_code_is_documented() -> None:
-    documented = re.findall(r"^\| (\d+) \|", PAGE.read_text(), re.MULTILINE)
+    documented = re.findall(r"^\| (\d+) \|", PAGE.read_text("utf-8"), re.MULTILINE)
 
     assert [int(code) for code in documented] == [code.value for code in Exit]

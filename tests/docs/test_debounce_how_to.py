@@ -9,6 +9,7 @@ import pytest
 
 from tests.docs.how_to import blocks, run_program
 from tests.harness.kafka import create_topic
+from tests.harness.waiting import PROGRAM_S
 from tests.integration.installation import Installation, running
 
 _BLOCKS = blocks("debounce.md")
@@ -27,7 +28,7 @@ def test_the_program_delivers_twice_first_by_its_bound(installation: Installatio
     to = create_topic(installation.bootstrap, f"{installation.app_id}-searches")
     run_program(_BLOCKS, installation, tmp_path, searches=to)
     command = reading.replace("127.0.0.1:9092", installation.bootstrap).replace("searches", to).split()
-    found = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout.splitlines()
+    found = subprocess.run(command, check=True, timeout=PROGRAM_S, capture_output=True, text=True).stdout.splitlines()
 
     assert len(found) == 2
     assert found[0] in ("version 2", "version 3")

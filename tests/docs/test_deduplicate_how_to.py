@@ -11,7 +11,7 @@ import pytest
 from tests.docs.how_to import blocks
 from tests.harness.kafka import create_topic
 from tests.harness.program import Program
-from tests.harness.waiting import eventually
+from tests.harness.waiting import PROGRAM_S, eventually
 
 pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed (a Debian package)")
 
@@ -22,8 +22,8 @@ def test_a_copy_is_skipped(bootstrap: str, tmp_path: Path) -> None:
     names = {"127.0.0.1:9092": bootstrap, '"reminders"': f'"{topic}"', "-t reminders": f"-t {topic}"}
     for name, instead in {**names, '"mails.db"': f'"{tmp_path}/mails.db"', '"mails"': f'"{topic}"'}.items():
         program, copies = program.replace(name, instead), copies.replace(name, instead)
-    (tmp_path / "mails.py").write_text(program)
-    subprocess.run(["bash", "-ec", copies], check=True, timeout=60)  # noqa: S607 - as a reader does
+    (tmp_path / "mails.py").write_text(program, "utf-8")
+    subprocess.run(["bash", "-ec", copies], check=True, timeout=PROGRAM_S)  # noqa: S607 - as a reader does
 
     with Program(tmp_path / "log", str(tmp_path / "mails.py")) as running:
         eventually(lambda: len(outcomes(running.log)) == 2, what="a line for each record")

@@ -7,7 +7,7 @@ from punctual.contract.dialects.dialects import DIALECTS, dialect_of
 from punctual.contract.request import Reason
 from tests.punctual.contract.refused import REFUSED
 
-_PAGE = (Path(__file__).parents[2] / "docs/reference/dialects.md").read_text()
+_PAGE = (Path(__file__).parents[2] / "docs/reference/dialects.md").read_text("utf-8")
 _SECTIONS = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## |\Z)", _PAGE, re.MULTILINE | re.DOTALL))
 #: What tests/punctual/contract/test_refusals.py has of native requests.
 _NATIVE = {"malformed", "missing-destination", "missing-due", "ambiguous-due", "bad-id"}

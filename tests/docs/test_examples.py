@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 
 from app.dev.demo import example
+from tests.harness.waiting import PROGRAM_S
 from tests.harness.worker import ROOT, Worker
 
 #: What each says, line by line; `*` is anything.
@@ -51,7 +52,9 @@ call the dentist!
 def said(name: str, env: dict[str, str]) -> str:
     """Run a program and return what it has written."""
     command = [sys.executable, str(example.EXAMPLES / f"{name}.py")]
-    done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(
+        command, env={**os.environ, **env}, capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
     assert done.returncode == 0, f"{name}: {done.stderr}"
     return done.stdout
 

@@ -7,7 +7,7 @@ _RESULTS = report.load()
 
 
 def test_the_tables_are_those_of_the_results() -> None:
-    page = report.PAGE.read_text()
+    page = report.PAGE.read_text("utf-8")
     assert report.with_results(page, _RESULTS) == page
 
 

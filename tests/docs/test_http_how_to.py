@@ -14,8 +14,8 @@ from tests.harness.worker import ROOT
 from tests.integration.installation import running
 
 _DOC = ROOT / "docs/how-to/deliver-over-http.md"
-_SHELL = re.findall(r"```sh\n(.*?)```", _DOC.read_text(), re.DOTALL)
-_PYTHON = re.findall(r"```python\n(.*?)```", _DOC.read_text(), re.DOTALL)
+_SHELL = re.findall(r"```sh\n(.*?)```", _DOC.read_text("utf-8"), re.DOTALL)
+_PYTHON = re.findall(r"```python\n(.*?)```", _DOC.read_text("utf-8"), re.DOTALL)
 _PORT = "8099"
 
 
@@ -30,7 +30,7 @@ def receiver(tmp_path: Path, port: str) -> Iterator[Path]:
     [secret, _] = _SHELL
     subprocess.run(["bash", "-ec", secret.replace(_PORT, port)], cwd=tmp_path, check=True)  # noqa: S607 - as a reader does
     said = tmp_path / "said"
-    (tmp_path / "receiver.py").write_text(_PYTHON[0].replace(_PORT, port))
+    (tmp_path / "receiver.py").write_text(_PYTHON[0].replace(_PORT, port), "utf-8")
     with (
         said.open("wb") as out,
         subprocess.Popen([sys.executable, "receiver.py"], cwd=tmp_path, stdout=out) as running_,

@@ -14,6 +14,7 @@ import yaml  # type: ignore[import-untyped] # it ships no types
 from app.serve.access import access
 from app.settings.settings import Settings
 from tests.harness.certificates import Authority
+from tests.harness.waiting import PROGRAM_S
 from tests.harness.worker import ROOT
 
 PAGE = (ROOT / "docs/how-to/kubernetes.md").read_text("utf-8")
@@ -39,7 +40,7 @@ def test_the_schema_knows_each_value() -> None:
 def test_a_worker_takes_the_settings(tmp_path: Path) -> None:
     mounted = Path("/etc/punctual/kafka") / VALUES["kafka"]["secrets"][0]
     (tmp_path / "ca.pem").write_bytes(Authority("ours").pem)
-    (tmp_path / "password").write_text("secret")
+    (tmp_path / "password").write_text("secret", "utf-8")
     given = {name: value.replace(str(mounted), str(tmp_path)) for name, value in VALUES["settings"].items()}
     assert given != VALUES["settings"]
 
@@ -70,10 +71,10 @@ def test_the_chart_is_rendered_with_them_and_has_the_service_of_the_ingress(tmp_
     for number, addition in enumerate(["", *ADDITIONS]):
         files = []
         for name, text in (("values", TEXTS[0]), (f"more-{number}", addition)):
-            (tmp_path / f"{name}.yaml").write_text(text)
+            (tmp_path / f"{name}.yaml").write_text(text, "utf-8")
             files += ["--values", str(tmp_path / f"{name}.yaml")]
         command = [helm, "template", "punctual", str(CHART), "--kube-version=1.30.0", *files]
-        made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PROGRAM_S)
         assert made.returncode == 0, made.stderr
         services = {one["metadata"]["name"]: one for one in yaml.safe_load_all(made.stdout) if one["kind"] == "Service"}
         backend = INGRESS["spec"]["rules"][0]["http"]["paths"][0]["backend"]["service"]

@@ -13,12 +13,12 @@ import pytest
 
 from app.settings.settings import Settings
 from tests.harness.kafka import create_topic, now_ms, read
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, PROGRAM_S, eventually
 from tests.harness.worker import ROOT
 from tests.integration.installation import PARTITIONS, Installation, running
 
 PAGE = ROOT / "docs/how-to/pause-and-rate.md"
-BLOCKS = re.findall(r"```(sh|python)\n(.*?)```", PAGE.read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```(sh|python)\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 SETTINGS = [line for _, code in BLOCKS for line in code.splitlines() if line.startswith("export ")]
 
 pytestmark = pytest.mark.skipif(shutil.which("kcat") is None, reason="kcat is not installed (a Debian package)")
@@ -63,7 +63,7 @@ class Doing:
         ):
             code = code.replace(there, here)
         command = ["bash", "-ec", code] if kind == "sh" else [sys.executable, "-c", code]
-        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
+        return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=PROGRAM_S).stdout
 
     @property
     def over(self) -> bool:

@@ -9,12 +9,14 @@ _PATHS = sorted(DIRECTORY.glob("*.json"))
 
 
 def test_the_page_has_the_newest_full_results() -> None:
-    written = page.with_tables(page.PAGE.read_text(), page.newest(_PATHS), page.without_kernel(_PATHS))
-    assert page.PAGE.read_text() == written
+    written = page.with_tables(page.PAGE.read_text("utf-8"), page.newest(_PATHS), page.without_kernel(_PATHS))
+    assert page.PAGE.read_text("utf-8") == written
 
 
 def test_the_short_page_has_the_same_results() -> None:
-    assert page.SHORT_PAGE.read_text() == page.with_summary(page.SHORT_PAGE.read_text(), page.newest(_PATHS))
+    assert page.SHORT_PAGE.read_text("utf-8") == page.with_summary(
+        page.SHORT_PAGE.read_text("utf-8"), page.newest(_PATHS)
+    )
 
 
 def test_the_readme_has_the_figure_of_the_page() -> None:

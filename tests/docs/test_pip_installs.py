@@ -20,14 +20,14 @@ _COMMAND = re.compile(r"\bpip3? install ((?:'[^'`\n]*'|\"[^\"`\n]*\"|[^'\"`\n,;:
 
 def _distributions() -> set[str]:
     files = [_TREE / name / "pyproject.toml" for name in ("", "punctual", "kernel")]
-    return {tomllib.loads(file.read_text())["project"]["name"] for file in files}
+    return {tomllib.loads(file.read_text("utf-8"))["project"]["name"] for file in files}
 
 
 def _texts() -> Iterator[tuple[Path, str]]:
     own = [file for file in _TREE.iterdir() if file.is_file()]
     for file in (*own, *(file for place in _PLACES for file in (_TREE / place).rglob("*"))):
         if file.suffix in _TEXTS and file.is_file() and "target" not in file.parts:
-            yield file.relative_to(_TREE), file.read_text(errors="replace")
+            yield file.relative_to(_TREE), file.read_text(errors="replace", encoding="utf-8")
 
 
 def _wrong(words: list[str]) -> list[str]:

@@ -18,7 +18,7 @@ def commands() -> list[tuple[str, str]]:
     """Return page and command line of all that are meant whole."""
     found = []
     for page in _PAGES:
-        blocks = re.findall(r"^```(?:sh|cron)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+        blocks = re.findall(r"^```(?:sh|cron)\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
         lines = [line for block in blocks for line in _COMMAND.findall(block)]
         found += [(page.name, line.replace("\\\n", " ")) for line in lines if "…" not in line]
     return found
@@ -42,8 +42,10 @@ def test_a_command_is_understood(page: str, words: str) -> None:
 def test_who_ships_the_pipeline_to_a_cluster_ships_what_it_imports(page: str) -> None:
     imported = set()
     for module in (_TREE / "pipeline").rglob("*.py"):
-        imported |= set(re.findall(r"^from (\w+)", module.read_text(), re.MULTILINE))
+        imported |= set(re.findall(r"^from (\w+)", module.read_text("utf-8"), re.MULTILINE))
     ours = {path.name for path in _TREE.iterdir() if (path / "__init__.py").is_file()} - {"tests", "benchmarks"}
-    [said] = re.findall(r"(?:# app/.*zipped|needs the packages .* too)", (_TREE / "docs" / "how-to" / page).read_text())
+    [said] = re.findall(
+        r"(?:# app/.*zipped|needs the packages .* too)", (_TREE / "docs" / "how-to" / page).read_text("utf-8")
+    )
 
     assert set(re.findall(r"\b(app|pipeline|punctual|tables)\b", said)) == (imported & ours) | {"pipeline"}

@@ -41,7 +41,7 @@ def test_the_readme_and_the_documents_are_short() -> None:
 
 def test_a_habit_is_counted(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text(
-        "What is due is sent, for it waits.\n\n```\nwhat is in a block\n```\n`what is`\n"
+        "What is due is sent, for it waits.\n\n```\nwhat is in a block\n```\n`what is`\n", "utf-8"
     )
     rates = prose.rates(tmp_path)
     assert [rates[habit] > 0 for habit in list(prose.HABITS)[:3]] == [True, False, True]

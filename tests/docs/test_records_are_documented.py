@@ -11,7 +11,7 @@ from punctual.contract import headers as names
 from punctual.contract.events import Event, Kind
 from punctual.contract.request import Reason
 
-_PAGE = (Path(__file__).parents[2] / "docs/reference/records.md").read_text()
+_PAGE = (Path(__file__).parents[2] / "docs/reference/records.md").read_text("utf-8")
 
 
 def _documented(*headings: str) -> set[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from tests.docs.how_to import blocks, run_program
 from tests.harness.kafka import create_topic
+from tests.harness.waiting import PROGRAM_S
 from tests.integration.installation import Installation, running
 
 _BLOCKS = blocks("recurring.md")
@@ -44,5 +45,5 @@ def test_the_program_and_the_record_recur_as_the_page_says(installation: Install
 
 
 def shell(command: str) -> str:
-    run = subprocess.run(command, shell=True, check=True, timeout=60, capture_output=True, text=True)  # noqa: S602
+    run = subprocess.run(command, shell=True, check=True, timeout=PROGRAM_S, capture_output=True, text=True)  # noqa: S602
     return run.stdout

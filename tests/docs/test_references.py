@@ -25,11 +25,11 @@ def _anchors(page: Path) -> set[str]:
 def _sources() -> Iterator[tuple[Path, str]]:
     for package in _CODE:
         for path in (_TREE / package).rglob("*.py"):
-            yield path.relative_to(_TREE), path.read_text()
+            yield path.relative_to(_TREE), path.read_text("utf-8")
 
 
 def test_files_that_documents_name_are_there() -> None:
-    named = {(page.name, name) for page in _PAGES for name in _FILE.findall(page.read_text())}
+    named = {(page.name, name) for page in _PAGES for name in _FILE.findall(page.read_text("utf-8"))}
 
     assert named
     assert not {(page, name) for page, name in named if not (_TREE / name).is_file()}
@@ -38,7 +38,7 @@ def test_files_that_documents_name_are_there() -> None:
 def test_links_between_documents_lead_somewhere() -> None:
     broken = []
     for page in _PAGES:
-        for target, anchor in _LINK.findall(page.read_text()):
+        for target, anchor in _LINK.findall(page.read_text("utf-8")):
             path = page.parent / target if target else page
             if not path.exists() or (anchor and anchor not in _anchors(path)):
                 broken.append((page.name, target, anchor))
@@ -48,7 +48,9 @@ def test_links_between_documents_lead_somewhere() -> None:
 
 def test_every_picture_is_shown_says_what_is_to_be_seen_and_loads_fast() -> None:
     shown = {
-        (page.parent / target).resolve(): alt for page in _PAGES for alt, target in _PICTURE.findall(page.read_text())
+        (page.parent / target).resolve(): alt
+        for page in _PAGES
+        for alt, target in _PICTURE.findall(page.read_text("utf-8"))
     }
     there = {path for ending in ("png", "svg") for path in (_TREE / "docs").rglob(f"*.{ending}")}
 
@@ -73,8 +75,10 @@ def test_decisions_that_code_refers_to_are_there() -> None:
 
 def test_the_list_of_decisions_has_all_of_them_by_their_names() -> None:
     directory = _TREE / "docs/decisions"
-    titles = {page.name: page.read_text().partition("\n")[0].partition(". ")[2] for page in directory.glob("0*.md")}
+    titles = {
+        page.name: page.read_text("utf-8").partition("\n")[0].partition(". ")[2] for page in directory.glob("0*.md")
+    }
 
-    listed = re.findall(r"^- \[\d{4}\]\((\S+)\) (.+)$", (directory / "index.md").read_text(), re.MULTILINE)
+    listed = re.findall(r"^- \[\d{4}\]\((\S+)\) (.+)$", (directory / "index.md").read_text("utf-8"), re.MULTILINE)
     assert dict(listed) == titles
     assert listed == sorted(listed)

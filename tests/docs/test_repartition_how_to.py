@@ -29,7 +29,7 @@ def test_its_settings_are_those_of_the_new_number() -> None:
 
 
 def test_it_names_what_programs_get() -> None:
-    page = (ROOT / "docs/how-to/repartition.md").read_text()
+    page = (ROOT / "docs/how-to/repartition.md").read_text("utf-8")
     [table] = re.findall(r"`--format json` prints one object:\n\n((?:\|.*\n)+)", page)
     fields = " ".join(line.split("|")[1] for line in table.splitlines())
     assert set(re.findall(r"`(\w+)`", fields)) == set(RunReport.__struct_fields__)

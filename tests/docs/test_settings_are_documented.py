@@ -12,7 +12,7 @@ _BROKER = {"KAFKA_PORT", "KAFKA_DATA", "KAFKA_VERSION", "KAFKA_JAVA"}
 
 
 def _documented() -> set[str]:
-    return set(re.findall(r"^\| `([A-Z_]+)` \|", _PAGE.read_text(), re.MULTILINE))
+    return set(re.findall(r"^\| `([A-Z_]+)` \|", _PAGE.read_text("utf-8"), re.MULTILINE))
 
 
 def test_every_setting_is_documented() -> None:
@@ -24,6 +24,6 @@ def test_every_documented_setting_exists() -> None:
 
 
 def test_what_workers_compare_is_what_the_page_says_is_the_same_for_all() -> None:
-    [section] = re.findall(r"^## The installation$(.*?)^## ", _PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    [section] = re.findall(r"^## The installation$(.*?)^## ", _PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     said = set(re.findall(r"^\| `([A-Z_]+)` \|", section, re.MULTILINE))
     assert fingerprint(Settings.from_env({})).keys() == said - {"DELAY_APP_ID"}

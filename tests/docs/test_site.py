@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.waiting import PROGRAM_S
 from tests.harness.worker import ROOT
 
 pytestmark = pytest.mark.slow
@@ -29,7 +30,7 @@ def build(tree: Path, site: Path) -> "subprocess.CompletedProcess[str]":
     command = [str(Path(sys.executable).with_name("mkdocs")), "build", "--site-dir", str(site)]
     command += ["--config-file", str(tree / "docs/site/mkdocs.yml")]
     env = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    return subprocess.run(command, env=env, check=False, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, env=env, check=False, capture_output=True, text=True, timeout=PROGRAM_S)
 
 
 class Fetched(HTMLParser):
@@ -79,7 +80,7 @@ def test_a_link_a_heading_and_a_page_that_are_not_there_end_the_build(tmp_path: 
         if page.is_file():
             shutil.copy(page, tmp_path)
     broken = ["how-to/nowhere.md", *(f"{page}#nothing" for page in ("how-to/retry.md", "../README.md"))]
-    (tmp_path / "docs/explanation/lost.md").write_text("# Lost\n")
+    (tmp_path / "docs/explanation/lost.md").write_text("# Lost\n", "utf-8")
     with (tmp_path / "docs/tutorial.md").open("a") as tutorial:
         tutorial.write("".join(f"[there]({link})\n" for link in broken))
 

@@ -8,14 +8,14 @@ _NAMED = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 
 def test_each_test_that_is_named_is_there() -> None:
-    named = _NAMED.findall((ROOT / "SECURITY.md").read_text())
+    named = _NAMED.findall((ROOT / "SECURITY.md").read_text("utf-8"))
     missing = [f"{file}::{name}" for file, name in named if not _has(ROOT / file, name)]
     assert len(named) > 40
     assert missing == []
 
 
 def test_each_attack_names_one() -> None:
-    text = (ROOT / "SECURITY.md").read_text()
+    text = (ROOT / "SECURITY.md").read_text("utf-8")
     tried = text[text.index("### Attacks that we tried") : text.index("### Limits of the protection")]
     attacks = [line for line in tried.splitlines() if line.startswith("| ") and not line.startswith("| attack")]
     assert attacks

@@ -24,7 +24,7 @@ def test_the_topics_are_as_workers_make_them() -> None:
 
     said = {
         name: (partitions, dict(pair.split("=") for pair in re.findall(r"`([^`]+)`", config)) | OF_ALL)
-        for name, partitions, config in ROW.findall(PAGE.read_text())
+        for name, partitions, config in ROW.findall(PAGE.read_text("utf-8"))
     }
 
     assert said == there

@@ -89,7 +89,7 @@ class Reader:
         """Run a block and give what it has written; one that runs forever is left running once it does its work."""
         code = block.code
         if block.language == "python":
-            (self._directory / block.file).write_text(code)
+            (self._directory / block.file).write_text(code, "utf-8")
             code = f".venv/bin/python {block.file}"
         ready = next((said for command, said in _FOREVER.items() if command in code and "--once" not in code), None)
         log = self._directory.with_name(f"{self._directory.name}-{len(list(self._directory.parent.iterdir()))}.log")
@@ -104,7 +104,7 @@ class Reader:
         else:
             self._running[code] = process
         self._await(process, code, log, ready)
-        return log.read_text()
+        return log.read_text("utf-8")
 
     def _stop_demo(self, *, check: bool = True) -> None:
         if self._demo is not None:

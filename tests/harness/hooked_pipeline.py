@@ -157,7 +157,7 @@ def install(points: Points, set_attribute: Callable[[Any, str, Any], object] = s
 def kill() -> None:
     """Kill this process, after its Java."""
     tasks = Path("/proc/self/task").iterdir()
-    for pid in {int(pid) for task in tasks for pid in (task / "children").read_text().split()}:
+    for pid in {int(pid) for task in tasks for pid in (task / "children").read_text("utf-8").split()}:
         os.kill(pid, signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
 

@@ -33,7 +33,7 @@ class Program:
     @property
     def log(self) -> str:
         """What it has said."""
-        return self._log.read_text(errors="replace")
+        return self._log.read_text(errors="replace", encoding="utf-8")
 
     @property
     def alive(self) -> bool:

@@ -94,7 +94,7 @@ class QueueRun:
     @property
     def processed(self) -> Counter[int]:
         """How often each message has been processed so far."""
-        lines = [path.read_text().split("\n") for path in self.directory.glob(f"{self.topic}-*.done")]
+        lines = [path.read_text("utf-8").split("\n") for path in self.directory.glob(f"{self.topic}-*.done")]
         return Counter(int(line.split(" ")[0]) for text in lines for line in text if line)
 
     def finish(self, seconds: float) -> None:

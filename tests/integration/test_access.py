@@ -32,9 +32,9 @@ SECRET = "between these workers, and nobody else"  # noqa: S105 - of these tests
 def installation(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A worker that all reach who can reach this machine, and where everybody has to sign in."""
     users = tmp_path_factory.mktemp("access") / "users"
-    users.write_text("".join(f"{role}:{role}:{Hash.of(f'{role}-word')}\n" for role in ROLES))
+    users.write_text("".join(f"{role}:{role}:{Hash.of(f'{role}-word')}\n" for role in ROLES), "utf-8")
     secret = users.with_name("secret")
-    secret.write_text("of the client")
+    secret.write_text("of the client", "utf-8")
     with provider({"sub": "ann", "groups": ["support"]}, {"sub": "eve", "groups": ["sales"]}) as issuer:
         provider_file = users.with_name("oidc.toml")
         provider_file.write_text(

@@ -19,7 +19,7 @@ from punctual.durations import moment
 from tests.harness.kafka import now_ms
 from tests.harness.ports import free_port
 from tests.harness.terminal import shown_at
-from tests.harness.waiting import LIMIT_S, ask_until, eventually
+from tests.harness.waiting import LIMIT_S, PROGRAM_S, ask_until, eventually
 from tests.integration.installation import Installation
 from tests.integration.test_actions import get
 
@@ -128,7 +128,7 @@ def test_a_message_is_shown_with_its_life(cli: Cli, to: str) -> None:
 @pytest.mark.usefixtures("to")
 def test_a_value_is_written_byte_for_byte(installation: Installation) -> None:
     command = [PUNCTUAL, "show", "stays-1", "--raw", "--url", installation.worker.url]
-    assert subprocess.run(command, capture_output=True, timeout=LIMIT_S, check=True).stdout == BYTES
+    assert subprocess.run(command, capture_output=True, timeout=PROGRAM_S, check=True).stdout == BYTES
 
 
 def test_pending_counts_by_destination(cli: Cli, to: str) -> None:
@@ -196,9 +196,9 @@ def test_arguments_that_make_no_sense_end_with_2_and_a_sentence(
 
 
 def test_what_is_not_there_ends_with_3_and_what_nobody_serves_with_5(cli: Cli) -> None:
-    said = cli("show", "nobody")
+    said = cli("show", "never-asked-for")
     assert (said.code, said.out) == (Exit.NOT_FOUND, "")
-    assert said.err == "no message with the id nobody is pending\n"
+    assert said.err == "no message with the id never-asked-for is pending\n"
     url = f"http://127.0.0.1:{free_port()}"
     said = cli("list", "--url", url)
     assert (said.code, said.out) == (Exit.UNREACHABLE, "")
@@ -276,7 +276,7 @@ def test_at_a_terminal_the_number_is_typed_and_progress_is_shown(
     with subprocess.Popen(command, stdin=its, stderr=its, stdout=subprocess.PIPE) as asked:
         os.close(its)
         os.write(ours, typed.encode())
-        said, _ = asked.communicate(timeout=LIMIT_S)
+        said, _ = asked.communicate(timeout=PROGRAM_S)
     shown = shown_at(ours)
     assert asked.returncode == code, shown
     assert "2 messages match. Type 2 to cancel them all: " in shown

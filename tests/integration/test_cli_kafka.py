@@ -18,7 +18,7 @@ from punctual.cli.exits import Exit
 from tests.docs.how_to import blocks
 from tests.harness.kafka import ends, now_ms
 from tests.harness.ports import free_port
-from tests.harness.waiting import LIMIT_S, ask_until, eventually
+from tests.harness.waiting import LIMIT_S, PROGRAM_S, ask_until, eventually
 from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, users
@@ -63,7 +63,7 @@ def test_what_is_sent_is_delivered_as_it_was_given(cli: Cli, installation: Insta
     assert cli("send", "--to", to, "--at", "now", "--null", "--key", "null").code == Exit.DONE
     command = [PUNCTUAL, "send", "--to", to, "--at", "now", "--id", "piped"]
     env = {"KAFKA_BOOTSTRAP_SERVERS": installation.bootstrap, "DELAY_APP_ID": installation.app_id}
-    subprocess.run(command, env=env, input=b"from\nstdin", check=True, timeout=LIMIT_S, capture_output=True)
+    subprocess.run(command, env=env, input=b"from\nstdin", check=True, timeout=PROGRAM_S, capture_output=True)
 
     records = {record.header("delay-id"): record for record in installation.wait_for(to, 4)}
     mine = records.pop("mine")
@@ -141,9 +141,8 @@ class Exported(NamedTuple):
     lines: list[dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def exported(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Exported:
-    """One message of each kind."""
+def fill(installation: Installation) -> None:
+    """Have one message of each kind pending, nine of them."""
     send, to, base = installation.requests.send, installation.topic(2), now_ms() + HOUR_MS
     due, said = {"delay-at": f"{base}", "delay-to": to}, {"delay-to": to}
     send([*due.items(), ("delay-id", "own"), ("h", b"1"), ("h", BYTES), ("n", None)], b"key", b'{"n": 1}')
@@ -163,8 +162,14 @@ def exported(installation: Installation, tmp_path_factory: pytest.TempPathFactor
     installation.requests.flush()
     installation.await_event("rescheduled", "moved", "null", "paused")
     await_nine(installation, {"moved": base + 7, "null": base + 8})
+
+
+@pytest.fixture(scope="module")
+def exported(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    """An export of the installation with one message of each kind."""
+    fill(installation)
     said_ = subprocess.run(
-        [PUNCTUAL, "export", "--url", installation.worker.url], check=True, timeout=LIMIT_S, capture_output=True
+        [PUNCTUAL, "export", "--url", installation.worker.url], check=True, timeout=PROGRAM_S, capture_output=True
     )
     file = tmp_path_factory.mktemp("exported") / "backup.jsonl"
     file.write_bytes(said_.stdout)
@@ -344,7 +349,7 @@ def test_a_line_that_cannot_be_imported_is_named(
 ) -> None:
     file, good = tmp_path / "bad.jsonl", {**exported.lines[0], "app_id": "another"}
     bad = line if isinstance(line, str) else json.dumps({**good, **line})
-    file.write_text(f"{json.dumps(good)}\n\n{bad}\n")
+    file.write_text(f"{json.dumps(good)}\n\n{bad}\n", "utf-8")
     said = cli("import", str(file), "--dry-run")
     assert (said.code, said.out) == (Exit.FAILED, "")
     assert said.err.startswith("punctual import: line 3 is not a message that can be imported: ")
@@ -426,12 +431,11 @@ def test_dead_letters_are_listed_and_shown(cli: Cli, installation: Installation)
 
 
 # docs/how-to/backup.md -----------------------------------------------------------------------------------------------
-@pytest.mark.usefixtures("exported")
-def test_the_commands_of_the_how_to_do_what_it_says(installation: Installation, tmp_path: Path) -> None:
-    await_nine(installation, {})
+def test_the_commands_of_the_how_to_do_what_it_says(other: Installation, tmp_path: Path) -> None:
+    fill(other)
     env = {
-        "PATH": f"{Path(PUNCTUAL).parent}:/usr/bin:/bin", "PUNCTUAL_URL": installation.worker.url,
-        "KAFKA_BOOTSTRAP_SERVERS": installation.bootstrap, "DELAY_APP_ID": installation.app_id,
+        "PATH": f"{Path(PUNCTUAL).parent}:/usr/bin:/bin", "PUNCTUAL_URL": other.worker.url,
+        "KAFKA_BOOTSTRAP_SERVERS": other.bootstrap, "DELAY_APP_ID": other.app_id,
     }  # fmt: skip
     said = []
     for kind, code in blocks("backup.md"):
@@ -441,7 +445,7 @@ def test_the_commands_of_the_how_to_do_what_it_says(installation: Installation, 
             cwd=tmp_path,
             env=env,
             check=True,
-            timeout=LIMIT_S,
+            timeout=PROGRAM_S,
             capture_output=True,
             text=True,
         )

@@ -420,4 +420,4 @@ def test_everything_is_cancelled_by_its_filter_and_the_account_balances(
     took_s = (max(part["at_ms"] for part in standing["parts"]) - standing["job"]["at_ms"]) / 1_000
     if MANY:
         said = f"{count:,} cancelled by a filter in {took_s:.1f} s, {count / took_s:,.0f} a second, none other\n"
-        (shots / "figures.txt").write_text(said)
+        (shots / "figures.txt").write_text(said, "utf-8")

@@ -241,11 +241,11 @@ def test_a_dead_letter_sent_again_as_it_is_works_once_its_cause_is_gone(
     installation.requests.flush()
 
     accepted = ask_until(
-        lambda: [one["id"] for one in installation.events() if (one["event"], one.get("to")) == ("accepted", to)],
-        lambda ids: set(ids) - {dead_letter.header("delay-source")},
+        lambda: [one for one in installation.events() if (one["event"], one.get("to")) == ("accepted", to)],
+        lambda events: {event["source"] for event in events} - {dead_letter.header("delay-source")},
         "its second acceptance",
     )
-    installation.requests.command("deliver-now", accepted[-1])
+    installation.requests.command("deliver-now", accepted[-1]["id"])
     installation.requests.flush()
     (record,) = installation.wait_for(to, 1)
     assert (record.key, record.value) == (dead_letter.key, dead_letter.value)

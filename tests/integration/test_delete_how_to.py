@@ -11,7 +11,7 @@ import pytest
 
 from tests.docs.how_to import blocks
 from tests.harness.kafka import now_ms
-from tests.harness.waiting import eventually
+from tests.harness.waiting import PROGRAM_S, eventually
 from tests.harness.worker import ROOT
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, alter_topic
@@ -40,7 +40,7 @@ def follow(code: str, installation: Installation) -> str:
         "delay-$topic", f"{installation.app_id}-$topic"
     )
     line = ["/bin/bash", "-c", code.replace("secret-text", f"'{VALUE}'")]
-    done = subprocess.run(line, env=env, check=False, timeout=60, capture_output=True, text=True)
+    done = subprocess.run(line, env=env, check=False, timeout=PROGRAM_S, capture_output=True, text=True)
     return done.stdout + done.stderr
 
 

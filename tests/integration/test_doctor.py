@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.harness.waiting import ask_until, eventually
+from tests.harness.waiting import PROGRAM_S, ask_until, eventually
 from tests.harness.worker import GUARANTEE, ROOT, Worker
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_actions import get
@@ -29,7 +29,7 @@ def doctor(bootstrap: str, app_id: str, *options: str, **env: str) -> "subproces
         **env,
     }
     command = [sys.executable, "-m", "faust", "-A", "app", "doctor", *options]
-    return subprocess.run(command, env=settings, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=settings, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
 
 
 def found(said: "subprocess.CompletedProcess[str]", *levels: str) -> list[Finding]:

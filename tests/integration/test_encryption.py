@@ -14,7 +14,7 @@ from punctual import DelayClient, SyncDelayClient
 from punctual.encryption import Keyring, TamperedError, new_key
 from tests.docs.how_to import blocks
 from tests.harness.kafka import read
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, PROGRAM_S, eventually
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation
 
@@ -86,9 +86,9 @@ def test_what_the_page_shows_runs(installation: Installation, tmp_path: Path, mo
     [program] = [text for kind, text in code if kind == "python"]
     client = f'DelayClient("{installation.bootstrap}", app_id="{installation.app_id}"'
     program = program.replace('DelayClient("127.0.0.1:9092"', client).replace('"reminders"', f'"{to}"')
-    (tmp_path / "program.py").write_text(program.replace("127.0.0.1:9092", installation.bootstrap))
+    (tmp_path / "program.py").write_text(program.replace("127.0.0.1:9092", installation.bootstrap), "utf-8")
     command = [sys.executable, str(tmp_path / "program.py")]
-    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=PROGRAM_S)
     assert said.stdout == """b'{"card":"4111-1111"}'\n"""
     [record] = installation.wait_for(to, 1)
     assert b"4111-1111" not in (record.value or b"")

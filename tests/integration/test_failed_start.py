@@ -13,7 +13,7 @@ import pytest
 from tests.harness.foreign_settings import HOSTILE
 from tests.harness.pace import Stopwatch
 from tests.harness.ports import free_port
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, PROGRAM_S, eventually
 from tests.harness.worker import ROOT, Worker
 from tests.integration.installation import new_app_id, topics_removed
 
@@ -45,7 +45,7 @@ def listening(port: int) -> set[str]:
 def last_words(env: dict[str, str], *arguments: str) -> str:
     """Start a worker that cannot start, and return what it has written to stderr."""
     command = [*COMMAND, "worker", "-l", "warn", *arguments]
-    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert ended.returncode == 1, ended.stderr
     return ended.stderr.strip()
 
@@ -83,7 +83,7 @@ def test_the_sentence_is_on_stderr_also_when_the_log_goes_to_a_file(tmp_path: Pa
     [words] = last_words(env, "-f", str(log)).splitlines()
 
     assert words.startswith("punctual: the data directory")
-    assert words in log.read_text()
+    assert words in log.read_text("utf-8")
 
 
 def test_a_start_that_is_interrupted_ends_in_good_order(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_a_start_that_is_interrupted_ends_in_good_order(tmp_path: Path) -> None:
             asking, _ = deaf.accept()  # it waits for an answer from now on
             worker.send_signal(signal.SIGTERM)
             with Stopwatch() as watch:
-                _, said = worker.communicate(timeout=LIMIT_S)
+                _, said = worker.communicate(timeout=PROGRAM_S)
             asking.close()
         finally:
             worker.kill()
@@ -160,7 +160,7 @@ def test_a_web_view_that_others_reach_and_nobody_signs_in_to_is_refused(tmp_path
 
 
 def test_users_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> None:
-    (tmp_path / "users").write_text("ann:admin:secret\n")
+    (tmp_path / "users").write_text("ann:admin:secret\n", "utf-8")
     [words] = last_words(
         environment("127.0.0.1:1", tmp_path, DELAY_WEB_USERS_FILE=str(tmp_path / "users"))
     ).splitlines()

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.harness.kafka import Requests, create_topic, ends, now_ms, read
 from tests.harness.systems import SYSTEMS, countdown
-from tests.harness.waiting import eventually
+from tests.harness.waiting import PROGRAM_S, eventually
 from tests.harness.worker import ROOT
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, users
@@ -72,7 +72,7 @@ def test_a_copy_that_is_killed_again_and_again_has_each_record_once_with_its_tim
         with started(installation):
             eventually(partial(more_than, before + kill * STEP), what="copies")
     with started(installation, "--once") as last:
-        said, _ = last.communicate(timeout=90)
+        said, _ = last.communicate(timeout=PROGRAM_S)
     assert (last.returncode, "is copied to" in said) == (0, True)
 
     originals = {
@@ -103,6 +103,6 @@ def test_a_copy_begins_where_another_systems_group_has_stopped(installation: Ins
     words = ("--from", f"{source}-group", "--once")
     for _ in range(2):  # the second time it goes on by itself
         with started(installation, *words, source=source, target=f"{source}-copied") as process:
-            process.communicate(timeout=90)
+            process.communicate(timeout=PROGRAM_S)
         assert process.returncode == 0
     assert [record.value for record in read(bootstrap, f"{source}-copied")] == [b"14", b"16", b"18"]

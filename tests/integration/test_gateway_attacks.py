@@ -41,7 +41,7 @@ MORE_BYTES = 150 * MIB
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess]:
     """A gateway that has never seen Kafka: all that it takes goes to its spool."""
     directory = tmp_path_factory.mktemp("gateway")
-    (directory / "tokens").write_text(TOKENS)
+    (directory / "tokens").write_text(TOKENS, "utf-8")
     env = {"DELAY_GATEWAY_TOKENS_FILE": str(directory / "tokens")}
     with GatewayProcess("127.0.0.1:1", "attacked", directory / "data", env=env) as gateway:
         Client(gateway).ask()

@@ -13,10 +13,11 @@ from app.dev.broker.jars import kafka_jars
 from app.dev.broker.java import installed_java
 from tests.harness.gateway import GatewayProcess
 from tests.harness.ports import free_port
+from tests.harness.waiting import PROGRAM_S
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation, running
 
-_PAGE = (ROOT / "docs/how-to/gateway.md").read_text()
+_PAGE = (ROOT / "docs/how-to/gateway.md").read_text("utf-8")
 KEY, VALUE = b"customer-7", b"an order"
 
 
@@ -58,8 +59,8 @@ def test_python_hands_in_to_the_gateway_what_kafka_does_not_take(
     }.items():
         assert said in code
         code = code.replace(said, meant)
-    program.write_text(code)
-    subprocess.run([sys.executable, str(program)], check=True, capture_output=True, timeout=60)
+    program.write_text(code, "utf-8")
+    subprocess.run([sys.executable, str(program)], check=True, capture_output=True, timeout=PROGRAM_S)
     delivered(installation, to)
 
 
@@ -71,8 +72,8 @@ def test_java_hands_in_to_the_gateway_what_kafka_does_not_take(
     if java is None or not java.resolve().with_name("javac").exists():
         pytest.skip("a JDK 17 or newer in JAVA_HOME or on PATH is needed, which compiles SafeProducer.java")
     to, program = installation.topic(), tmp_path / "SafeProducer.java"
-    program.write_text(snippet("java"))
+    program.write_text(snippet("java"), "utf-8")
     jars = os.pathsep.join(str(jar) for jar in kafka_jars() if jar.name.startswith(("kafka-clients", "slf4j-api")))
     command = [str(java), "-cp", jars, str(program), f"127.0.0.1:{free_port()}", gateway.url, to]
-    subprocess.run(command, check=True, capture_output=True, timeout=60)
+    subprocess.run(command, check=True, capture_output=True, timeout=PROGRAM_S)
     delivered(installation, to)

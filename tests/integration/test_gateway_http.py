@@ -208,7 +208,7 @@ def test_the_commands_of_the_reference_do_what_it_says(asker: Asker) -> None:
         "delay-requests": f"{made.app_id}-requests",
     }
     said: list[Any] = []
-    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL):
+    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
         for name, ours in names.items():
             block = block.replace(name, ours)  # noqa: PLW2901 - it is the same block
         ran = subprocess.run(["bash", "-ec", block], capture_output=True, text=True, check=True)  # noqa: S607

@@ -14,7 +14,7 @@ import pytest
 from tests.docs import how_to
 from tests.harness.kafka import create_topic
 from tests.harness.program import Program
-from tests.harness.waiting import eventually
+from tests.harness.waiting import PROGRAM_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
@@ -23,7 +23,7 @@ _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page: str) -> list[str]:
-    return _BLOCK.findall((_DOCS / page).read_text())
+    return _BLOCK.findall((_DOCS / page).read_text("utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def test_the_program_processes_what_it_can_and_gives_up_on_what_it_cannot(
     topic, group = installation.topic(partitions=2), ('"billing"', f'"{page}"')
     program = adapted(program, installation, topic, group, *options).replace("max_attempts=8", "max_attempts=2")
     script = tmp_path / "program.py"
-    script.write_text(f'APP = "{installation.app_id}"\n{program}')
+    script.write_text(f'APP = "{installation.app_id}"\n{program}', "utf-8")
     with Program(tmp_path / "program.log", str(script)) as running:
         for value in (b"fine", b"declined", b"fine too"):
             installation.requests.send([], value + page.encode(), value, topic=topic)
@@ -125,7 +125,7 @@ def run_shell(block: tuple[str, str], names: dict[str, str]) -> str:
     for name, instead in names.items():
         code = code.replace(name, instead)
     command = ["bash", "-e", "-c", code]
-    return subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
+    return subprocess.run(command, check=True, timeout=PROGRAM_S, capture_output=True, text=True).stdout
 
 
 def eventually_says(text: str, block: tuple[str, str], names: dict[str, str]) -> str:

@@ -55,7 +55,7 @@ def installation(
     run: Run, receiver: Receiver, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
     secrets = tmp_path_factory.mktemp("secrets") / "secrets"
-    secrets.write_text(f"{receiver.origin}/* {SECRET} {OLD_SECRET}\n")
+    secrets.write_text(f"{receiver.origin}/* {SECRET} {OLD_SECRET}\n", "utf-8")
     env = {
         "DELAY_HTTP_DESTINATIONS": "http://127.0.0.1:*",
         "DELAY_HTTP_HEADERS": "x-*",

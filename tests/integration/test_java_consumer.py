@@ -46,7 +46,7 @@ def test_what_fails_twice_comes_back_twice(mode: str, java: Path, installation: 
 
     def all_done() -> bool:
         assert program.alive, program.log[-3_000:]
-        return done.exists() and done.read_text().count("done") >= COUNT
+        return done.exists() and done.read_text("utf-8").count("done") >= COUNT
 
     with program:
         eventually(all_done, 90, "the last message")
@@ -54,7 +54,7 @@ def test_what_fails_twice_comes_back_twice(mode: str, java: Path, installation: 
             lambda: not sum(pending_of(installation.bootstrap, installation.app_id).values()), what="all markers"
         )
 
-    lines = sorted(tuple(map(str, line.split())) for line in done.read_text().splitlines())
+    lines = sorted(tuple(map(str, line.split())) for line in done.read_text("utf-8").splitlines())
     fails = [str(number) for number in range(0, COUNT, 3)]
     assert lines == sorted(
         [(str(number), "1", "done") for number in range(COUNT) if number % 3]

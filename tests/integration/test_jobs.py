@@ -14,7 +14,7 @@ from app.serve.actions.job_part import BATCH
 from punctual.cli.exits import Exit
 from tests.harness.account import Account
 from tests.harness.kafka import now_ms, read
-from tests.harness.waiting import LIMIT_S, ask_until, eventually
+from tests.harness.waiting import PROGRAM_S, ask_until, eventually
 from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
@@ -141,7 +141,7 @@ def test_a_job_acts_on_as_many_as_were_confirmed_and_says_that_more_match(instal
         assert (standing["sent"], standing["outcomes"]) == (most, {"cancelled": most})
         await_count(installation, left, to=hit)
     command = process("cancel", "--to", hit, "--at-most", "100", "--url", installation.worker.url)
-    _, err = command.communicate(timeout=LIMIT_S)
+    _, err = command.communicate(timeout=PROGRAM_S)
     assert (command.returncode, "more messages match" in err) == (Exit.INCOMPLETE, True), err
     await_count(installation, 293, to=hit)
     await_count(installation, 1_000, to=spared)
@@ -188,13 +188,13 @@ def test_ctrl_c_leaves_a_job_to_the_workers_and_says_how_to_follow_it(installati
     assert standing["state"] == "running", "it was over before anybody could lose patience"
     time.sleep(0.2)  # it has the answer, and asks again and again
     following.send_signal(signal.SIGINT)
-    out, err = following.communicate(timeout=LIMIT_S)
+    out, err = following.communicate(timeout=PROGRAM_S)
     assert (following.returncode, out) == (Exit.INTERRUPTED, "")
     assert err.startswith(f"the workers continue job {job_id}: `punctual jobs {job_id}` follows it, --stop stops it\n")
     assert "Traceback" not in err
 
     again = process("jobs", job_id, "--format", "json", "--url", installation.worker.url)
-    out, _ = again.communicate(timeout=LIMIT_S)
+    out, _ = again.communicate(timeout=PROGRAM_S)
     assert (again.returncode, json.loads(out)["outcomes"]) == (Exit.DONE, {"cancelled": 10_000})
     await_count(installation, 0, to=hit)
     await_count(installation, 10_000, to=spared)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.docs.how_to import blocks
 from tests.harness.kafka import now_ms
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, PROGRAM_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 from tests.integration.test_cli import HOUR_MS, PUNCTUAL
@@ -40,7 +40,7 @@ class Reader:
             code = code.replace(given, here)
         line = ["/bin/bash", "-eo", "pipefail", "-c", code]
         done = subprocess.run(
-            line, cwd=self._directory, env=self._env, timeout=60, check=True,
+            line, cwd=self._directory, env=self._env, timeout=PROGRAM_S, check=True,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
         return done.stdout

@@ -11,7 +11,7 @@ import pytest
 from tests.docs.how_to import blocks
 from tests.harness.kafka import read
 from tests.harness.program import Program
-from tests.harness.waiting import eventually
+from tests.harness.waiting import PROGRAM_S, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
@@ -31,7 +31,7 @@ def save(program: str, installation: Installation, directory: Path, **names: str
         assert f'"{name}"' in program, f"the program has no {name}"
         program = program.replace(f'"{name}"', f'"{instead}"')
     file = directory / "program.py"
-    file.write_text(program)
+    file.write_text(program, "utf-8")
     return file
 
 
@@ -67,8 +67,8 @@ def test_the_row_of_an_order_is_delivered_once_though_it_is_sent_twice(
 ) -> None:
     reminders = installation.topic()
     file = save(_RELAY, installation, tmp_path, reminders=reminders)
-    file.write_text(file.read_text().replace("3_000", "500"))
-    assert "remind_after_ms=500" in file.read_text()
+    file.write_text(file.read_text("utf-8").replace("3_000", "500"), "utf-8")
+    assert "remind_after_ms=500" in file.read_text("utf-8")
     assert run_program(file) == "1 sent\n"
     [delivery] = installation.wait_for(reminders, 1)
     assert (delivery.key, delivery.value) == (b"1", b"a lamp: not paid yet?")
@@ -80,7 +80,7 @@ def test_the_row_of_an_order_is_delivered_once_though_it_is_sent_twice(
         again = ("reminder-1", reminders, "1", "a lamp: not paid yet?", asked["due"], asked["due"] - 500)
         columns = "id, topic, key, value, due_ms, asked_at_ms"
         shop.execute(f"INSERT INTO outbox ({columns}) VALUES (?, ?, ?, ?, ?, ?)", again)  # noqa: S608 - names of ours
-    file.write_text(file.read_text().replace("order(1,", "0 and order(1,"))
+    file.write_text(file.read_text("utf-8").replace("order(1,", "0 and order(1,"), "utf-8")
     assert run_program(file) == "1 sent\n"
     installation.await_event("duplicate", "reminder-1")
     assert len(installation.wait_for(reminders, 1)) == 1
@@ -88,4 +88,6 @@ def test_the_row_of_an_order_is_delivered_once_though_it_is_sent_twice(
 
 def run_program(file: Path) -> str:
     command = [sys.executable, str(file)]
-    return subprocess.run(command, cwd=file.parent, check=True, timeout=60, capture_output=True, text=True).stdout
+    return subprocess.run(
+        command, cwd=file.parent, check=True, timeout=PROGRAM_S, capture_output=True, text=True
+    ).stdout

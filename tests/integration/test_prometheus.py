@@ -64,14 +64,14 @@ def installation(run: Run) -> Iterator[Installation]:
 def prometheus(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Prometheus that reads the worker each second, and has the alerts."""
     path, port = tmp_path_factory.mktemp("prometheus"), free_port()
-    (path / "alerts.yaml").write_text(files()["alerts.yaml"])
+    (path / "alerts.yaml").write_text(files()["alerts.yaml"], "utf-8")
     scraped = {"job_name": "delay", "static_configs": [{"targets": [installation.worker.url.removeprefix("http://")]}]}
     config = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": ["alerts.yaml"],
         "scrape_configs": [scraped],
     }
-    (path / "prometheus.yml").write_text(yaml.safe_dump(config))
+    (path / "prometheus.yml").write_text(yaml.safe_dump(config), "utf-8")
     options = {"config.file": "prometheus.yml", "storage.tsdb.path": "data", "web.listen-address": f"127.0.0.1:{port}"}
     with (path / "log").open("wb") as log:
         running = subprocess.Popen(

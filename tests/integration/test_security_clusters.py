@@ -70,10 +70,10 @@ def test_each_cluster_has_its_own_login_and_no_secret_is_told(guarded: Guarded, 
         create_topic(bootstrap, f"{app_id}-here"),
     )
     guarded.grant("worker", [Acl("topic", there, "literal", ("Write",))])
-    wrong.write_text(WRONG)
+    wrong.write_text(WRONG, "utf-8")
     said = {"safe": guarded.outside("SASL_SSL"), "plain": guarded.outside("SASL_PLAINTEXT")}
     file = tmp_path / "clusters.toml"
-    file.write_text(FILE.format(**said, place=guarded.place, endpoint=guarded.endpoint.url, wrong=wrong))
+    file.write_text(FILE.format(**said, place=guarded.place, endpoint=guarded.endpoint.url, wrong=wrong), "utf-8")
     env = {"DELAY_CLUSTERS": str(file), "TOKEN_SECRET": guarded.password, "DELAY_DESTINATIONS": f"{there},{here_to}"}
     clusters = ("safe", "token", "refused", "gone")
     with (
@@ -104,7 +104,7 @@ def test_each_cluster_has_its_own_login_and_no_secret_is_told(guarded: Guarded, 
         assert "Invalid username or password" in mistakes["refused"]
         assert {one["subject"] for one in found(told, "ok")} >= {"broker 1", str(guarded.place / "ca.pem")}
 
-        wrong.write_text(guarded.password)  # and it is let in, without a restart
+        wrong.write_text(guarded.password, "utf-8")  # and it is let in, without a restart
         wait_for(guarded.broker.bootstrap, there, 15, 30)
         said_all = worker.log + _answers(worker.url) + told.stdout + told.stderr
         assert "SaslAuthenticateRequest_v1(not shown)" in worker.log
@@ -127,7 +127,7 @@ def test_without_the_right_to_read_its_topics_settings_a_worker_says_so(guarded:
 
 def test_a_worker_that_is_not_let_in_says_why(guarded: Guarded, tmp_path: Path) -> None:
     app_id, wrong = new_app_id("stranger"), tmp_path / "wrong"
-    wrong.write_text(WRONG)
+    wrong.write_text(WRONG, "utf-8")
     plain = guarded.env("SASL_PLAINTEXT") | {"KAFKA_SASL_PASSWORD_FILE": str(wrong)}
     token = guarded.env("SASL_SSL", "OAUTHBEARER") | {"KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE": str(wrong)}
     for listener, env, says in (

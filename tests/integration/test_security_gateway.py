@@ -71,7 +71,7 @@ def test_with_its_rights_and_no_others_a_gateway_does_what_it_is_for(
 def test_a_gateway_that_is_not_let_in_says_so_and_keeps_what_it_is_given(guarded: Guarded, tmp_path: Path) -> None:
     app_id = new_app_id("guarded")
     wrong = tmp_path / "password"
-    wrong.write_text("canary-of-a-gateway\n")
+    wrong.write_text("canary-of-a-gateway\n", "utf-8")
     env = guarded.env("SASL_PLAINTEXT", "PLAIN", "producer") | {"KAFKA_SASL_PASSWORD_FILE": str(wrong)}
     outside = guarded.outside("SASL_PLAINTEXT")
     with GatewayProcess(outside, app_id, tmp_path / "gateway", env=env) as gateway:

@@ -83,7 +83,7 @@ def test_the_command_line_comes_in_by_the_same_settings(guarded: Guarded, app_id
 
 
 def test_clients_that_are_not_let_in_say_why(guarded: Guarded, app_id: str, tmp_path: Path) -> None:
-    (tmp_path / "wrong").write_text("canary-wrong")
+    (tmp_path / "wrong").write_text("canary-wrong", "utf-8")
     wrong = {"KAFKA_SASL_PASSWORD_FILE": str(tmp_path / "wrong")}
     other = {"KAFKA_SSL_CAFILE": str(tmp_path / "ca.pem")}
     (tmp_path / "ca.pem").write_bytes(Authority("other").pem)

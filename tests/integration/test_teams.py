@@ -35,7 +35,7 @@ def installation(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """A worker with an input for each team, each of which may have one destination."""
     users = tmp_path_factory.mktemp("teams") / "users"
     hashes = {name: Hash.of(name, ln=4, r=1, p=1) for name in USERS}
-    users.write_text("".join(f"{name}:{said.format(hashes[name])}\n" for name, said in USERS.items()))
+    users.write_text("".join(f"{name}:{said.format(hashes[name])}\n" for name, said in USERS.items()), "utf-8")
 
     def env(app_id: str) -> dict[str, str]:
         return {
@@ -224,7 +224,7 @@ def test_the_command_line_exports_and_acts_on_what_is_ones_own(
     assert "team-a/one-less" not in ids(both, "a")
     backup = tmp_path / "backup"
     [line] = [one for one in found if one["id"] == "team-a/two-more"]
-    backup.write_text("\n".join(json.dumps({**line, "id": id_}) for id_ in ("team-a/again", "team-b/again")))
+    backup.write_text("\n".join(json.dumps({**line, "id": id_}) for id_ in ("team-a/again", "team-b/again")), "utf-8")
     arguments = ("--bootstrap", both.bootstrap, "--app-id", both.app_id, "--input", f"{both.app_id}-a", "--ids", "keep")
     assert main.run("import", [str(backup), *arguments]) == Exit.DONE
     assert both.await_event("accepted", "team-a/again", "team-a/team-b/again")

@@ -13,6 +13,7 @@ import pytest
 
 from app.base.version import VERSION
 from tables import native_extension
+from tests.harness.waiting import PROGRAM_S
 
 ROOT = Path(__file__).parents[2]
 DEPENDENCIES = next(Path(path) for path in sys.path if path.endswith("site-packages"))
@@ -46,7 +47,7 @@ def test_it(delayed: Delayed) -> None:
 """
 
 
-def _run(*command: str | Path, cwd: Path, timeout: float = 120, **environment: str) -> subprocess.CompletedProcess[str]:
+def _run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(
         [str(word) for word in command],
@@ -55,7 +56,7 @@ def _run(*command: str | Path, cwd: Path, timeout: float = 120, **environment: s
         capture_output=True,
         text=True,
         check=False,
-        timeout=timeout,
+        timeout=PROGRAM_S,
     )
 
 
@@ -91,7 +92,7 @@ def _site(python: Path) -> Path:
 
 def _lend_dependencies(python: Path) -> None:
     """All that these tests run with, without the network; the project's own packages come first, from the wheels."""
-    (_site(python) / "dependencies.pth").write_text(str(DEPENDENCIES) + "\n")
+    (_site(python) / "dependencies.pth").write_text(str(DEPENDENCIES) + "\n", "utf-8")
 
 
 def _lend(python: Path, *names: str) -> None:
@@ -103,10 +104,10 @@ def _lend(python: Path, *names: str) -> None:
 
 
 def test_the_versions_agree() -> None:
-    library = tomllib.loads((ROOT / "punctual/pyproject.toml").read_text())["project"]
-    worker = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    kernel = tomllib.loads((ROOT / "kernel/Cargo.toml").read_text())["package"]
-    newest = re.search(r"^## \[(\d[^]]*)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    library = tomllib.loads((ROOT / "punctual/pyproject.toml").read_text("utf-8"))["project"]
+    worker = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    kernel = tomllib.loads((ROOT / "kernel/Cargo.toml").read_text("utf-8"))["package"]
+    newest = re.search(r"^## \[(\d[^]]*)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
     assert newest
     assert {library["version"], worker["version"], kernel["version"], native_extension.VERSION, newest[1]} == {VERSION}
     assert worker["optional-dependencies"]["kernel"] == [f"punctual-kafka-kernel=={VERSION}"]
@@ -167,7 +168,7 @@ def test_the_command_and_pytest_find_the_installed_worker(built: Path, empty: Pa
     assert shown.returncode == 0, shown.stderr
     assert "Run a worker until SIGTERM or Ctrl-C." in shown.stdout
 
-    (tmp_path / "test_own.py").write_text(_SUITE)
+    (tmp_path / "test_own.py").write_text(_SUITE, "utf-8")
     own = ("-q", "-W", "error", "-p", "no:asyncio", "-p", "no:cacheprovider", "test_own.py")
     tested = _run(empty, "-m", "pytest", *own, cwd=tmp_path)
     assert "1 passed" in tested.stdout, tested.stdout + tested.stderr
@@ -180,7 +181,7 @@ def test_a_worker_takes_the_kernel_of_a_wheel(built: Path, empty: Path, tmp_path
     how = ("--profile", "dev", "--locked", "--compatibility", "linux", "--out", tmp_path)
     # Beside the other builds: cargo would compile all of it anew, for one as for the other.
     beside = {"CARGO_TARGET_DIR": str(ROOT / "kernel/target/packages")}
-    done = _run(sys.executable, "-m", "maturin", "build", *how, cwd=ROOT / "kernel", timeout=600, **beside)
+    done = _run(sys.executable, "-m", "maturin", "build", *how, cwd=ROOT / "kernel", **beside)
     assert done.returncode == 0, done.stderr
     [wheel] = tmp_path.glob("*.whl")
     assert re.fullmatch(rf"punctual_kafka_kernel-{re.escape(VERSION)}-cp311-abi3-linux_\w+\.whl", wheel.name)
@@ -198,7 +199,8 @@ def test_a_release_says_what_brings_the_wheel_that_is_missing_and_has_all_others
     """For a target whose library is not there, as rustc says it."""
     rustc = tmp_path / "rustc"
     rustc.write_text(
-        f"#!/bin/sh\ncase $* in *target-libdir*) echo {tmp_path}/none ;; *) exec {shutil.which('rustc')} $* ;; esac\n"
+        f"#!/bin/sh\ncase $* in *target-libdir*) echo {tmp_path}/none ;; *) exec {shutil.which('rustc')} $* ;; esac\n",
+        "utf-8",
     )
     rustc.chmod(0o755)
     release = (ROOT / "deploy/wheels.py", "--target", "aarch64-apple-darwin", "--out", tmp_path / "dist")
@@ -219,7 +221,7 @@ def test_a_release_says_what_brings_the_wheel_that_is_missing_and_has_all_others
 def test_mypy_knows_the_types_of_the_installed_fixture(built: Path, empty: Path, tmp_path: Path) -> None:
     _install(empty, *built.glob("*.whl"))
     _lend_dependencies(empty)
-    (tmp_path / "test_typed.py").write_text(_TYPED)
+    (tmp_path / "test_typed.py").write_text(_TYPED, "utf-8")
     command = (sys.executable, "-m", "mypy", "--strict", "--python-executable", empty, "test_typed.py")
     said = _run(*command, cwd=tmp_path).stdout
     assert re.search(r'Revealed type is "def \(headers: .*\) -> ', said), said

@@ -67,7 +67,7 @@ class Book:
         tables = {table: [f"{table}/1"] for table in self.rows}
         commit = Commit(1, KIND, "p", NOW_MS, tables=tables, notes={"snapshot": snapshot.note()})
         (root / "commits").mkdir()
-        (root / "commits" / "000000000001.json").write_text(json.dumps(asdict(commit)))
+        (root / "commits" / "000000000001.json").write_text(json.dumps(asdict(commit)), "utf-8")
         return Lake(spark, str(root), KIND, "p")
 
 

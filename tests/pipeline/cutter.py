@@ -109,7 +109,7 @@ class Killer(Cutter):
     def cut(self, point: str, job: ModuleType, *words: str) -> bool:
         """Run one, which kills itself at a point if it gets there; return whether it has."""
         code = self._process(_HOOKED, _name(job), *words, point=point)
-        assert code in (0, -signal.SIGKILL), self._log.read_text()[-3_000:]
+        assert code in (0, -signal.SIGKILL), self._log.read_text("utf-8")[-3_000:]
         self.cuts[point] += code != 0
         return code != 0
 

@@ -85,7 +85,9 @@ def test_bad_rows_are_kept_and_a_dry_run_sends_nothing(
     context: JobContext, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, kept = tmp_path / "rows.csv", tmp_path / "rejects"
-    source.write_text('number,at,say\n007,2027-01-01,"a ""b"", c"\n8,never,x\n9\n10,2027-01-02T00:00:00Z,\n11,1,"y"\n')
+    source.write_text(
+        'number,at,say\n007,2027-01-01,"a ""b"", c"\n8,never,x\n9\n10,2027-01-02T00:00:00Z,\n11,1,"y"\n', "utf-8"
+    )
     words = [str(source), "--format", "csv", "--job", "job", "--at", "at", "--to", "out"]
     words += ["--value", "say", "--natural-key", "number"]
 

@@ -194,7 +194,7 @@ def test_a_command_with_nothing_to_do_starts_no_java(
 
 def test_a_look_says_what_is_wrong(look: Look, context: JobContext, tmp_path: Path) -> None:
     (tmp_path / "commits").mkdir()
-    (tmp_path / "commits" / "1.json").write_text("{}")
+    (tmp_path / "commits" / "1.json").write_text("{}", "utf-8")
     with pytest.raises(LakeMismatch, match="is not a commit of the pipeline"):
         Tier(context, look, tmp_path).promotes(idle=True)
     with asyncio.Runner() as runner, pytest.raises(KafkaUnreachable, match=r"^Kafka at 127.0.0.1:1 does not answer: "):

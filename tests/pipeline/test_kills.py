@@ -45,7 +45,9 @@ def ids(consume: Consume, topic: str) -> Counter[tuple[str, str]]:
 
 def test_bulk(cutter: Cutter, here: CutterHere, context: JobContext, consume: Consume, tmp_path: Path) -> None:
     source, due = tmp_path / "rows.jsonl", NOW_MS + HOUR_MS
-    source.write_text("".join(json.dumps({"number": number, "at": due + number}) + "\n" for number in range(400)))
+    source.write_text(
+        "".join(json.dumps({"number": number, "at": due + number}) + "\n" for number in range(400)), "utf-8"
+    )
     words = [str(source), "--format", "jsonl", "--job", "j", "--at", "at", "--to", "out", "--value", "number"]
     points = cutter.points("bulk")
     for point in points:

@@ -30,7 +30,7 @@ def test_a_look_has_the_workers_security_settings() -> None:
 
 def test_java_has_them_too_and_secrets_are_quoted(tmp_path: Path) -> None:
     assert java_options({}) == {}
-    (tmp_path / "password").write_text('se"c\\ret\n')
+    (tmp_path / "password").write_text('se"c\\ret\n', "utf-8")
     said = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "u"}
     options = java_options(said | {"KAFKA_SASL_PASSWORD_FILE": str(tmp_path / "password")})
     assert options["sasl.jaas.config"] == (

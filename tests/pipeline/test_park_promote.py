@@ -267,5 +267,5 @@ def test_the_log_of_promotions_is_readable(context: JobContext, worker: Worker, 
     promote(context, str(tmp_path), HOUR_MS)  # what is not parked yet is promoted all the same
 
     [name] = [file.name for file in tmp_path.glob("promotions/commits/*.json")]
-    note = json.loads((tmp_path / "promotions/commits" / name).read_text())["notes"]["last"]
+    note = json.loads((tmp_path / "promotions/commits" / name).read_text("utf-8"))["notes"]["last"]
     assert note["upto"] == {"0": 0, "1": 1, "2": 0, "3": 0}

@@ -19,7 +19,7 @@ from pipeline.jobs.park import KIND, park
 from pipeline.spark_errors import java_ended
 from tests.harness.pace import Stopwatch
 from tests.harness.ports import free_port
-from tests.harness.waiting import LIMIT_S
+from tests.harness.waiting import LIMIT_S, PROGRAM_S
 from tests.pipeline.conftest import Consume, Produce
 
 ROOT = Path(__file__).parents[2]
@@ -51,7 +51,7 @@ def test_an_input_that_cannot_be_read_is_named(
     stops: Stops, context: JobContext, consume: Consume, tmp_path: Path
 ) -> None:
     text, cut, nanos, empty = (tmp_path / name for name in ("a.csv", "cut.parquet", "ns.parquet", "empty"))
-    text.write_text("at\n1\n" * 100)
+    text.write_text("at\n1\n" * 100, "utf-8")
     parquet.write_table(pa.table({"at": list(range(100_000))}), cut)
     whole = cut.read_bytes()
     cut.write_bytes(whole[:1_000] + b"x" * 5_000 + whole[6_000:])
@@ -85,7 +85,7 @@ def test_a_directory_of_something_else_is_refused(stops: Stops, context: JobCont
     assert (code, line.split(" of ")[0]) == (1, f"{mine} holds a ledger")
 
     commit = mine / "commits" / "000000000001.json"
-    commit.write_text(commit.read_text().replace(context.app_id, "another"))
+    commit.write_text(commit.read_text("utf-8").replace(context.app_id, "another"), "utf-8")
     commit.with_name(f".{commit.name}.crc").unlink()  # a copy to another file system leaves these behind, too
     code, line = stops("ledger", str(mine))
     assert code == 1
@@ -93,7 +93,7 @@ def test_a_directory_of_something_else_is_refused(stops: Stops, context: JobCont
 
     (foreign / "commits").mkdir(parents=True)
     for text in ('{"v": 1}', "no JSON", "[]"):
-        (foreign / "commits" / "0.json").write_text(text)
+        (foreign / "commits" / "0.json").write_text(text, "utf-8")
         assert stops("ledger", str(foreign)) == (
             1,
             f"{foreign}/commits/0.json is not a commit of the pipeline's tables. Use another directory.",
@@ -157,7 +157,7 @@ def test_a_bound_on_what_is_due_already(
     stops: Stops, context: JobContext, consume: Consume, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"at": 1700000000000}\n{"at": 1700000000001}\n{"at": "x"}\n')
+    rows.write_text('{"at": 1700000000000}\n{"at": 1700000000001}\n{"at": "x"}\n', "utf-8")
     words = ("bulk", str(rows), "--format", "jsonl", *_ROW)
     sentence = "2 of 2 messages are already due. Nothing was sent."
     assert stops(*words, "--fail-on-past") == (6, sentence)
@@ -223,7 +223,7 @@ def test_of_a_java_that_ends_under_a_command_one_sentence_is_said(
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PROGRAM_S,
         check=False,
     )
 

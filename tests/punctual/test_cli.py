@@ -27,7 +27,7 @@ from punctual.cli.table import Column, Table
 from punctual.cli.tail import EVENTS
 from punctual.contract.events import Kind
 from tests.harness.terminal import shown_at
-from tests.harness.waiting import LIMIT_S
+from tests.harness.waiting import PROGRAM_S
 
 HEAVY = {"aiohttp", "aiokafka", "app", "faust", "asyncio"}
 BUDGET_MS = 300
@@ -41,7 +41,9 @@ def test_a_command_loads_nothing_heavy(name: str) -> None:
         f"code = main.run({name!r}, ['--help'])\n"
         f"sys.exit(code or ', '.join({HEAVY!r} & sys.modules.keys()) or 0)"
     )
-    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
 
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.startswith(f"usage: punctual {name} ")
@@ -51,7 +53,8 @@ def test_a_command_loads_nothing_heavy(name: str) -> None:
 def test_help_takes_less_than_its_budget_of_processor_time() -> None:
     script = "import time; from punctual import command; print(time.process_time() * 1000)"
     ran = [
-        subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=60, check=True) for _ in range(3)
+        subprocess.run([sys.executable, "-c", script], capture_output=True, timeout=PROGRAM_S, check=True)
+        for _ in range(3)
     ]
 
     assert min(float(one.stdout) for one in ran) < BUDGET_MS
@@ -171,7 +174,7 @@ def test_an_export_is_utf_8_in_every_locale_as_an_import_reads_it(encoding: str)
     with answering(_Worker) as url:
         command = [str(punctual), "export", "--url", url]
         env = {**os.environ, "PYTHONIOENCODING": encoding}
-        said = subprocess.run(command, capture_output=True, env=env, timeout=LIMIT_S, check=True)
+        said = subprocess.run(command, capture_output=True, env=env, timeout=PROGRAM_S, check=True)
 
     assert Exported.read(said.stdout).id == "ü-€"
 
@@ -298,7 +301,7 @@ def test_a_shell_completes_what_is_typed(typed: tuple[str, ...], offered: list[s
         'eval "$(complete -p punctual | sed "s/.*-F \\([^ ]*\\) .*/\\1/")"; printf "%s\\n" "${COMPREPLY[@]}"'
     )
     command = ["bash", "-c", script, "bash", *typed]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    said = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
 
     assert (said.stderr, said.stdout.split()) == ("", offered)
 
@@ -341,7 +344,7 @@ def test_what_kafka_s_client_cannot_take_is_told_before_anything_is_sent(
 def _punctual(*arguments: str | bytes, **how: Any) -> subprocess.CompletedProcess[bytes]:
     """Run the command as a process."""
     line = [str(Path(sys.executable).with_name("punctual")), *arguments]
-    return subprocess.run(line, timeout=LIMIT_S, check=False, stderr=subprocess.PIPE, **how)
+    return subprocess.run(line, timeout=PROGRAM_S, check=False, stderr=subprocess.PIPE, **how)
 
 
 @pytest.mark.parametrize(
@@ -371,7 +374,7 @@ def test_output_that_is_closed_goes_nowhere(closed: int) -> None:
     with answering(_Worker) as url:
         script = f'"$0" list --url {url} {closed}>&-'
         line = ["/bin/sh", "-c", script, str(Path(sys.executable).with_name("punctual"))]
-        done = subprocess.run(line, timeout=LIMIT_S, check=False, capture_output=True)
+        done = subprocess.run(line, timeout=PROGRAM_S, check=False, capture_output=True)
     assert done.returncode == Exit.DONE
     assert b"Traceback" not in done.stdout + done.stderr
 

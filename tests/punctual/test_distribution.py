@@ -11,7 +11,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-CLIENT, WORKER = (tomllib.loads((path / "pyproject.toml").read_text())["project"] for path in (ROOT / "punctual", ROOT))
+CLIENT, WORKER = (
+    tomllib.loads((path / "pyproject.toml").read_text("utf-8"))["project"] for path in (ROOT / "punctual", ROOT)
+)
 
 
 @pytest.fixture(scope="module")

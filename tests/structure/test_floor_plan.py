@@ -14,7 +14,7 @@ from app.settings.settings import Settings
 
 _TREE = Path(__file__).parents[2]
 _PACKAGES = ("app", "pipeline", "punctual", "tables")
-_FILES = {path: path.read_text() for package in _PACKAGES for path in sorted((_TREE / package).rglob("*.py"))}
+_FILES = {path: path.read_text("utf-8") for package in _PACKAGES for path in sorted((_TREE / package).rglob("*.py"))}
 _LINES = {path.relative_to(_TREE): text.count("\n") for path, text in _FILES.items()}
 _TREES = {path.relative_to(_TREE): ast.parse(text) for path, text in _FILES.items()}
 

@@ -8,7 +8,7 @@ import pytest
 from tests.structure.trace import PLAIN, WITH_OPTIONS, calls_of
 
 _TREE = Path(__file__).parents[2]
-_PAGE = (_TREE / "docs/explanation/how-it-works.md").read_text()
+_PAGE = (_TREE / "docs/explanation/how-it-works.md").read_text("utf-8")
 _TOUR = _PAGE.partition("## One message")[2].partition("### Plain requests")[0]
 #: The simulation has no consumer, engine and sender.
 _NOT_SIMULATED = {"Engine.hand_over"}
@@ -51,8 +51,8 @@ def test_files_of_the_tour_are_where_it_says() -> None:
 
 def test_each_room_of_the_worker_is_explained_where_newcomers_look() -> None:
     rooms = {path.name for path in (_TREE / "app").iterdir()} - _ROOMS
-    docstring = (_TREE / "app/__init__.py").read_text().split('"""')[1]
-    contributing = (_TREE / "CONTRIBUTING.md").read_text()
+    docstring = (_TREE / "app/__init__.py").read_text("utf-8").split('"""')[1]
+    contributing = (_TREE / "CONTRIBUTING.md").read_text("utf-8")
 
     for room in rooms:
         assert re.search(rf"^    {re.escape(room)} ", docstring, re.MULTILINE), room

@@ -39,7 +39,7 @@ def explained() -> dict[str, str]:
 
 
 def test_plain_make_explains_every_target_in_a_sentence(explained: dict[str, str]) -> None:
-    targets = set(_RULE.findall((_TREE / "Makefile").read_text())) - {"help"}
+    targets = set(_RULE.findall((_TREE / "Makefile").read_text("utf-8"))) - {"help"}
 
     assert targets == set(explained)
     assert len(targets) <= _MOST_TARGETS
@@ -97,7 +97,9 @@ def test_targets_that_texts_mention_exist(explained: dict[str, str]) -> None:
     listing = subprocess.run(["git", "ls-files"], cwd=_TREE, capture_output=True, text=True, check=True)  # noqa: S607
     files = listing.stdout.split("\n")
     texts = {
-        name: (_TREE / name).read_text() for name in files if re.search(r"\.(py|md|toml|yml|yaml)$|\.ci/run", name)
+        name: (_TREE / name).read_text("utf-8")
+        for name in files
+        if re.search(r"\.(py|md|toml|yml|yaml)$|\.ci/run", name)
     }
     wrong = [
         (file, target, name)

@@ -51,7 +51,7 @@ def test_one_that_cannot_be_imported_is_not_taken(monkeypatch: pytest.MonkeyPatc
     _installed(monkeypatch, None)
     assert found() == (None, "it is not installed")
     monkeypatch.delitem(sys.modules, "punctual_kernel")
-    (tmp_path / "punctual_kernel.py").write_text("raise ImportError('of another processor')")
+    (tmp_path / "punctual_kernel.py").write_text("raise ImportError('of another processor')", "utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     assert found() == (None, "it cannot be imported (of another processor)")
 

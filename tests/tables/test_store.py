@@ -27,6 +27,7 @@ from tables.commands import commands_bytes
 from tables.database import DatabaseScan
 from tables.entry import encode
 from tables.store import FORMAT
+from tests.harness.waiting import PROGRAM_S
 from tests.tables.rows import NOW, apply, assert_sound, entry, filled, image, key, put, rewrite
 
 REPLACED = Command("replace", "delay-requests-0-9")
@@ -298,7 +299,7 @@ def test_a_store_that_another_process_has_open_is_locked(tmp_path: Path) -> None
     store = PartitionStore(tmp_path / "x.db")
     code = "import sys, pathlib, tables; tables.PartitionStore(pathlib.Path(sys.argv[1]))"
     other = subprocess.run(
-        [sys.executable, "-c", code, str(store.path)], capture_output=True, text=True, check=False, timeout=30
+        [sys.executable, "-c", code, str(store.path)], capture_output=True, text=True, check=False, timeout=PROGRAM_S
     )
 
     assert "tables.errors.StoreLocked" in other.stderr

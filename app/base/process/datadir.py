@@ -76,7 +76,7 @@ def _follow(path: Path, app_id: str, changelog: str) -> None:
     """
     file = path / "changelog"
     try:
-        followed = file.read_text().strip() if file.exists() else topic_names.changelog(app_id, 0)
+        followed = file.read_text("utf-8").strip() if file.exists() else topic_names.changelog(app_id, 0)
         if followed == changelog:
             return
         for database in path.rglob("delays-*.db"):
@@ -95,7 +95,7 @@ def _follow(path: Path, app_id: str, changelog: str) -> None:
 def _write(file: Path, value: str) -> None:
     """Write a file that appears whole: a full disk leaves an empty one."""
     new = file.with_name(f"{file.name}.new")
-    new.write_text(value)
+    new.write_text(value, "utf-8")
     new.replace(file)
 
 
@@ -106,8 +106,8 @@ def stored_value(path: Path, name: str, value: str) -> str:
     """
     file = path / name
     try:
-        if not file.exists() or not file.read_text().strip():
+        if not file.exists() or not file.read_text("utf-8").strip():
             _write(file, value)
-        return file.read_text().strip()
+        return file.read_text("utf-8").strip()
     except OSError as error:
         raise DataDirectoryUnusable(path, error) from error

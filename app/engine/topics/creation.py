@@ -187,7 +187,7 @@ async def _has_databases(admin: AIOKafkaAdminClient, settings: Settings) -> bool
     """Return whether the data directory is this installation's and holds databases."""
     cluster_id = (await admin.describe_cluster()).get("cluster_id") or ""
     theirs = settings.data_path / "installation"
-    said = theirs.read_text().strip() if theirs.is_file() else ""
+    said = theirs.read_text("utf-8").strip() if theirs.is_file() else ""
     ours = said.startswith(f"{settings.app_id} on cluster ") and said.endswith(cluster_id)
     return ours and any(settings.data_path.rglob("delays-*.db"))
 

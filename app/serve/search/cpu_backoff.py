@@ -62,7 +62,7 @@ class CpuBackoff:
     def _all(self) -> tuple[float, float]:
         """Return how many ticks there were, and how many of these were used by whoever counts."""
         try:
-            fields = self._cores.read_text().partition("\n")[0].split()[1:]
+            fields = self._cores.read_text("utf-8").partition("\n")[0].split()[1:]
         except OSError:
             return 0, 0
         ticks = [int(field) for field in fields[:_GUEST]]  # what guests took is told twice

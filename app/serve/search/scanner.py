@@ -134,7 +134,7 @@ def yield_to_others(*, idle: bool) -> None:
     """
     os.nice(_NICE)
     with contextlib.suppress(OSError):
-        _SESSION.write_text(str(_NICE))
+        _SESSION.write_text(str(_NICE), "utf-8")
     time_slice.shorten()
     if idle and hasattr(os, "SCHED_IDLE"):
         with contextlib.suppress(OSError):  # where that is forbidden

@@ -20,9 +20,9 @@ def test_a_file_that_could_not_be_read_is_read_as_soon_as_it_can_be(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "file"
-    path.write_text("revoked")
+    path.write_text("revoked", "utf-8")
     file = watched(path)
-    (tmp_path / "new").write_text("kept")
+    (tmp_path / "new").write_text("kept", "utf-8")
     (tmp_path / "new").replace(path)
 
     def forbidden(*_: object) -> str:
@@ -38,7 +38,7 @@ def test_a_file_that_could_not_be_read_is_read_as_soon_as_it_can_be(
 
 def test_a_file_that_goes_away_is_told_each_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, away = tmp_path / "file", tmp_path / "away"
-    path.write_text("a")
+    path.write_text("a", "utf-8")
     file = watched(path)
     for turn in range(2):
         path.rename(away)

@@ -78,7 +78,7 @@ def _crash(error: BaseException) -> None:
 @pytest.fixture
 async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     monkeypatch.setattr("app.gateway.spool.intake.PATIENCE_S", 0.001)
-    (tmp_path / "tokens").write_text(tokens())
+    (tmp_path / "tokens").write_text(tokens(), "utf-8")
     settings = Settings.from_env(
         {
             "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",

@@ -144,7 +144,7 @@ def gateway(tmp_path: Path) -> Iterator[GatewayProcess]:
 )
 def test_no_request_gets_an_answer_that_the_document_does_not_know(gateway: GatewayProcess, tmp_path: Path) -> None:
     config = tmp_path / "schemathesis.toml"
-    config.write_text('[checks.not_a_server_error]\nexpected-statuses = ["2xx", "4xx", "503"]\n')
+    config.write_text('[checks.not_a_server_error]\nexpected-statuses = ["2xx", "4xx", "503"]\n', "utf-8")
     command = [
         sys.executable,
         "-m",

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from app.gateway.token import digest_of, is_token, main, new_token
-from tests.harness.waiting import LIMIT_S
+from tests.harness.waiting import PROGRAM_S
 
 
 def test_no_two_are_the_same() -> None:
@@ -18,7 +18,7 @@ def test_no_two_are_the_same() -> None:
 
 def test_the_token_goes_to_stdout_and_its_digest_to_stderr() -> None:
     command = [sys.executable, "-m", "app.gateway.token", "shop"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PROGRAM_S)
 
     token = done.stdout.strip()
     assert is_token(token)

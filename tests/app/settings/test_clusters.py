@@ -31,7 +31,7 @@ bootstrap_servers = "near:9092"
 
 def read(tmp_path: Path, text: str, **env: str) -> Clusters:
     file = tmp_path / "clusters.toml"
-    file.write_text(text)
+    file.write_text(text, "utf-8")
     return clusters(str(file), env)
 
 
@@ -53,7 +53,7 @@ def test_a_file_says_of_each_cluster_how_it_is_reached(tmp_path: Path) -> None:
 def test_a_cluster_of_which_nothing_is_said_is_asked_as_our_own_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "clusters.toml").write_text(FULL)
+    (tmp_path / "clusters.toml").write_text(FULL, "utf-8")
     monkeypatch.setenv("EU_PASSWORD", CANARY)
     env = {"DELAY_CLUSTERS": str(tmp_path / "clusters.toml"), "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT"}
     settings = Settings.from_env({**env, "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"})
@@ -103,7 +103,7 @@ PLACE = '[clusters.eu]\nbootstrap_servers = "h:1"\n'
 def test_what_is_wrong_in_a_file_is_told_with_its_place_and_never_with_a_secret(
     tmp_path: Path, text: str, says: str
 ) -> None:
-    (tmp_path / "clusters.toml").write_text(text)
+    (tmp_path / "clusters.toml").write_text(text, "utf-8")
     with pytest.raises(SettingInvalid) as raised:
         Settings.from_env({"DELAY_CLUSTERS": str(tmp_path / "clusters.toml")})
 
@@ -118,7 +118,7 @@ def test_a_file_that_is_not_there_stops_the_start() -> None:
 
 def test_workers_compare_clusters_and_their_rates_but_not_logins(tmp_path: Path) -> None:
     def told(text: str) -> str:
-        (tmp_path / "clusters.toml").write_text(text)
+        (tmp_path / "clusters.toml").write_text(text, "utf-8")
         return fingerprint(Settings.from_env({"DELAY_CLUSTERS": str(tmp_path / "clusters.toml")}))["DELAY_CLUSTERS"]
 
     bare = told(PLACE)

@@ -437,7 +437,7 @@ def test_blanks_around_patterns_are_no_part_of_them() -> None:
 def test_what_security_needs_and_is_not_there_stops_the_start(tmp_path: Path) -> None:
     tls = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SASL_USERNAME": "u"}
     broken = tmp_path / "ca.pem"
-    broken.write_text("no certificate")
+    broken.write_text("no certificate", "utf-8")
     for env, says in (
         ({"KAFKA_SECURITY_PROTOCOL": "SASL_SSL"}, "KAFKA_SASL_USERNAME='': SASL_SSL needs a user"),
         ({**tls, "KAFKA_SSL_CAFILE": f"{tmp_path}/gone"}, f"KAFKA_SSL_CAFILE='{tmp_path}/gone': there is no such file"),

@@ -25,7 +25,7 @@ def block(language: str) -> str:
 def test_send_later_delivers_at_its_time_and_takes_a_cancel(installation: Installation, tmp_path: Path) -> None:
     to = installation.topic()
     program = block("go").replace('"delay-requests"', f'"{installation.requests.topic}"')
-    (tmp_path / "main.go").write_text(program)
+    (tmp_path / "main.go").write_text(program, "utf-8")
     commands = block("sh").replace("127.0.0.1:9092 orders", f"{installation.bootstrap} {to}")
     assert to in commands
     env = os.environ | {"CGO_ENABLED": "0"}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.gateway import GatewayProcess
+from tests.harness.waiting import PROGRAM_S
 from tests.harness.worker import ROOT
 from tests.integration.installation import Installation
 
@@ -19,9 +20,9 @@ pytestmark = pytest.mark.skipif(shutil.which("node") is None, reason="node is no
 
 
 def run(program: str, *arguments: str, directory: Path) -> str:
-    (directory / "program.mjs").write_text(program)
+    (directory / "program.mjs").write_text(program, "utf-8")
     command = [shutil.which("node") or "node", "program.mjs", *arguments]
-    return subprocess.run(command, cwd=directory, check=True, timeout=60, capture_output=True, text=True).stdout
+    return subprocess.run(command, cwd=directory, check=True, timeout=PROGRAM_S, capture_output=True, text=True).stdout
 
 
 def test_the_program_for_http_schedules_and_cancels(installation: Installation, tmp_path: Path) -> None:
@@ -38,10 +39,10 @@ def test_the_program_for_http_schedules_and_cancels(installation: Installation, 
 def test_the_program_for_http_tries_again_until_a_gateway_answers(installation: Installation, tmp_path: Path) -> None:
     to = installation.topic()
     gateway = GatewayProcess(installation.bootstrap, installation.app_id, tmp_path / "gateway")
-    (tmp_path / "program.mjs").write_text(_HTTP)
+    (tmp_path / "program.mjs").write_text(_HTTP, "utf-8")
     command = [shutil.which("node") or "node", "program.mjs", gateway.url, to]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as program, gateway:
-        written, _ = program.communicate(timeout=60)
+        written, _ = program.communicate(timeout=PROGRAM_S)
 
     assert (program.returncode, written) == (0, "scheduled two messages; the second is cancelled\n")
     assert len(installation.wait_for(to, 1)) == 1
@@ -51,7 +52,7 @@ def test_the_program_for_http_tries_again_until_a_gateway_answers(installation: 
 def test_the_program_with_kafkajs_schedules_and_cancels(installation: Installation, tmp_path: Path) -> None:
     to = installation.topic()
     npm = shutil.which("npm") or "npm"
-    subprocess.run([npm, "install", "--silent", "kafkajs@2.2.4"], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run([npm, "install", "--silent", "kafkajs@2.2.4"], cwd=tmp_path, check=True, timeout=PROGRAM_S)
     program = _KAFKAJS.replace('"delay-requests"', f'"{installation.requests.topic}"')
     assert program != _KAFKAJS
     assert run(program, installation.bootstrap, to, directory=tmp_path) == "scheduled two messages and cancelled one\n"
@@ -67,7 +68,7 @@ def test_a_record_that_failed_in_node_comes_back_as_its_next_attempt(
 ) -> None:
     to = installation.topic()
     npm = shutil.which("npm") or "npm"
-    subprocess.run([npm, "install", "--silent", "kafkajs@2.2.4"], cwd=tmp_path, check=True, timeout=120)
+    subprocess.run([npm, "install", "--silent", "kafkajs@2.2.4"], cwd=tmp_path, check=True, timeout=PROGRAM_S)
     head, _, _ = _KAFKAJS.partition("await sendLater(")
     failed = """
 const message = { key: "k", value: "failed", headers: { trace: "1" }, offset: "17" };

@@ -36,7 +36,7 @@ class Installation:
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": self.app_id, "enable.auto.commit": False})
         consumer.assign([TopicPartition(self.topic, p, self._read.get(p, 0)) for p in range(PARTITIONS)])
         try:
-            found: list[Message] = consumer.consume(count, timeout=30)
+            found: list[Message] = consumer.consume(count, timeout=LIMIT_S)
         finally:
             consumer.close()
         assert len(found) == count

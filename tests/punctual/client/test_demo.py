@@ -112,7 +112,7 @@ def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
 
 def test_a_worker_that_ends_by_itself_is_said_with_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
-    log.write_text("".join(f"line {n}\n" for n in range(20)))
+    log.write_text("".join(f"line {n}\n" for n in range(20)), "utf-8")
 
     said = str(WorkerDiedError(7, log))
     assert f"exit code 7. See its log {log}" in said

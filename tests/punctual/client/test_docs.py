@@ -14,7 +14,7 @@ pytestmark = pytest.mark.core
 
 DOC = Path(__file__).parents[3] / "docs" / "how-to" / "use-from-python.md"
 ADDRESS = '"127.0.0.1:9092"'
-BLOCKS = re.findall(r"```python\n(.*?)```", DOC.read_text(), re.DOTALL)
+BLOCKS = re.findall(r"```python\n(.*?)```", DOC.read_text("utf-8"), re.DOTALL)
 PROGRAMS = [block for block in BLOCKS if ADDRESS in block]
 FRAGMENTS = [block for block in BLOCKS if "await client." in block and ADDRESS not in block]
 PRELUDE = "from datetime import timedelta\n"

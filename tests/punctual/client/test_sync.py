@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from punctual import ClientClosedError, DelayClient, DelayError, NotAcknowledgedError, SyncDelayClient
-from tests.harness.waiting import LIMIT_S
+from tests.harness.waiting import LIMIT_S, PROGRAM_S
 
 _FORK: Final = """
 import os, signal
@@ -56,7 +56,9 @@ def client(monkeypatch: pytest.MonkeyPatch) -> SyncDelayClient:
 
 
 def test_a_client_that_was_opened_before_a_fork_says_so() -> None:
-    ended = subprocess.run([sys.executable, "-c", _FORK], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", _FORK], capture_output=True, text=True, timeout=PROGRAM_S, check=False
+    )
     assert (ended.returncode, ended.stderr) == (0, "")
     sentence = (
         "This client was opened in another process, before a fork: create a new SyncDelayClient(...) in this process."

@@ -6,7 +6,7 @@ import pytest
 
 from punctual.contract.zones import parse_zone, stretch_at
 
-ALL = (files("tzdata") / "zones").read_text().split()
+ALL = (files("tzdata") / "zones").read_text("utf-8").split()
 
 
 def test_every_name_of_tzdata_is_known() -> None:

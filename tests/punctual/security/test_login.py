@@ -58,7 +58,7 @@ def test_a_token_endpoint_on_this_machine_needs_no_tls(url: str) -> None:
 
 
 def test_secrets_are_shown_to_nobody(tmp_path: Path) -> None:
-    (tmp_path / "password").write_text(f"{CANARY}\n")
+    (tmp_path / "password").write_text(f"{CANARY}\n", "utf-8")
     by_file = login_of(SASL | {"SASL_PASSWORD_FILE": str(tmp_path / "password")})
 
     assert isinstance(by_file.password, SecretFile)
@@ -70,10 +70,10 @@ def test_secrets_are_shown_to_nobody(tmp_path: Path) -> None:
 
 def test_a_password_file_is_read_when_it_is_needed(tmp_path: Path) -> None:
     file = tmp_path / "password"
-    file.write_text("old")
+    file.write_text("old", "utf-8")
     secret = SecretFile(str(file))
     assert secret.text() == "old"
-    file.write_text("new\n")
+    file.write_text("new\n", "utf-8")
     assert secret.text() == "new"
     file.unlink()
     assert secret.text() == "new"
@@ -81,7 +81,7 @@ def test_a_password_file_is_read_when_it_is_needed(tmp_path: Path) -> None:
 
 def test_a_file_that_goes_away_ends_nothing_that_works(tmp_path: Path) -> None:
     file = tmp_path / "password"
-    file.write_text("kept")
+    file.write_text("kept", "utf-8")
     said = SASL | {"SASL_PASSWORD_FILE": str(file)}
     first = login_of(said)
     file.unlink()
@@ -127,7 +127,7 @@ def test_certificates_that_change_are_used_by_what_is_opened_then(
     assert _subjects(context.current()) == ["new"]
     assert context.current().verify_mode is ssl.CERT_REQUIRED
     assert context.current().check_hostname
-    ca.write_text("nonsense, while somebody is writing")
+    ca.write_text("nonsense, while somebody is writing", "utf-8")
     assert _subjects(context.current()) == ["new"]
     assert "are not used" in caplog.text
     ca.unlink()
@@ -145,12 +145,12 @@ def test_a_key_that_wants_a_password_is_refused_instead_of_asked_for(tmp_path: P
 
 
 async def test_connections_read_a_password_when_they_are_opened(tmp_path: Path) -> None:
-    (tmp_path / "password").write_text("old")
+    (tmp_path / "password").write_text("old", "utf-8")
     options = kafka_options(login_of(SASL | {"SASL_PASSWORD_FILE": str(tmp_path / "password")}))
     shown = {"sasl_plain_password": options["sasl_plain_password"], "sasl_plain_username": "u"}
 
     seen = [vars(AIOKafkaConnection("h", 1, **shown))["_sasl_plain_password"]]
-    (tmp_path / "password").write_text("new")
+    (tmp_path / "password").write_text("new", "utf-8")
     both = (shown, shown | {"sasl_plain_password": "told"})
     seen += [vars(AIOKafkaConnection("h", 1, **each))["_sasl_plain_password"] for each in both]
     assert seen == ["old", "new", "told"]

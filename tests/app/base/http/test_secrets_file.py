@@ -15,7 +15,7 @@ A, B, C = (f"whsec_{letter * 32}" for letter in "ABC")
 
 def test_the_first_pattern_that_a_url_matches_has_its_secrets(tmp_path: Path) -> None:
     path = tmp_path / "secrets"
-    path.write_text(f"# comment\n\nhttps://a.example/*  {A} {B}\nhttps://*  {C}\n")
+    path.write_text(f"# comment\n\nhttps://a.example/*  {A} {B}\nhttps://*  {C}\n", "utf-8")
     secrets = SecretsFile(str(path))
 
     assert secrets.of(target_of("https://a.example/x"), 0) == (secret(A), secret(B))
@@ -28,11 +28,11 @@ def test_a_change_is_seen_within_a_second_and_a_bad_one_changes_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "secrets"
-    path.write_text(f"https://* {A}\n")
+    path.write_text(f"https://* {A}\n", "utf-8")
     secrets = SecretsFile(str(path))
-    path.write_text(f"https://* {B} {A}\n")
+    path.write_text(f"https://* {B} {A}\n", "utf-8")
     assert secrets.of(target_of("https://a/"), 10) == (secret(B), secret(A))
-    path.write_text("https://* whsec_short\n")
+    path.write_text("https://* whsec_short\n", "utf-8")
     assert secrets.of(target_of("https://a/"), 10.5) == (secret(B), secret(A))
     assert not caplog.messages
     assert secrets.of(target_of("https://a/"), 11) == (secret(B), secret(A))
@@ -70,7 +70,7 @@ def test_a_file_that_cannot_be_used_stops_the_start_with_a_sentence(
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_file_that_must_not_be_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "secrets"
-    path.write_text("")
+    path.write_text("", "utf-8")
     path.chmod(0)
     with pytest.raises(ValueError, match="Permission denied"):
         SecretsFile(str(path))
@@ -78,7 +78,7 @@ def test_a_file_that_must_not_be_read_is_named(tmp_path: Path) -> None:
 
 def test_a_secret_signs_nothing_that_goes_to_another_host(tmp_path: Path) -> None:
     path = tmp_path / "secrets"
-    path.write_text(f"https://*.example.com/* {A}\n")
+    path.write_text(f"https://*.example.com/* {A}\n", "utf-8")
     secrets = SecretsFile(str(path))
 
     assert secrets.of(target_of("https://hooks.example.com/a"), 0)
@@ -88,6 +88,6 @@ def test_a_secret_signs_nothing_that_goes_to_another_host(tmp_path: Path) -> Non
 
 def test_a_star_is_all_urls(tmp_path: Path) -> None:
     path = tmp_path / "secrets"
-    path.write_text(f"* {A}\n")
+    path.write_text(f"* {A}\n", "utf-8")
 
     assert SecretsFile(str(path)).of(target_of("http://10.0.0.1:8080/"), 0) == (secret(A),)

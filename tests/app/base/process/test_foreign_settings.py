@@ -39,7 +39,7 @@ _ELSEWHERE = {
 
 def read_by(package: str) -> set[str]:
     """Return the names of all variables that a library's sources read."""
-    sources = (path.read_text() for path in Path(importlib.import_module(package).__path__[0]).rglob("*.py"))
+    sources = (path.read_text("utf-8") for path in Path(importlib.import_module(package).__path__[0]).rglob("*.py"))
     return {name for source in sources for pattern in _READ for name in pattern.findall(source)}
 
 

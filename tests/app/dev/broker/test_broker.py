@@ -22,7 +22,7 @@ from app.dev.broker.storage import format_logs
 from tests.app.dev.broker.processes import gone
 from tests.harness.kafka import create_topic
 from tests.harness.ports import free_port
-from tests.harness.waiting import LIMIT_S, eventually
+from tests.harness.waiting import LIMIT_S, PROGRAM_S, eventually
 
 ROOT = Path(__file__).parents[4]
 
@@ -111,7 +111,7 @@ def test_a_directory_is_formatted_as_kafkas_own_tool_does_it(tmp_path: Path) -> 
     write_properties(settings, server_properties(node, 9092, theirs))
     jars = os.pathsep.join(map(str, kafka_jars()))
     tool = [str(find_java()), "-cp", jars, "kafka.tools.StorageTool", "format", "-t", node.cluster_id]
-    subprocess.run([*tool, "-c", str(settings)], check=True, capture_output=True, timeout=60)
+    subprocess.run([*tool, "-c", str(settings)], check=True, capture_output=True, timeout=PROGRAM_S)
     format_logs(ours, node.id, node.cluster_id)
 
     written = [sorted(path.name for path in logs.iterdir()) for logs in (ours, theirs)]
@@ -199,7 +199,7 @@ def test_the_command_serves_in_the_foreground_until_it_is_told_to_stop(tmp_path:
         assert kafka.stdout.readline() == f"Kafka serves on 127.0.0.1:{port}\n"
         create_topic(f"127.0.0.1:{port}", "works")
         kafka.terminate()
-        _, chatter = kafka.communicate(timeout=60)
+        _, chatter = kafka.communicate(timeout=PROGRAM_S)
     assert kafka.returncode == 0
     assert str(tmp_path / "data") in chatter
     assert (tmp_path / "data" / "broker.log").exists()
@@ -207,7 +207,7 @@ def test_the_command_serves_in_the_foreground_until_it_is_told_to_stop(tmp_path:
 
 def test_the_command_explains_a_taken_port(tmp_path: Path) -> None:
     with listening() as port, command(KAFKA_PORT=str(port), KAFKA_DATA=str(tmp_path / "data")) as kafka:
-        _, chatter = kafka.communicate(timeout=60)
+        _, chatter = kafka.communicate(timeout=PROGRAM_S)
     assert kafka.returncode == 1
     assert f"Port {port} on 127.0.0.1 is in use" in chatter
     assert "Traceback" not in chatter
@@ -215,7 +215,7 @@ def test_the_command_explains_a_taken_port(tmp_path: Path) -> None:
 
 def test_the_command_refuses_a_port_that_is_none() -> None:
     with command(KAFKA_PORT="many") as kafka:
-        _, chatter = kafka.communicate(timeout=60)
+        _, chatter = kafka.communicate(timeout=PROGRAM_S)
     assert kafka.returncode == 2
     assert "KAFKA_PORT is 'many'" in chatter
 
@@ -270,7 +270,8 @@ def test_another_free_port_is_taken_when_the_first_is_lost(monkeypatch: pytest.M
 def test_a_kafka_that_ends_by_itself_is_reported_with_its_last_words(tmp_path: Path) -> None:
     broken = tmp_path / "java"
     broken.write_text(
-        '#!/bin/sh\necho \'openjdk version "21"\' >&2\n[ "$1" = -version ] || { echo "out of luck"; exit 3; }\n'
+        '#!/bin/sh\necho \'openjdk version "21"\' >&2\n[ "$1" = -version ] || { echo "out of luck"; exit 3; }\n',
+        "utf-8",
     )
     broken.chmod(0o755)
     with (

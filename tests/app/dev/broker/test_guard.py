@@ -24,7 +24,7 @@ def guarded(command: list[str], log: Path, remove: Path | None = None) -> Guarde
 def test_what_a_command_prints_goes_to_the_log_and_its_end_is_known(tmp_path: Path) -> None:
     process = guarded(["sh", "-c", "echo said; exit 3"], tmp_path / "log")
     eventually(lambda: process.exit_code() == 3)
-    assert (tmp_path / "log").read_text() == "said\n"
+    assert (tmp_path / "log").read_text("utf-8") == "said\n"
     process.stop()
 
 
@@ -32,7 +32,7 @@ def test_a_command_that_is_not_there_is_said(tmp_path: Path) -> None:
     process = guarded(["/nowhere/command"], tmp_path / "log")
     with pytest.raises(ProcessLookupError, match="before its command"):
         _ = process.pid
-    assert "/nowhere/command" in (tmp_path / "log").read_text()
+    assert "/nowhere/command" in (tmp_path / "log").read_text("utf-8")
     process.stop()
 
 
@@ -66,7 +66,7 @@ def test_a_command_that_ignores_sigterm_is_killed_after_the_grace(
     stubborn = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True)"
     log = tmp_path / "log"
     process = guarded([sys.executable, "-c", f"{stubborn}; time.sleep(1000)"], log)
-    eventually(lambda: "deaf" in log.read_text())
+    eventually(lambda: "deaf" in log.read_text("utf-8"))
     pid = process.pid
     process.stop()
     assert gone(pid)

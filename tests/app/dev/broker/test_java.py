@@ -10,7 +10,7 @@ from app.dev.broker import JavaMissingError, java
 def fake_java(directory: Path, version: str) -> Path:
     path = directory / "bin" / "java"
     path.parent.mkdir(parents=True)
-    path.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    path.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n", "utf-8")
     path.chmod(0o755)
     return path
 

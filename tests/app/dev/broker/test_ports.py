@@ -22,7 +22,7 @@ def test_servers_get_what_connections_do_not(
 ) -> None:
     file = tmp_path / "ip_local_port_range"
     if said:
-        file.write_text(said)
+        file.write_text(said, "utf-8")
     monkeypatch.setattr("app.dev.broker.ports._OF_CONNECTIONS", file)
 
     assert ports.server_ports() == expected

@@ -249,7 +249,7 @@ async def test_deliveries_that_were_late_on_purpose_do_not_count_as_late(tmp_pat
 
 async def test_a_cluster_s_cap_is_for_all_its_topics_and_holds_up_nobody_else(tmp_path: Path) -> None:
     file = tmp_path / "clusters.toml"
-    file.write_text('[clusters.other]\nbootstrap_servers = "h:1"\nrate = "50/s"')
+    file.write_text('[clusters.other]\nbootstrap_servers = "h:1"\nrate = "50/s"', "utf-8")
     async with Stage(tmp_path / "stage", DELAY_CLUSTERS=str(file)) as stage:
         for number in range(40):
             more = {} if number < 10 else {"delay_to_cluster": "other"}
@@ -264,7 +264,7 @@ async def test_a_cluster_s_cap_is_for_all_its_topics_and_holds_up_nobody_else(tm
 
 async def test_what_a_cluster_has_not_acknowledged_counts_for_its_cap_whatever_the_topic(tmp_path: Path) -> None:
     file = tmp_path / "clusters.toml"
-    file.write_text('[clusters.other]\nbootstrap_servers = "h:1"\nrate = "10/s"')
+    file.write_text('[clusters.other]\nbootstrap_servers = "h:1"\nrate = "10/s"', "utf-8")
     async with Stage(tmp_path / "stage", DELAY_CLUSTERS=str(file)) as stage:
         for number in range(200):
             to = ("orders", "payments")[number % 2]

@@ -10,6 +10,7 @@ import pytest
 
 from punctual.cli.exits import Exit
 from punctual.cli.registry import COMMANDS
+from tests.harness.waiting import PROGRAM_S
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +25,7 @@ def faust(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def run(*command: str) -> "subprocess.CompletedProcess[str]":
     env = {**os.environ, "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1", "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
 
 
 def test_help_is_punctuals() -> None:

@@ -206,7 +206,8 @@ def together(tmp_path: Path, clock: SimulatedClock, rate: str, owned: Any = rang
     """A throttle of an installation whose cluster `other` has a cap."""
     file = tmp_path / "clusters.toml"
     file.write_text(
-        f'[clusters.other]\nbootstrap_servers = "h:1"\nrate = "{rate}"\n[clusters.free]\nbootstrap_servers = "h:2"'
+        f'[clusters.other]\nbootstrap_servers = "h:1"\nrate = "{rate}"\n[clusters.free]\nbootstrap_servers = "h:2"',
+        "utf-8",
     )
     return made(clock, owned, DELAY_CLUSTERS=str(file), **env)
 

@@ -8,6 +8,7 @@ import pytest
 from app.base.errors import TracesUnusable
 from app.engine.traces import traces_of
 from app.settings.settings import Settings
+from tests.harness.waiting import PROGRAM_S
 from tests.harness.worker import ROOT
 
 _OFF = """
@@ -27,7 +28,7 @@ print([name for name in sys.modules if name.startswith("opentelemetry")])
 @pytest.mark.slow
 def test_nothing_of_it_is_imported_while_it_is_off() -> None:
     command = [sys.executable, "-c", _OFF]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=PROGRAM_S)
     assert done.stdout == "[]\n"
 
 

@@ -236,7 +236,8 @@ class TestNamespaces:
         file = tmp_path / "tokens.toml"
         file.write_text(
             '[team]\nnamespace = "a"\ndestinations = ["orders"]\n'
-            f'tokens = [{{ sha256 = "{digest_of(self.TOKEN).hex()}" }}]\n'
+            f'tokens = [{{ sha256 = "{digest_of(self.TOKEN).hex()}" }}]\n',
+            "utf-8",
         )
         file.chmod(0o600)
         return {"DELAY_GATEWAY_TOKENS_FILE": str(file)}

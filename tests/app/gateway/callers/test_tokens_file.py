@@ -13,6 +13,7 @@ import pytest
 from app.gateway.callers.caller import Caller
 from app.gateway.callers.tokens_file import TokensFile
 from app.gateway.token import digest_of
+from tests.harness.waiting import PROGRAM_S
 from tests.harness.worker import ROOT
 
 ONE, TWO, THREE = (f"pgw_{letter * 43}" for letter in "ABC")
@@ -140,15 +141,15 @@ def test_without_a_file_nobody_has_a_token() -> None:
 
 
 def test_the_page_has_a_file_and_a_command_that_makes_one(tmp_path: Path) -> None:
-    page = (ROOT / "docs/how-to/gateway-tokens.md").read_text()
+    page = (ROOT / "docs/how-to/gateway-tokens.md").read_text("utf-8")
     [shown] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     [command] = [block for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL) if "punctual token" in block]
 
     assert TokensFile(written(tmp_path / "shown", shown)).namespaces == {"shop"}
 
     env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)}
-    subprocess.run(["sh", "-ec", command], cwd=tmp_path, env=env, check=True, timeout=60)  # noqa: S607
-    token = (tmp_path / "shop.token").read_text().strip()
+    subprocess.run(["sh", "-ec", command], cwd=tmp_path, env=env, check=True, timeout=PROGRAM_S)  # noqa: S607
+    token = (tmp_path / "shop.token").read_text("utf-8").strip()
     found = TokensFile(str(tmp_path / "tokens")).caller(token, 0, NOW_MS)
     assert found is not None
     assert found.name == "shop"

@@ -12,7 +12,7 @@ PAGE = Path(__file__).parents[4] / "docs/reference/problems.md"
 
 
 def test_every_type_is_a_heading_of_the_reference_with_its_status() -> None:
-    documented = re.findall(r"^### ([\w-]+)\n\n(\d{3})\. ", PAGE.read_text(), re.MULTILINE)
+    documented = re.findall(r"^### ([\w-]+)\n\n(\d{3})\. ", PAGE.read_text("utf-8"), re.MULTILINE)
     assert sorted(documented) == sorted((str(kind.name), str(kind.status)) for kind in TYPES.values())
 
 

@@ -122,7 +122,7 @@ def test_a_damaged_store_is_read_anew(tmp_path: Path) -> None:
     store = KeyStore(tmp_path / "keys")
     take(store, FIRST)
     store.close()
-    (tmp_path / "keys" / "CURRENT").write_text("nonsense")
+    (tmp_path / "keys" / "CURRENT").write_text("nonsense", "utf-8")
 
     store = KeyStore(tmp_path / "keys")
 

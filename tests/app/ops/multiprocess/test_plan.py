@@ -67,9 +67,9 @@ def test_what_is_no_number_of_processes_is_refused(text: str) -> None:
 
 def test_auto_is_no_more_than_a_control_group_allows(tmp_path: Path) -> None:
     quota = tmp_path / "cpu.max"
-    quota.write_text("50000 100000\n")
+    quota.write_text("50000 100000\n", "utf-8")
     assert cores(quota) == 1
-    quota.write_text("max 100000\n")
+    quota.write_text("max 100000\n", "utf-8")
     assert cores(quota) == cores(tmp_path / "none") == processes("auto") >= 1
 
 

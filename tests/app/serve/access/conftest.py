@@ -54,7 +54,7 @@ def session_key(env: Mapping[str, str]) -> bytes:
 def users(tmp_path: Path) -> Path:
     """A file in which there is a user for each role, called like it."""
     path = tmp_path / "users"
-    path.write_text("# who may\n" + "".join(f"{role}:{role}:{hashed(role)}\n" for role in ROLES))
+    path.write_text("# who may\n" + "".join(f"{role}:{role}:{hashed(role)}\n" for role in ROLES), "utf-8")
     return path
 
 

@@ -34,7 +34,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 async def client(world: World, tmp_path: Path) -> AsyncIterator[Client]:
     assert world is not None
     path = tmp_path / "users"
-    path.write_text("".join(f"{name}:admin:{hashed(name)}{within}\n" for name, within in USERS.items()))
+    path.write_text("".join(f"{name}:admin:{hashed(name)}{within}\n" for name, within in USERS.items()), "utf-8")
     env = {"DELAY_WEB_USERS_FILE": path, "DELAY_WEB_SECRET": SECRET, **TEAMS}
     async with served(real_below="/api/v1/", **env) as client:
         yield client

@@ -21,7 +21,7 @@ PATIENCE_S = 10.0
 @pytest.fixture
 def users(tmp_path: Path) -> Path:
     path = tmp_path / "users"
-    path.write_text(f"ann:viewer:{hashed('ann')}\nbob:viewer:{hashed('bob')}:team-a\n")
+    path.write_text(f"ann:viewer:{hashed('ann')}\nbob:viewer:{hashed('bob')}:team-a\n", "utf-8")
     return path
 
 

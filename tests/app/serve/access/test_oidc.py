@@ -53,7 +53,7 @@ async def env(issuer: str, tmp_path: Path) -> dict[str, str]:
     body = {"redirect_uris": [f"{ME}/sign-in/done"]}
     async with aiohttp.ClientSession() as session, session.post(f"{issuer}/oauth2/clients", json=body) as answer:
         made = await answer.json()
-    (tmp_path / "secret").write_text(f"{made['client_secret']}\n")
+    (tmp_path / "secret").write_text(f"{made['client_secret']}\n", "utf-8")
     return {
         **oidc(
             tmp_path,

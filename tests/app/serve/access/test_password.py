@@ -7,6 +7,7 @@ import pytest
 
 from app.serve.access.password import Hash, main
 from tests.app.serve.access.conftest import hashed
+from tests.harness.waiting import PROGRAM_S
 
 
 def test_a_hash_fits_its_password_alone_and_is_read_again_as_it_was() -> None:
@@ -39,7 +40,9 @@ def test_what_is_no_hash_or_takes_too_much_is_refused(text: str) -> None:
 @pytest.mark.slow
 def test_the_command_makes_a_line_of_what_it_is_told() -> None:
     command = [sys.executable, "-m", "app.serve.access.password", "ann", "operator"]
-    ended = subprocess.run(command, input="correct horse\n", capture_output=True, text=True, check=True, timeout=60)
+    ended = subprocess.run(
+        command, input="correct horse\n", capture_output=True, text=True, check=True, timeout=PROGRAM_S
+    )
     name, role, text = ended.stdout.strip().split(":")
     assert (name, role) == ("ann", "operator")
     assert text.startswith("$scrypt$ln=14,r=8,p=5$")
@@ -68,7 +71,9 @@ def test_a_name_or_a_role_that_is_none_is_refused(
 @pytest.mark.slow
 def test_a_line_may_name_namespaces() -> None:
     command = [sys.executable, "-m", "app.serve.access.password", "ann", "viewer", "--namespaces", "team-a,team-b"]
-    made = subprocess.run(command, input="correct horse\n", capture_output=True, text=True, check=True, timeout=60)
+    made = subprocess.run(
+        command, input="correct horse\n", capture_output=True, text=True, check=True, timeout=PROGRAM_S
+    )
     assert made.stdout.startswith("ann:viewer:$scrypt$")
     assert made.stdout.endswith(":team-a,team-b\n")
 
@@ -76,6 +81,6 @@ def test_a_line_may_name_namespaces() -> None:
 @pytest.mark.slow
 def test_a_password_that_is_short_is_refused() -> None:
     command = [sys.executable, "-m", "app.serve.access.password", "ann", "viewer"]
-    ended = subprocess.run(command, input="short\n", capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(command, input="short\n", capture_output=True, text=True, check=False, timeout=PROGRAM_S)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert "at least 8 characters" in ended.stderr

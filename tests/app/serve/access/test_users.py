@@ -31,7 +31,7 @@ HASH = str(hashed("ann"))
     ids=[str(number) for number in range(13)],
 )
 def test_a_file_that_makes_no_sense_says_where_and_never_shows_a_hash(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "users").write_text(text)
+    (tmp_path / "users").write_text(text, "utf-8")
     with pytest.raises(ValueError, match=says.replace("(", r"\(")) as raised:
         UsersFile(str(tmp_path / "users"), ("team-a", "team-b"))
     assert HASH not in str(raised.value)
@@ -45,7 +45,7 @@ def test_a_file_that_is_not_there_is_told() -> None:
 
 def test_a_change_holds_within_a_second_and_nonsense_does_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "users"
-    path.write_text(f"ann:viewer:{HASH}\n")
+    path.write_text(f"ann:viewer:{HASH}\n", "utf-8")
     users = UsersFile(str(path))
     assert users.of("ann", 0.0) is not None
     _replaced(path, f"bob:admin:{HASH}\n")
@@ -61,7 +61,7 @@ def test_a_change_holds_within_a_second_and_nonsense_does_not(tmp_path: Path, ca
 
 def test_a_line_may_bind_a_user_to_namespaces(tmp_path: Path) -> None:
     path = tmp_path / "users"
-    path.write_text(f"ann:viewer:{HASH}\nbob:admin:{HASH}:team-b, team-a,team-b\n")
+    path.write_text(f"ann:viewer:{HASH}\nbob:admin:{HASH}:team-b, team-a,team-b\n", "utf-8")
     users = UsersFile(str(path), ("team-a", "team-b"))
     found = {name: user.namespaces for name in ("ann", "bob") if (user := users.of(name, 0.0)) is not None}
     assert found == {"ann": None, "bob": ("team-b", "team-a")}
@@ -69,5 +69,5 @@ def test_a_line_may_bind_a_user_to_namespaces(tmp_path: Path) -> None:
 
 def _replaced(path: Path, text: str) -> None:
     other = path.with_suffix(".new")
-    other.write_text(text)
+    other.write_text(text, "utf-8")
     other.replace(path)

@@ -48,7 +48,9 @@ def bound(tmp_path: Path) -> Path:
     binding = {"": "", "-a": ":team-a", "-ab": ":team-a,team-b"}
     users = [(role, mark) for role in ROLES for mark in binding]
     path = tmp_path / "users"
-    path.write_text("".join(f"{role}{mark}:{role}:{hashed(role + mark)}{binding[mark]}\n" for role, mark in users))
+    path.write_text(
+        "".join(f"{role}{mark}:{role}:{hashed(role + mark)}{binding[mark]}\n" for role, mark in users), "utf-8"
+    )
     return path
 
 

@@ -130,7 +130,7 @@ async def test_home_says_that_the_verdict_is_without_the_spools_of_gateways(
     state.report(record(0))
     text = await (await client.get("/")).text()
     assert "This status covers the workers only." in text
-    alerts = Path(__file__).parents[4].joinpath("deploy/monitoring/alerts.yaml").read_text()
+    alerts = Path(__file__).parents[4].joinpath("deploy/monitoring/alerts.yaml").read_text("utf-8")
     [named] = re.findall(r"<code>(Punctual\w+)</code>", text)
     assert f"- alert: {named}\n    expr: max by (cluster, namespace, job) (delay_gateway_spool_age_seconds)" in alerts
 

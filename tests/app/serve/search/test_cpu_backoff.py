@@ -29,7 +29,7 @@ class Machine:
         self.used += used
         self.nice += nice_ticks
         self.idle += round(400 * seconds) - used - nice_ticks
-        self.path.write_text(f"cpu  {self.used} {self.nice} 0 {self.idle} 0 0 0 0 7 7\ncpu0 1 2 3\n")
+        self.path.write_text(f"cpu  {self.used} {self.nice} 0 {self.idle} 0 0 0 0 7 7\ncpu0 1 2 3\n", "utf-8")
 
 
 @pytest.fixture
