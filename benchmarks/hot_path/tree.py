@@ -34,5 +34,6 @@ def exported(commit: str, directory: Path) -> Tree:
         raise CommitUnusable(commit, archive.stderr.decode(errors="replace").strip())
     with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as packed:
         members = [one for one in packed if one.name.partition("/")[0] in _PACKAGES]
-        packed.extractall(directory, members, filter="data")
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Python has it from 3.11.4 on
+        packed.extractall(directory, members)  # noqa: S202 - git made it
     return Tree(directory)

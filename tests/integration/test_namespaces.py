@@ -192,11 +192,17 @@ def test_a_quota_holds_over_two_workers(installation: Installation, tmp_path: Pa
         installation.await_event("accepted", "orders/new-0")
         assert f'delay_namespace_quota_messages{{namespace="orders"}} {QUOTA}.0' in fetched(f"{second.url}/metrics")
     eventually(lambda: waiting(installation.worker, "orders")["messages"] == QUOTA, what="one worker has all")
+    for id_ in (*taken, "orders/new-0"):  # other tests need room
+        installation.requests.cancel(id_)
+    installation.requests.flush()
+    eventually(lambda: waiting(installation.worker, "orders")["messages"] == 0, what="the end of all")
 
 
 def test_what_waits_is_counted_anew_when_the_namespaces_change(installation: Installation) -> None:
-    worker = installation.worker
-    before = waiting(worker, "orders")
+    worker, kept = installation.worker, said("schedule", "kept", to=installation.topic(), at=now_ms() + HOUR_MS)
+    installation.requests.send(kept, topic=f"{installation.app_id}-orders")
+    installation.requests.flush()
+    before = ask_until(lambda: waiting(worker, "orders"), lambda found: found["messages"] == 1, "a message")
     worker.stop()
     worker.env["DELAY_NAMESPACES"] = worker.env["DELAY_NAMESPACES"].replace("=orders", "=shop")
     worker.env["DELAY_QUOTAS"] = "*=messages:1"
@@ -206,6 +212,9 @@ def test_what_waits_is_counted_anew_when_the_namespaces_change(installation: Ins
     worker.env.update(teams(installation.app_id))
     worker.start().wait_ready()
     eventually(lambda: waiting(worker, "orders") == before, what="the same as before")
+    installation.requests.cancel("orders/kept")
+    installation.requests.flush()
+    installation.await_event("cancelled", "orders/kept")
 
 
 def _letter_ids(installation: Installation, namespace: str) -> set[str]:

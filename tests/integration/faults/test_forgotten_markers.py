@@ -18,6 +18,8 @@ from app.kafka.transactions.transaction import Transactions
 from tests.harness.kafka import create_topic, now_ms, read
 from tests.harness.waiting import LIMIT_S
 
+pytestmark = pytest.mark.kafka
+
 TOPIC = "orders"
 HOME, OTHER, THIRD = ((TOPIC, number) for number in range(3))
 AGAIN = ("progress", 0)

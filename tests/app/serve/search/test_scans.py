@@ -247,6 +247,7 @@ async def test_a_scanner_takes_what_nobody_else_wants_and_more_if_that_was_too_l
     scans: Scans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time_slice, "supported", lambda: False)
+    monkeypatch.setattr("app.serve.search.scans._IDLE_PATIENCE_S", LIMIT_S)
     await scans.close()
 
     def policy() -> int:
