@@ -8,8 +8,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 from tests.chaos.ground import Clusters
 from tests.chaos.run import Run
+from tests.harness.waiting import LIMIT_S, crowd
 
-_AWAY_S, _FIRST_S, _POLL_S = 8, 60, 0.002
+_AWAY_S, _POLL_S = 8, 0.002
 
 
 @pytest.mark.slow
@@ -40,9 +41,9 @@ def _wait_delivering(run: Run) -> None:
     consumer = Consumer({"bootstrap.servers": run.bootstrap, "log_level": 0, "group.id": "harness"})
     try:
         places = [TopicPartition(out, number) for out in run.outs for number in range(4)]
-        before = [consumer.get_watermark_offsets(place, 10)[1] for place in places]
-        until = time.monotonic() + _FIRST_S
-        while before == [consumer.get_watermark_offsets(place, 10)[1] for place in places]:
+        before = [consumer.get_watermark_offsets(place, LIMIT_S)[1] for place in places]
+        until = time.monotonic() + LIMIT_S * crowd()
+        while before == [consumer.get_watermark_offsets(place, LIMIT_S)[1] for place in places]:
             assert time.monotonic() < until, "nothing is delivered"
             time.sleep(_POLL_S)
     finally:

@@ -10,9 +10,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from tests.harness.waiting import PROGRAM_S
 from tests.harness.worker import ROOT
 
-_STEP_S = 180.0
 _STOP_S, _POLL_S = 60.0, 0.1
 #: How a shell ends whose command was interrupted.
 _STOPPED = (0, -signal.SIGINT, 128 + signal.SIGINT)
@@ -133,10 +133,10 @@ class Reader:
 
     def _finished(self, process: "subprocess.Popen[bytes]", code: str, log: Path) -> str:
         try:
-            process.wait(_STEP_S)
+            process.wait(PROGRAM_S)
         except subprocess.TimeoutExpired:
             _interrupt(process)
-            raise AssertionError(f"{code}\nis not done after {_STEP_S:.0f} s:\n{_tail(log)}") from None
+            raise AssertionError(f"{code}\nis not done after {PROGRAM_S:.0f} s:\n{_tail(log)}") from None
         assert process.returncode == 0, f"{code}\nended with {process.returncode}:\n{_tail(log)}"
         return log.read_text("utf-8")
 
@@ -145,7 +145,7 @@ class Reader:
         began = time.monotonic()
         while not re.search(ready, log.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
             assert process.poll() is None, f"{code}\nended with {process.returncode}:\n{_tail(log)}"
-            assert time.monotonic() - began < _STEP_S, f"{code}\ndid not say {ready!r}:\n{_tail(log)}"
+            assert time.monotonic() - began < PROGRAM_S, f"{code}\ndid not say {ready!r}:\n{_tail(log)}"
             time.sleep(_POLL_S)
 
 
