@@ -48,13 +48,15 @@ def tests_of(part: Path) -> list[Path]:
 
 
 def arguments(parts: list[Path]) -> list[str]:
-    """Return the arguments of pytest for the fast tests of some parts, of all if there are none."""
+    """Return the arguments of pytest for the fast tests of some parts, of all without parts; nothing if they need Spark."""
     if not parts:
         return [*_PARALLEL, "-m", _FAST]
     paths = list(dict.fromkeys(path for part in parts for path in tests_of(part)))
     files = sum(len(list((TREE / path).rglob("test_*.py"))) or 1 for path in paths)
     of_pipeline = all(path.is_relative_to(_TESTS / "pipeline") for path in paths)
-    chosen = _OF_PIPELINE if of_pipeline and find_spec("pyspark") else _FAST
+    if of_pipeline and find_spec("pyspark") is None:
+        return []
+    chosen = _OF_PIPELINE if of_pipeline else _FAST
     return [*(_PARALLEL if files > _FEW else ("-n", "0")), "-m", chosen, *map(str, paths)]
 
 
@@ -65,8 +67,9 @@ def main(names: list[str]) -> int:
     except LookupError as error:
         sys.stderr.write(f"{error}\n")
         return _USAGE
-    code = pytest.main(["-q", "--hypothesis-profile=check", *chosen])
-    if code == pytest.ExitCode.NO_TESTS_COLLECTED:
+    none = pytest.ExitCode.NO_TESTS_COLLECTED
+    code = pytest.main(["-q", "--hypothesis-profile=check", *chosen]) if chosen else none
+    if code == none:
         sys.stderr.write("No fast test is there: these need a broker, Spark or a browser. `make test` runs them.\n")
         return 0
     return int(code)
