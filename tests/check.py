@@ -48,7 +48,7 @@ def tests_of(part: Path) -> list[Path]:
 
 
 def arguments(parts: list[Path]) -> list[str]:
-    """Return the arguments of pytest for the fast tests of some parts, of all without parts; nothing if they need Spark."""
+    """Return the arguments of pytest for the fast tests of some parts, or of all; none if Spark is missing."""
     if not parts:
         return [*_PARALLEL, "-m", _FAST]
     paths = list(dict.fromkeys(path for part in parts for path in tests_of(part)))
