@@ -12,6 +12,8 @@ from typing import Self
 
 from tests.harness.waiting import crowd
 
+#: As it is where a test has patched `time.sleep`.
+_sleep = time.sleep
 #: How often the thread wakes up, and how much later it must be for that to be a standstill.
 _BEAT_S, _STANDSTILL_S = 0.02, 0.1
 #: Standstills that are remembered: they are those of many minutes.
@@ -34,7 +36,7 @@ class _Watch:
     def _watch(self) -> None:
         while True:
             began = time.time()
-            time.sleep(_BEAT_S)
+            _sleep(_BEAT_S)
             due, ended = began + _BEAT_S, time.time()
             if ended - due > _STANDSTILL_S:
                 self._standstills.append((due, ended))

@@ -199,7 +199,8 @@ def test_a_release_says_what_brings_the_wheel_that_is_missing_and_has_all_others
     """For a target whose library is not there, as rustc says it."""
     rustc = tmp_path / "rustc"
     rustc.write_text(
-        f"#!/bin/sh\ncase $* in *target-libdir*) echo {tmp_path}/none ;; *) exec {shutil.which('rustc')} $* ;; esac\n",
+        f'#!/bin/sh\ncase $* in *target-libdir*) echo {tmp_path}/none ;; *) exec {shutil.which("rustc")} "$@" ;; '
+        "esac\n",
         "utf-8",
     )
     rustc.chmod(0o755)

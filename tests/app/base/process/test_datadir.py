@@ -49,7 +49,7 @@ def test_a_full_disk_leaves_no_empty_member_id(tmp_path: Path, monkeypatch: pyte
 
     (tmp_path / "member-id").unlink()
 
-    def full(path: Path, _: str) -> None:
+    def full(path: Path, *_: str) -> None:
         path.touch()
         raise OSError(errno.ENOSPC, "No space left on device")
 
