@@ -45,6 +45,7 @@ from app.serve.search import routes as search_routes
 from app.serve.search.search import Search
 from app.serve.web.refusals import bound_bodies
 from app.serve.web.server import attach
+from app.settings.kafka import KafkaSettings
 from app.settings.settings import Settings
 from punctual.client.faust_methods import DelayMethods
 from punctual.security.reason import reason
@@ -87,7 +88,7 @@ class Worker(faust.Worker):
         super().on_setup_root_logger(logger, level)
         for handler in logger.handlers:
             handler.addFilter(RateLimitFilter())
-            if self.app.settings.log_format == "json":
+            if self.app.settings.process.log_format == "json":
                 handler.setFormatter(JsonFormatter())
             if level > logging.DEBUG:
                 handler.addFilter(LibraryLogFilter())
@@ -117,11 +118,11 @@ class Punctual(DelayMethods, faust.App):
         """Take the data directory, its parents too, before Faust makes it without them (faust/app/base.py:1973)."""
         watchdog.watch_parent()
         try:
-            access.check(self.settings)
+            access.check(self.settings.process, self.settings.web)
             self.engine.claim()
             await self.web.answer_early(self.engine.view.ready_reason)
             await super().on_first_start()
-            for doubt in doubts(self.settings, os.environ):
+            for doubt in doubts(self.settings.destinations, self.settings.web, os.environ):
                 log.warning("%s", doubt)
         except PunctualError as error:
             end_process(error)
@@ -137,8 +138,8 @@ class Punctual(DelayMethods, faust.App):
         except (PunctualError, TableError) as error:
             end_process(error)
         except KafkaError as error:
-            why = await reason(self.settings.bootstrap, self.settings.kafka_options())
-            end_process(ClusterUnusable(self.settings.bootstrap, why or error))
+            why = await reason(self.settings.kafka.bootstrap, self.settings.kafka.options())
+            end_process(ClusterUnusable(self.settings.kafka.bootstrap, why or error))
         finally:
             waiting.cancel()
         await super().on_start()
@@ -149,7 +150,7 @@ class Punctual(DelayMethods, faust.App):
         while True:
             await asyncio.sleep(_PATIENCE_S)
             passed_s = (Clock.monotonic_ms() - began) // 1_000
-            log.warning("still starting after %d s: waiting for Kafka at %s", passed_s, self.settings.bootstrap)
+            log.warning("still starting after %d s: waiting for Kafka at %s", passed_s, self.settings.kafka.bootstrap)
 
     async def on_stop(self) -> None:
         """Finish what is in flight and close the databases before the group is left."""
@@ -168,37 +169,39 @@ def create_app(settings: Settings) -> Punctual:
 
     Raises PunctualError if a setting makes no sense.
     """
-    app = Punctual(settings.app_id, **faust_options(settings))
+    app = Punctual(settings.topics.app_id, **faust_options(settings))
     app.settings = settings
-    app.delay_app_id = settings.app_id
+    app.delay_app_id = settings.topics.app_id
     table = app.tables.add(
         DelayTable(
             app,
             name="delays",
-            partitions=settings.partitions,
+            partitions=settings.topics.partitions,
             key_type=bytes,
             value_type=bytes,
             now_ms=Clock.wall_ms,
             monotonic_ms=Clock.monotonic_ms,
-            whose=whose(settings.namespaces, settings.inputs),
+            whose=whose(settings.topics.namespaces, settings.topics.inputs),
         )
     )
     app.engine = Engine(settings, table, app)
-    web_app = attach(app, app.engine.view, settings.web_hosts, read_only=settings.read_only).web_app
+    web_app = attach(app, app.engine.view, settings.web.hosts, read_only=settings.read_only).web_app
     job_log, search = JobLog(app.engine), Search(app.engine)
     actions, dead_letters = Actions(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
     access.register(web_app, settings, search.tell_signed_out)
     bound_bodies(web_app)
     search_routes.register(web_app, search)
-    namespaces_routes.register(web_app, app.engine.view, settings)
+    namespaces_routes.register(web_app, app.engine.view, settings.topics, settings.destinations)
     dead_letters_routes.register(web_app, dead_letters, job_log.read)
     examiner.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, actions.audit, job_log, dead_letters)
     app.engine.before_stop = jobs.end
     action_routes.register(web_app, actions, dead_letters)
-    job_routes.register(web_app, jobs, settings.namespaces)
+    job_routes.register(web_app, jobs, settings.topics.namespaces)
     console.register(web_app, app.engine.view, read_only=settings.read_only)
-    inputs = app.topic(*settings.inputs, settings.forwards, schema=ChunkSchema(), partitions=settings.partitions)
+    inputs = app.topic(
+        *settings.topics.inputs, settings.topics.forwards, schema=ChunkSchema(), partitions=settings.topics.partitions
+    )
 
     @app.agent(inputs, name="ingest")
     async def ingest(stream: Any) -> None:
@@ -222,34 +225,34 @@ def faust_options(settings: Settings) -> dict[str, Any]:
     """Return what Faust is to know of an installation, and to leave to us."""
     return {
         "env": {},  # else Faust's own variables come first: WEB_BIND, BROKER_URL, APP_VERSION (types/settings/base.py)
-        "broker": [f"kafka://{server}" for server in settings.bootstrap.split(",")],
-        "broker_credentials": credentials(settings),
-        "broker_session_timeout": settings.session_timeout_ms / 1_000,
+        "broker": [f"kafka://{server}" for server in settings.kafka.bootstrap.split(",")],
+        "broker_credentials": credentials(settings.kafka),
+        "broker_session_timeout": settings.engine.session_timeout_ms / 1_000,
         "broker_heartbeat_interval": _HEARTBEAT_S,
         "broker_commit_interval": _COMMIT_S,
         "broker_max_poll_records": 2_000,
         "consumer_auto_offset_reset": "earliest",
         "datadir": str(settings.data_path),
         "store": "memory://",
-        "topic_partitions": settings.partitions,
-        "topic_replication_factor": settings.replication_factor,
+        "topic_partitions": settings.topics.partitions,
+        "topic_replication_factor": settings.topics.replication_factor,
         "topic_allow_declare": False,
         "topic_disable_leader": True,
         "table_standby_replicas": 0,
         "stream_wait_empty": False,
-        "canonical_url": settings.url,
-        "web_bind": settings.host,
-        "web_host": settings.host,
-        "web_port": settings.port,
+        "canonical_url": settings.process.url,
+        "web_bind": settings.process.host,
+        "web_host": settings.process.host,
+        "web_port": settings.process.port,
         "Worker": Worker,
         "TableManager": Tables,
         "PartitionAssignor": Assignor,
     }
 
 
-def credentials(settings: Settings) -> Any:
+def credentials(kafka: KafkaSettings) -> Any:
     """Return Faust's form of the security settings, None for none."""
-    options = settings.kafka_options()
+    options = kafka.options()
     context, tokens = options.get("ssl_context"), options.get("sasl_oauth_token_provider")
     if tokens is not None:
         return faust.OAuthCredentials(oauth_cb=tokens, ssl_context=context)

@@ -201,8 +201,14 @@ def _intake(bootstrap: str, size: int, senders: int, seconds: float, each: int) 
         with tempfile.TemporaryDirectory() as directory:
             env = {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, "DELAY_PARTITIONS": str(PARTITIONS)}
             settings = Settings.from_env({**env, "DATADIR": directory})
-            connection, spool = KafkaConnection(settings), Spool(settings, _fail)
-            intake, receipts = Intake(settings, connection, spool, SpoolTally(), _fail), Receipts(_REQUESTS, PARTITIONS)
+            connection, spool = (
+                KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
+                Spool(settings.topics, settings.gateway, settings.gateway_path, _fail),
+            )
+            intake, receipts = (
+                Intake(settings.topics, connection, spool, SpoolTally(), _fail),
+                Receipts(_REQUESTS, PARTITIONS),
+            )
             connecting = asyncio.create_task(connection.run(intake.is_down))
             await connection.sender()
 

@@ -14,12 +14,12 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9.-]")
 
 def resources(settings: Settings, cluster: str, user: str) -> str:
     """Return a KafkaTopic for each topic of an installation, and the KafkaUser of its workers."""
-    topics = plan(settings, cold=bool(settings.horizon_ms)) | when_needed(settings)
+    topics = plan(settings.topics, cold=bool(settings.retention.horizon_ms)) | when_needed(settings.topics)
     documents = [
         "\n".join(_topic(settings, cluster, name, partitions, config))
         for name, (partitions, config) in topics.items()
         # Topics of others that are read from too: whoever they are of says how they are.
-        if name not in settings.extra_inputs
+        if name not in settings.topics.extra_inputs
     ]
     return "\n---\n".join([*documents, strimzi(settings, f"User:{user}", cluster=cluster)])
 
@@ -34,7 +34,7 @@ def _topic(settings: Settings, cluster: str, name: str, partitions: int, config:
     yield "spec:"
     yield f"  topicName: {quoted(name)}"
     yield f"  partitions: {partitions}"
-    yield f"  replicas: {settings.replication_factor}"
+    yield f"  replicas: {settings.topics.replication_factor}"
     yield "  config:"
     for key, value in config.items():
         yield f"    {key}: {quoted(value)}"

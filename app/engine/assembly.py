@@ -80,32 +80,34 @@ def assemble(
     partitions, now = dict[int, Partition](), asyncio.get_running_loop().time
 
     # due messages
-    intake, controls = GroupIntake(app), Controls(settings, cluster)
-    liveness = InputLiveness(intake, margins_of(settings), settings.namespaces)
-    posts = Posts(settings, clock, connections.own_id, traces=traces)
-    throttle = Throttle(settings, clock, controls.known)
+    intake, controls = GroupIntake(app), Controls(settings.topics, settings.engine, cluster)
+    liveness = InputLiveness(intake, margins_of(settings.topics), settings.topics.namespaces)
+    posts = Posts(settings.topics, settings.destinations, clock, connections.own_id, traces=traces)
+    throttle = Throttle(settings.kafka, settings.topics, settings.destinations, clock, controls.known)
     due = DueLoop(settings, clock, dispatcher, partitions, liveness, posts, throttle)
     controls.changed = due.obey
 
     # requests
     destinations = DestinationTopics(cluster, patience_s=0)  # that is what hopes are for
-    shared = len(senders(settings.namespaces, settings.inputs)) > 1
+    shared = len(senders(settings.topics.namespaces, settings.topics.inputs)) > 1
     admission = Admission(
-        settings,
+        settings.topics,
         destinations,
         Neighbours.at_home(cluster),
         {name: Elsewhere(target.cluster, connections.own_id) for name, target in targets.items() if name is not None},
-        Census(settings.max_destinations, table.stores, reader.reports, now, shared=shared),
+        Census(settings.destinations.max_destinations, table.stores, reader.reports, now, shared=shared),
     )
     admission.hopes = HopedTopics(cluster)
-    quotas = Quotas(settings, table.stores, table.progress, reader.reports, now) if settings.quotas else None
+    quotas = (
+        Quotas(settings.topics, table.stores, table.progress, reader.reports, now) if settings.topics.quotas else None
+    )
     if quotas is not None and quotas.rates is not None:
         due.rows.pace = SeriesPace(quotas.rates)
 
     # reports
     progress = ProgressReporter(settings, clock, connections.sender, due, reader.last, quotas)
-    reports = LatestReports(settings, cluster)
-    watermark = Watermark(settings, cluster, clock, reports, partitions, intake, limits.producers_time)
+    reports = LatestReports(settings.topics, cluster)
+    watermark = Watermark(settings.topics, cluster, clock, reports, partitions, intake, limits.producers_time)
 
     # partitions
     services = Services(
@@ -114,26 +116,28 @@ def assemble(
         journal,
         destinations,
         limits,
-        RowVersion(settings, reports),
+        RowVersion(settings.engine, reports),
         admission,
         quotas,
         traces=traces,
     )
-    logs = InputLogs(settings, cluster, clock, journal, limits.producers_time)
-    internal_logs = InternalLogs(settings, cluster, cold=limits.cold)
-    guard = ChangelogGuard(settings, table, journal, internal_logs.changelog_id, internal_logs.committed)
+    logs = InputLogs(settings.topics, settings.engine, cluster, clock, journal, limits.producers_time)
+    internal_logs = InternalLogs(settings.topics, settings.engine, cluster, cold=limits.cold)
+    guard = ChangelogGuard(
+        settings.topics, settings.engine, table, journal, internal_logs.changelog_id, internal_logs.committed
+    )
     ownership = Ownership(
         partitions,
         table,
         cluster,
         Stages(
-            StoreRecovery(settings, clock, table, journal, guard, limits.tombstones_ms),
+            StoreRecovery(settings.topics, settings.engine, clock, table, journal, guard, limits.tombstones_ms),
             logs,
             watermark,
             intake,
-            PartitionCatchUp(settings, cluster, logs, intake, partitions, progress.report),
+            PartitionCatchUp(settings.topics, settings.engine, cluster, logs, intake, partitions, progress.report),
             controls,
-            ArrivalSearch(settings, clock, targets),
+            ArrivalSearch(settings.topics, settings.engine, clock, targets),
         ),
         lambda number, lost_inputs: Partition(number, services, due, lost_inputs),
         due.notify,
@@ -153,7 +157,7 @@ def assemble(
         internal_logs=internal_logs,
         watermark=watermark,
         progress=progress,
-        queues=Queues(settings, cluster, clock.wall_ms),
+        queues=Queues(settings.topics, cluster, clock.wall_ms),
         standstill=standstill,
         agreement=agreement,
         minutes=minutes,
@@ -171,7 +175,9 @@ def dispatcher_and_journal(
     traces: "Traces | None" = None,
 ) -> tuple[Dispatcher, Journal]:
     """Return what delivers and what commits, as DELAY_GUARANTEE wants it."""
-    if not settings.exactly_once:
-        return Dispatcher(settings, clock, targets, traces), Journal(settings, cluster, sender, table)
-    dispatcher = TransactionalDispatcher(settings, clock, targets, traces)
-    return dispatcher, TransactionalJournal(dispatcher.stuck, settings, cluster, sender, table)
+    if not settings.engine.exactly_once:
+        dispatcher = Dispatcher(settings.destinations, clock, targets, traces)
+        return dispatcher, Journal(settings.topics, settings.engine, cluster, sender, table)
+    dispatcher = TransactionalDispatcher(settings.destinations, clock, targets, traces)
+    parts = (settings.destinations, settings.topics, settings.engine, cluster, sender, table)
+    return dispatcher, TransactionalJournal(dispatcher.stuck, *parts)

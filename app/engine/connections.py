@@ -41,14 +41,14 @@ class Connections:
         self.traces = traces_of(settings)
         with silent("aiokafka"):
             self.limits = await ensure(settings, layout.assure)
-        self.cluster = Cluster(settings.bootstrap, **settings.kafka_options())
+        self.cluster = Cluster(settings.kafka.bootstrap, **settings.kafka.options())
         own = self.targets[None] = DestinationCluster(self.cluster, Sender(self.cluster, recalls=True))
-        await self.cluster.start(settings.progress)
+        await self.cluster.start(settings.topics.progress)
         self.own_id = await self.cluster.id()
-        belongs(settings.data_path, settings.app_id, self.own_id, settings.changelog)
+        belongs(settings.data_path, settings.topics.app_id, self.own_id, settings.topics.changelog)
         self.sender = Sender(self.cluster)
-        for name, bootstrap in settings.clusters.items():
-            self.targets[name] = await connect(name, bootstrap, settings)
+        for name, bootstrap in settings.kafka.clusters.items():
+            self.targets[name] = await connect(name, bootstrap, settings.kafka)
         for sender in (self.sender, own.sender):
             await patiently(sender.start, "producer ids")
 

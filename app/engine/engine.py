@@ -41,7 +41,10 @@ class Engine:
         self.settings, self.table, self._app = settings, table, app
         self.clock = Clock()
         self.reader = ProgressReader(
-            settings.bootstrap, settings.progress, partitions=settings.partitions, **settings.kafka_options()
+            settings.kafka.bootstrap,
+            settings.topics.progress,
+            partitions=settings.topics.partitions,
+            **settings.kafka.options(),
         )
         self.view = EngineView(settings, self.clock, table, self.reader)
         self._connections = Connections(settings)
@@ -80,7 +83,7 @@ class Engine:
             parts.watermark.run(),
             parts.controls.run(),
             parts.queues.run(),
-            parts.internal_logs.run(self.table.stores, lambda: check_again(self.settings)),
+            parts.internal_logs.run(self.table.stores, lambda: check_again(self.settings.kafka, self.settings.topics)),
             housekeeping.run(),
             watchdog.run(),
         ):

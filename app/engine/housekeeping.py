@@ -36,7 +36,7 @@ class Housekeeping:
         """Look every second, until cancelled."""
         view, parts, now = self._view, self._parts, asyncio.get_running_loop().time
         learned = swept = now()
-        readiness = Readiness(view.settings)
+        readiness = Readiness(view.settings.topics, view.settings.destinations, view.settings.process)
         while True:
             await asyncio.sleep(_EVERY_S)
             self._give_up()
@@ -74,7 +74,7 @@ class Housekeeping:
         settings = self._view.settings
         check(settings.data_path, self._lock)
         free = shutil.disk_usage(settings.data_path).free
-        low = free < settings.min_free_disk
+        low = free < settings.engine.min_free_disk
         consumer = self._app._consumer  # noqa: SLF001 - None until it starts
         if consumer is None or low == consumer.held_back:
             return
@@ -84,7 +84,7 @@ class Housekeeping:
                 "%d MiB of disk are free, less than DELAY_MIN_FREE_DISK (%d MiB). The worker accepts no requests "
                 "until more space is free",
                 free >> 20,
-                settings.min_free_disk >> 20,
+                settings.engine.min_free_disk >> 20,
             )
         else:
             log.warning("enough disk space is free again: the worker accepts requests")

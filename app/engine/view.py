@@ -27,17 +27,17 @@ class EngineView:
     def __init__(self, settings: Settings, clock: Clock, table: DelayTable, reader: ProgressReader) -> None:
         """Show a worker with these `settings` and this `clock`, its `table`, and the reports that `reader` has."""
         self.settings, self.clock, self.table, self.reader = settings, clock, table, reader
-        self.quotas = of_all(settings.quotas, settings.namespaces)
+        self.quotas = of_all(settings.topics.quotas, settings.topics.namespaces)
 
     @property
     def app_id(self) -> str:
         """The installation's name."""
-        return self.settings.app_id
+        return self.settings.topics.app_id
 
     @property
     def partitions(self) -> int:
         """How many partitions the installation has."""
-        return self.settings.partitions
+        return self.settings.topics.partitions
 
     @property
     def owned(self) -> Collection[int]:
@@ -47,7 +47,7 @@ class EngineView:
     @property
     def worker_url(self) -> str:
         """The address that this worker writes into its progress reports."""
-        return self.settings.url
+        return self.settings.process.url
 
     @property
     def version(self) -> str:

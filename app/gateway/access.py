@@ -14,7 +14,7 @@ from app.gateway.callers.tokens_file import SETTING, TokensFile
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.errors import TokensMissing
 from app.serve.web.guard import route_of
-from app.settings.settings import Settings
+from app.settings.gateway import GatewaySettings
 
 #: One body: four times the largest record that Kafka takes by default. 32 of these fit at once.
 BODY_BYTES: Final = 4 << 20
@@ -30,11 +30,11 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     Raises SettingInvalid, and TokensMissing where others reach the port and nobody would have to show one.
     """
     settings = parts.settings
-    tokens = tokens_of(settings)
-    if settings.public and not tokens:
-        raise TokensMissing(settings.host)
+    tokens = tokens_of(settings.gateway)
+    if settings.process.public and not tokens:
+        raise TokensMissing(settings.process.host)
     web_app.middlewares.append(counted)
-    metrics_open = not tokens or settings.web_metrics == "open"
+    metrics_open = not tokens or settings.web.metrics == "open"
     web_app.middlewares.append(gate.middleware(TokenGate(tokens, metrics_open=metrics_open)))
     room = Bodies(GatewayRefusals(), BODY_BYTES, _BODIES_BYTES, _size_of)
     web_app.middlewares.append(bodies.middleware(room))
@@ -45,9 +45,9 @@ def _size_of(request: web.Request) -> int | None:
     return _STREAM_BYTES if (route_of(request) or "").endswith("/records") else None
 
 
-def tokens_of(settings: Settings) -> TokensFile:
+def tokens_of(gateway: GatewaySettings) -> TokensFile:
     """Return the file of tokens that the settings name. Raises SettingInvalid."""
-    file = settings.gateway_tokens_file
+    file = gateway.tokens_file
     try:
         return TokensFile(file)
     except ValueError as error:

@@ -34,7 +34,7 @@ def gateway(loglevel: str) -> None:
     """Run a gateway with the settings of the environment."""
     settings = Settings.from_env()
     _check_former_place(settings, os.environ)
-    _log(loglevel, settings.log_format)
+    _log(loglevel, settings.process.log_format)
     for sentence in unknown(os.environ):
         log.warning("%s", sentence)
     # Loaded by who runs a gateway alone: `faust -A app worker` has no use for them.

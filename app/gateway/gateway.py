@@ -50,11 +50,15 @@ class Gateway:
     def __init__(self, settings: Settings) -> None:
         """Open the spool. Raises SpoolTaken or SpoolUnusable."""
         self._settings = settings
-        self._connection, self._spool, tally = KafkaConnection(settings), Spool(settings, end_process), SpoolTally()
-        self.intake = Intake(settings, self._connection, self._spool, tally, end_process)
+        self._connection, self._spool, tally = (
+            KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
+            Spool(settings.topics, settings.gateway, settings.gateway_path, end_process),
+            SpoolTally(),
+        )
+        self.intake = Intake(settings.topics, self._connection, self._spool, tally, end_process)
         metrics = CollectorRegistry()
-        metrics.register(TallyCollector(tally, self.intake, settings.gateway_spool_bytes))
-        receipts = Receipts(settings.requests, settings.partitions)
+        metrics.register(TallyCollector(tally, self.intake, settings.gateway.spool_bytes))
+        receipts = Receipts(settings.topics.requests, settings.topics.partitions)
         self._parts = GatewayParts(settings, self._connection, self.intake, receipts, metrics)
         self._runner: web.AppRunner | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -70,11 +74,13 @@ class Gateway:
         self._runner = Runner(web_app, GatewayRefusals(), BOUNDS, shutdown_timeout=_FAREWELL_S)
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, settings.host, settings.gateway_port, backlog=BACKLOG).start()
+            await web.TCPSite(self._runner, settings.process.host, settings.gateway.port, backlog=BACKLOG).start()
         except OSError as error:
-            raise GatewayPortUnusable(settings.host, settings.gateway_port, error) from error
+            raise GatewayPortUnusable(settings.process.host, settings.gateway.port, error) from error
         waiting = self._spool.count
-        log.info("listening on http://%s:%d, %d records in the spool", settings.host, settings.gateway_port, waiting)
+        log.info(
+            "listening on http://%s:%d, %d records in the spool", settings.process.host, settings.gateway.port, waiting
+        )
 
     async def stop(self) -> None:
         """Accept nothing more, answer what is under way, leave the spool to the next start."""
@@ -90,7 +96,7 @@ class Gateway:
 
 async def serve(settings: Settings) -> None:
     """Run a gateway until SIGTERM or SIGINT."""
-    log.info("Punctual %s: gateway of %s, Kafka at %s", VERSION, settings.app_id, settings.bootstrap)
+    log.info("Punctual %s: gateway of %s, Kafka at %s", VERSION, settings.topics.app_id, settings.kafka.bootstrap)
     loop, stopped = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)

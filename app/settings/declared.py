@@ -1,14 +1,16 @@
 """One setting: the environment variable that it is, declared and read. A secret may also be in a file."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import field
-from typing import TYPE_CHECKING, Any
+from dataclasses import field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.base.errors import SettingInvalid
 from punctual.security.secret_file import SecretFile
 
 if TYPE_CHECKING:
     from dataclasses import Field
+
+Section = TypeVar("Section")
 
 
 def is_secret(env: str) -> bool:
@@ -46,6 +48,11 @@ def read(declared: "Field[Any]", env: Mapping[str, str]) -> Any:
     except ValueError as error:
         shown = "(not shown)" if is_secret(name) else repr(text)
         raise SettingInvalid(name, shown, str(error)) from error
+
+
+def read_section(section: type[Section], env: Mapping[str, str]) -> Section:
+    """Return a section whose settings are read from `env`. Raises SettingInvalid as `read` does."""
+    return section(**{declared.name: read(declared, env) for declared in fields(section)})  # type: ignore[arg-type]
 
 
 def _in_file(declared: "Field[Any]", env: Mapping[str, str]) -> Any:

@@ -12,10 +12,10 @@ GATEWAY_DEDUPE_MS = 86_400_000
 SPOOL = "spool"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GatewaySettings:
     """All that a gateway can be told beside where Kafka is. Durations are milliseconds, sizes bytes."""
 
-    gateway_port: int = setting("DELAY_GATEWAY_PORT", "6067", whole(1, 65_535))
-    gateway_spool_bytes: int = setting("DELAY_GATEWAY_SPOOL_BYTES", str(1 << 30), whole(0))
-    gateway_tokens_file: str = setting("DELAY_GATEWAY_TOKENS_FILE", "")
+    port: int = setting("DELAY_GATEWAY_PORT", "6067", whole(1, 65_535))
+    spool_bytes: int = setting("DELAY_GATEWAY_SPOOL_BYTES", str(1 << 30), whole(0))
+    tokens_file: str = setting("DELAY_GATEWAY_TOKENS_FILE", "")

@@ -11,7 +11,7 @@ from punctual.security.options import kafka_options
 from punctual.security.secret_file import SecretFile
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class KafkaSettings:
     """Where brokers are, and how they are shown who asks."""
 
@@ -42,6 +42,6 @@ class KafkaSettings:
         """Return how one of DELAY_CLUSTERS is shown who asks: as our own is, unless it is told otherwise."""
         return self.clusters.logins.get(cluster) or self.login
 
-    def kafka_options(self, cluster: str | None = None) -> dict[str, Any]:
+    def options(self, cluster: str | None = None) -> dict[str, Any]:
         """Return the security options that aiokafka's clients take, for our own cluster or one of DELAY_CLUSTERS."""
         return kafka_options(self.login if cluster is None else self.login_to(cluster))

@@ -1,21 +1,45 @@
 """Settings: environment variables, typed and checked at start. docs/reference/settings.md documents each of them."""
 
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from app.base.errors import SettingInvalid
 from app.settings.checks import check
-from app.settings.declared import read
-from app.settings.worker import WorkerSettings
+from app.settings.declared import read_section
+from app.settings.destinations import DestinationSettings
+from app.settings.engine import EngineSettings
+from app.settings.gateway import SPOOL, GatewaySettings
+from app.settings.kafka import KafkaSettings
+from app.settings.process import ProcessSettings
+from app.settings.retention import RetentionSettings
+from app.settings.topics import TopicSettings
+from app.settings.web import WebSettings
+
+if TYPE_CHECKING:
+    from dataclasses import Field
 
 #: It asked for sign-in. Where it is still set, a warning would not do: the console would be open.
 _FORMER_SIGN_IN = "DELAY_WEB_OIDC_ISSUER"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Settings(WorkerSettings):
-    """All settings of a worker and a gateway, which make sense together."""
+class Settings:
+    """All settings of a worker and a gateway, by section, which make sense together.
+
+    Only what puts parts together takes all of them. A part takes the sections that it needs.
+    """
+
+    kafka: KafkaSettings
+    topics: TopicSettings
+    destinations: DestinationSettings
+    retention: RetentionSettings
+    engine: EngineSettings
+    process: ProcessSettings
+    web: WebSettings
+    gateway: GatewaySettings
 
     @classmethod
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
@@ -30,6 +54,61 @@ class Settings(WorkerSettings):
                 "into a TOML file, and set DELAY_WEB_OIDC_FILE to its path"
             )
             raise SettingInvalid(_FORMER_SIGN_IN, issuer, why)
-        settings = cls(**{declared.name: read(declared, env) for declared in fields(cls)})
-        check(settings)
+        settings = cls(**{name: read_section(section, env) for name, section in get_type_hints(cls).items()})
+        check(
+            settings.kafka,
+            settings.topics,
+            settings.destinations,
+            settings.retention,
+            settings.engine,
+            settings.process,
+        )
         return settings
+
+    @classmethod
+    def declared(cls) -> "Iterator[Field[Any]]":
+        """Yield the declaration of each setting of each section."""
+        for section in get_type_hints(cls).values():
+            yield from fields(section)
+
+    def values(self) -> Iterator[tuple[str, Any]]:
+        """Yield the variable and the value of each setting."""
+        for part in fields(self):
+            section = getattr(self, part.name)
+            for declared in fields(section):
+                yield declared.metadata["env"], getattr(section, declared.name)
+
+    def repartitioned(self, partitions: int) -> "Settings":
+        """Return the settings of the same installation once it has another number of partitions."""
+        return replace(self, topics=replace(self.topics, partitions=partitions, repartitioned="on"))
+
+    # what follows from two sections ----------------------------------------------------------------------------------
+    @property
+    def data_path(self) -> Path:
+        """The data directory; by default it follows from the port, so that workers run side by side."""
+        return Path(self.process.datadir or f".data/{self.topics.app_id}-{self.process.port}")
+
+    @property
+    def gateway_path(self) -> Path:
+        """The gateway's data directory: by default it follows from its port, so that gateways run side by side.
+
+        In DATADIR it does not: a gateway on another port goes on with the spool. A spool that an earlier version has
+        left in DATADIR itself, or in the default place, is used where it is.
+        """
+        default = Path(f".data/{self.topics.app_id}-gateway-{self.gateway.port}")
+        if not self.process.datadir:
+            return default
+        place = Path(self.process.datadir) / "gateway"
+        return next((one for one in (place, Path(self.process.datadir), default) if (one / SPOOL).is_dir()), place)
+
+    @property
+    def read_only(self) -> bool:
+        """Whether nothing can be changed over HTTP: by default where others reach the port and nobody signs in."""
+        if self.web.read_only_mode == "auto":
+            return self.process.public and not self.web.signs_in
+        return self.web.read_only_mode == "on"
+
+    @property
+    def people_url(self) -> str:
+        """The address at which people open the console."""
+        return (self.web.url or self.process.url).rstrip("/")

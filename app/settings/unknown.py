@@ -3,7 +3,6 @@
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Final
 
 from app.settings.declared import variables
@@ -57,7 +56,7 @@ REMOVED: Final = {
 
 def unknown(env: Mapping[str, str]) -> Iterable[str]:
     """Yield a sentence for each variable of `env` that looks like a setting and is none, with what to do."""
-    known = {name for setting in fields(Settings) for name in variables(setting)}
+    known = {name for setting in Settings.declared() for name in variables(setting)}
     names = {name.removeprefix(_PREFIX): name for name in sorted(known)}
     for name in sorted(env.keys() - known):
         if name in REMOVED:

@@ -6,21 +6,21 @@ from app.settings.declared import setting
 from app.settings.values import one_of, secret, web_address, words
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WebSettings:
     """What the console is told, and who may come in."""
 
-    web_hosts: tuple[str, ...] = setting("DELAY_WEB_HOSTS", "", words)
-    web_payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked-for-viewers", "masked"))
-    web_read_only: str = setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
-    web_secret: str = setting("DELAY_WEB_SECRET", "", secret)
-    web_users_file: str = setting("DELAY_WEB_USERS_FILE", "")
-    web_oidc_file: str = setting("DELAY_WEB_OIDC_FILE", "")
-    web_url: str = setting("DELAY_WEB_URL", "", web_address)
-    web_metrics: str = setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
-    web_insecure: str = setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
+    hosts: tuple[str, ...] = setting("DELAY_WEB_HOSTS", "", words)
+    payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked-for-viewers", "masked"))
+    read_only_mode: str = setting("DELAY_WEB_READ_ONLY", "auto", one_of("auto", "on", "off"))
+    secret: str = setting("DELAY_WEB_SECRET", "", secret)
+    users_file: str = setting("DELAY_WEB_USERS_FILE", "")
+    oidc_file: str = setting("DELAY_WEB_OIDC_FILE", "")
+    url: str = setting("DELAY_WEB_URL", "", web_address)
+    metrics: str = setting("DELAY_WEB_METRICS", "signed-in", one_of("signed-in", "open"))
+    insecure: str = setting("DELAY_WEB_INSECURE", "off", one_of("on", "off"))
 
     @property
     def signs_in(self) -> bool:
         """Whether people have to sign in."""
-        return bool(self.web_users_file or self.web_oidc_file)
+        return bool(self.users_file or self.oidc_file)

@@ -189,10 +189,14 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         self.clock.compare(self.clock.wall, self.clock.wall, self.clock.wall)
         self.sender, self.destinations, self.journal = ScriptedSender(), Destinations(), Applied(self)
         target = DestinationCluster(cast("Cluster", self.destinations), cast("Sender", self.sender))
-        self.dispatcher = Dispatcher(self.settings, self.clock, dict.fromkeys((None, *self.settings.clusters), target))
+        self.dispatcher = Dispatcher(
+            self.settings.destinations, self.clock, dict.fromkeys((None, *self.settings.kafka.clusters), target)
+        )
         self.partitions: dict[int, Partition] = {}
         self.controls: dict[Destination, Control] = {}
-        throttle = Throttle(self.settings, self.clock, self.controls)
+        throttle = Throttle(
+            self.settings.kafka, self.settings.topics, self.settings.destinations, self.clock, self.controls
+        )
         self.due = DueLoop(self.settings, self.clock, self.dispatcher, self.partitions, throttle=throttle, batch=batch)
         self.events: list[Event] = []
         self.dead_letters: list[Any] = []
@@ -200,7 +204,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         self.stores = {number: PartitionStore(path / f"{number}.db") for number in range(partitions)}
         self.logs = {number: Log("delay-requests", number) for number in range(partitions)}
         limits, journal = (
-            TopicLimits(1 << 20, 1 << 20, 1 << 20, cold=bool(self.settings.horizon_ms)),
+            TopicLimits(1 << 20, 1 << 20, 1 << 20, cold=bool(self.settings.retention.horizon_ms)),
             cast("Journal", self.journal),
         )
         services = Services(self.settings, self.clock, journal, self.destinations, limits)

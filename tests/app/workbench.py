@@ -41,7 +41,7 @@ class Workbench:
         self.number, self.path, self.limits = (
             number,
             path,
-            TopicLimits(_MIB, _MIB, _MIB, cold=bool(self.settings.horizon_ms)),
+            TopicLimits(_MIB, _MIB, _MIB, cold=bool(self.settings.retention.horizon_ms)),
         )
         self.now_ms = NOW
         #: How far the worker's clock is ahead of the brokers'.
@@ -52,8 +52,8 @@ class Workbench:
         self.events: list[Event] = []
         self.sends: list[OutgoingRecord] = []
         self.changelog: list[tuple[bytes, bytes | None]] = []
-        self.log = Log(self.settings.requests, number)
-        self.forwards = Log(self.settings.forwards, number)
+        self.log = Log(self.settings.topics.requests, number)
+        self.forwards = Log(self.settings.topics.forwards, number)
         #: The largest timestamp that partition 2 has shown.
         self._elsewhere_ms = 0
         self._others: dict[int, Log] = {}
@@ -65,11 +65,13 @@ class Workbench:
 
     def open(self) -> None:
         """Begin a life: nothing is being sent."""
-        self.store = PartitionStore(self.path, whose(self.settings.namespaces, self.settings.inputs))
+        self.store = PartitionStore(self.path, whose(self.settings.topics.namespaces, self.settings.topics.inputs))
         self.claims = Claims()
         self.stores = {self.number: self.store}
-        self.quotas = quotas = Quotas(self.settings, self.stores, self.restoring, self.reports, lambda: self.seconds)
-        policy = Policy(self.settings, None, quotas if self.settings.quotas else None)
+        self.quotas = quotas = Quotas(
+            self.settings.topics, self.stores, self.restoring, self.reports, lambda: self.seconds
+        )
+        policy = Policy(self.settings, None, quotas if self.settings.topics.quotas else None)
         context = PartitionContext.of(self.number, self.settings, self.limits, self.store, self.claims)
         self.tier, self.memory = context.cold, context.memory
         self.ingest, self.outcomes = Ingest(context, policy), OutcomeHandler(context)
@@ -100,14 +102,14 @@ class Workbench:
 
     def from_elsewhere(self, offset: int, stamp: int, /, **said: str | bytes | None) -> FakeRecord:
         """Return the forward of a record at `offset` of partition 2, as that partition makes it."""
-        asked = native.decode(Log(self.settings.requests, 2, offset).record(stamp, **said))
+        asked = native.decode(Log(self.settings.topics.requests, 2, offset).record(stamp, **said))
         asked.stamp_ms = self._elsewhere_ms = max(self._elsewhere_ms, stamp)
         forward = self.forwards.record(self.now_ms)
         return replace(forward, headers=[], key=asked.id.encode(), value=request.encode(asked))
 
     def late(self, partition: int, stamp: int, /, **said: str | bytes | None) -> str:
         """Take in the forward of an order that was given at `stamp` in another partition; return its source."""
-        log = self._others.setdefault(partition, Log(self.settings.requests, partition))
+        log = self._others.setdefault(partition, Log(self.settings.topics.requests, partition))
         record = log.record(stamp, **said)
         asked = native.decode(record)
         if asked.asked_at_ms is not None:
@@ -199,7 +201,7 @@ class Workbench:
 
     def cold(self, since: int = 0) -> list[dict[str, str]]:
         """Return the headers of each record that the cold topic got, the writer's epoch aside."""
-        records = [out for out in self.sends if out.topic == self.settings.cold][since:]
+        records = [out for out in self.sends if out.topic == self.settings.topics.cold][since:]
         assert all(out.partition == self.number for out in records)
         said = [{name: (value or b"").decode() for name, value in out.headers} for out in records]
         assert all(headers.pop("delay-epoch") == str(self.store.writer) for headers in said)

@@ -38,7 +38,7 @@ def test_topics_survive_a_broker() -> None:
     assert len(WORKERS) == 2
     for one in WORKERS.values():
         settings = Settings.from_env(one["environment"])
-        assert settings.replication_factor == 3
+        assert settings.topics.replication_factor == 3
 
 
 def test_there_is_no_secret() -> None:
@@ -49,8 +49,8 @@ def test_there_is_no_secret() -> None:
 def test_a_worker_starts_where_others_reach_it_and_lets_nothing_be_changed() -> None:
     for one in WORKERS.values():
         settings = Settings.from_env(one["environment"])
-        access.check(settings)
-        assert settings.public
+        access.check(settings.process, settings.web)
+        assert settings.process.public
         assert settings.read_only
 
 
@@ -65,11 +65,11 @@ def test_a_worker_writes_to_its_volume_alone(name: str) -> None:
 def test_the_gateway_needs_tokens_and_keeps_its_spool_on_its_volume() -> None:
     one = SERVICES["gateway"]
     settings = Settings.from_env(one["environment"])
-    assert settings.public
+    assert settings.process.public
     tokens = one["environment"]["DELAY_GATEWAY_TOKENS_FILE"]
-    assert one["volumes"] == [f"gateway:{settings.datadir}", f"./gateway-tokens:{tokens}:ro"]
+    assert one["volumes"] == [f"gateway:{settings.process.datadir}", f"./gateway-tokens:{tokens}:ro"]
     assert one["command"][0] == "gateway"
-    assert one["ports"] == [f"127.0.0.1:6070:{settings.gateway_port}"]
+    assert one["ports"] == [f"127.0.0.1:6070:{settings.gateway.port}"]
     shared = {name for name in WORKERS["worker-1"]["environment"] if name.startswith(("DELAY_", "KAFKA_"))}
     assert shared <= set(one["environment"])
 

@@ -42,7 +42,7 @@ def test_the_schema_knows_every_value() -> None:
 
 def test_the_settings_are_a_workers() -> None:
     settings = Settings.from_env(VALUES["settings"])
-    assert settings.replication_factor == 3
+    assert settings.topics.replication_factor == 3
 
 
 def test_there_is_always_a_worker() -> None:
@@ -186,11 +186,11 @@ def test_a_gateway_has_tokens_and_a_volume_and_is_no_worker(helm: str) -> None:
     assert gateway["args"][0] == "gateway"
     settings = Settings.from_env({one["name"]: one["value"] for one in gateway["env"] if "value" in one})
     [port] = gateway["ports"]
-    assert (settings.gateway_port, settings.public) == (port["containerPort"], True)
+    assert (settings.gateway.port, settings.process.public) == (port["containerPort"], True)
     mounts = {one["mountPath"]: one["name"] for one in gateway["volumeMounts"]}
     [claim] = every["StatefulSet", "one-gateway"]["spec"]["volumeClaimTemplates"]
-    assert mounts[settings.datadir] == claim["metadata"]["name"]
-    tokens = mounts[str(Path(settings.gateway_tokens_file).parent)]
+    assert mounts[settings.process.datadir] == claim["metadata"]["name"]
+    tokens = mounts[str(Path(settings.gateway.tokens_file).parent)]
     volumes = {one["name"]: one for one in pod["spec"]["volumes"]}
     assert volumes[tokens]["secret"] == {"secretName": "shops"}
     assert volumes[mounts["/etc/punctual/kafka/ours"]]["secret"] == {"secretName": "ours"}

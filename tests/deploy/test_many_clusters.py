@@ -20,9 +20,9 @@ def test_an_installation_reads_one_cluster_and_delivers_to_the_other(own: str, o
     env = worker["environment"]
     assert mounted[env["DELAY_CLUSTERS"]] == f"./{own}.toml"
     settings = Settings.from_env(env | {"DELAY_CLUSTERS": str(PLACE / f"{own}.toml")})
-    assert (settings.app_id, settings.bootstrap) == (f"delay-{own}", f"kafka-{own}:9092")
-    assert settings.clusters == {other: f"kafka-{other}:9092"}
-    assert settings.clusters.rates.keys() == {other}
+    assert (settings.topics.app_id, settings.kafka.bootstrap) == (f"delay-{own}", f"kafka-{own}:9092")
+    assert settings.kafka.clusters == {other: f"kafka-{other}:9092"}
+    assert settings.kafka.clusters.rates.keys() == {other}
     assert f"kafka-{other}" in SERVICES
     assert settings.read_only
 

@@ -35,10 +35,10 @@ def test_the_file_is_what_the_program_prints_for_the_settings_of_the_chart() -> 
     text = printed(**CHART_SETTINGS)
     assert text == (DEPLOY / "strimzi" / "default.yaml").read_text("utf-8")
     settings = Settings.from_env(CHART_SETTINGS)
-    wanted = plan(settings) | when_needed(settings)
+    wanted = plan(settings.topics) | when_needed(settings.topics)
     found = {name: (one["spec"]["partitions"], one["spec"]["config"]) for name, one in topics(text).items()}
     assert found == wanted
-    assert {one["spec"]["replicas"] for one in topics(text).values()} == {settings.replication_factor}
+    assert {one["spec"]["replicas"] for one in topics(text).values()} == {settings.topics.replication_factor}
 
 
 def test_they_follow_the_settings_of_the_environment() -> None:

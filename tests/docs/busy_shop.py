@@ -46,7 +46,7 @@ class _Planned:
 
 async def create_topics(settings: Settings) -> None:
     """Create the destinations that the demonstration does not have."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap)
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap)
     await admin.start()
     try:
         missing = sorted({*SHARES, "reports"} - set(await admin.list_topics()))
@@ -188,7 +188,7 @@ async def _fail(client: DelayClient, settings: Settings) -> None:
         headers=[("delay-attempt", b"3")],
     )
     await client.retry(failed, max_attempts=3, error="PaymentDeclined: the card has expired")
-    producer = AIOKafkaProducer(bootstrap_servers=settings.bootstrap)
+    producer = AIOKafkaProducer(bootstrap_servers=settings.kafka.bootstrap)
     await producer.start()
     try:
         for number, (name, headers) in enumerate(
@@ -203,6 +203,6 @@ async def _fail(client: DelayClient, settings: Settings) -> None:
             value = b'{"customer": "%s"}' % CUSTOMERS[number].encode()
             key = CUSTOMERS[number].lower().encode()
             said = [(name, text.encode()) for name, text in named.items()]
-            await producer.send_and_wait(f"{settings.app_id}-requests", value, key=key, headers=said)
+            await producer.send_and_wait(f"{settings.topics.app_id}-requests", value, key=key, headers=said)
     finally:
         await producer.stop()

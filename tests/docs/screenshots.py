@@ -79,7 +79,7 @@ async def _take(place: DemoInstallation, minutes: float, directory: Path, *, eve
     await place.wait_ready()
     random = Random(7)  # noqa: S311 - a story, no secret
     async with AsyncExitStack() as opened:
-        client = await opened.enter_async_context(DelayClient(place.settings.bootstrap))
+        client = await opened.enter_async_context(DelayClient(place.settings.kafka.bootstrap))
         _say(f"Filling {worker.url}")
         await busy_shop.fill(client, place.settings, random)
         traffic = asyncio.create_task(busy_shop.flow(client, random))

@@ -48,9 +48,9 @@ def test_a_worker_takes_the_settings(tmp_path: Path) -> None:
         {**given, "HOST": "10.0.0.1", "DELAY_WEB_USERS_FILE": "users", "DELAY_WEB_SECRET": "0123456789abcdef"}
     )
 
-    access.check(settings)
+    access.check(settings.process, settings.web)
     assert settings.people_url == f"https://{INGRESS['spec']['rules'][0]['host']}"
-    assert INGRESS["spec"]["rules"][0]["host"] in settings.web_hosts
+    assert INGRESS["spec"]["rules"][0]["host"] in settings.web.hosts
 
 
 def test_it_creates_each_secret_that_the_values_name() -> None:

@@ -12,9 +12,9 @@ def test_the_settings_are_taken_as_they_stand() -> None:
     [exports] = [text for kind, text in blocks("many-teams.md") if kind == "sh"]
     settings = Settings.from_env(dict(re.findall(r"^export (\w+)='(.*)'$", exports, re.MULTILINE)))
 
-    assert settings.namespaces.inputs == {"orders-delays": "orders", "billing-delays": "billing"}
-    assert set(settings.destinations) == set(settings.namespaces.inputs)
-    assert by_namespace(settings.quotas, settings.namespaces) == {
+    assert settings.topics.namespaces.inputs == {"orders-delays": "orders", "billing-delays": "billing"}
+    assert set(settings.destinations.allowed_topics) == set(settings.topics.namespaces.inputs)
+    assert by_namespace(settings.topics.quotas, settings.topics.namespaces) == {
         "billing": Quota(100_000),
         "orders": Quota(1_000_000, 1 << 30, Rate(500.0)),
     }

@@ -38,8 +38,8 @@ def test_the_settings_are_such(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value.strip('"'))
     settings = Settings.from_env()
 
-    assert settings.rates["sms"].burst == 100
-    assert settings.catch_up_rate is not None
+    assert settings.destinations.rates["sms"].burst == 100
+    assert settings.destinations.catch_up_rate is not None
 
 
 class Doing:

@@ -25,7 +25,7 @@ def test_its_commands_are_taken() -> None:
 
 def test_its_settings_are_those_of_the_new_number() -> None:
     env = dict(line.removeprefix("export ").split("=") for line in SHELL if line.startswith("export"))
-    assert Settings.from_env(env).changelog == "delay-p24-delays-changelog"
+    assert Settings.from_env(env).topics.changelog == "delay-p24-delays-changelog"
 
 
 def test_it_names_what_programs_get() -> None:

@@ -18,8 +18,8 @@ OF_ALL = {
 def test_the_topics_are_as_workers_make_them() -> None:
     settings = Settings.from_env({})
     there = {
-        topic.removeprefix("delay-"): ("P" if partitions == settings.partitions else str(partitions), config)
-        for topic, (partitions, config) in plan(settings, cold=True).items()
+        topic.removeprefix("delay-"): ("P" if partitions == settings.topics.partitions else str(partitions), config)
+        for topic, (partitions, config) in plan(settings.topics, cold=True).items()
     }
 
     said = {

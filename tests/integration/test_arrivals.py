@@ -96,7 +96,7 @@ async def arrivals(bootstrap: str, there: Destination) -> AsyncIterator[ArrivalS
     await cluster.start(there.topic)
     await cluster.refresh([there.topic])
     settings = Settings.from_env({"DELAY_PARTITIONS": str(PARTITIONS)})
-    yield ArrivalSearch(settings, Clock(), {None: DestinationCluster(cluster, Sender(cluster))})
+    yield ArrivalSearch(settings.topics, settings.engine, Clock(), {None: DestinationCluster(cluster, Sender(cluster))})
     await cluster.stop()
 
 
@@ -250,7 +250,12 @@ async def test_what_one_partition_has_read_serves_the_others_until_they_are_assi
 async def test_exactly_once_nothing_is_looked_for(there: Destination) -> None:
     there.expect(OURS[0])
     store = there.store()
-    arrivals = ArrivalSearch(Settings.from_env({"DELAY_GUARANTEE": "exactly_once"}), Clock(), {})
+    arrivals = ArrivalSearch(
+        Settings.from_env({"DELAY_GUARANTEE": "exactly_once"}).topics,
+        Settings.from_env({"DELAY_GUARANTEE": "exactly_once"}).engine,
+        Clock(),
+        {},
+    )
 
     assert not await arrivals.expected(store)
     store.close()

@@ -29,14 +29,14 @@ GARBAGE = [
 def settings(bootstrap: str) -> Iterator[Settings]:
     """An installation of two partitions with a request in each, and a progress topic full of nonsense."""
     made = Settings.from_env({"DELAY_APP_ID": new_app_id("backlog"), "DELAY_PARTITIONS": "2"})
-    with topics_removed(bootstrap, made.app_id):
-        create_topic(bootstrap, made.requests, 2)
-        create_topic(bootstrap, made.progress, 1)
+    with topics_removed(bootstrap, made.topics.app_id):
+        create_topic(bootstrap, made.topics.requests, 2)
+        create_topic(bootstrap, made.topics.progress, 1)
         producer = Producer({"bootstrap.servers": bootstrap})
         for number in range(2):
-            producer.produce(made.requests, b"", partition=number)
+            producer.produce(made.topics.requests, b"", partition=number)
         for key, value in GARBAGE:
-            producer.produce(made.progress, value, key)
+            producer.produce(made.topics.progress, value, key)
         producer.flush()
         yield made
 
@@ -45,7 +45,7 @@ def settings(bootstrap: str) -> Iterator[Settings]:
 async def cluster(bootstrap: str, settings: Settings) -> AsyncIterator[Cluster]:
     """The cluster, connected."""
     made = Cluster(bootstrap)
-    await made.start(settings.progress)
+    await made.start(settings.topics.progress)
     yield made
     await made.stop()
 
@@ -56,14 +56,14 @@ def looking(settings: Settings, cluster: Cluster, silent: tuple[int, ...] = ()) 
     async def report() -> None:
         """Have nothing to tell."""
 
-    return UnreadBacklog(settings, cluster, {}, lambda *_: True, report, silent)
+    return UnreadBacklog(settings.topics, cluster, {}, lambda *_: True, report, silent)
 
 
 def tell(bootstrap: str, settings: Settings, number: int, position: int, **more: str) -> None:
     """Write a report, as a worker does."""
-    value = {"partition": number, "positions": {settings.requests: position}, **more}
+    value = {"partition": number, "positions": {settings.topics.requests: position}, **more}
     producer = Producer({"bootstrap.servers": bootstrap})
-    producer.produce(settings.progress, json.dumps(value).encode(), b"%d" % number)
+    producer.produce(settings.topics.progress, json.dumps(value).encode(), b"%d" % number)
     producer.flush()
 
 
@@ -77,7 +77,7 @@ async def test_nonsense_among_the_reports_is_counted_and_passed_over(
         await look.cleared()
 
     assert not look.without
-    assert REGISTRY.get_sample_value("delay_foreign_records_total", {"topic": settings.progress}) == len(GARBAGE)
+    assert REGISTRY.get_sample_value("delay_foreign_records_total", {"topic": settings.topics.progress}) == len(GARBAGE)
 
 
 async def test_a_partition_that_nobody_tells_of_is_not_waited_for(

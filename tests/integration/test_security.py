@@ -56,8 +56,8 @@ def test_with_their_rights_and_no_others_all_three_do_what_they_are_for(
     inside, outside = guarded.broker.bootstrap, guarded.outside(protocol)
     create_topic(inside, to)
     guarded.grant("worker", worker_acls(settings))
-    guarded.grant("producer", producer_acls(settings))
-    guarded.grant("consumer", consumer_acls(settings, f"{to}-readers"))
+    guarded.grant("producer", producer_acls(settings.topics))
+    guarded.grant("consumer", consumer_acls(settings.destinations, f"{to}-readers"))
     with Worker(outside, app_id, tmp_path / app_id, partitions=PARTITIONS, env=env | guarded.env(protocol)) as worker:
         worker.start().wait_ready()
         here = Installation(inside, app_id, worker, Requests(outside, app_id, **guarded.client(protocol, "producer")))

@@ -107,7 +107,7 @@ class Side:
         return step
 
     def _take(self, step: Step, asked: Sequence[Asked]) -> None:
-        topic, bench = self.bench.settings.requests, self.bench
+        topic, bench = self.bench.settings.topics.requests, self.bench
         records = (unpacked if self._way == "kernel" else plain_records)(asked, self.offset, topic, 0) if asked else []
         self.offset += len(records)
         begin = 0

@@ -99,7 +99,7 @@ def _stamps(evidence: Evidence, ask: Ask) -> Collection[int]:
 
 def unbounded(evidence: Evidence) -> Iterator[str]:
     """Return a sentence for each delivery that was due beyond the bound of its life."""
-    if evidence.world.settings.row_version in (1, 2):
+    if evidence.world.settings.engine.row_version in (1, 2):
         return  # such rows have none
     bounded = Bounded(evidence)
     for source, copies in evidence.copies.items():

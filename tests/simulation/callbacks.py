@@ -67,6 +67,6 @@ def _url(evidence: "Evidence", told: "Told") -> str | None:
 def _is_kept(evidence: "Evidence", told: "Told") -> bool:
     """Return whether the step that has told of a failure was kept for certain, and had to have the callback."""
     ask = evidence.asks[told.event["source"]]
-    if told.event["event"] == "refused" and ask.input and evidence.world.settings.quotas:
+    if told.event["event"] == "refused" and ask.input and evidence.world.settings.topics.quotas:
         return False
     return evidence.exact or evidence.broken_off(told.sent, evidence.world.home(ask)) is None

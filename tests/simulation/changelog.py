@@ -16,7 +16,7 @@ def untrue(evidence: Evidence) -> Iterator[str]:
     """Return a sentence for everything that the changelogs and the stores have wrong."""
     rnd = random.Random(evidence.world.seed)  # noqa: S311
     for number, store in evidence.stores.items():
-        log = evidence.world.broker.logs[evidence.world.settings.changelog][number]
+        log = evidence.world.broker.logs[evidence.world.settings.topics.changelog][number]
         records = [record for batch in log.committed() for record in batch.records(log.topic, number)]
         # What comes from a zombie at the very end is not compacted before its owner looks: the last segment never is.
         clean = min(store.offset, rnd.choice((0, log.end, rnd.randint(0, log.end))))

@@ -12,7 +12,7 @@ def broken_commands(evidence: Evidence) -> Iterator[str]:
     Only where it is plain what should happen: one request, and one command (or one more request) after it. In a run
     without faults it holds for all that is sent when there has been time to take the command in.
     """
-    if evidence.world.settings.row_version != 1:
+    if evidence.world.settings.engine.row_version != 1:
         return  # there is more to see (last_command.py)
     for asks in evidence.by_id.values():
         pair = _pair(asks, clocks_differ=any(evidence.world.plan.brokers_ms))

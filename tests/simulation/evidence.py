@@ -63,7 +63,7 @@ class Evidence:
         self.by_id: dict[str, list[Ask]] = defaultdict(list)
         self.told = [
             Told(json.loads(record.value or b""), sent_of(batch))
-            for batch, record in self.read(world.settings.events_topic)
+            for batch, record in self.read(world.settings.topics.events_topic)
         ]
         self.events = [told.event for told in self.told]
         pending: Counter[str] = Counter()
@@ -77,7 +77,7 @@ class Evidence:
                 self.by_id[ask.name].append(ask)
         self.copies = self._copies()
         self.letters: dict[str, list[Record]] = defaultdict(list)
-        for _, record in self.read(world.settings.dead_letters):
+        for _, record in self.read(world.settings.topics.dead_letters):
             self.letters[(dict(record.headers)["delay-source"] or b"").decode()].append(record)
         #: Whether nothing goes wrong in this run, and how long things take then.
         self.calm = not world.plan.faults and world.plan.weather == CALM
@@ -124,7 +124,7 @@ class Evidence:
         """Return the sources of all rows that the changelogs have from who had the partition, and no zombie."""
         return {
             decode(record.value).source
-            for batch, record in self.read(self.world.settings.changelog)
+            for batch, record in self.read(self.world.settings.topics.changelog)
             if record.key is not None and keys.is_row(record.key) and record.value is not None
             if not self.succeeded(sent_of(batch), record.partition, self.seconds(batch.at_ms))
         }

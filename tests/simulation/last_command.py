@@ -19,7 +19,7 @@ _WAYS = 16
 def overtaken(evidence: Evidence) -> Iterator[str]:
     """Return a sentence for each delivery, and each message that waits, that a later order should have prevented."""
     settings = evidence.world.settings
-    if settings.row_version in (1, 2) or settings.dedupe_window_ms:
+    if settings.engine.row_version in (1, 2) or settings.retention.dedupe_window_ms:
         return  # such rows do not say when they were asked for, and repetitions that are dropped are no orders
     bounded = Bounded(evidence)
     rows = {entry.id: (entry.source, keys.due_of(row)) for row, entry in evidence.waiting()}

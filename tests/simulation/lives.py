@@ -39,7 +39,7 @@ class Lives:
         yield from self._account()
         # What is on its way to a destination that fails takes no room from the others: a batch each.
         world, routes = evidence.world, sum(evidence.world.destinations.values())
-        bound = world.settings.max_in_flight + world.plan.batch * routes
+        bound = world.settings.engine.max_in_flight + world.plan.batch * routes
         for life, count in self._left.items():
             if count > bound:
                 yield f"{life} has left {count} duplicates, {bound} may be in flight"
@@ -110,7 +110,7 @@ class Lives:
 
     def _unadmitted(self, ask: Ask) -> Iterator[str]:
         """See that a request for which there was no room is a dead letter that can be sent again, and nothing else."""
-        if not ask.input or not self._evidence.world.settings.quotas:
+        if not ask.input or not self._evidence.world.settings.topics.quotas:
             yield f"{ask.source} was refused for a quota that it has not"
         found = [
             letter for letter in self._evidence.letters[ask.source] if dict(letter.headers)["delay-reason"] == b"quota"

@@ -40,9 +40,9 @@ def too_fast(evidence: Evidence) -> Iterator[str]:
     """Return a sentence for each span in which a destination got more than its cap allows."""
     world, settings = evidence.world, evidence.world.settings
     records = any(said.value is not None and "rate" in said.value for said in world.controls)
-    if records or not settings.rates or any(fault.kind not in _HARMLESS for fault in world.plan.faults):
+    if records or not settings.destinations.rates or any(fault.kind not in _HARMLESS for fault in world.plan.faults):
         return
-    for to, rate in settings.rates.items():
+    for to, rate in settings.destinations.rates.items():
         copies = [copy for found in evidence.copies.values() for copy in found if copy.record.topic == to]
         sent = sorted((chosen_s(evidence, copy), copy.sent.worker) for copy in copies)
         kept = rate.per_s * _KEPT_S + rate.burst

@@ -68,7 +68,7 @@ def chosen_s(evidence: Evidence, copy: Copy) -> float:
 def _row_keys(evidence: Evidence) -> dict[tuple[str, int], bytes]:
     """Return the row of each message with a due time, from the changelog."""
     found = {}
-    for _, record in evidence.read(evidence.world.settings.changelog):
+    for _, record in evidence.read(evidence.world.settings.topics.changelog):
         if record.key is not None and keys.is_row(record.key) and record.value is not None:
             found[decode(record.value).source, keys.due_of(record.key)] = record.key
     return found

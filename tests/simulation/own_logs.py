@@ -43,12 +43,12 @@ class OwnLogs:
         worker = world.slots[_LAST]
         assert worker is not None
         await world.stop(worker)
-        changelog = world.settings.changelog
+        changelog = world.settings.topics.changelog
         if world.seed // _EVERY % 2:
             for log in world.broker.logs[changelog]:
                 log.lose_head()
         else:
-            world.broker.create(changelog, world.settings.partitions)
+            world.broker.create(changelog, world.settings.topics.partitions)
         world.broker.note("the changelog is lost")
         await self._stops()
         await self._goes_on(_LAST, fuse=world.seed % 7 * 40)
@@ -63,7 +63,7 @@ class OwnLogs:
         world.start(_STRANGER)
         worker = world.slots[_STRANGER]
         assert worker is not None
-        while not worker.ready or len(partitions := worker.ownership.partitions) < world.settings.partitions:  # noqa: ASYNC110
+        while not worker.ready or len(partitions := worker.ownership.partitions) < world.settings.topics.partitions:  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_S)
         while any(partition.state not in _OVER for partition in partitions.values()):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_S)

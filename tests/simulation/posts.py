@@ -37,7 +37,7 @@ def broken_posts(evidence: Evidence) -> Iterator[str]:
 def _plans(evidence: Evidence) -> dict[tuple[str, int], list[Plan]]:
     """Return, for each message and due time, when its next tries were to be."""
     found: dict[tuple[str, int], list[Plan]] = defaultdict(list)
-    for batch, record in evidence.read(evidence.world.settings.changelog):
+    for batch, record in evidence.read(evidence.world.settings.topics.changelog):
         if record.key is None or record.value is None or not keys.is_row(record.key):
             continue
         entry = decode(record.value)

@@ -23,7 +23,7 @@ class Recurring:
         """Return a sentence for everything that is wrong with the series that a request has asked for."""
         evidence = self._evidence
         copies = evidence.copies.get(ask.source, [])
-        if evidence.world.settings.row_version in (1, 2):
+        if evidence.world.settings.engine.row_version in (1, 2):
             if copies or not evidence.letters[ask.source]:
                 yield f"{ask.source} recurs, which rows of an older version cannot, and was not refused"
             return

@@ -52,7 +52,7 @@ def with_retries(
 
 def _forwards(rnd: random.Random, settings: Settings, span_s: float, to: str) -> Iterator[Ask]:
     """Forward what failed in an outage, each record at least once."""
-    partition, at_s = rnd.randrange(settings.partitions), rnd.uniform(0, span_s / 2)
+    partition, at_s = rnd.randrange(settings.topics.partitions), rnd.uniform(0, span_s / 2)
     derived, begun = rnd.random() < 0.5, rnd.randrange(1_000_000)
     for number in range(rnd.randint(2, 5)):
         due, value = b"%d" % (EPOCH_MS + (0 if derived else number)), b"%d failed" % number
@@ -71,7 +71,7 @@ def stamped(ask: Ask) -> None:
 
 def _tries(rnd: random.Random, settings: Settings, span_s: float, to: str, number: int) -> Iterator[Ask]:
     id_, at_s = f"retry-{number}", rnd.uniform(0, span_s / 2)
-    place = home_partition(id_, settings.inputs, settings.partitions)
+    place = home_partition(id_, settings.topics.inputs, settings.topics.partitions)
     turns = rnd.randint(2, 4)
     for turn in range(turns):
         ahead_s = rnd.choice((0.05, 0.2, 0.5)) if turn < turns - 1 else 1.5

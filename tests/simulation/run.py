@@ -72,7 +72,9 @@ class Result:
 def run(seed: int, *, trace: bool = False) -> Result:
     """Run a seed."""
     world = World(seed, trace=trace)
-    result = Result(seed, faults=[f"{world.settings.guarantee}, {world.plan.weather}", *map(str, world.plan.faults)])
+    result = Result(
+        seed, faults=[f"{world.settings.engine.guarantee}, {world.plan.weather}", *map(str, world.plan.faults)]
+    )
     with simulated(world.disks, world.stamps, world.web.give_up_ms):
         try:
             world.run()

@@ -118,5 +118,5 @@ def _order(rnd: random.Random, settings: Settings, id_: str, op: str, at_s: floa
 
 def _place(rnd: random.Random, settings: Settings, id_: str) -> int:
     if rnd.random() < 0.3:
-        return rnd.randrange(settings.partitions)
-    return home_partition(id_, settings.inputs, settings.partitions)
+        return rnd.randrange(settings.topics.partitions)
+    return home_partition(id_, settings.topics.inputs, settings.topics.partitions)

@@ -97,8 +97,8 @@ class _Author:
         rnd, settings = self._rnd, self._settings
         full = f"{team}/{id_}"
         headers.append(("delay-id", (full if rnd.random() < 0.3 else id_).encode()))
-        home = home_partition(full, settings.inputs, settings.partitions)
-        partition = rnd.randrange(settings.partitions) if rnd.random() < 0.4 else home
+        home = home_partition(full, settings.topics.inputs, settings.topics.partitions)
+        partition = rnd.randrange(settings.topics.partitions) if rnd.random() < 0.4 else home
         return Ask(at_s, partition, op, full, due, headers, None, value, input=INPUTS[team])
 
 
@@ -107,14 +107,14 @@ class Following:
 
     def __init__(self, broker: "Broker", settings: Settings) -> None:
         """Have heard nothing yet."""
-        self._broker, self._settings, self._topic, self._offset = broker, settings, settings.progress, 0
-        self._reader = ProgressReader("", settings.progress)
+        self._broker, self._settings, self._topic, self._offset = broker, settings, settings.topics.progress, 0
+        self._reader = ProgressReader("", settings.topics.progress)
 
     def quotas(self, table: "DelayTable", now: Callable[[], float]) -> Quotas | None:
         """Return the quotas of a worker that hears this, None if it has none."""
-        if not self._settings.quotas:
+        if not self._settings.topics.quotas:
             return None
-        return Quotas(self._settings, table.stores, table.progress, self._reader.reports, now)
+        return Quotas(self._settings.topics, table.stores, table.progress, self._reader.reports, now)
 
     async def run(self) -> None:
         """Hear what is written until cancelled."""
@@ -164,7 +164,7 @@ def beyond_quota(evidence: "Evidence") -> Iterator[str]:
     """
     world = evidence.world
     calm = evidence.calm and world.plan.workers == 1
-    for name, quota in world.settings.quotas.items():
+    for name, quota in world.settings.topics.quotas.items():
         most = (quota.messages or 0) * (1 if calm else len(world.workers))
         for worker in world.workers:
             for namespace, count in worker.most.items():

@@ -150,7 +150,7 @@ class Worker:
         #: The most messages of each namespace that it has held at a time.
         self.most: dict[str, int] = {}
         self.miscounted = ""
-        self.namespaces, self.forwards = settings.namespaces, settings.forwards
+        self.namespaces, self.forwards = settings.topics.namespaces, settings.topics.forwards
         self.points = 0
         self.web: Web
 
@@ -208,7 +208,7 @@ class Worker:
         self._broker.network.losing[self.name] = self.cluster.lose
         while True:
             try:
-                await self.cluster.refresh(sorted(settings.internal_topics & set(self._broker.logs)))
+                await self.cluster.refresh(sorted(settings.topics.internal_topics & set(self._broker.logs)))
                 sender, deliveries = Sender(self.cluster), Sender(self.cluster, recalls=True)
                 await sender.start()
                 await deliveries.start()
@@ -216,25 +216,27 @@ class Worker:
             except kafka.KafkaError:  # its supervisor would start it again
                 await asyncio.sleep(0.1)
         self.senders = (sender, deliveries)
-        self.table = Table(self.slot, clock, whose(settings.namespaces, settings.inputs))
+        self.table = Table(self.slot, clock, whose(settings.topics.namespaces, settings.topics.inputs))
         targets: dict[str | None, DestinationCluster] = {None: DestinationCluster(self.cluster, deliveries)}
         dispatcher, journal = dispatcher_and_journal(settings, clock, targets, self.cluster, sender, self.table)
         partitions: dict[int, Partition] = {}
         self.consumer = Consumer(self, self._broker, self._rnd)
-        logs = InputLogs(settings, self.cluster, clock, journal)
-        guard = ChangelogGuard(settings, self.table, journal, self._changelog_id, self._committed)
-        self.controls = Controls(settings, self.cluster)
-        posts = Posts(settings, clock, "simulated", self.web.client(self))
-        throttle = Throttle(settings, clock, self.controls.known)
-        liveness = InputLiveness(self.consumer, margins_of(settings), settings.namespaces)
+        logs = InputLogs(settings.topics, settings.engine, self.cluster, clock, journal)
+        guard = ChangelogGuard(
+            settings.topics, settings.engine, self.table, journal, self._changelog_id, self._committed
+        )
+        self.controls = Controls(settings.topics, settings.engine, self.cluster)
+        posts = Posts(settings.topics, settings.destinations, clock, "simulated", self.web.client(self))
+        throttle = Throttle(settings.kafka, settings.topics, settings.destinations, clock, self.controls.known)
+        liveness = InputLiveness(self.consumer, margins_of(settings.topics), settings.topics.namespaces)
         self.due = DueLoop(settings, clock, dispatcher, partitions, liveness, posts, throttle, self.batch)
         self.controls.changed = self.due.obey
         journal.reached = self.reached  # type: ignore[method-assign]
         limits, destinations = TopicLimits(1 << 20, 1 << 20, 1 << 20), DestinationTopics(self.cluster)
         progress = ProgressReporter(settings, clock, sender, self.due)
-        reports = LatestReports(settings, self.cluster)
-        watermark = Watermark(settings, self.cluster, clock, reports, partitions, self.consumer, ())
-        versions, following = RowVersion(settings, reports), Following(self._broker, settings)
+        reports = LatestReports(settings.topics, self.cluster)
+        watermark = Watermark(settings.topics, self.cluster, clock, reports, partitions, self.consumer, ())
+        versions, following = RowVersion(settings.engine, reports), Following(self._broker, settings)
         quotas = following.quotas(self.table, self._loop.time)
         services = Services(settings, clock, journal, destinations, limits, versions, quotas=quotas)
         self.ownership = Ownership(
@@ -242,13 +244,17 @@ class Worker:
             self.table,
             self.cluster,
             Stages(
-                StoreRecovery(settings, clock, self.table, journal, guard, limits.tombstones_ms),
+                StoreRecovery(
+                    settings.topics, settings.engine, clock, self.table, journal, guard, limits.tombstones_ms
+                ),
                 logs,
                 watermark,
                 self.consumer,
-                PartitionCatchUp(settings, self.cluster, logs, self.consumer, partitions, progress.report),
+                PartitionCatchUp(
+                    settings.topics, settings.engine, self.cluster, logs, self.consumer, partitions, progress.report
+                ),
                 self.controls,
-                ArrivalSearch(settings, clock, targets),
+                ArrivalSearch(settings.topics, settings.engine, clock, targets),
             ),
             lambda number, lost_inputs: self._noting(Partition(number, services, self.due, lost_inputs)),
             self.due.notify,
@@ -258,12 +264,12 @@ class Worker:
         self._work = [
             self.spawn(work) for work in (self.due.run(), progress.run(), watermark.run(), self.controls.run())
         ]
-        if settings.quotas:
+        if settings.topics.quotas:
             self._work.append(self.spawn(following.run()))
         self.ready = True
 
     async def _changelog_id(self) -> str:
-        return self._broker.ids[self._settings.changelog]
+        return self._broker.ids[self._settings.topics.changelog]
 
     async def _committed(self, number: int, topics: Collection[str]) -> dict[str, int]:
         committed = self._broker.committed

@@ -121,7 +121,7 @@ class Author:
     def _poison(self) -> None:
         rnd = self._rnd
         reason = rnd.choice(sorted(_POISON))
-        partition = rnd.randrange(self._settings.partitions)
+        partition = rnd.randrange(self._settings.topics.partitions)
         headers: Headers = [("users", b"own"), *_POISON[reason]]
         at_s = rnd.uniform(0, self._span_s)
         self._asks.append(Ask(at_s, partition, "schedule", None, None, headers, b"k", b"poison", reason))
@@ -159,10 +159,10 @@ class Author:
 
     def _place(self, id_: str | None) -> int:
         """Return the partition to send to: mostly an id's home."""
-        partitions = self._settings.partitions
+        partitions = self._settings.topics.partitions
         if id_ is None or self._rnd.random() < self._across:
             return self._rnd.randrange(partitions)
-        return home_partition(id_, self._settings.inputs, partitions)
+        return home_partition(id_, self._settings.topics.inputs, partitions)
 
     def _schedule(self, number: int, id_: str | None, at_s: float, due: int) -> Ask:
         rnd = self._rnd

@@ -115,9 +115,11 @@ class World:
             seed,
             self.destinations,
         )
-        self.settings = dataclasses.replace(self.settings, accept_loss=(f"recreated:{self.settings.changelog}",))
+        accepts = (f"recreated:{self.settings.topics.changelog}",)
+        engine = dataclasses.replace(self.settings.engine, accept_loss=accepts)
+        self.settings = dataclasses.replace(self.settings, engine=engine)
         self.controls = controls(seed, self.plan.span_s, self.destinations)
-        self.exact = self.settings.guarantee == "exactly_once"
+        self.exact = self.settings.engine.guarantee == "exactly_once"
         asks = Author(rnd, self.settings, self.plan, self.destinations, self.web).write()
         self.asks: list[Ask] = with_retries(asks, seed, self.settings, self.plan.span_s, self.destinations)
         self.asks += series(seed, self.settings, self.plan.span_s, self.destinations)
@@ -131,7 +133,7 @@ class World:
         self.broker = Broker(self.loop, seed, self.process)
         if trace:
             self.broker.trace = []
-        self.group = Group(self.loop, rnd, self.broker, self.settings.partitions)
+        self.group = Group(self.loop, rnd, self.broker, self.settings.topics.partitions)
         self.group.session_s = self.plan.session_s
         self.workers: list[Worker] = []
         #: The worker of each slot, None between two lives; and what its next end is to mean for its disk.
@@ -184,7 +186,7 @@ class World:
         await self.settled()
         rows = self.rows()
         await self._begin_anew()
-        if self.settings.row_version in (1, 2) and self.web.posts:
+        if self.settings.engine.row_version in (1, 2) and self.web.posts:
             return  # such rows do not say when the next try is, and it is made then
         if self.delivered_by(_LAST):
             self.troubles.append("a worker that read everything anew has delivered what was dealt with")
@@ -194,11 +196,16 @@ class World:
 
     def _set_up(self) -> None:
         settings, broker = self.settings, self.broker
-        for topic in (*settings.inputs, settings.forwards, settings.changelog, settings.events_topic):
-            broker.create(topic, settings.partitions)
-        broker.create(settings.dead_letters, settings.partitions)
-        broker.create(settings.progress, 1)
-        broker.create(settings.controls, 1)
+        for topic in (
+            *settings.topics.inputs,
+            settings.topics.forwards,
+            settings.topics.changelog,
+            settings.topics.events_topic,
+        ):
+            broker.create(topic, settings.topics.partitions)
+        broker.create(settings.topics.dead_letters, settings.topics.partitions)
+        broker.create(settings.topics.progress, 1)
+        broker.create(settings.topics.controls, 1)
         for topic, count in self.destinations.items():
             broker.create(topic, count, append_time=False)
             broker.largest[topic] = LARGEST
@@ -207,7 +214,7 @@ class World:
 
     def _send(self, ask: Ask) -> None:
         """Have a user send a record."""
-        log = self.broker.logs[ask.input or self.settings.requests][ask.partition]
+        log = self.broker.logs[ask.input or self.settings.topics.requests][ask.partition]
         leader = self.broker.leaders[log.topic, log.partition]
         stamp_ms = self.broker.now_ms() + self.plan.brokers_ms[NODES.index(leader)]
         ask.topic, ask.offset, ask.stamp_ms = log.topic, log.end, stamp_ms
@@ -217,7 +224,7 @@ class World:
     def _say(self, said: Said) -> None:
         """Have an operator write a control record."""
         self.broker.note(f"control: {said}")
-        self.broker.logs[self.settings.controls][0].append(said.batch(), self.broker.now_ms(), None)
+        self.broker.logs[self.settings.topics.controls][0].append(said.batch(), self.broker.now_ms(), None)
 
     # workers ---------------------------------------------------------------------------------------------------------
     def start(self, slot: str) -> None:
@@ -296,7 +303,7 @@ class World:
 
     async def settled(self) -> None:
         """Wait until everything is dealt with."""
-        while not self.troubles and (len(self.owned()) < self.settings.partitions or self._transacting()):  # noqa: ASYNC110
+        while not self.troubles and (len(self.owned()) < self.settings.topics.partitions or self._transacting()):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_S)
 
     def owned(self) -> dict[int, PartitionStore]:
@@ -313,7 +320,7 @@ class World:
         partition, store = worker.ownership.partitions[number], worker.table.stores[number]
         if partition.claims or not partition.idle or not partition.in_flight.quiet or store.foreign.keys:
             return False
-        for topic in (*self.settings.inputs, self.settings.forwards):
+        for topic in (*self.settings.topics.inputs, self.settings.topics.forwards):
             position = store.positions.get(topic)
             last = max((batch.end for batch in self.broker.logs[topic][number].committed()), default=0)
             if last and (position is None or position.offset < last):
@@ -344,7 +351,7 @@ class World:
         """Return the partition where a message lives."""
         if ask.id is None:
             return ask.partition
-        return home_partition(ask.id, self.settings.inputs, self.settings.partitions)
+        return home_partition(ask.id, self.settings.topics.inputs, self.settings.topics.partitions)
 
     def scratch(self) -> PartitionStore:
         """Return an empty store."""

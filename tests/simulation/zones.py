@@ -30,7 +30,7 @@ class Versions:
     def __init__(self, seed: int, settings: Settings) -> None:
         """Have one version, or two in the runs that have recurring messages in a zone."""
         self.rnd = random.Random(f"zones {seed}")  # noqa: S311 - the same run for the same seed
-        self.differ = self.rnd.random() < _SHARE and settings.row_version not in (1, 2)
+        self.differ = self.rnd.random() < _SHARE and settings.engine.row_version not in (1, 2)
         self._by_life = (0, self.rnd.choice((-1, 1))) if self.differ else (0,)
 
     def of(self, life: int) -> int:
@@ -75,6 +75,6 @@ def in_zones(versions: Versions, settings: Settings, span_s: float, destinations
             "delay-misfire": "catch-up",
         }
         headers: Headers = [("users", b"own"), *((name, text.encode()) for name, text in said.items())]
-        place = home_partition(id_, settings.inputs, settings.partitions)
+        place = home_partition(id_, settings.topics.inputs, settings.topics.partitions)
         found.append(Ask(rnd.uniform(0, span_s), place, "schedule", id_, None, headers, b"k", b"local"))
     return found

@@ -8,18 +8,18 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from app.dev.demo.installation import ORDERS, PARTITIONS, REMINDERS
 from app.dev.demo.screen import Screen
 from app.dev.demo.tally import DemoTally
-from app.settings.settings import Settings
+from app.settings.kafka import KafkaSettings
 from punctual.contract import headers as names
 
 
 class DeliveryReader:
     """Reads `orders` and `reminders` from now on, outside any consumer group."""
 
-    def __init__(self, settings: Settings, tally: DemoTally, screen: Screen) -> None:
+    def __init__(self, kafka: KafkaSettings, tally: DemoTally, screen: Screen) -> None:
         """Prepare; `start` decides where "from now on" begins."""
         self._tally, self._screen = tally, screen
         self._consumer: Any = AIOKafkaConsumer(
-            bootstrap_servers=settings.bootstrap, enable_auto_commit=False, **settings.kafka_options()
+            bootstrap_servers=kafka.bootstrap, enable_auto_commit=False, **kafka.options()
         )
 
     async def start(self) -> None:

@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _run(program: Path, place: DemoInstallation) -> int:
-    settings = {"KAFKA_BOOTSTRAP_SERVERS": place.settings.bootstrap, "DELAY_APP_ID": place.settings.app_id}
+    settings = {"KAFKA_BOOTSTRAP_SERVERS": place.settings.kafka.bootstrap, "DELAY_APP_ID": place.settings.topics.app_id}
     command = [sys.executable, str(program)]
     return subprocess.run(command, env={**os.environ, **settings}, check=False).returncode  # noqa: S603 - a file of ours
 

@@ -15,7 +15,9 @@ from app.dev.broker import Broker
 from app.dev.broker.waiting import Say, telling
 from app.dev.demo.options import DemoOptions
 from app.dev.demo.worker import DemoWorker
+from app.settings.kafka import KafkaSettings
 from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_REPLICATION_FACTOR": "1"}
 """Settings of the worker unless the environment has others."""
@@ -79,12 +81,12 @@ REMINDERS = "reminders"
 PARTITIONS = 4
 
 
-async def create_topics(settings: Settings) -> None:
+async def create_topics(kafka: KafkaSettings, topics: TopicSettings) -> None:
     """Create the topics `orders` and `reminders` unless they are there."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap, **kafka.options())
     await admin.start()
     try:
         missing = sorted({ORDERS, REMINDERS} - set(await admin.list_topics()))
-        await admin.create_topics([NewTopic(name, PARTITIONS, settings.replication_factor) for name in missing])
+        await admin.create_topics([NewTopic(name, PARTITIONS, topics.replication_factor) for name in missing])
     finally:
         await admin.close()

@@ -26,15 +26,17 @@ async def run(options: DemoOptions, place: DemoInstallation, screen: Screen) -> 
     """Start the workers and play until a signal or --seconds. Raises what ended it early."""
     stop = _on_signals()
     tally = DemoTally()
-    arrivals = DeliveryReader(place.settings, tally, screen)
-    screen.say(f"Kafka       {place.settings.bootstrap}")
+    arrivals = DeliveryReader(place.settings.kafka, tally, screen)
+    screen.say(f"Kafka       {place.settings.kafka.bootstrap}")
     async with AsyncExitStack() as opened:
-        await create_topics(place.settings)
+        await create_topics(place.settings.kafka, place.settings.topics)
         opened.push_async_callback(arrivals.stop)
         await arrivals.start()
         if not await _until(stop, None, _start_workers(place, screen)):
             return
-        client = DelayClient(place.settings.bootstrap, app_id=place.settings.app_id, **place.settings.kafka_options())
+        client = DelayClient(
+            place.settings.kafka.bootstrap, app_id=place.settings.topics.app_id, **place.settings.kafka.options()
+        )
         await opened.enter_async_context(client)
         longest_s = min(LONGEST_DELAY_S, (options.seconds or 2 * LONGEST_DELAY_S) / 2)
         story = orders(Random(), int(time.time()) % 1_000_000, longest_s)  # noqa: S311 - a story, no secret

@@ -138,7 +138,7 @@ class Delayed:
         what is written there.
         """
         pairs = headers.items() if isinstance(headers, Mapping) else headers
-        raw, to = tuple((name, _bytes(said)) for name, said in pairs), topic or self._settings.requests
+        raw, to = tuple((name, _bytes(said)) for name, said in pairs), topic or self._settings.topics.requests
         place = self._place(to, _bytes(key)) if partition is None else partition
         if place >= self.partitions(to):
             raise NoInput(to, place)
@@ -155,7 +155,7 @@ class Delayed:
 
     def partitions(self, topic: str) -> int:
         """Return how many partitions a topic has that Punctual reads, 0 if it reads no such topic."""
-        read = topic in self._settings.inputs or topic == self._settings.controls
+        read = topic in self._settings.topics.inputs or topic == self._settings.topics.controls
         return self._installation.brokers.partitions(topic) if read else 0
 
     # what comes of it ------------------------------------------------------------------------------------------------
@@ -166,11 +166,11 @@ class Delayed:
 
     def dead_letters(self) -> list[Record]:
         """Return what could not be accepted or delivered: headers say why (docs/reference/records.md)."""
-        return self._of(self._settings.dead_letters)
+        return self._of(self._settings.topics.dead_letters)
 
     def events(self) -> list[dict[str, Any]]:
         """Return what has happened to messages (docs/reference/records.md)."""
-        return [json.loads(record.value or b"") for record in self._of(self._settings.events_topic)]
+        return [json.loads(record.value or b"") for record in self._of(self._settings.topics.events_topic)]
 
     def posts(self) -> list[Post]:
         """Return what has been posted to URLs, failure callbacks too."""
@@ -196,7 +196,7 @@ class Delayed:
         return [record for record in self._installation.brokers.written if record.topic == topic]
 
     def _is_delivery(self, record: Record) -> bool:
-        return record.cluster is not None or record.topic not in self._settings.internal_topics
+        return record.cluster is not None or record.topic not in self._settings.topics.internal_topics
 
 
 def _bytes(said: Said) -> bytes | None:

@@ -102,16 +102,21 @@ class Installation:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop), "time is simulated there alone"
         self._loop, self.settings, self.clock = loop, settings, clock
-        own = {topic: number for topic, (number, _) in internal_topics.plan(settings).items()}
+        own = {topic: number for topic, (number, _) in internal_topics.plan(settings.topics).items()}
         self.brokers = Brokers(clock, own, destinations)
-        self.brokers.left_out = {settings.changelog}
-        self._inputs, self._controls_topic = {*settings.inputs, settings.forwards}, settings.controls
+        self.brokers.left_out = {settings.topics.changelog}
+        self._inputs, self._controls_topic = (
+            {*settings.topics.inputs, settings.topics.forwards},
+            settings.topics.controls,
+        )
         self.brokers.told = self._take
         #: What partitions and the test's own functions have failed with.
         self._failures: list[BaseException] = []
         self.web = Web(clock, respond, self._failures.append)
-        of = whose(settings.namespaces, settings.inputs)
-        self.stores = {number: PartitionStore(directory / f"{number}.db", of) for number in range(settings.partitions)}
+        of = whose(settings.topics.namespaces, settings.topics.inputs)
+        self.stores = {
+            number: PartitionStore(directory / f"{number}.db", of) for number in range(settings.topics.partitions)
+        }
         self._partitions: dict[int, Partition] = {}
         self._controls: dict[Destination, Control] = {}
         self._due = self._due_loop(destinations)
@@ -120,13 +125,15 @@ class Installation:
 
     def _due_loop(self, destinations: Mapping[str, int] | None) -> _DueLoop:
         targets: dict[str | None, Any] = {None: DestinationCluster(*self._ends(self.brokers))}
-        for name in self.settings.clusters:
+        for name in self.settings.kafka.clusters:
             elsewhere = Brokers(self.clock, {}, destinations, name)
             elsewhere.written = self.brokers.written
             targets[name] = DestinationCluster(*self._ends(elsewhere))
-        dispatcher = Dispatcher(self.settings, self.clock, targets)
-        posts = Posts(self.settings, self.clock, "simulated", self.web)
-        throttle = Throttle(self.settings, self.clock, self._controls)
+        dispatcher = Dispatcher(self.settings.destinations, self.clock, targets)
+        posts = Posts(self.settings.topics, self.settings.destinations, self.clock, "simulated", self.web)
+        throttle = Throttle(
+            self.settings.kafka, self.settings.topics, self.settings.destinations, self.clock, self._controls
+        )
         return _DueLoop(self.settings, self.clock, dispatcher, self._partitions, posts=posts, throttle=throttle)
 
     @staticmethod
@@ -137,10 +144,12 @@ class Installation:
     def _start(self) -> None:
         cluster, sender = self._ends(self.brokers)
         table: Any = SimpleNamespace(stores=self.stores)
-        journal = Journal(self.settings, cluster, sender, table)
+        journal = Journal(self.settings.topics, self.settings.engine, cluster, sender, table)
         limits = internal_topics.TopicLimits(_ROW_BYTES, _RECORD_BYTES, _RECORD_BYTES)
         # Nobody else writes: looking each five seconds would make a year long.
-        quotas = Quotas(self.settings, self.stores, (), {}, self._loop.time) if self.settings.quotas else None
+        quotas = (
+            Quotas(self.settings.topics, self.stores, (), {}, self._loop.time) if self.settings.topics.quotas else None
+        )
         if quotas is not None and quotas.rates is not None:
             self._due.rows.pace = SeriesPace(quotas.rates)
         services = Services(

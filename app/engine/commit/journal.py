@@ -18,7 +18,8 @@ from app.engine.steps.step import Step
 from app.kafka import Ack, Batch, Cluster, Sender
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.produce.batch import TARGET_BYTES, PartitionBatch
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
+from app.settings.topics import TopicSettings
 from punctual.contract.events import Kind
 from punctual.contract.request import Reason
 from tables import Changes, PartitionStore, Stores, keys
@@ -60,10 +61,13 @@ class CommittedSteps:
 class Journal:
     """Commits the steps of the partitions of one worker."""
 
-    def __init__(self, settings: Settings, cluster: Cluster, sender: Sender, table: Stores) -> None:
+    def __init__(
+        self, topics: TopicSettings, engine: EngineSettings, cluster: Cluster, sender: Sender, table: Stores
+    ) -> None:
         """Write to the changelog of `table` through `sender`."""
-        self._settings, self._cluster, self._sender, self._table = settings, cluster, sender, table
-        self._changelog, self._events_topic = settings.changelog, settings.events_topic
+        self._topics, self._engine = topics, engine
+        self._cluster, self._sender, self._table = cluster, sender, table
+        self._changelog, self._events_topic = topics.changelog, topics.events_topic
         #: What the steps come to that were committed.
         self.tally = CommittedSteps()
 
@@ -289,7 +293,7 @@ class Journal:
     async def _read_up_to(self, partition: int, store: PartitionStore, end: int, now_ms: int) -> None:
         """Take in what others have written before our stamp: it is the last word of those before us."""
         reader = self.reader(partition, store.offset)
-        skip = self._settings.skipped(f"{self._changelog}-{partition}")
+        skip = self._engine.skipped(f"{self._changelog}-{partition}")
         stale = StaleFilter(store.writer, store.foreign.keys, skip)
         while await reader.position() < end:
             records = [record for record in await reader.chunk(2_000) if record.offset < end]

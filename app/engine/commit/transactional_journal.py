@@ -25,6 +25,7 @@ from app.kafka.transactions.coordinator import Fenced, Forgotten, IdForbidden
 from app.kafka.transactions.hanging import HangingTransactions
 from app.kafka.transactions.id_pool import TransactionalIdPool
 from app.kafka.transactions.transaction import Transactions, Untaken
+from app.settings.destinations import DestinationSettings
 from tables import Changes
 
 #: At least so long, or so many times what our own topics took lately and how far that varied (as RFC 6298 has it for
@@ -59,12 +60,14 @@ class AdaptiveTimeout:
 class TransactionalJournal(Journal):
     """Commits steps as transactions."""
 
-    def __init__(self, stuck: Callable[[TopicPartition], Callable[[], None]], *args: Any) -> None:
+    def __init__(
+        self, stuck: Callable[[TopicPartition], Callable[[], None]], destinations: DestinationSettings, *args: Any
+    ) -> None:
         """Begin with no partition; `stuck` hears of what holds a transaction up, as TransactionalIdPool says."""
         super().__init__(*args)
         self._id_pools: dict[int, TransactionalIdPool] = {}
         self._hanging = HangingTransactions(self._cluster, self._may_write)
-        self._stuck = stuck
+        self._stuck, self._destinations = stuck, destinations
         self._timeout = AdaptiveTimeout()
 
     def reader(self, partition: int, offset: int) -> PartitionReader:
@@ -76,8 +79,8 @@ class TransactionalJournal(Journal):
         id_pool = self._id_pools.get(partition)
         if id_pool is None:
             home = (self._changelog, partition)
-            again = (self._settings.progress, 0)
-            name = f"{self._settings.app_id}-{partition}"
+            again = (self._topics.progress, 0)
+            name = f"{self._topics.app_id}-{partition}"
             id_pool = self._id_pools[partition] = TransactionalIdPool(
                 self._cluster, name, home, again, self._hanging, self._stuck
             )
@@ -86,8 +89,8 @@ class TransactionalJournal(Journal):
 
     def _may_write(self, topic: str) -> bool:
         """Return whether transactions may have batches for a topic."""
-        patterns = itertools.chain.from_iterable(self._settings.destinations.values())
-        return topic in self._settings.internal_topics or any(fnmatch.fnmatchcase(topic, one) for one in patterns)
+        patterns = itertools.chain.from_iterable(self._destinations.allowed_topics.values())
+        return topic in self._topics.internal_topics or any(fnmatch.fnmatchcase(topic, one) for one in patterns)
 
     async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:
         """Begin the step's transaction with its deliveries; return what was taken. commit() goes on with it.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import aiokafka.errors
 
 from app.kafka import Cluster, Sender
-from app.settings.settings import Settings
+from app.settings.kafka import KafkaSettings
 from punctual.security.reason import reason
 
 log = logging.getLogger(__name__)
@@ -19,9 +19,9 @@ class DestinationCluster(NamedTuple):
     sender: Sender
 
 
-async def connect(name: str, bootstrap: str, settings: Settings) -> DestinationCluster:
+async def connect(name: str, bootstrap: str, kafka: KafkaSettings) -> DestinationCluster:
     """Connect to a destination cluster; one that does not answer is asked again when there is something for it."""
-    cluster = Cluster(bootstrap, **settings.kafka_options(name))
+    cluster = Cluster(bootstrap, **kafka.options(name))
     sender = Sender(cluster, recalls=True, name=name)
     try:
         await cluster.start("")
@@ -32,6 +32,6 @@ async def connect(name: str, bootstrap: str, settings: Settings) -> DestinationC
             "are running.",
             name,
             bootstrap,
-            await reason(bootstrap, settings.kafka_options(name)) or error,
+            await reason(bootstrap, kafka.options(name)) or error,
         )
     return DestinationCluster(cluster, sender)

@@ -14,7 +14,7 @@ from app.engine.steps.outcomes import Delivered, Rejected, Unsent, reason_of
 from app.engine.steps.route import ANY, Route, chosen
 from app.kafka import Ack, fast_path
 from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, TooLarge
-from app.settings.settings import Settings
+from app.settings.destinations import DestinationSettings
 from punctual.contract.request import Reason
 from tables import Entry
 from tables.changes import Pairs, PlainRows
@@ -33,20 +33,20 @@ class Dispatcher:
 
     def __init__(
         self,
-        settings: Settings,
+        destinations: DestinationSettings,
         clock: Clock,
         targets: dict[str | None, DestinationCluster],
         traces: "Traces | None" = None,
     ) -> None:
         """Deliver to `targets`, by the name of the cluster; None is our own."""
-        self._settings, self._clock, self._targets, self._traces = settings, clock, targets, traces
+        self._destinations, self._clock, self._targets, self._traces = destinations, clock, targets, traces
         #: Batches that take more rows, and those of each route that are with the sender.
         self._deliveries: dict[Route, DeliveryBatch] = {}
         self._sent: dict[Route, list[DeliveryBatch]] = {}
         self._turn = 0
         #: Partitions of each topic of our own cluster that was sent to, as they were then.
         self._partition_counts: dict[str, int] = {}
-        self.missing = MissingTopics(targets, self.found, settings.give_up_ms)
+        self.missing = MissingTopics(targets, self.found, destinations.give_up_ms)
 
     def knows(self, cluster: str | None) -> bool:
         """Return whether there is such a cluster; None is our own."""
@@ -270,7 +270,7 @@ class Dispatcher:
     def give_up(self, route: Route) -> bool:
         """Give up on a route that has been blocked for longer than DELAY_GIVE_UP; return whether it has."""
         cluster, topic, partition = route
-        limit_s = self._settings.give_up_ms / 1000
+        limit_s = self._destinations.give_up_ms / 1000
         sender = self._targets[cluster].sender
         if partition == ANY:
             given_up = [self.give_up(one) for one in self._every(route)]

@@ -8,7 +8,8 @@ from app.base.http import fields, signatures
 from app.base.http.allow_list import Allowed
 from app.base.http.signatures import SecretsFile
 from app.engine.steps import occurrences
-from app.settings.settings import Settings
+from app.settings.destinations import DestinationSettings
+from app.settings.topics import TopicSettings
 from punctual.contract import headers as names
 from tables import Entry, keys
 
@@ -25,10 +26,10 @@ class PostRequest(NamedTuple):
 class PostWriter:
     """Makes requests of rows, signed."""
 
-    def __init__(self, settings: Settings, clock: Clock, cluster: str) -> None:
+    def __init__(self, topics: TopicSettings, destinations: DestinationSettings, clock: Clock, cluster: str) -> None:
         """Belong to the installation of these settings on a `cluster`."""
-        self._settings, self._clock, self._cluster = settings, clock, cluster
-        self._secrets = SecretsFile(settings.http_secrets_file)
+        self._topics, self._destinations, self._clock, self._cluster = topics, destinations, clock, cluster
+        self._secrets = SecretsFile(destinations.http_secrets_file)
 
     def allowed(self, entry: Entry) -> Allowed:
         """Return the URL of a row, if the settings still allow it.
@@ -36,8 +37,8 @@ class PostWriter:
         Raises ValueError with a clause that says why they do not.
         """
         if entry.url is not None:
-            return self._settings.callback_list(_input_of(entry)).allowed(entry.url)
-        return self._settings.url_list(_input_of(entry)).allowed(entry.to)
+            return self._destinations.callback_list(_input_of(entry)).allowed(entry.url)
+        return self._destinations.url_list(_input_of(entry)).allowed(entry.to)
 
     def post(self, key: bytes, entry: Entry, to: Allowed) -> PostRequest:
         """Return the request for a row: key, value and user headers of a delivery, JSON of a callback."""
@@ -47,7 +48,7 @@ class PostWriter:
             own = [("Content-Type", _JSON), ("Idempotency-Key", fields.encoded(entry.source)), *said]
         else:
             own = [
-                *fields.travelling(entry.headers, self._settings.http_headers),
+                *fields.travelling(entry.headers, self._destinations.http_headers),
                 ("Content-Type", fields.content_type(entry.headers)),
                 (names.ID, fields.encoded(occurrences.occurrence(entry, keys.due_of(key)).id)),
                 (names.DUE, str(keys.due_of(key))),
@@ -62,7 +63,7 @@ class PostWriter:
         source = occurrences.source_of(entry, keys.due_of(key))
         # A sender chooses much of a callback's body: its receiver must not take it for a delivery.
         begins = "msg" if entry.url is None else "callback"
-        id_ = signatures.webhook_id(self._cluster, self._settings.app_id, kind, source, kind=begins)
+        id_ = signatures.webhook_id(self._cluster, self._topics.app_id, kind, source, kind=begins)
         seconds = self._clock.wall_ms() // 1000
         said = [("webhook-id", id_), ("webhook-timestamp", str(seconds))]
         secrets = self._secrets.of(to.target, asyncio.get_running_loop().time())

@@ -17,8 +17,9 @@ from app.engine.partition.partition import Partition
 from app.engine.steps import outcome_handler
 from app.engine.steps.outcomes import Attempted, Called, Delivered, Rejected
 from app.engine.steps.route import HTTP, Route
+from app.settings.destinations import DestinationSettings
 from app.settings.quotas import senders
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract.request import Reason
 from tables import Entry, keys
 from tables.counts import display_name
@@ -39,21 +40,22 @@ class Posts:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
+        destinations: DestinationSettings,
         clock: Clock,
         cluster: str = "",
         client: Client | None = None,
         traces: "Traces | None" = None,
     ) -> None:
         """Connect to nobody yet. `cluster` is the id of the one that requests come from; a `client` replaces HTTP."""
-        self._settings, self._clock, self._traces = settings, clock, traces
+        self._topics, self._destinations, self._clock, self._traces = topics, destinations, clock, traces
         #: What is called when there is room again.
         self.room: Callable[[], None] = _nothing
         self._client: Client = HttpClient(clock.wall_ms) if client is None else client
-        self._writer = PostWriter(settings, clock, cluster)
+        self._writer = PostWriter(topics, destinations, clock, cluster)
         self._tasks = set[asyncio.Task[None]]()
         self._hosts = Hosts(lambda: asyncio.get_running_loop().time())
-        self._shared = len(senders(settings.namespaces, settings.inputs)) > 1
+        self._shared = len(senders(topics.namespaces, topics.inputs)) > 1
         #: How often there has been room again: as long as that is the same, no host that was full is not.
         self.turns = 0
 
@@ -72,7 +74,7 @@ class Posts:
         What is allowed is a share of the sender's, that of an `entry`, where there are several.
         """
         if entry is not None and self._shared:
-            namespaces = self._settings.namespaces
+            namespaces = self._topics.namespaces
             sender = namespaces.of_id(entry.id) if namespaces else entry.source.rsplit("-", 2)[0]
             self._hosts.belongs(route[0] or "", sender)
         return self._hosts.full(route[0] or "")

@@ -142,7 +142,7 @@ class TransactionalDispatcher(Dispatcher):
 
     def hopeless(self, route: Route) -> bool:
         """Return whether a route has failed for longer than DELAY_GIVE_UP; now and then it is tried again."""
-        limit_s = self._settings.give_up_ms / 1000
+        limit_s = self._destinations.give_up_ms / 1000
         return (bool(limit_s) and self._failures.seconds(route) >= limit_s) or super().hopeless(route)
 
     def give_up(self, route: Route) -> bool:

@@ -59,14 +59,14 @@ class DueLoop:
 
         `liveness` looks at the partitions before. A partition fires at most `batch` rows in a cycle.
         """
-        self._settings, self._clock, self._dispatcher = settings, clock, dispatcher
+        self._max_in_flight, self._clock, self._dispatcher = settings.engine.max_in_flight, clock, dispatcher
         self._batch = batch
         self.partitions = partitions
-        self.throttle = throttle or Throttle(settings, clock)
+        self.throttle = throttle or Throttle(settings.kafka, settings.topics, settings.destinations, clock)
         self.lateness = Lateness(clock.monotonic_ms)
-        posts = posts or Posts(settings, clock)
+        posts = posts or Posts(settings.topics, settings.destinations, clock)
         posts.room = self.notify
-        self.rows = RowFiring(settings, dispatcher, self.throttle, posts, liveness, batch)
+        self.rows = RowFiring(settings.topics, dispatcher, self.throttle, posts, liveness, batch)
         self.http, self.unread = self.rows.http, self.rows.unread
         self._set_aside = SetAside(self.throttle, self.rows.fire, self.http.takes, self._room, self.unread)
         #: Whether any partition had no room for more in the last cycle.
@@ -238,7 +238,7 @@ class DueLoop:
 
     def _room(self, in_flight: InFlight) -> int:
         """Return how many more rows of a partition may be on their way, by the size of the last ones."""
-        most = min(self._settings.max_in_flight, max(1, _BYTES // in_flight.row_bytes))
+        most = min(self._max_in_flight, max(1, _BYTES // in_flight.row_bytes))
         return most - in_flight.sending(self._is_aside)
 
     def _is_aside(self, route: Route) -> bool:

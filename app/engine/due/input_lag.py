@@ -16,7 +16,7 @@ from typing import Final, Protocol
 from prometheus_client import Counter
 
 from app.engine.partition.partition import FetchedPositions, Partition, has_ingested
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract.namespaces import Namespaces
 
 log = logging.getLogger(__name__)
@@ -49,9 +49,9 @@ class InputReads(FetchedPositions, Protocol):
         """Return the offset up to which there was something to read at the last answer; None if there was none."""
 
 
-def margins_of(settings: Settings) -> dict[str, float]:
+def margins_of(topics: TopicSettings) -> dict[str, float]:
     """Return the margin of each input of an installation, in seconds."""
-    return {**dict.fromkeys(settings.inputs, MARGIN_S), settings.forwards: FORWARDS_MARGIN_S}
+    return {**dict.fromkeys(topics.inputs, MARGIN_S), topics.forwards: FORWARDS_MARGIN_S}
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from app.engine.steps import occurrences
 from app.engine.steps.outcomes import Dropped, Unsent
 from app.engine.steps.route import Route, destination_of
 from app.engine.throttle.throttle import Throttle
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract.dialects.dialects import OF_ROWS
 from punctual.contract.request import Reason
 from tables import Entry, keys
@@ -27,7 +27,7 @@ class RowFiring:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
         dispatcher: Dispatcher,
         throttle: Throttle,
         posts: Posts,
@@ -40,7 +40,7 @@ class RowFiring:
         """
         self._dispatcher, self._throttle = dispatcher, throttle
         self.http = HttpRows(posts, self.decide, batch)
-        self.unread = UnreadInputs(liveness, settings.namespaces, self.decide)
+        self.unread = UnreadInputs(liveness, topics.namespaces, self.decide)
         #: Set where namespaces have rates.
         self.pace: SeriesPace | None = None
         #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.

@@ -57,7 +57,7 @@ class GroupIntake:
         state = self._app.consumer.state_of(TP(topic, partition))
         if state is None:
             return None
-        end: int | None = state.highwater if topic == self._app.settings.forwards else state.lso
+        end: int | None = state.highwater if topic == self._app.settings.topics.forwards else state.lso
         return end
 
     def heard(self, topic: str, partition: int) -> float | None:

@@ -39,7 +39,7 @@ class Handover(Service):
         """Begin to take the assigned partitions in; does not wait for them, so that the group goes on."""
         consumer, generation = self.app.consumer, self.app.consumer_generation_id
         consumer.forget()
-        numbers = {tp.partition for tp in assigned if tp.topic == self.app.settings.requests}
+        numbers = {tp.partition for tp in assigned if tp.topic == self.app.settings.topics.requests}
         ownership = self.app.engine.ownership
         missing = ownership.topics - {tp.topic for tp in assigned}
         if assigned and missing:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.ingest.census import Census, Lack
 from app.engine.ingest.destination_topics import DestinationTopics, Elsewhere, Neighbours
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract.request import Reason, Refusal, Request
 from tables.counts import display_name
 
@@ -42,14 +42,14 @@ class Admission:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
         own: DestinationTopics,
         neighbours: Neighbours,
         others: Mapping[str, Elsewhere],
         census: Census,
     ) -> None:
         """Know our `own` cluster's topics and `neighbours`, the `others` by name."""
-        self._settings, self._own, self._neighbours = settings, own, neighbours
+        self._topics, self._own, self._neighbours = topics, own, neighbours
         self._others, self._census = others, census
         #: What is done with requests for topics that no broker of our own cluster knows; None is nothing.
         self.hopes: HopedTopics | None = None
@@ -97,7 +97,7 @@ class Admission:
         if "://" in request.to:
             return None
         elsewhere = None if request.cluster is None else self._others.get(request.cluster)
-        if elsewhere is not None and elsewhere.ours and request.to in self._settings.internal_topics:
+        if elsewhere is not None and elsewhere.ours and request.to in self._topics.internal_topics:
             sentence = (
                 f"{request.to!r} is an internal topic, because the cluster {request.cluster} is the installation's "
                 "own. Use a topic of your own."
@@ -128,7 +128,7 @@ class Admission:
         return self.hopes.take(request.to, self._sender(request), absent)
 
     def _sender(self, request: Request) -> str:
-        namespaces = self._settings.namespaces
+        namespaces = self._topics.namespaces
         return namespaces.of_id(request.id) if namespaces else request.input
 
     def count(self, request: Request) -> None:
@@ -155,7 +155,7 @@ class Admission:
                 f"{most:,} destinations have pending messages, which is the maximum, so {name!r} cannot be added. "
                 "Send it again when a destination has no more pending messages, or raise DELAY_MAX_DESTINATIONS."
             )
-        if not self._settings.namespaces:
+        if not self._topics.namespaces:
             whose = f"the input {sender}"
         else:
             whose = f"the namespace {sender}" if sender else "the group of senders without a namespace"

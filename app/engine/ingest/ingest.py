@@ -42,13 +42,13 @@ class Ingest:
 
     def __init__(self, context: PartitionContext, policy: Policy) -> None:
         """Serve the partition of a context; `policy` says which requests may be accepted."""
-        settings = context.settings
+        topics = context.settings.topics
         self._number, self._policy = context.number, policy
         self._store, self._memory = context.store, context.memory
         self._refusals = RefusalWriter(context, policy.quotas)
         self._rates = None if policy.quotas is None else policy.quotas.rates
-        self._inputs, self._forwards, self._partitions = settings.inputs, settings.forwards, settings.partitions
-        self._decoders = {topic: settings.dialect(topic).decode for topic in self._inputs}
+        self._inputs, self._forwards, self._partitions = topics.inputs, topics.forwards, topics.partitions
+        self._decoders = {topic: topics.dialect(topic).decode for topic in self._inputs}
         self._decoders[self._forwards] = forward.decode
         self._crcs = {topic: keys.topic_crc(topic) for topic in (*self._inputs, self._forwards)}
         self._rows = rows = PendingRows(context)

@@ -28,7 +28,7 @@ class PendingRows:
     def __init__(self, context: PartitionContext) -> None:
         """Serve the partition of a context."""
         self._store, self._claims, self._limits = context.store, context.claims, context.limits
-        self._settings = context.settings
+        self._topics = context.settings.topics
 
     def entry(self, step: Step, key: bytes) -> Entry:
         """Return the row at `key` as the step sees it."""
@@ -59,11 +59,12 @@ class PendingRows:
     def check_size(self, size: int) -> None:
         """Refuse a message that is too large to be held. Raises Refusal."""
         if size > self._limits.row:
+            topics = self._topics
             raise Refusal(
                 Reason.TOO_LARGE,
                 f"the stored message would have {size:,} bytes. The maximum is {self._limits.row:,}. Send less, or "
-                f"raise max.message.bytes of {self._settings.changelog} and "
-                f"{self._settings.forwards}{f' and {self._settings.cold}' if self._limits.cold else ''}, and restart.",
+                f"raise max.message.bytes of {topics.changelog} and "
+                f"{topics.forwards}{f' and {topics.cold}' if self._limits.cold else ''}, and restart.",
             )
 
 

@@ -29,13 +29,13 @@ class PlainRequests:
                         topic,
                         context.number,
                         crcs[topic],
-                        list(settings.inputs),
-                        settings.partitions,
+                        list(settings.topics.inputs),
+                        settings.topics.partitions,
                         context.limits.row,
                     )
                 )
-                for topic in settings.inputs
-                if settings.dialect(topic).decode is native.decode
+                for topic in settings.topics.inputs
+                if settings.topics.dialect(topic).decode is native.decode
             }
 
     def take(

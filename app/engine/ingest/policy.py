@@ -8,7 +8,9 @@ from app.base.http.allow_list import NotListed
 from app.engine.ingest.admission import Admission
 from app.engine.ingest.quotas import Quotas
 from app.engine.steps import callbacks
+from app.settings.destinations import DestinationSettings
 from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract import headers as names
 from punctual.contract.destination import shown
 from punctual.contract.headers import REASON
@@ -32,14 +34,14 @@ Read = tuple[Record, Request | Refusal]
 class UrlPolicy:
     """Says no to requests for URLs that the settings do not allow, and has others ask for what will be connected to."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, topics: TopicSettings, destinations: DestinationSettings) -> None:
         """Read the rules from the settings."""
-        self._settings = settings
+        self._topics, self._destinations = topics, destinations
 
     def forbids(self, source: str, url: str) -> str:
         """Return why requests on an input may not have a URL as their destination; empty if they may."""
         try:
-            self._settings.url_list(source).allowed(url)
+            self._destinations.url_list(source).allowed(url)
         except ValueError as error:
             return f"DELAY_HTTP_DESTINATIONS does not allow this URL for requests on {source}: it {error}"
         return ""
@@ -49,12 +51,12 @@ class UrlPolicy:
 
         Raises Refusal.
         """
-        words = self._settings.dialect(request.input).words
+        words = self._topics.dialect(request.input).words
         beside = words.partition if request.partition is not None else words.cluster if request.cluster else ""
         if beside:
             raise Refusal(Reason.MALFORMED, f"{words.to} is a URL, but {beside} works only with topics. Leave it out.")
         try:
-            request.to = str(self._settings.url_list(request.input).allowed(request.to).target.url)
+            request.to = str(self._destinations.url_list(request.input).allowed(request.to).target.url)
         except NotListed as error:
             raise Refusal(
                 Reason.NOT_ALLOWED,
@@ -71,11 +73,12 @@ class Policy:
     def __init__(self, settings: Settings, admission: Admission | None = None, quotas: Quotas | None = None) -> None:
         """Read the rules from the settings; `admission` knows what clusters do, `quotas` what may wait, if not all."""
         self.quotas = quotas
-        self._settings, self._admission = settings, admission
-        self._longest_dedupe_ms = settings.longest_dedupe_ms
+        self._topics, self._destinations = settings.topics, settings.destinations
+        self._clusters, self._admission = settings.kafka.clusters, admission
+        self._longest_dedupe_ms = settings.retention.longest_dedupe_ms(settings.topics)
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
         self._allowed: dict[str, set[str]] = {}
-        self._urls = UrlPolicy(settings)
+        self._urls = UrlPolicy(settings.topics, settings.destinations)
         #: Rejects a message by id, source and topic: the topic was hoped for, and is not there.
         self.absent: Callable[[str, str, str], None] = lambda *_: None
 
@@ -106,8 +109,8 @@ class Policy:
                 self._check_again(request, request.parked)
                 self._admit(request)
             if request.on_failure is not None:
-                called = self._settings.dialect(request.input).words.on_failure
-                callbacks.check(request.on_failure, self._settings.callback_list(request.input), called)
+                called = self._topics.dialect(request.input).words.on_failure
+                callbacks.check(request.on_failure, self._destinations.callback_list(request.input), called)
 
     def _check_dedupe(self, request: Request) -> None:
         """Refuse a request whose delivery would be remembered for longer than is allowed. Raises Refusal."""
@@ -133,12 +136,12 @@ class Policy:
 
         That is the one of the last record about its id, or one of its namespace. Raises Refusal.
         """
-        settings, here = self._settings, request.input
-        namespace = settings.namespaces.of_id(request.id)
-        of_team = [topic for topic, name in settings.namespaces.inputs.items() if name == namespace]
+        topics, here = self._topics, request.input
+        namespace = topics.namespaces.of_id(request.id)
+        of_team = [topic for topic, name in topics.namespaces.inputs.items() if name == namespace]
         refused: Refusal | None = None
         for topic in (here, parked.source.rsplit("-", 2)[0], *of_team):
-            if topic not in settings.inputs:
+            if topic not in topics.inputs:
                 continue
             request.input = topic
             try:
@@ -240,14 +243,14 @@ class Policy:
         where = "" if request.cluster is None else f" on cluster {request.cluster}"
         sentence = no_topic(request.to, where)
         if partitions:
-            called = self._settings.dialect(request.input).words.partition
+            called = self._topics.dialect(request.input).words.partition
             sentence = (
                 f"topic {request.to}{where} has partitions 0 to {partitions - 1}, but {called} is {request.partition}."
             )
         raise Refusal(Reason.UNKNOWN_TOPIC, sentence)
 
     def _patterns(self, source: str) -> Sequence[str]:
-        rules = self._settings.destinations
+        rules = self._destinations.allowed_topics
         return rules.get(source, ()) + rules.get("*", ())
 
     def _why_forbidden(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
@@ -257,8 +260,8 @@ class Policy:
 
     def _look_up(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
         """Return why a destination is forbidden, or None if it is allowed."""
-        if cluster is not None and cluster not in self._settings.clusters:
-            called = self._settings.dialect(source).words.cluster
+        if cluster is not None and cluster not in self._clusters:
+            called = self._topics.dialect(source).words.cluster
             sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or leave out {called}."
             return Reason.UNKNOWN_CLUSTER, sentence
         if not TOPIC_NAME.fullmatch(to):
@@ -266,7 +269,7 @@ class Policy:
             sentence = f"{named[:64]!r} is not a valid topic name. Use letters, digits, dots, underscores and hyphens."
             return Reason.UNKNOWN_TOPIC, sentence
         patterns = self._patterns(source)
-        own = cluster is None and to in self._settings.internal_topics
+        own = cluster is None and to in self._topics.internal_topics
         if own or (to.startswith("__") and to not in patterns):
             return Reason.NOT_ALLOWED, f"{to!r} is an internal topic. Use a topic of your own."
         if any(fnmatch.fnmatchcase(to, pattern) for pattern in patterns):

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from app.engine.ingest.request_rates import RequestRates
 from app.settings.quotas import Quota, by_namespace
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract import headers as names
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Reason, Refusal
@@ -78,7 +78,7 @@ class Quotas:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
         stores: Mapping[int, QuotaStore],
         restoring: Container[int],
         reports: Mapping[int, QuotaReport],
@@ -89,13 +89,13 @@ class Quotas:
         `reports` are those of all partitions.
         """
         self._restoring = restoring
-        self._limits = by_namespace(settings.quotas, settings.namespaces)
-        self._of_id, self._stores, self._reports, self._now = settings.namespaces.of_id, stores, reports, now
+        self._limits = by_namespace(topics.quotas, topics.namespaces)
+        self._of_id, self._stores, self._reports, self._now = topics.namespaces.of_id, stores, reports, now
         self._room: dict[str, _NamespaceRoom] = {}
         #: By partition, what was admitted since a step, of which the table knows nothing yet.
         self._admitted: dict[int, tuple[int, dict[str, list[int]]]] = {}
         rates = {name: quota.rate for name, quota in self._limits.items() if quota.rate is not None}
-        self.rates = RequestRates(settings.namespaces, rates, stores, reports) if rates else None
+        self.rates = RequestRates(topics.namespaces, rates, stores, reports) if rates else None
 
     def admit(self, number: int, id_: str, size: int, before: int | None = None) -> None:
         """Count a message of so many bytes in a partition, or that it takes the place of one of `before` bytes.

@@ -18,11 +18,16 @@ class RefusalWriter:
     def __init__(self, context: PartitionContext, quotas: Quotas | None) -> None:
         """Serve the partition of a context; of namespaces whose `quotas` are used up no callback waits."""
         self._context, self._quotas = context, quotas
-        self._number, self._settings, self._limits = context.number, context.settings, context.limits
+        self._number, self._topics, self._destinations, self._limits = (
+            context.number,
+            context.settings.topics,
+            context.settings.destinations,
+            context.limits,
+        )
 
     def refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
         """Add to `step` what becomes of a record that cannot be accepted."""
-        dialect, topic = self._settings.dialect(record.topic), self._settings.dead_letters
+        dialect, topic = self._topics.dialect(record.topic), self._topics.dead_letters
         dead_letter = dead_letters.refused(
             dialect, topic, self._limits.dead_letter, record, refusal.reason, refusal.sentence
         )
@@ -39,7 +44,7 @@ class RefusalWriter:
         due_ms = request.due_ms if request.recurrence is None else request.planned_ms
         series = () if request.recurrence is None else recurring.write(request.recurrence)
         headers = [*native.again(request, due_ms), *((name, said.encode()) for name, said in series)]
-        letter = OutgoingRecord(self._settings.dead_letters, self._number, request.key, request.value, headers)
+        letter = OutgoingRecord(self._topics.dead_letters, self._number, request.key, request.value, headers)
         step.reject(dead_letters.signed(letter, self._limits.dead_letter, refusal, request.source), refusal.reason)
         step.tell(Event("refused", request.id, step.now_ms, request.source, reason=refusal.reason.value))
 
@@ -50,7 +55,7 @@ class RefusalWriter:
         does not get says when it is due.
         """
         letter = dead_letters.rejected(
-            self._settings.dead_letters,
+            self._topics.dead_letters,
             self._limits.dead_letter,
             self._number,
             key,
@@ -70,7 +75,7 @@ class RefusalWriter:
         url, users = dialect.callback(record)
         if not self._may_call(url, record.topic) or refusal.reason is Reason.QUOTA:  # it would wait itself
             return
-        if self._quotas is not None and self._quotas.is_full(self._settings.namespaces.of_topic(record.topic)):
+        if self._quotas is not None and self._quotas.is_full(self._topics.namespaces.of_topic(record.topic)):
             return
         failed = Entry(source, "", record.key, record.value, users, source, on_failure=url)
         row = keys.row_key(0, record.offset, keys.topic_crc(record.topic))
@@ -79,4 +84,4 @@ class RefusalWriter:
 
     def _may_call(self, url: str | None, source: str) -> bool:
         """Return whether the settings allow a URL for requests on the input `source`."""
-        return url is not None and callbacks.is_allowed(url, self._settings.callback_list(source))
+        return url is not None and callbacks.is_allowed(url, self._destinations.callback_list(source))

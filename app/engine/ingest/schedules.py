@@ -38,7 +38,7 @@ class Schedules:
         crcs: Mapping[str, int],
     ) -> None:
         """Serve the partition of a context; `crcs` are the checksums of the input topics' names."""
-        self._settings, self._store, self._claims = context.settings, context.store, context.claims
+        self._retention, self._store, self._claims = context.settings.retention, context.store, context.claims
         self._cold, self._memory = context.cold, context.memory
         self._policy, self._rows, self._refusals, self._crcs = policy, rows, refusals, crcs
         self._number, self._quotas = context.number, policy.quotas
@@ -75,7 +75,7 @@ class Schedules:
 
         Raises Refusal.
         """
-        window_ms = self._settings.dedupe_window_ms if request.dedupe_ms is None else request.dedupe_ms
+        window_ms = self._retention.dedupe_window_ms if request.dedupe_ms is None else request.dedupe_ms
         if window_ms and entry.series is None:
             quotas.remember(request.id)
         quotas.admit(self._number, request.id, size_of(entry), None if before is None else size_of(before))
@@ -248,7 +248,7 @@ class Schedules:
 
         A series is not: it goes on with the same schedule, whether its occurrence is being sent or waits.
         """
-        window_ms = self._settings.dedupe_window_ms if request.dedupe_ms is None else request.dedupe_ms
+        window_ms = self._retention.dedupe_window_ms if request.dedupe_ms is None else request.dedupe_ms
         sent = self._claims.get(row)
         if not window_ms or sent is None or entry.series is not None or sent.asked_due(row) != request.due_ms:
             return False

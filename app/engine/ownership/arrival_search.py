@@ -20,7 +20,8 @@ from app.engine.ownership.destination_end import DestinationEnd, Expected, Uncon
 from app.engine.partition.claims import ArrivedRow
 from app.engine.steps import occurrences
 from app.engine.steps.route import ANY, Route, chosen, destination_of_route
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
+from app.settings.topics import TopicSettings
 from punctual.contract.destination import Destination, named
 from punctual.contract.dialects.dialects import OF_ROWS
 from punctual.contract.home import home_partition
@@ -45,9 +46,15 @@ _AT_A_TIME = 500
 class ArrivalSearch:
     """Finds what has arrived of the rows of partitions that a worker takes over."""
 
-    def __init__(self, settings: Settings, clock: Clock, targets: Mapping[str | None, DestinationCluster]) -> None:
+    def __init__(
+        self,
+        topics: TopicSettings,
+        engine: EngineSettings,
+        clock: Clock,
+        targets: Mapping[str | None, DestinationCluster],
+    ) -> None:
         """Look at the ends of destinations on `targets`, by the name of the cluster."""
-        self._settings, self._clock, self._targets = settings, clock, targets
+        self._topics, self._engine, self._clock, self._targets = topics, engine, clock, targets
         self._turns = defaultdict[str | None, asyncio.Semaphore](lambda: asyncio.Semaphore(_AT_ONCE))
         #: What has been read since the last assignment.
         self._ends = dict[Route, DestinationEnd]()
@@ -62,7 +69,7 @@ class ArrivalSearch:
         Exactly once there are none: what has arrived is removed.
         """
         found, size = defaultdict[Route, dict[Copy, UnconfirmedRow]](dict), 0
-        if self._settings.exactly_once:
+        if self._engine.exactly_once:
             return found
         for count, (key, raw) in enumerate(self._due(store), 1):
             entry, due_ms, size = decode(raw), keys.due_of(key), size + len(raw)
@@ -150,7 +157,7 @@ class ArrivalSearch:
 
     def _is_of(self, number: int) -> Callable[[Copy], bool]:
         """Return what tells whether a copy is of a partition's message."""
-        inputs, partitions = self._settings.inputs, self._settings.partitions
+        inputs, partitions = self._topics.inputs, self._topics.partitions
 
         def is_of(copy: Copy) -> bool:
             ours = copy.source.rsplit(b"-", 2)[0].decode(errors="replace") in inputs

@@ -15,7 +15,8 @@ import msgspec
 from app.base.errors import PartitionStopped
 from app.engine.commit.journal import Journal
 from app.engine.steps.step import Step
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
+from app.settings.topics import TopicSettings
 from tables import Changes, PartitionStore, Position, Stores, keys
 from tables.followed import UNFINISHED, WHOLE, Followed, head_at, unfinished, whole_from
 from tables.restore import epoch_of
@@ -56,14 +57,15 @@ class ChangelogGuard:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
+        engine: EngineSettings,
         table: Stores,
         journal: Journal,
         log_id: Callable[[], Awaitable[str]],
         committed: Committed,
     ) -> None:
         """Guard the stores of `table`; `log_id` gives the changelog's topic id, "" if it is not known."""
-        self._settings, self._table, self._journal = settings, table, journal
+        self._topics, self._engine, self._table, self._journal = topics, engine, table, journal
         self._log_id, self._committed = log_id, committed
         self._found: dict[int, _Changelog] = {}
 
@@ -146,11 +148,11 @@ class ChangelogGuard:
 
     async def _assure_replaced(self, number: int, store: PartitionStore, found: _Changelog) -> None:
         """Check that a database may replace what the changelog holds. Raises PartitionStopped."""
-        if not self._settings.accepts_recreated(self._settings.changelog):
+        if not self._engine.accepts_recreated(self._topics.changelog):
             msg = (
                 f"{self._name(number)} ends at offset {found.end}, but the local database has it up to "
                 f"{store.offset}: the topic was deleted and created again, or has lost its last records. Restore the "
-                f"topic, or set DELAY_ACCEPT_LOSS=recreated:{self._settings.changelog} and restart: each worker writes "
+                f"topic, or set DELAY_ACCEPT_LOSS=recreated:{self._topics.changelog} and restart: each worker writes "
                 "its databases to the changelog. Keep all data directories."
             )
             raise PartitionStopped(msg)
@@ -205,18 +207,18 @@ class ChangelogGuard:
 
     def _accept_loss(self, number: int, what: str) -> None:
         """Note that a loss is accepted. Raises PartitionStopped with what to do if it is not."""
-        name, accepted = self._name(number), self._settings.accept_loss
-        if self._settings.changelog not in accepted and name not in accepted:
+        name, accepted = self._name(number), self._engine.accept_loss
+        if self._topics.changelog not in accepted and name not in accepted:
             raise PartitionStopped(f"{what}. {_WAY_ON.format(name=name)}")
         self._found[number].lost = True
         log.error("%s. DELAY_ACCEPT_LOSS accepts this", what)
 
     @property
     def _inputs(self) -> list[str]:
-        return [*self._settings.inputs, self._settings.forwards]
+        return [*self._topics.inputs, self._topics.forwards]
 
     def _name(self, number: int) -> str:
-        return f"{self._settings.changelog}-{number}"
+        return f"{self._topics.changelog}-{number}"
 
 
 def _moved(store: PartitionStore, found: _Changelog) -> bool:

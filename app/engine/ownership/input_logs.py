@@ -18,7 +18,8 @@ from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.request_coalescer import RequestCoalescer
 from app.kafka.metadata.topic_ids import topic_ids
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
+from app.settings.topics import TopicSettings
 from punctual.contract.events import Event
 from tables import PartitionStore, Position
 from tables.commands import UNKNOWN_MS
@@ -46,17 +47,18 @@ class InputLogs:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
+        engine: EngineSettings,
         cluster: Cluster,
         clock: Clock,
         journal: Journal,
         producers_time: Collection[str] = (),
     ) -> None:
         """Look by `cluster`; records of topics that have `producers_time` do not say when they were appended."""
-        self._settings, self._cluster, self._clock, self._journal = settings, cluster, clock, journal
+        self._topics, self._engine, self._cluster, self._clock, self._journal = topics, engine, cluster, clock, journal
         self._producers_time = producers_time
         self._id_of = RequestCoalescer(self._ids)
-        self.topics = (*settings.inputs, settings.forwards)
+        self.topics = (*topics.inputs, topics.forwards)
 
     async def ends(self, number: int) -> dict[str, int]:
         """Return where a partition's inputs end."""
@@ -64,7 +66,7 @@ class InputLogs:
 
     async def forwarded_end(self, number: int) -> int:
         """Return where a partition's forwards end; exactly once, what was forwarded may not be readable yet."""
-        return await self._reader(self._settings.forwards, number).written_end()
+        return await self._reader(self._topics.forwards, number).written_end()
 
     async def positions(self, number: int, store: PartitionStore) -> dict[str, int]:
         """Return where to read on in each input; sees that they are the same logs as before.
@@ -175,7 +177,7 @@ class InputLogs:
 
         Raises PartitionStopped with the way on, and `more` about it, if it is not accepted.
         """
-        if not self._settings.accepts_recreated(found.topic):
+        if not self._engine.accepts_recreated(found.topic):
             way_on = f"Set DELAY_ACCEPT_LOSS=recreated:{found.topic} and restart to read it from its start{more}."
             raise PartitionStopped(f"{trouble}. {way_on}")
         base = position.base + position.offset - found.begin

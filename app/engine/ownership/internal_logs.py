@@ -15,7 +15,8 @@ from app.kafka import Cluster
 from app.kafka.metadata.consumer_group import committed
 from app.kafka.metadata.reader import PartitionReader
 from app.kafka.metadata.topic_ids import topic_ids
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
+from app.settings.topics import TopicSettings
 from tables import PartitionStore
 from tables.followed import whole_from
 
@@ -34,34 +35,34 @@ _SETTINGS_S = 60.0
 class InternalLogs:
     """Looks at the topics of one installation: those that hold messages, commands or pauses, and no one else has."""
 
-    def __init__(self, settings: Settings, cluster: Cluster, *, cold: bool = False) -> None:
+    def __init__(self, topics: TopicSettings, engine: EngineSettings, cluster: Cluster, *, cold: bool = False) -> None:
         """Look by `cluster`; with `cold` the cold topic is one of them."""
-        self._settings, self._cluster = settings, cluster
+        self._topic_settings, self._engine, self._cluster = topics, engine, cluster
         #: Topics that no other part watches (app/engine/faust_host/handover.py watches the others).
         self._own = (
-            settings.changelog,
-            settings.controls,
-            settings.progress,
-            settings.events_topic,
-            settings.dead_letters,
-            *((settings.cold,) if cold else ()),
+            topics.changelog,
+            topics.controls,
+            topics.progress,
+            topics.events_topic,
+            topics.dead_letters,
+            *((topics.cold,) if cold else ()),
         )
         #: Topics whose partitions are those of the installation.
-        self._read = (*settings.inputs, settings.forwards, settings.changelog)
+        self._read = (*topics.inputs, topics.forwards, topics.changelog)
         self._topics = {*self._read, *self._own}
         self._known = dict[str, str]()
         self._missing = 0
 
     async def changelog_id(self) -> str:
         """Return the changelog's topic id, "" on brokers that have none."""
-        found = await _persist(lambda: topic_ids(self._cluster, [self._settings.changelog]))
-        return found[self._settings.changelog].id if self._settings.changelog in found else ""
+        found = await _persist(lambda: topic_ids(self._cluster, [self._topic_settings.changelog]))
+        return found[self._topic_settings.changelog].id if self._topic_settings.changelog in found else ""
 
     async def committed(self, number: int, topics: Collection[str]) -> Mapping[str, int]:
         """Return up to where a partition of topics was read, as the group has committed it."""
         if not topics:
             return {}
-        return await _persist(lambda: committed(self._cluster, self._settings.app_id, topics, number))
+        return await _persist(lambda: committed(self._cluster, self._topic_settings.app_id, topics, number))
 
     async def run(self, stores: Mapping[int, PartitionStore], check_settings: Callable[[], Awaitable[None]]) -> None:
         """Look until cancelled, at the changelog of `stores` too; `check_settings` compares the topics' settings.
@@ -91,7 +92,7 @@ class InternalLogs:
         for topic, (id_, partitions) in found.items():
             if self._known.setdefault(topic, id_) != id_ and topic in self._own:
                 raise LogChanged(f"{topic}: deleted and created again while this worker was using it")
-            if topic in self._read and partitions != (wanted := self._settings.partitions):
+            if topic in self._read and partitions != (wanted := self._topic_settings.partitions):
                 raise LogChanged(
                     f"{topic} now has {partitions} partitions; it had {wanted} when this worker started. No worker "
                     "reads the new partitions, and Kafka cannot remove them"
@@ -103,19 +104,19 @@ class InternalLogs:
         Raises aiokafka.errors.KafkaError, or TimeoutError, if brokers do not answer.
         """
         for number, store in list(stores.items()):
-            begin = await self._begin(self._settings.changelog, number)
+            begin = await self._begin(self._topic_settings.changelog, number)
             if begin > whole_from(store.head):
                 log.error(
                     "%s-%d begins at offset %d: its first records were deleted. The local database has them. "
                     "Restart this worker to write them to the changelog again.",
-                    self._settings.changelog,
+                    self._topic_settings.changelog,
                     number,
                     begin,
-                    extra={"topic": self._settings.changelog, "partition": number, "offset": begin},
+                    extra={"topic": self._topic_settings.changelog, "partition": number, "offset": begin},
                 )
-        controls = self._settings.controls
+        controls = self._topic_settings.controls
         begin = await self._begin(controls, 0)
-        if begin and controls not in self._settings.accept_loss:
+        if begin and controls not in self._engine.accept_loss:
             log.error(
                 "topic %s begins at offset %d: its first records were deleted, and with them pauses and rates. "
                 "Running workers still know these pauses and rates, but a worker that is restarted refuses to "

@@ -11,7 +11,8 @@ from app.engine.ownership.input_logs import InputLogs
 from app.engine.ownership.unread_backlog import SILENT_S, UnreadBacklog
 from app.engine.partition.partition import FetchedPositions, Partition, has_ingested
 from app.kafka import Cluster
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
+from app.settings.topics import TopicSettings
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +29,8 @@ class PartitionCatchUp:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
+        engine: EngineSettings,
         cluster: Cluster,
         logs: InputLogs,
         fetched: FetchedPositions,
@@ -36,7 +38,7 @@ class PartitionCatchUp:
         report: Callable[[], Awaitable[None]],
     ) -> None:
         """Look after `partitions`. `report` writes progress records: other workers may wait for those."""
-        self._settings, self._cluster, self._logs, self._fetched = settings, cluster, logs, fetched
+        self._topics, self._engine, self._cluster, self._logs, self._fetched = topics, engine, cluster, logs, fetched
         self._partitions, self._report = partitions, report
         #: Those that may still be waited for, the latest last, which began at this time.
         self._looks: list[UnreadBacklog] = []
@@ -70,7 +72,7 @@ class PartitionCatchUp:
         partition.catch_up()
         loop = asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._settings.catch_up_ms / 1000):
+            async with asyncio.timeout(self._engine.catch_up_ms / 1000):
                 await self._read_all(partition, ends, look)
                 while loop.time() - min(began, look.began_s) > BLIND_S:
                     began, look = loop.time(), self._shared()
@@ -91,7 +93,12 @@ class PartitionCatchUp:
 
     def _look(self) -> UnreadBacklog:
         look = UnreadBacklog(
-            self._settings, self._cluster, self._partitions, self._has_ingested, self._report, frozenset(self._silent)
+            self._topics,
+            self._cluster,
+            self._partitions,
+            self._has_ingested,
+            self._report,
+            frozenset(self._silent),
         )
         self._looks = [*(one for one in self._looks if not one.over), look]
         self._looked_s = asyncio.get_running_loop().time()
@@ -102,7 +109,7 @@ class PartitionCatchUp:
         await look.cleared()
         self._note_silent(look.without)
         written = await self._logs.forwarded_end(partition.number)
-        await self._ingested(partition, {self._settings.forwards: written})
+        await self._ingested(partition, {self._topics.forwards: written})
 
     def _note_silent(self, silent: set[int]) -> None:
         """Say and count that some partitions have not been waited for."""

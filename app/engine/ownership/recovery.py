@@ -8,7 +8,8 @@ from app.engine.commit.journal import Journal
 from app.engine.ownership.changelog_guard import ChangelogGuard
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
+from app.settings.topics import TopicSettings
 from tables import Inspection, PartitionStore, RecordsGarbled, Stores, keys
 from tables.followed import whole_from
 
@@ -20,7 +21,8 @@ class StoreRecovery:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
+        engine: EngineSettings,
         clock: Clock,
         table: Stores,
         journal: Journal,
@@ -31,7 +33,7 @@ class StoreRecovery:
 
         `guard` checks that it is whole.
         """
-        self._settings, self._clock, self._table, self._journal = settings, clock, table, journal
+        self._topics, self._engine, self._clock, self._table, self._journal = topics, engine, clock, table, journal
         self._guard, self._tombstones_ms = guard, tombstones_ms
 
     async def restore(self, number: int) -> PartitionStore:
@@ -73,7 +75,7 @@ class StoreRecovery:
             await self._journal.commit(number, step)
 
     async def _take_over(self, number: int, *, looked_at: bool = False) -> PartitionStore:
-        name = f"{self._settings.changelog}-{number}"
+        name = f"{self._topics.changelog}-{number}"
         await self._journal.fence(number)
         store = await self._read(number, looked_at=looked_at)
         _assure_open(store, name)
@@ -89,8 +91,8 @@ class StoreRecovery:
         return store
 
     async def _read(self, number: int, *, looked_at: bool) -> PartitionStore:
-        name = f"{self._settings.changelog}-{number}"
-        skip = self._settings.skipped(name)
+        name = f"{self._topics.changelog}-{number}"
+        skip = self._engine.skipped(name)
         # However old it is: it may be all that is left.
         store = self._table.open(number, 0)
         reader = self._journal.reader(number, store.offset)

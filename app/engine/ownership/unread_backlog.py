@@ -16,7 +16,7 @@ from app.engine.partition.partition import Partition, State
 from app.kafka import Cluster
 from app.kafka.metadata.offsets import TopicPartition
 from app.kafka.metadata.reader import PartitionReader, Stored
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 _LOOK_S = 0.02
 #: A partition of which nobody has told anything for so long is waited for no more: workers tell each second of all that
@@ -46,7 +46,7 @@ class UnreadBacklog:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
         cluster: Cluster,
         partitions: Mapping[int, Partition],
         ingested: Callable[[Partition, str, int], bool],
@@ -57,14 +57,14 @@ class UnreadBacklog:
 
         `report` tells other workers how far ours are; of those that are `silent` nothing was told lately.
         """
-        self._settings, self._cluster, self._partitions = settings, cluster, partitions
+        self._topics, self._cluster, self._partitions = topics, cluster, partitions
         self._ingested, self._report, self._silent = ingested, report, silent
         self._told: dict[TopicPartition, int] = {}
         #: For how long nothing has been told of each partition of others; for one that is stopped that is for ever.
         self._silent_s: dict[int, float] = {}
         #: Partitions that were not waited for to the end.
         self.without: set[int] = set()
-        self._reports = PartitionReader(cluster, settings.progress, 0)
+        self._reports = PartitionReader(cluster, topics.progress, 0)
         self._task: asyncio.Task[None] | None = None
         #: When it was looked what waits.
         self.began_s = math.inf
@@ -87,7 +87,7 @@ class UnreadBacklog:
             self._task.cancel()
 
     async def _clear(self) -> None:
-        tps = [(topic, number) for topic in self._settings.inputs for number in range(self._settings.partitions)]
+        tps = [(topic, number) for topic in self._topics.inputs for number in range(self._topics.partitions)]
         found = await asyncio.gather(*(PartitionReader(self._cluster, *tp).end() for tp in tps))
         ends = {tp: end for tp, end in zip(tps, found, strict=True) if end}
         await self._read_reports()
@@ -141,8 +141,8 @@ class UnreadBacklog:
     async def _read_reports(self) -> None:
         """Read the last progress records that there are."""
         begin, end = await self._reports.begin(), await self._reports.end()
-        begin = max(begin, end - _REPORTS * self._settings.partitions)
-        self._reports = PartitionReader(self._cluster, self._settings.progress, 0, begin)
+        begin = max(begin, end - _REPORTS * self._topics.partitions)
+        self._reports = PartitionReader(self._cluster, self._topics.progress, 0, begin)
         while await self._reports.position() < end:
             self._note_reports(await self._reports.chunk(1_000))
 
@@ -153,7 +153,7 @@ class UnreadBacklog:
             try:
                 report = _report_of(record.key, record.value)
             except (ValueError, msgspec.MsgspecError, RecursionError) as error:
-                passed_over(self._settings.progress, 0, record.offset, error)
+                passed_over(self._topics.progress, 0, record.offset, error)
                 continue
             self._told.update({(topic, report.partition): offset for topic, offset in report.positions.items()})
             self._silent_s[report.partition] = math.inf if report.state == State.STOPPED else 0.0

@@ -76,7 +76,7 @@ class Partition:
         )
         #: Exactly once, deliveries that wait for a step.
         self.deliveries = StepDeliveries()
-        if services.settings.exactly_once:
+        if services.settings.engine.exactly_once:
             self.writer: StepWriter = TransactionalStepWriter(number, services, self.in_flight, hooks, self.deliveries)
         else:
             self.writer = StepWriter(number, services, self.in_flight, hooks)

@@ -85,7 +85,7 @@ class StepBuilder:
         self._keeps = keeps
         self._context, self._policy, self._topics = context, policy, topics
         self._inbox, self._outcomes = inbox, outcomes
-        self._forwards = context.settings.forwards
+        self._forwards = context.settings.topics.forwards
         self._ingest, self._apply = Ingest(context, policy), OutcomeHandler(context).apply
         self._most = STEP_BYTES
         #: Among how many records it is looked for plain ones, no more than _MANY.
@@ -93,9 +93,9 @@ class StepBuilder:
         self._replanning = Replanning(context)
         #: What writes rows again in the background, some with each step, until it is over.
         self._rewrites = list[Downgrade | Replanning]()
-        if context.settings.row_version:
+        if context.settings.engine.row_version:
             busy = context.claims.__contains__
-            self._rewrites.append(Downgrade(context.number, context.settings.row_version, context.store, busy))
+            self._rewrites.append(Downgrade(context.number, context.settings.engine.row_version, context.store, busy))
 
     @property
     def apply(self) -> Callable[[Step, Outcome], None]:

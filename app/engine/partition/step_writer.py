@@ -91,7 +91,7 @@ class StepWriter:
         """Write the steps of partition `number`."""
         self._number, self._services, self._in_flight, self._hooks = number, services, in_flight, hooks
         self._clock, self.journal = services.clock, services.journal
-        self._pacing = Pacing(exactly_once=services.settings.exactly_once)
+        self._pacing = Pacing(exactly_once=services.settings.engine.exactly_once)
         self._inbox, self._outcomes = deque[Chunk](), deque[Outcome]()
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

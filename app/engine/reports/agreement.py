@@ -3,7 +3,6 @@
 import logging
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -45,11 +44,9 @@ _OF_GATEWAYS = "DELAY_GATEWAY_"
 def fingerprint(settings: Settings) -> dict[str, str]:
     """Return a short hash of each setting that must be alike, by its name: values stay where they are."""
     told = {}
-    for setting in fields(settings):
-        name = setting.metadata["env"]
+    for name, value in settings.values():
         if name.startswith("DELAY_") and not name.startswith(_OF_GATEWAYS) and name not in OF_A_WORKER:
-            value = msgspec.json.encode(_unordered(getattr(settings, setting.name)))
-            told[name] = f"{zlib.crc32(value):08x}"
+            told[name] = f"{zlib.crc32(msgspec.json.encode(_unordered(value))):08x}"
     return told
 
 
@@ -85,7 +82,7 @@ class Agreement:
 
     def __init__(self, settings: Settings, started_ms: int) -> None:
         """Compare with what is reported from `started_ms` on: before, all may have been told something else."""
-        self._ours, self._url, self._started_ms = fingerprint(settings), settings.url, started_ms
+        self._ours, self._url, self._started_ms = fingerprint(settings), settings.process.url, started_ms
         #: The settings that each other worker has otherwise, by its address.
         self.differing: dict[str, list[str]] = {}
 

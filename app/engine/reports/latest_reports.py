@@ -9,7 +9,8 @@ import msgspec
 from app.base.process.skipped_records import bounded
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
+from app.settings.topics import TopicSettings
 from tables.entry import VERSION
 from tables.keys import MAX_DUE_MS
 
@@ -33,9 +34,9 @@ _decode = msgspec.json.Decoder(LatestReport).decode
 class LatestReports:
     """Follows the progress topic."""
 
-    def __init__(self, settings: Settings, cluster: Cluster) -> None:
+    def __init__(self, topics: TopicSettings, cluster: Cluster) -> None:
         """Know nothing yet."""
-        self._settings, self._cluster = settings, cluster
+        self._topics, self._cluster = topics, cluster
         self._reader: PartitionReader | None = None
         self._reading = asyncio.Lock()
         self._last: dict[int, LatestReport] = {}
@@ -52,14 +53,14 @@ class LatestReports:
             self._remember(record.key, record.value)
 
     async def _begin(self) -> PartitionReader:
-        topic = self._settings.progress
+        topic = self._topics.progress
         reader = PartitionReader(self._cluster, topic, 0)
         begin, end = await reader.begin(), await reader.end()
-        back = _LAST * self._settings.partitions
+        back = _LAST * self._topics.partitions
         while True:
             reader = PartitionReader(self._cluster, topic, 0, max(begin, end - back))
             await self._read_to(reader, end)
-            if back >= end - begin or len(self._last) >= self._settings.partitions:
+            if back >= end - begin or len(self._last) >= self._topics.partitions:
                 return reader
             back *= 8  # somebody has not reported for long: what was said last still counts
 
@@ -68,7 +69,7 @@ class LatestReports:
             report = _decode(bounded(value))
         except (ValueError, msgspec.MsgspecError, RecursionError):
             return  # others may write to the topic: app/engine/ownership/unread_backlog.py logs it
-        if key == b"%d" % report.partition and 0 <= report.partition < self._settings.partitions:
+        if key == b"%d" % report.partition and 0 <= report.partition < self._topics.partitions:
             self._last[report.partition] = report
 
     def read_to(self, number: int, topic: str) -> int:
@@ -79,16 +80,16 @@ class LatestReports:
     @property
     def lowest_version(self) -> int | None:
         """The newest row version that all workers read who have reported last, None if none has."""
-        numbers = range(self._settings.partitions)
+        numbers = range(self._topics.partitions)
         return min((self._last[number].reads for number in numbers if number in self._last), default=None)
 
 
 class RowVersion:
     """The version of rows that every worker of the installation reads, or the one that the settings want."""
 
-    def __init__(self, settings: Settings, reports: LatestReports) -> None:
+    def __init__(self, engine: EngineSettings, reports: LatestReports) -> None:
         """Go by what `reports` say of other workers."""
-        self._wanted, self._reports = settings.row_version, reports
+        self._wanted, self._reports = engine.row_version, reports
 
     def __call__(self, there: int = 1) -> int:
         """Return the version to write now: an installation that nobody has reported of has no older workers.

@@ -72,7 +72,7 @@ class Measures:
         help_text = "Offsets of an input topic that are not in the table yet."
         lag = GaugeMetricFamily("delay_ingest_lag_records", help_text, labels=["topic", "partition"])
         for partition in working:
-            for topic in (*self.settings.inputs, self.settings.forwards):
+            for topic in (*self.settings.topics.inputs, self.settings.topics.forwards):
                 end = self.inputs.end(topic, partition.number)
                 if end is None:
                     continue
@@ -86,14 +86,14 @@ class Measures:
     def _environment(self) -> Iterator[Metric]:
         """Yield what a worker depends on: its installation, the clock, the disk, and other workers' settings."""
         help_text = "Number of partitions of the installation."
-        yield GaugeMetricFamily("delay_partitions", help_text, self.settings.partitions)
+        yield GaugeMetricFamily("delay_partitions", help_text, self.settings.topics.partitions)
         help_text = "How far this machine's clock is ahead of the brokers'."
         yield GaugeMetricFamily("delay_clock_offset_seconds", help_text, self.clock.offset_ms / 1000)
         yield CounterMetricFamily("delay_clock_jumps", "How often this machine's clock has jumped.", self.clock.jumps)
         free = shutil.disk_usage(self.settings.data_path).free
         yield GaugeMetricFamily("delay_disk_free_bytes", "Free space on the disk of the data directory.", free)
         help_text = "Free space below which the worker accepts no requests."
-        yield GaugeMetricFamily("delay_disk_free_wanted_bytes", help_text, self.settings.min_free_disk)
+        yield GaugeMetricFamily("delay_disk_free_wanted_bytes", help_text, self.settings.engine.min_free_disk)
         help_text = "Number of settings in which another worker differs from this one."
         differ = GaugeMetricFamily("delay_settings_differing", help_text, labels=["worker"])
         for worker, names in self.agreement.differing.items():

@@ -105,7 +105,7 @@ class ProgressReporter:
                 batches[-1].append(now, key, value)  # the first is taken whatever its size
         if not batches:
             return
-        first, *others = [self._sender.submit(self._settings.progress, 0, batch) for batch in batches]
+        first, *others = [self._sender.submit(self._settings.topics.progress, 0, batch) for batch in batches]
         if self.standstill is not None:
             self.standstill.reporting_s = asyncio.get_running_loop().time()
         ack = await first
@@ -183,7 +183,7 @@ class ProgressReporter:
             **self._throttled(partition, now),
             **self._standing_still(partition.number, now),
             "lateness": lateness,
-            "worker": self._settings.url,
+            "worker": self._settings.process.url,
             "version": VERSION,
             "settings": settings,
         }
@@ -194,7 +194,7 @@ class ProgressReporter:
             return {}
         held = {sender: len(destinations) for sender, destinations in sorted(store.shares.destinations.items())}
         found: dict[str, Any] = {"destinations": names_with_largest(held)}
-        if self._settings.namespaces:
+        if self._settings.topics.namespaces:
             known = sorted(store.shares.known.items())
             found["namespaces"] = {name: _share(of) for name, of in known}
         requests = {} if self._rates is None else self._rates.told(number)

@@ -12,7 +12,7 @@ from app.base.places import Places
 from app.base.process.skipped_records import bounded, passed_over
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract.queue_report import QueueReport
 
 #: How often it is looked whether there is the topic, and, if so, what is new on it; a read takes no longer than that.
@@ -68,9 +68,9 @@ class _ConsumerRoom:
 class Queues:
     """Follows the topic of the installation's queues; while it is not there, nothing is known, and nothing is wrong."""
 
-    def __init__(self, settings: Settings, cluster: Cluster, now_ms: Callable[[], int]) -> None:
+    def __init__(self, topics: TopicSettings, cluster: Cluster, now_ms: Callable[[], int]) -> None:
         """Know nothing yet; `now_ms` is the worker's clock."""
-        self._topic, self._cluster, self._now_ms = settings.queues, cluster, now_ms
+        self._topic, self._cluster, self._now_ms = topics.queues, cluster, now_ms
         self._reader: PartitionReader | None = None
         self._known: dict[bytes, Said] = {}
         #: Where there is room for more, and the place that each consumer has.

@@ -14,7 +14,7 @@ from app.engine.partition.partition import FetchedPositions, Partition, State, h
 from app.engine.reports.latest_reports import LatestReports
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 _EVERY_S = 0.5
 #: An input that has nothing to read is claimed up to so long ago: by then its records are there, on most clusters.
@@ -26,7 +26,7 @@ class Watermark:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
         cluster: Cluster,
         clock: Clock,
         reports: LatestReports,
@@ -35,7 +35,7 @@ class Watermark:
         producers_time: Collection[str],
     ) -> None:
         """Serve `partitions`; `producers_time` are the inputs whose records have their producers' timestamps."""
-        self._settings, self._cluster, self._clock, self._reports = settings, cluster, clock, reports
+        self._topics, self._cluster, self._clock, self._reports = topics, cluster, clock, reports
         self._partitions, self._intake, self._producers_time = partitions, intake, producers_time
         #: What each partition must have read of its forwards, before the stamp is its watermark.
         self._awaited: dict[int, tuple[int, int]] = {}
@@ -47,7 +47,7 @@ class Watermark:
         """
         await self._reports.read()
         latest_ms = self._clock.now_ms() - self._clock.offset_ms + AHEAD_MS
-        claimed = {topic: self._reports.read_to(number, topic) for topic in self._settings.inputs}
+        claimed = {topic: self._reports.read_to(number, topic) for topic in self._topics.inputs}
         # Nobody claims the future, but who should not write there.
         return {topic: stamp_ms for topic, stamp_ms in claimed.items() if stamp_ms <= latest_ms}
 
@@ -66,15 +66,15 @@ class Watermark:
         await self._reports.read()
         lowest_ms = min(
             self._reports.read_to(number, topic)  # our own too: what is not written does not bind who comes after us
-            for number in range(self._settings.partitions)
-            for topic in self._settings.inputs
+            for number in range(self._topics.partitions)
+            for topic in self._topics.inputs
         )
         for partition in live:
             await self._move_on(partition, lowest_ms)
 
     async def _claim(self, partitions: list[Partition], until_ms: int) -> None:
         """Claim the inputs of which all has been read that is there now."""
-        topics = [topic for topic in self._settings.inputs if topic not in self._producers_time]
+        topics = [topic for topic in self._topics.inputs if topic not in self._producers_time]
         pairs = [
             (partition, topic)
             for partition in partitions
@@ -88,7 +88,7 @@ class Watermark:
 
     async def _move_on(self, partition: Partition, lowest_ms: int) -> None:
         """Make the lowest stamp a partition's watermark when it has read what others had forwarded by then."""
-        number, forwards = partition.number, self._settings.forwards
+        number, forwards = partition.number, self._topics.forwards
         if lowest_ms < 0:
             self._awaited.pop(number, None)
             partition.memory.watermark_ms = -1

@@ -20,7 +20,7 @@ class BoundJoiner:
         """Serve the partition of a context."""
         self._store, self._claims = context.store, context.claims
         self._cold, self._memory = context.cold, context.memory
-        self._looked_at = 2 * context.settings.max_in_flight
+        self._looked_at = 2 * context.settings.engine.max_in_flight
 
     def join(
         self, step: Step, row: bytes, other: Bound, by: str, stamp_ms: int, row_at: Callable[[int], bytes]

@@ -9,7 +9,9 @@ remembered for longer than what it sends may be on its way.
 from app.engine.steps.step import OutgoingRecord, Step
 from app.engine.steps.transitions import ended
 from app.engine.topics.internal_topics import TopicLimits
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
+from app.settings.retention import RetentionSettings
+from app.settings.topics import TopicSettings
 from punctual.contract import headers as names
 from punctual.contract import native
 from punctual.contract.events import Event
@@ -29,16 +31,24 @@ _FRESH_MS = 60_000
 class ColdTier:
     """Parks messages of one partition, and tells the cold tier what concerns the ids that it may hold."""
 
-    def __init__(self, number: int, settings: Settings, store: PartitionStore, limits: TopicLimits) -> None:
+    def __init__(
+        self,
+        number: int,
+        topics: TopicSettings,
+        retention: RetentionSettings,
+        engine: EngineSettings,
+        store: PartitionStore,
+        limits: TopicLimits,
+    ) -> None:
         """Serve partition `number`."""
-        self._number, self._topic, self._store = number, settings.cold, store
-        self._horizon_ms, self._memory_ms = settings.horizon_ms, settings.cold_memory_ms
-        self._fresh_ms = min(_FRESH_MS, settings.horizon_ms // 10)
+        self._number, self._topic, self._store = number, topics.cold, store
+        self._horizon_ms, self._memory_ms = retention.horizon_ms, retention.cold_memory_ms
+        self._fresh_ms = min(_FRESH_MS, retention.horizon_ms // 10)
         self._largest = limits.request
         #: Whether the cold topic is there: messages may be parked, even if no more are.
         self.there = limits.cold
         #: Whether a step's records are there with its changes or not at all, or are none.
-        self._whole = settings.exactly_once or not self.there
+        self._whole = engine.exactly_once or not self.there
         #: What came back and is settled here, by a step that is being committed: the tier does not know yet.
         self.owed: list[Request] = []
 

@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from app.engine.steps import occurrences
 from app.engine.steps.step import Step
-from app.settings.settings import Settings
+from app.settings.retention import RetentionSettings
+from app.settings.topics import TopicSettings
 from punctual.contract.request import Request
 from tables import Command, Entry, PartitionStore, RecordStamp, RememberedCommands
 from tables.commands import UNKNOWN_MS, in_order
@@ -30,15 +31,15 @@ def stamp_of(request: Request) -> RecordStamp:
 class CommandMemory:
     """Asks a step, and then the table, what is remembered of an id; and adds to it."""
 
-    def __init__(self, settings: Settings, store: PartitionStore) -> None:
+    def __init__(self, topics: TopicSettings, retention: RetentionSettings, store: PartitionStore) -> None:
         """Look into `store`."""
-        self._memory_ms, self._store = settings.orders_ms, store
+        self._memory_ms, self._store = retention.orders_ms, store
         #: No record with a stamp below this can come any more (app/engine/reports/watermark.py).
         self.watermark_ms = UNKNOWN_MS
         #: Up to which stamp each input is claimed to be read; and up to which it could be, for there is no more.
         self._claimed: dict[str, int] = {}
         self._idle: dict[str, int] = {}
-        self._inputs = settings.inputs
+        self._inputs = topics.inputs
         #: When a record came that had waited somewhere else (`delay-asked-at`): nothing is claimed for a while.
         self._waited_ms = -self._memory_ms
 

@@ -28,7 +28,10 @@ class PartitionContext:
         cls, number: int, settings: Settings, limits: TopicLimits, store: PartitionStore, claims: dict[bytes, Entry]
     ) -> Self:
         """Return the context of a partition whose store is restored."""
-        cold, memory = ColdTier(number, settings, store, limits), CommandMemory(settings, store)
+        cold, memory = (
+            ColdTier(number, settings.topics, settings.retention, settings.engine, store, limits),
+            CommandMemory(settings.topics, settings.retention, store),
+        )
         return cls(number, settings, limits, store, claims, cold, memory)
 
     def free_key(self, step: Step, row: bytes, due_ms: int) -> bytes:

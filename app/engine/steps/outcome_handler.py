@@ -40,10 +40,16 @@ class OutcomeHandler:
 
     def __init__(self, context: PartitionContext) -> None:
         """Serve the partition of a context."""
-        self._context, self._number, self._settings = context, context.number, context.settings
+        self._context, self._number, self._topics, self._destinations, self._retention = (
+            context,
+            context.number,
+            context.settings.topics,
+            context.settings.destinations,
+            context.settings.retention,
+        )
         self._claims, self._cold, self._memory = context.claims, context.cold, context.memory
         self._bounds, self._plain = BoundJoiner(context), PlainDeliveries(context)
-        self._longest_ms = context.settings.longest_dedupe_ms
+        self._longest_ms = context.settings.retention.longest_dedupe_ms(context.settings.topics)
 
     def apply(self, step: Step, outcome: Outcome) -> None:
         """Add to `step` what an outcome does."""
@@ -70,7 +76,11 @@ class OutcomeHandler:
 
     def _delivered(self, step: Step, outcome: Delivered) -> None:
         where = f"{outcome.topic}-{outcome.partition}" if outcome.topic else None
-        claims, default_ms, watermark_ms = self._claims, self._settings.dedupe_window_ms, self._memory.watermark_ms
+        claims, default_ms, watermark_ms = (
+            self._claims,
+            self._retention.dedupe_window_ms,
+            self._memory.watermark_ms,
+        )
         for row, offset in self._plain.remove(step, outcome.rows, outcome.offset, where, outcome.sent_ms):
             entry, due = claims[row], keys.due_of(row)
             step.fired.append(row)
@@ -122,7 +132,7 @@ class OutcomeHandler:
         step.remove(outcome.row, entry)
         message = occurrences.occurrence(entry, keys.due_of(outcome.row))
         letter = dead_letters.rejected(
-            self._settings.dead_letters,
+            self._topics.dead_letters,
             self._context.limits.dead_letter,
             self._number,
             outcome.row,
@@ -138,7 +148,7 @@ class OutcomeHandler:
     def _call_back(self, step: Step, outcome: Rejected, entry: Entry) -> None:
         """Queue the failure callback of a message, in the words of the input that its source names."""
         due_ms, body = keys.due_of(outcome.row), None
-        returned = self._settings.dialect(entry.source.rsplit("-", 2)[0]).returned
+        returned = self._topics.dialect(entry.source.rsplit("-", 2)[0]).returned
         if entry.on_failure is not None and returned is not None:
             body = returned(occurrences.occurrence(entry, due_ms), due_ms)
         callbacks.queue(self._context, step, outcome.row, entry, outcome.reason, outcome.sentence, body)

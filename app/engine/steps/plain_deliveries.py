@@ -16,7 +16,7 @@ class PlainDeliveries:
     def __init__(self, context: PartitionContext) -> None:
         """Serve the partition of a context."""
         self._claims, self._memory = context.claims, context.memory
-        self._keeps = bool(context.settings.dedupe_window_ms)
+        self._keeps = bool(context.settings.retention.dedupe_window_ms)
 
     def remove(
         self, step: Step, rows: list[bytes], first: int, where: str | None, sent_ms: int

@@ -13,7 +13,8 @@ from app.base.process.skipped_records import bounded, passed_over
 from app.engine.throttle.control import Control, decode
 from app.kafka import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
+from app.settings.topics import TopicSettings
 from punctual.contract.destination import Destination
 
 log = logging.getLogger(__name__)
@@ -32,9 +33,9 @@ class Controls:
     operator has held back must not go out because a worker does not know of it.
     """
 
-    def __init__(self, settings: Settings, cluster: Cluster) -> None:
+    def __init__(self, topics: TopicSettings, engine: EngineSettings, cluster: Cluster) -> None:
         """Know nothing yet."""
-        self._topic, self._cluster, self._accept_loss = settings.controls, cluster, settings.accept_loss
+        self._topic, self._cluster, self._accept_loss = topics.controls, cluster, engine.accept_loss
         self._reader: PartitionReader | None = None
         self._reading = asyncio.Lock()
         self._known: dict[Destination, Control] = {}

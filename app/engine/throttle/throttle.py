@@ -9,8 +9,10 @@ from collections.abc import Collection, Mapping
 from app.base.clock import Clock
 from app.engine.throttle.allowance import Allowance, Slots
 from app.engine.throttle.control import Control
+from app.settings.destinations import DestinationSettings
+from app.settings.kafka import KafkaSettings
 from app.settings.rates import by_destination
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract.destination import Destination
 from punctual.contract.rate import Rate
 
@@ -24,12 +26,22 @@ _NOTHING: Mapping[Destination, Control] = {}
 class Throttle:
     """Holds messages back as settings and control records want it, for one worker. A record wins over the settings."""
 
-    def __init__(self, settings: Settings, clock: Clock, controls: Mapping[Destination, Control] = _NOTHING) -> None:
+    def __init__(
+        self,
+        kafka: KafkaSettings,
+        topics: TopicSettings,
+        destinations: DestinationSettings,
+        clock: Clock,
+        controls: Mapping[Destination, Control] = _NOTHING,
+    ) -> None:
         """Go by `controls`, which is looked at again at each update()."""
         self._clock, self._controls = clock, controls
-        self._of_settings, self._catch_up = by_destination(settings.rates), settings.catch_up_rate
-        self._of_clusters = settings.clusters.rates
-        self._slots = Slots(settings.partitions)
+        self._of_settings, self._catch_up = (
+            by_destination(destinations.rates),
+            destinations.catch_up_rate,
+        )
+        self._of_clusters = kafka.clusters.rates
+        self._slots = Slots(topics.partitions)
         self._owned: Collection[int] = ()
         self._rates: dict[Destination, Rate] = {}
         self._pauses: dict[Destination, Control] = {}

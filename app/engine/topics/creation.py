@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection
+from pathlib import Path
 from typing import Any
 
 import aiokafka.errors
@@ -15,7 +16,9 @@ from app.base.errors import TopicMismatch
 from app.base.patience import patiently
 from app.engine.topics.internal_topics import INPUT_BYTES, TopicLimits, plan, when_needed
 from app.engine.topics.rules import mismatches, risks
+from app.settings.kafka import KafkaSettings
 from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +38,7 @@ async def ensure(settings: Settings, assure_layout: Callable[[Settings], Awaitab
     If the number of partitions has ever changed, `assure_layout` sees first that these are the settings for it.
     Raises TopicMismatch with a sentence that says what to change.
     """
-    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap, **settings.kafka.options())
     await admin.start()
     try:
         return await patiently(lambda: _ensured(admin, settings, assure_layout), "checking topics")
@@ -47,67 +50,69 @@ async def _ensured(
     admin: AIOKafkaAdminClient, settings: Settings, assure_layout: Callable[[Settings], Awaitable[None]] | None
 ) -> TopicLimits:
     there = await partitions_by_topic(admin)
-    if assure_layout is not None and topic_names.layout(settings.app_id) in there:
+    if assure_layout is not None and topic_names.layout(settings.topics.app_id) in there:
         await assure_layout(settings)
-    _assure_changelog(settings, there)
+    _assure_changelog(settings.topics, there)
     await _assure_unused(admin, settings, there)
     # Without a horizon nothing more is parked; but what has been answers as long as there is the topic.
-    cold = bool(settings.horizon_ms) or settings.cold in there
-    configs = await _settled(admin, [topic for topic in plan(settings, cold=cold) if topic in there])
+    cold = bool(settings.retention.horizon_ms) or settings.topics.cold in there
+    configs = await _settled(admin, [topic for topic in plan(settings.topics, cold=cold) if topic in there])
     input_bytes = max(
-        (int(configs[topic]["max.message.bytes"]) for topic in settings.inputs if topic in configs),
+        (int(configs[topic]["max.message.bytes"]) for topic in settings.topics.inputs if topic in configs),
         default=INPUT_BYTES,
     )
-    wanted = plan(settings, input_bytes, cold=cold)
-    _tell_of_lost(settings, there)
-    await _create(admin, settings, {topic: spec for topic, spec in wanted.items() if topic not in there})
+    wanted = plan(settings.topics, input_bytes, cold=cold)
+    _tell_of_lost(settings.topics, there)
+    await _create(admin, settings.topics, {topic: spec for topic, spec in wanted.items() if topic not in there})
     for topic, (partitions, config) in wanted.items():
         if topic in there:
-            _check(settings, topic, there[topic], partitions, configs[topic], config)
+            _check(settings.topics, topic, there[topic], partitions, configs[topic], config)
     final = await _settled(admin, list(wanted))
-    holding = [settings.changelog, settings.forwards, *([settings.cold] if cold else [])]
+    holding = [settings.topics.changelog, settings.topics.forwards, *([settings.topics.cold] if cold else [])]
     return TopicLimits(
         min(int(final[topic]["max.message.bytes"]) for topic in holding) - _BESIDE_BYTES,
-        int(final[settings.requests]["max.message.bytes"]),
-        int(final[settings.dead_letters]["max.message.bytes"]),
-        int(final[settings.changelog]["delete.retention.ms"]),
+        int(final[settings.topics.requests]["max.message.bytes"]),
+        int(final[settings.topics.dead_letters]["max.message.bytes"]),
+        int(final[settings.topics.changelog]["delete.retention.ms"]),
         cold,
-        frozenset(topic for topic in settings.inputs if final[topic]["message.timestamp.type"] != "LogAppendTime"),
+        frozenset(
+            topic for topic in settings.topics.inputs if final[topic]["message.timestamp.type"] != "LogAppendTime"
+        ),
     )
 
 
-async def ensure_audit(settings: Settings) -> None:
+async def ensure_audit(kafka: KafkaSettings, topics: TopicSettings) -> None:
     """Create the topic of the audit if it is missing: it is needed from the first action on.
 
     Raises TopicMismatch if the brokers do not let us.
     """
-    await _ensure(settings, settings.audit)
+    await _ensure(kafka, topics, topics.audit)
 
 
-async def ensure_jobs(settings: Settings) -> None:
+async def ensure_jobs(kafka: KafkaSettings, topics: TopicSettings) -> None:
     """Create the topic of jobs if it is missing: it is needed from the first job on.
 
     Raises TopicMismatch if the brokers do not let us.
     """
-    await _ensure(settings, settings.jobs)
+    await _ensure(kafka, topics, topics.jobs)
 
 
-async def ensure_receipts(settings: Settings) -> int:
+async def ensure_receipts(kafka: KafkaSettings, topics: TopicSettings) -> int:
     """Create the topic of receipts if it is missing, which a gateway needs; return its number of partitions.
 
     Raises TopicMismatch if the brokers do not let us.
     """
-    return await _ensure(settings, settings.receipts)
+    return await _ensure(kafka, topics, topics.receipts)
 
 
-async def _ensure(settings: Settings, topic: str) -> int:
+async def _ensure(kafka: KafkaSettings, topics: TopicSettings, topic: str) -> int:
     """Create a topic if it is not there; return how many partitions it has."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap, **kafka.options())
     await admin.start()
     try:
         there = await partitions_by_topic(admin)
         if topic not in there:
-            await _create(admin, settings, {topic: when_needed(settings)[topic]})
+            await _create(admin, topics, {topic: when_needed(topics)[topic]})
         for _ in range(_LOOKS):
             if topic in there:
                 break
@@ -120,48 +125,48 @@ async def _ensure(settings: Settings, topic: str) -> int:
         await admin.close()
 
 
-async def check_again(settings: Settings) -> None:
+async def check_again(kafka: KafkaSettings, topics: TopicSettings) -> None:
     """Log an error for each setting of a topic that would lose messages, as far as topics are there.
 
     Raises aiokafka.errors.KafkaError if no broker answers.
     """
-    admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap, **kafka.options())
     await admin.start()
     try:
         there = await partitions_by_topic(admin)
-        wanted = plan(settings, cold=settings.cold in there)
+        wanted = plan(topics, cold=topics.cold in there)
         configs = await _configs(admin, [topic for topic in wanted if topic in there])
     finally:
         await admin.close()
     for topic, config in configs.items():
         partitions, needed = wanted[topic]
-        for sentence in mismatches(settings, topic, partitions, partitions, config, needed):
+        for sentence in mismatches(topics, topic, partitions, partitions, config, needed):
             log.error("%s", sentence, extra={"topic": topic})
 
 
-def _tell_of_lost(settings: Settings, there: Collection[str]) -> None:
+def _tell_of_lost(topics: TopicSettings, there: Collection[str]) -> None:
     """Log what an installation that has worked before has lost with a topic that is missing now."""
-    if settings.changelog not in there:
+    if topics.changelog not in there:
         return
     holds = {
-        settings.controls: "Active pauses and rates",
-        settings.dead_letters: "Dead letters",
-        settings.events_topic: "Events",
+        topics.controls: "Active pauses and rates",
+        topics.dead_letters: "Dead letters",
+        topics.events_topic: "Events",
     }
     for topic, what in holds.items():
         if topic not in there:
             log.warning("topic %s is missing and is created again. %s are lost.", topic, what, extra={"topic": topic})
 
 
-def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
+def _assure_changelog(topics: TopicSettings, there: Collection[str]) -> None:
     """See that no empty changelog is made where another has what is pending."""
-    if settings.changelog in there:
+    if topics.changelog in there:
         return
-    any_number = topic_names.changelog(re.escape(settings.app_id), "[0-9]+")
+    any_number = topic_names.changelog(re.escape(topics.app_id), "[0-9]+")
     others = [name for name in there if re.fullmatch(any_number, name)]
-    if settings.repartitioned == "on" or others:
+    if topics.repartitioned == "on" or others:
         msg = (
-            f"topic {settings.changelog} does not exist, and an empty topic would lose all pending messages. Check "
+            f"topic {topics.changelog} does not exist, and an empty topic would lose all pending messages. Check "
             "DELAY_PARTITIONS and DELAY_REPARTITIONED. Changelogs of this installation: "
             f"{', '.join(others) or 'none'}."
         )
@@ -170,37 +175,41 @@ def _assure_changelog(settings: Settings, there: Collection[str]) -> None:
 
 async def _assure_unused(admin: AIOKafkaAdminClient, settings: Settings, there: Collection[str]) -> None:
     """Check that an installation without a changelog is a new one. Raises TopicMismatch with what to do."""
-    if settings.changelog in there or settings.accepts_recreated(settings.changelog):
+    topics = settings.topics
+    if topics.changelog in there or settings.engine.accepts_recreated(topics.changelog):
         return
-    if await _has_databases(admin, settings) or await _has_read(admin, settings, there):
+    if await _has_databases(admin, topics, settings.data_path) or await _has_read(admin, topics, there):
         msg = (
-            f"topic {settings.changelog} is missing, although this installation has processed messages before. An "
+            f"topic {topics.changelog} is missing, although this installation has processed messages before. An "
             "empty topic would lose all pending messages, and all requests would be read and delivered again. "
-            f"Restore the topic, or set DELAY_ACCEPT_LOSS=recreated:{settings.changelog} for all workers and restart "
+            f"Restore the topic, or set DELAY_ACCEPT_LOSS=recreated:{topics.changelog} for all workers and restart "
             "them: each writes its databases to a new changelog. Keep all data directories: they hold the only copy "
             "of the pending messages."
         )
         raise TopicMismatch(msg)
 
 
-async def _has_databases(admin: AIOKafkaAdminClient, settings: Settings) -> bool:
+async def _has_databases(admin: AIOKafkaAdminClient, topics: TopicSettings, data_path: Path) -> bool:
     """Return whether the data directory is this installation's and holds databases."""
     cluster_id = (await admin.describe_cluster()).get("cluster_id") or ""
-    theirs = settings.data_path / "installation"
+    return _holds_databases(data_path, f"{topics.app_id} on cluster ", cluster_id)
+
+
+def _holds_databases(data_path: Path, begins: str, ends: str) -> bool:
+    theirs = data_path / "installation"
     said = theirs.read_text("utf-8").strip() if theirs.is_file() else ""
-    ours = said.startswith(f"{settings.app_id} on cluster ") and said.endswith(cluster_id)
-    return ours and any(settings.data_path.rglob("delays-*.db"))
+    return said.startswith(begins) and said.endswith(ends) and any(data_path.rglob("delays-*.db"))
 
 
-async def _has_read(admin: AIOKafkaAdminClient, settings: Settings, there: Collection[str]) -> bool:
+async def _has_read(admin: AIOKafkaAdminClient, topics: TopicSettings, there: Collection[str]) -> bool:
     """Return whether the group has read records of inputs that are there; brokers forget those of deleted topics."""
     for look in range(_LOOKS):
         try:
-            read = await admin.list_consumer_group_offsets(settings.app_id)
+            read = await admin.list_consumer_group_offsets(topics.app_id)
             break
         except aiokafka.errors.GroupAuthorizationFailedError as error:
             msg = (
-                f"this worker has no permission to read the group {settings.app_id}. Grant READ on the group to its "
+                f"this worker has no permission to read the group {topics.app_id}. Grant READ on the group to its "
                 "principal."
             )
             raise TopicMismatch(msg) from error
@@ -208,7 +217,7 @@ async def _has_read(admin: AIOKafkaAdminClient, settings: Settings, there: Colle
             if look == _LOOKS - 1:
                 raise
             await asyncio.sleep(_LOOK_S)
-    return any(tp.topic in there and found.offset > 0 for tp, found in read.items() if tp.topic in settings.inputs)
+    return any(tp.topic in there and found.offset > 0 for tp, found in read.items() if tp.topic in topics.inputs)
 
 
 async def partitions_by_topic(admin: AIOKafkaAdminClient) -> dict[str, int]:
@@ -254,12 +263,12 @@ async def _settled(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, d
 
 
 async def _create(
-    admin: AIOKafkaAdminClient, settings: Settings, wanted: dict[str, tuple[int, dict[str, Any]]]
+    admin: AIOKafkaAdminClient, topics: TopicSettings, wanted: dict[str, tuple[int, dict[str, Any]]]
 ) -> None:
     if not wanted:
         return
     new = [
-        NewTopic(topic, partitions, settings.replication_factor, topic_configs=config)
+        NewTopic(topic, partitions, topics.replication_factor, topic_configs=config)
         for topic, (partitions, config) in wanted.items()
     ]
     response = await admin.create_topics(new)
@@ -267,7 +276,7 @@ async def _create(
         kind = aiokafka.errors.for_code(error)
         if kind is aiokafka.errors.InvalidReplicationFactorError:
             msg = (
-                f"topic {topic} cannot be created with replication factor {settings.replication_factor}: {message}. "
+                f"topic {topic} cannot be created with replication factor {topics.replication_factor}: {message}. "
                 "Set DELAY_REPLICATION_FACTOR to at most the number of brokers (1 for a single broker)."
             )
             raise TopicMismatch(msg)
@@ -283,9 +292,9 @@ async def _create(
 
 
 def _check(
-    settings: Settings, topic: str, there: int, partitions: int, config: dict[str, str], wanted: dict[str, str]
+    topics: TopicSettings, topic: str, there: int, partitions: int, config: dict[str, str], wanted: dict[str, str]
 ) -> None:
-    for sentence in mismatches(settings, topic, there, partitions, config, wanted):
+    for sentence in mismatches(topics, topic, there, partitions, config, wanted):
         raise TopicMismatch(sentence)
     for sentence in risks(topic, config, wanted):
         log.warning("%s", sentence, extra={"topic": topic})

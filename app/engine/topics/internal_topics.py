@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 _MIB = 1 << 20
 #: Kafka's default limit (message.max.bytes), and what a held message may need beside what the input took.
@@ -32,11 +32,11 @@ class TopicLimits:
 
 
 def plan(
-    settings: Settings, input_bytes: int = INPUT_BYTES, *, cold: bool = False
+    topic_settings: TopicSettings, input_bytes: int = INPUT_BYTES, *, cold: bool = False
 ) -> dict[str, tuple[int, dict[str, str]]]:
     """Return the topics that there must be, perhaps the cold one: partitions and settings to create them with."""
     large = {"max.message.bytes": str(input_bytes + _EXTRA_BYTES)}
-    safe = _safe(settings)
+    safe = _safe(topic_settings)
     compact = {
         "cleanup.policy": "compact",
         "segment.bytes": str(64 * _MIB),
@@ -46,36 +46,36 @@ def plan(
     }
     requests = {"cleanup.policy": "delete", "retention.ms": _DAYS_7}
     events = {"cleanup.policy": "delete", "retention.ms": _DAYS_30}
-    every = settings.partitions
-    topics = {topic: (every, {**safe, **requests}) for topic in settings.inputs}
+    every = topic_settings.partitions
+    topics = {topic: (every, {**safe, **requests}) for topic in topic_settings.inputs}
     if cold:
-        topics[settings.cold] = (every, {**safe, **events, **large})
+        topics[topic_settings.cold] = (every, {**safe, **events, **large})
     return topics | {
-        settings.forwards: (every, {**safe, **requests, **large}),
-        settings.changelog: (every, {**safe, **compact, **large}),
-        settings.events_topic: (every, {**safe, **events}),
-        settings.dead_letters: (every, {**safe, **events, **large}),
-        settings.progress: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB), "segment.ms": "600000"}),
-        settings.controls: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB)}),
+        topic_settings.forwards: (every, {**safe, **requests, **large}),
+        topic_settings.changelog: (every, {**safe, **compact, **large}),
+        topic_settings.events_topic: (every, {**safe, **events}),
+        topic_settings.dead_letters: (every, {**safe, **events, **large}),
+        topic_settings.progress: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB), "segment.ms": "600000"}),
+        topic_settings.controls: (1, {**safe, **compact, "segment.bytes": str(4 * _MIB)}),
     }
 
 
-def when_needed(settings: Settings) -> dict[str, tuple[int, dict[str, str]]]:
+def when_needed(topics: TopicSettings) -> dict[str, tuple[int, dict[str, str]]]:
     """Return the topics that are created with the first action, job or gateway: partitions and settings."""
-    safe = _safe(settings)
+    safe = _safe(topics)
     return {
-        settings.audit: (1, {**safe, "cleanup.policy": "delete", "retention.ms": _DAYS_365}),
-        settings.jobs: (1, {**safe, "cleanup.policy": "compact,delete", "retention.ms": _DAYS_30}),
-        settings.receipts: (
+        topics.audit: (1, {**safe, "cleanup.policy": "delete", "retention.ms": _DAYS_365}),
+        topics.jobs: (1, {**safe, "cleanup.policy": "compact,delete", "retention.ms": _DAYS_30}),
+        topics.receipts: (
             _RECEIPT_PARTITIONS,
             {**safe, "cleanup.policy": "delete", "retention.ms": _HOURS_30, "segment.ms": "3600000"},
         ),
     }
 
 
-def _safe(settings: Settings) -> dict[str, str]:
+def _safe(topics: TopicSettings) -> dict[str, str]:
     # The brokers' time, not ours: a worker whose clock is off would have its records refused.
     safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
-    if settings.replication_factor > 1:
+    if topics.replication_factor > 1:
         safe["min.insync.replicas"] = str(_MIN_INSYNC_REPLICAS)
     return safe

@@ -13,6 +13,7 @@ from app.base.errors import PunctualError
 from app.kafka import Batch, Cluster, Sender
 from app.kafka.metadata.reader import PartitionReader
 from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 #: `copying`: the new changelog is written and checked; can be abandoned. `switching`: the new one holds, and topics get
 #: their partitions. `done`: workers may start. `abandoned`: it is all as before.
@@ -38,7 +39,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     copied_to_ms: int = 0
     run: int = 0
 
-    def forbids(self, settings: Settings) -> str | None:
+    def forbids(self, topics: TopicSettings) -> str | None:
         """Return why a worker with these settings may not start, None if it may."""
         if self.stage in ("copying", "switching"):
             back = "" if self.stage == "switching" else ", or with --abandon to undo it"
@@ -50,12 +51,12 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
         partitions, changelog = (
             (self.after, self.changelog) if self.stage == "done" else (self.before, self.changelog_before)
         )
-        if (settings.partitions, settings.changelog) == (partitions, changelog):
+        if (topics.partitions, topics.changelog) == (partitions, changelog):
             return None
-        rewritten = "off" if changelog == topic_names.changelog(settings.app_id, 0) else "on"
+        rewritten = "off" if changelog == topic_names.changelog(topics.app_id, 0) else "on"
         return (
             f"this installation has {partitions} partitions and the changelog {changelog}, but the settings say "
-            f"{settings.partitions} and {settings.changelog}. Set DELAY_PARTITIONS={partitions} and "
+            f"{topics.partitions} and {topics.changelog}. Set DELAY_PARTITIONS={partitions} and "
             f"DELAY_REPARTITIONED={rewritten}, and restart."
         )
 
@@ -64,11 +65,11 @@ class LayoutForbids(PunctualError):
     """The number of partitions is being changed, or has been since these settings were made."""
 
 
-async def read(settings: Settings, cluster: Cluster) -> Layout | None:
+async def read(topics: TopicSettings, cluster: Cluster) -> Layout | None:
     """Return the last change of the number of partitions, None if there has been none."""
-    if await cluster.refresh([topic_names.layout(settings.app_id)]):
+    if await cluster.refresh([topic_names.layout(topics.app_id)]):
         return None
-    reader, found = PartitionReader(cluster, topic_names.layout(settings.app_id), 0), None
+    reader, found = PartitionReader(cluster, topic_names.layout(topics.app_id), 0), None
     async for record in reader.up_to(await reader.end()):
         if record.value is not None:
             found = later(found, msgspec.json.decode(record.value, type=Layout))
@@ -80,12 +81,12 @@ def later(before: Layout | None, told: Layout) -> Layout:
     return told if before is None or told.run >= before.run else before
 
 
-async def write(settings: Settings, sender: Sender, layout: Layout, now_ms: int) -> None:
+async def write(topics: TopicSettings, sender: Sender, layout: Layout, now_ms: int) -> None:
     """Write down how far a change is; it is there when this returns."""
     batch = Batch()
     # A key for each run: compaction must not keep what an earlier one has written after the last.
     batch.append(now_ms, b"%d" % layout.run, msgspec.json.encode(layout))
-    await sender.submit(topic_names.layout(settings.app_id), 0, batch)
+    await sender.submit(topic_names.layout(topics.app_id), 0, batch)
 
 
 async def assure(settings: Settings) -> None:
@@ -93,12 +94,12 @@ async def assure(settings: Settings) -> None:
 
     Raises LayoutForbids with what to do if it may not.
     """
-    cluster = Cluster(settings.bootstrap, **settings.kafka_options())
+    cluster = Cluster(settings.kafka.bootstrap, **settings.kafka.options())
     try:
-        await cluster.start(topic_names.layout(settings.app_id))
-        layout = await read(settings, cluster)
+        await cluster.start(topic_names.layout(settings.topics.app_id))
+        layout = await read(settings.topics, cluster)
     finally:
         await cluster.stop()
-    why = None if layout is None else layout.forbids(settings)
+    why = None if layout is None else layout.forbids(settings.topics)
     if why is not None:
         raise LayoutForbids(why)

@@ -2,33 +2,33 @@
 
 from collections.abc import Iterator, Mapping
 
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract.dialects.dialects import NATIVE
 
 Config = Mapping[str, str]
 
 
 def mismatches(
-    settings: Settings, topic: str, there: int, partitions: int, config: Config, wanted: Config
+    topics: TopicSettings, topic: str, there: int, partitions: int, config: Config, wanted: Config
 ) -> Iterator[str]:
     """Yield a sentence for each thing that would lose messages: it stops a worker that starts.
 
     `there` is the number of partitions that the topic has, `partitions` and `wanted` what it would be created with.
     """
     if there != partitions:
-        yield _other_number(settings, topic, there, partitions)
-    policy, kept = config["cleanup.policy"], (settings.changelog, settings.progress)
-    if topic == settings.changelog and policy != "compact":
+        yield _other_number(topics, topic, there, partitions)
+    policy, kept = config["cleanup.policy"], (topics.changelog, topics.progress)
+    if topic == topics.changelog and policy != "compact":
         yield (
             f"topic {topic} has cleanup.policy={policy}, which deletes pending messages. Set cleanup.policy=compact, "
             "and keep all data directories: records may already be deleted, and workers write their databases to "
             "the changelog again."
         )
-    if topic == settings.progress and policy != "compact":
+    if topic == topics.progress and policy != "compact":
         yield f"topic {topic} has cleanup.policy={policy}, which deletes reports. Set cleanup.policy=compact."
-    if topic in _whole(settings):
+    if topic in _whole(topics):
         yield from compacted(topic, config, wanted)
-    if topic == settings.controls and policy != "compact":
+    if topic == topics.controls and policy != "compact":
         yield (
             f"topic {topic} has cleanup.policy={policy}, which deletes active pauses and rates. Set "
             "cleanup.policy=compact, and check that none is missing."
@@ -47,13 +47,13 @@ def mismatches(
         )
 
 
-def _whole(settings: Settings) -> frozenset[str]:
+def _whole(topics: TopicSettings) -> frozenset[str]:
     """Return the topics of which no record may be lost: the requests and other topics of the contract.
 
     Other systems' topics are read as they are, for some of them have to be compacted.
     """
-    native = [topic for topic, dialect in settings.inputs.items() if dialect == NATIVE.name]
-    return frozenset({*native, settings.forwards, settings.cold, settings.dead_letters})
+    native = [topic for topic, dialect in topics.inputs.items() if dialect == NATIVE.name]
+    return frozenset({*native, topics.forwards, topics.cold, topics.dead_letters})
 
 
 def compacted(topic: str, config: Config, wanted: Config) -> Iterator[str]:
@@ -78,24 +78,24 @@ def risks(topic: str, config: Config, wanted: Config) -> Iterator[str]:
         )
 
 
-def _other_number(settings: Settings, topic: str, there: int, partitions: int) -> str:
+def _other_number(topics: TopicSettings, topic: str, there: int, partitions: int) -> str:
     """Return a sentence about a topic that has another number of partitions: none that loses what it holds."""
     has = f"topic {topic} has {there} partitions, but needs {partitions}"
-    if topic in (settings.progress, settings.controls):
-        holds = "pauses and rates, which have to be set again" if topic == settings.controls else "reports"
+    if topic in (topics.progress, topics.controls):
+        holds = "pauses and rates, which have to be set again" if topic == topics.controls else "reports"
         return (
             f"{has}. It holds only {holds}. Stop all workers, delete the topic, and start the workers. They create "
             "it with one partition."
         )
     msg = f"{has} (DELAY_PARTITIONS)."
     keep = "Do not delete the topic: it contains pending messages or unread requests."
-    if topic in settings.inputs and there > partitions:
+    if topic in topics.inputs and there > partitions:
         return (
             f"{msg} Kafka cannot remove partitions. If the installation had {there} partitions before, set "
             f"DELAY_PARTITIONS={there}. Otherwise, stop all workers and run `faust -A app repartition --to {there}`, "
             f"which moves pending messages. {keep}"
         )
-    if topic in settings.inputs and topic != settings.requests:
+    if topic in topics.inputs and topic != topics.requests:
         return (
             f"{msg} If the topic belongs to another system, copy it into a separate input "
             f"(docs/how-to/foreign-topics.md). In a new installation, you can set DELAY_PARTITIONS={there} instead."

@@ -22,4 +22,4 @@ def traces_of(settings: Settings) -> "Traces | None":
         from app.engine.traces.traces import Traces, provider  # noqa: PLC0415 - an extra, and 0.3 s that only those pay who want it
     except ModuleNotFoundError as error:
         raise TracesUnusable(error.name) from error
-    return Traces(settings, provider(settings))
+    return Traces(settings.topics, provider(settings))

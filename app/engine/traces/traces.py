@@ -24,6 +24,7 @@ from app.base.version import VERSION
 from app.engine.steps.route import Route
 from app.engine.steps.step import Step
 from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from tables import Entry
 
 #: As many as OpenTelemetry's SDK keeps by default.
@@ -57,11 +58,11 @@ class Sent(Protocol):
 class Traces:
     """Makes the spans of one worker."""
 
-    def __init__(self, settings: Settings, provider: TracerProvider) -> None:
+    def __init__(self, topics: TopicSettings, provider: TracerProvider) -> None:
         """Make them with `provider`, which hands them on."""
         self._provider = provider
         self._tracer = provider.get_tracer("punctual", VERSION)
-        self._group, self._forwards = settings.app_id, settings.forwards
+        self._group, self._forwards = topics.app_id, topics.forwards
 
     def committed(self, partition: int, step: Step) -> None:
         """Tell of a step that is committed: what it has taken in, and sent if that was part of it."""
@@ -196,7 +197,7 @@ def provider(settings: Settings) -> TracerProvider:
 
     They go over OTLP/HTTP, as the variables of OpenTelemetry's SDK say.
     """
-    ours = {"service.name": "punctual", "service.version": VERSION, "service.instance.id": settings.url}
+    ours = {"service.name": "punctual", "service.version": VERSION, "service.instance.id": settings.process.url}
     resource = Resource.create(ours).merge(OTELResourceDetector().detect())  # what operators say of it wins
     made = TracerProvider(resource=resource, span_limits=SpanLimits(max_links=MAX_LINKS), shutdown_on_exit=False)
     made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

@@ -19,7 +19,7 @@ from app.gateway.http import json_input, problem
 from app.gateway.http.problem import Problem, pointer
 from app.serve.actions.outcome import Outcome
 from app.serve.web.ids import id_in
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract import headers as names
 from punctual.contract.home import home_partition
 from punctual.contract.request import Refusal
@@ -66,9 +66,9 @@ _reschedule: Final = msgspec.json.Decoder(Reschedule)
 class MessageByIdRoutes:
     """Answers about one message."""
 
-    def __init__(self, settings: Settings, desk: Desk, outcomes: CommandOutcomes, workers: Workers) -> None:
+    def __init__(self, topics: TopicSettings, desk: Desk, outcomes: CommandOutcomes, workers: Workers) -> None:
         """Hand commands in at a desk, wait for their outcomes, and ask workers what is pending."""
-        self._settings, self._desk = settings, desk
+        self._topics, self._desk = topics, desk
         self._outcomes, self._workers = outcomes, workers
 
     async def get(self, request: web.Request) -> web.Response:
@@ -105,7 +105,7 @@ class MessageByIdRoutes:
         id_ = id_in(request)
         try:
             id_.encode()
-            return self._settings.namespaces.full(caller_of(request).namespace, id_)
+            return self._topics.namespaces.full(caller_of(request).namespace, id_)
         except UnicodeEncodeError as error:
             raise Problem("unknown-message", "The ID is not UTF-8.") from error
         except Refusal as refusal:
@@ -119,8 +119,8 @@ class MessageByIdRoutes:
         if if_due is not None:
             headers.append((names.IF_DUE, if_due))
         places = {names.PREFIX + name: pointer(name) for name in _NAMES}
-        draft = Draft(self._settings.requests, id_.encode(), None, headers, places=places)
-        home = home_partition(id_, self._settings.inputs, self._settings.partitions)
+        draft = Draft(self._topics.requests, id_.encode(), None, headers, places=places)
+        home = home_partition(id_, self._topics.inputs, self._topics.partitions)
         if not self._outcomes.told:
             return _unheard(await self._given(request, draft))
         follower = self._outcomes.of(home)

@@ -16,7 +16,7 @@ from app.gateway.desk.acceptance import Draft
 from app.gateway.desk.desk import Desk, Done
 from app.gateway.http import json_input
 from app.gateway.http.problem import Problem
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 #: Cutting so many bytes takes up to 4 ms, if each of them begins or ends something; then others get their turn.
 _SLICE: Final = 8 << 10
@@ -49,13 +49,13 @@ class RecordOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 class ConfluentRoutes:
     """Takes records for input topics."""
 
-    def __init__(self, settings: Settings, desk: Desk) -> None:
+    def __init__(self, topics: TopicSettings, desk: Desk) -> None:
         """Hand in at a desk."""
-        self._settings, self._desk = settings, desk
+        self._topics, self._desk = topics, desk
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         """Answer with a report for each record, in their order, as soon as it is known."""
-        if request.match_info["topic"] not in self._settings.inputs:
+        if request.match_info["topic"] not in self._topics.inputs:
             return failed(Failure(error_code=40403, message="This server does not host this topic-partition."))
         json_input.check_type(request)
         splitter, answer = Splitter(request.client_max_size), _Answer(request, self._desk)

@@ -13,7 +13,7 @@ from app.gateway.http import json_input, problem
 from app.gateway.http.problem import Problem
 from app.gateway.keys.once import AGAIN
 from app.serve.web.ids import address
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract.cron import doubt
 from punctual.contract.times import moment_of
 
@@ -51,9 +51,9 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
 class MessageRoutes:
     """Takes messages."""
 
-    def __init__(self, settings: Settings, desk: Desk) -> None:
+    def __init__(self, topics: TopicSettings, desk: Desk) -> None:
         """Hand in at a desk."""
-        self._settings, self._desk = settings, desk
+        self._topics, self._desk = topics, desk
 
     async def post(self, request: web.Request) -> web.Response:
         """Answer POST /v1/messages."""
@@ -71,7 +71,7 @@ class MessageRoutes:
     def _draft(self, raw: bytes) -> Draft:
         """Return the record that JSON describes, in the one form or the other. Raises Problem."""
         read = record_form.draft if _is_record(raw) else short_form.draft
-        return read(raw, self._settings.requests)
+        return read(raw, self._topics.requests)
 
 
 def _is_record(raw: bytes) -> bool:

@@ -12,7 +12,7 @@ from app.gateway.spool.connection import KafkaConnection
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.actions.events import ending
 from app.serve.actions.outcome import Outcome, event_of, of_event, tells_of
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 #: So long a partition is read on when nobody waits: commands come in groups.
 _LINGER_S: Final = 5.0
@@ -101,9 +101,9 @@ class EventFollower:
 class CommandOutcomes:
     """Waits for outcomes of commands."""
 
-    def __init__(self, settings: Settings, connection: KafkaConnection) -> None:
+    def __init__(self, topics: TopicSettings, connection: KafkaConnection) -> None:
         """Read by a connection, once there has been one."""
-        self._settings, self._connection = settings, connection
+        self._topics, self._connection = topics, connection
         self._followers: dict[int, EventFollower] = {}
 
     @property
@@ -114,14 +114,14 @@ class CommandOutcomes:
     def of(self, home: int) -> EventFollower:
         """Return who reads the events of ids that live in a partition."""
         if home not in self._followers:
-            self._followers[home] = EventFollower(self._connection, self._settings.events_topic, home)
+            self._followers[home] = EventFollower(self._connection, self._topics.events_topic, home)
         return self._followers[home]
 
     async def outcome(self, action: str, home: int, source: str, event: dict[str, Any]) -> Outcome:
         """Return what an event reports of a command, with how the message had ended before, if it had."""
         ended = None
         with contextlib.suppress(TimeoutError, aiokafka.errors.KafkaError):
-            ended = await ending(self._connection.cluster, self._settings.events_topic, home, event)
+            ended = await ending(self._connection.cluster, self._topics.events_topic, home, event)
         return of_event(action, source, event, ended)
 
     def close(self) -> None:

@@ -24,12 +24,15 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     """Add the addresses to an application that has not started yet; what they start ends with it."""
     settings = parts.settings
     acceptance = Acceptance(settings)
-    outcomes, workers = CommandOutcomes(settings, parts.connection), Workers(settings)
-    quotas = Quotas(settings, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
+    outcomes, workers = (
+        CommandOutcomes(settings.topics, parts.connection),
+        Workers(settings.kafka, settings.topics, settings.web),
+    )
+    quotas = Quotas(settings.topics, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
     desk = Desk(acceptance, GatewayAdmission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
-    many = messages.MessageRoutes(settings, desk)
-    one = by_id.MessageByIdRoutes(settings, desk, outcomes, workers)
-    records = confluent.ConfluentRoutes(settings, desk)
+    many = messages.MessageRoutes(settings.topics, desk)
+    one = by_id.MessageByIdRoutes(settings.topics, desk, outcomes, workers)
+    records = confluent.ConfluentRoutes(settings.topics, desk)
     web_app.cleanup_ctx.append(_lasting(outcomes, workers))
     web_app.add_routes(
         [

@@ -10,7 +10,9 @@ from app.gateway.http.problem import Problem
 from app.serve.search.peers import Peers, PeerSilent
 from app.serve.search.row import Row
 from app.serve.search.search import LOCAL
-from app.settings.settings import Settings
+from app.settings.kafka import KafkaSettings
+from app.settings.topics import TopicSettings
+from app.settings.web import WebSettings
 from punctual.contract.home import home_partition
 
 _RETRY: Final = {"Retry-After": "2"}
@@ -19,13 +21,16 @@ _RETRY: Final = {"Retry-After": "2"}
 class Workers:
     """Asks the worker that serves an id's home, which progress records name."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, kafka: KafkaSettings, topics: TopicSettings, web: WebSettings) -> None:
         """Nothing runs yet."""
-        self._settings = settings
+        self._topics = topics
         self._reader = ProgressReader(
-            settings.bootstrap, settings.progress, partitions=settings.partitions, **settings.kafka_options()
+            kafka.bootstrap,
+            topics.progress,
+            partitions=topics.partitions,
+            **kafka.options(),
         )
-        self._peers = Peers(dict, "", settings.web_secret)
+        self._peers = Peers(dict, "", web.secret)
 
     @property
     def reports(self) -> Mapping[int, Report]:
@@ -43,7 +48,7 @@ class Workers:
 
     async def message(self, id_: str) -> Row | None:
         """Return the pending message with an id, or None. Raises Problem if nobody tells."""
-        home = home_partition(id_, self._settings.inputs, self._settings.partitions)
+        home = home_partition(id_, self._topics.inputs, self._topics.partitions)
         report = self._reader.reports.get(home)
         if report is None:
             sentence = f"No worker has reported partition {home} of this ID yet. Try again."

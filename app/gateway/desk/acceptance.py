@@ -83,10 +83,12 @@ class Acceptance:
 
     def __init__(self, settings: Settings) -> None:
         """Judge by the settings."""
-        self._settings, self._policy, self._inputs = settings, Policy(settings), settings.inputs
+        self._topics, self._policy, self._inputs = settings.topics, Policy(settings), settings.topics.inputs
         #: By input, how its requests are read, and how without its policies and namespace.
-        self._spoken = {topic: (settings.dialect(topic), dialect_of(text)) for topic, text in self._inputs.items()}
-        self._dedupe_ms = settings.gateway_dedupe_ms
+        self._spoken = {
+            topic: (settings.topics.dialect(topic), dialect_of(text)) for topic, text in self._inputs.items()
+        }
+        self._dedupe_ms = settings.retention.gateway_dedupe_ms
 
     def read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
         """Return the message of a draft, the one of this number in its request, as it is to be handed in.
@@ -108,9 +110,9 @@ class Acceptance:
         record = PlainRecord(topic, 0, 0, now_ms, draft.key, draft.value, headers)
         record = absolute(record, plain.decode, plain.name)
         asked = dialect.decode(record)
-        if caller.namespace and self._settings.namespaces.of_id(asked.id) != caller.namespace:
+        if caller.namespace and self._topics.namespaces.of_id(asked.id) != caller.namespace:
             # A retry's id follows from what it was before: here it is said, and within the namespace.
-            full = self._settings.namespaces.full(caller.namespace, asked.id)
+            full = self._topics.namespaces.full(caller.namespace, asked.id)
             record.headers = [*_without_id(record.headers), (names.ID, full.encode())]
             asked = dialect.decode(record)
         self._policy.check(asked, now_ms)
@@ -120,7 +122,7 @@ class Acceptance:
             asked.dedupe_ms = self._dedupe_ms
             complete.append((names.DEDUPE, b"%d" % asked.dedupe_ms))
         check_headers(complete)
-        home = home_partition(asked.id, self._inputs, self._settings.partitions)
+        home = home_partition(asked.id, self._inputs, self._topics.partitions)
         submission = Submission(topic, home, record.key, record.value, complete, asked.id)
         return Accepted(submission, asked, draft)
 
@@ -147,7 +149,7 @@ class Acceptance:
 
     def _namespace(self, topic: str, caller: Caller, *, own_ids: bool) -> str:
         """Return the namespace of a caller's ids on an input. Raises Problem if the input is another's."""
-        of_input = self._settings.namespaces.of_topic(topic)
+        of_input = self._topics.namespaces.of_topic(topic)
         if caller.namespace and caller.namespace != of_input and (of_input or own_ids):
             sentence = f"This token is restricted to the namespace {caller.namespace}; the input {topic} is not in it."
             raise Problem("forbidden", sentence)
@@ -155,22 +157,22 @@ class Acceptance:
 
     def _full(self, namespace: str, value: bytes | None) -> bytes | None:
         try:
-            return None if value is None else self._settings.namespaces.full(namespace, value.decode()).encode()
+            return None if value is None else self._topics.namespaces.full(namespace, value.decode()).encode()
         except UnicodeDecodeError:
             return value  # it is refused when it is decoded
 
     def _id(self, draft: Draft, origin: Origin, number: int, namespace: str) -> str:
         """Return a new id, that lives where its key does, or where the draft says. Raises Problem."""
-        settings, asked = self._settings, draft.partition
-        if asked is not None and asked >= settings.partitions:
-            sentence = f"partition_id is {asked}. Partitions are 0 to {settings.partitions - 1}."
+        topics, asked = self._topics, draft.partition
+        if asked is not None and asked >= topics.partitions:
+            sentence = f"partition_id is {asked}. Partitions are 0 to {topics.partitions - 1}."
             raise Problem("malformed", sentence, [Fault("#/partition_id", sentence)])
         wanted = asked
         if wanted is None and draft.key is not None:
-            wanted = key_partition(draft.key, settings.partitions)
+            wanted = key_partition(draft.key, topics.partitions)
         for attempt in range(_TRIES):
-            full = settings.namespaces.full(namespace, origin.id(attempt << _BITS | number, draft.key))
-            if wanted is None or home_partition(full, self._inputs, settings.partitions) == wanted:
+            full = topics.namespaces.full(namespace, origin.id(attempt << _BITS | number, draft.key))
+            if wanted is None or home_partition(full, self._inputs, topics.partitions) == wanted:
                 break
         return full
 

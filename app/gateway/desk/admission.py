@@ -24,7 +24,8 @@ class GatewayAdmission:
     def __init__(self, settings: Settings, connection: KafkaConnection, is_full: Callable[[str], bool]) -> None:
         """Ask by a connection, as soon as there is one; `is_full` says whether a namespace has all that it may."""
         self._is_full = is_full
-        self._settings, self._connection, self._policy = settings, connection, Policy(settings)
+        self._topics, self._allowed = settings.topics, settings.destinations.allowed_topics
+        self._connection, self._policy = connection, Policy(settings)
         # It asks as one asks a cluster that may be away. Nothing but the request itself waits for a new topic.
         self._own = Elsewhere(connection.cluster, "", _PATIENCE_S)
 
@@ -45,12 +46,12 @@ class GatewayAdmission:
 
     def _full(self, accepted: Sequence[Accepted]) -> set[str]:
         """Return the namespaces of messages that have no more room, by what the workers have reported."""
-        if not self._settings.quotas:
+        if not self._topics.quotas:
             return set()
         return {name for name in {self._namespace(one) for one in accepted} if name and self._is_full(name)}
 
     def _namespace(self, one: Accepted) -> str:
-        return self._settings.namespaces.of_id(one.asked.id)
+        return self._topics.namespaces.of_id(one.asked.id)
 
     def _quota(self, one: Accepted, full: Collection[str]) -> Problem | None:
         """Return the problem that a full namespace is to a message, None if it is a command, or another's."""
@@ -73,7 +74,7 @@ class GatewayAdmission:
         partitions = self._own.known(asked.to)
         if partitions is not None:
             self._policy.assure_topic(asked, partitions)
-        rules = self._settings.destinations
+        rules = self._allowed
         changelog = changelog_of(asked.to)
         if changelog is None or asked.to in (*rules.get(asked.input, ()), *rules.get("*", ())):
             return

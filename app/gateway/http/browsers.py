@@ -10,14 +10,15 @@ from app.gateway.http.problem import Problem
 from app.gateway.parts import GatewayParts
 from app.serve.web.guard import SAFE, is_under
 from app.serve.web.origin import from_another_site
-from app.settings.settings import Settings
+from app.settings.process import ProcessSettings
+from app.settings.web import WebSettings
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
     """Have an application that has not started yet refuse what such pages send."""
     web_app.middlewares.append(_no_strangers)
-    if not parts.settings.gateway_tokens_file:
-        web_app.middlewares.append(_only_under(parts.settings))
+    if not parts.settings.gateway.tokens_file:
+        web_app.middlewares.append(_only_under(parts.settings.process, parts.settings.web))
 
 
 @web.middleware
@@ -27,13 +28,13 @@ async def _no_strangers(request: web.Request, handler: Handler) -> web.StreamRes
     return await handler(request)
 
 
-def _only_under(settings: Settings) -> Middleware:
+def _only_under(process: ProcessSettings, web_settings: WebSettings) -> Middleware:
     """Return a middleware that answers only under names of this machine.
 
     A page may have its own name resolve to this machine's address (DNS rebinding). Where a token has to be shown it has
     none, and is not kept from asking.
     """
-    names: Final = ("localhost", "*.localhost", socket.gethostname(), settings.host, *settings.web_hosts)
+    names: Final = ("localhost", "*.localhost", socket.gethostname(), process.host, *web_settings.hosts)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -22,7 +22,7 @@ from app.gateway.keys.receipt import GivenAnswer
 from app.gateway.keys.service import KeyService
 from app.gateway.parts import GatewayParts
 from app.serve.web.guard import SAFE, route_of
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 #: Where a handler says that something of the request was not done that may be when it comes again.
 AGAIN: Final = web.RequestKey("again", bool)
@@ -46,9 +46,9 @@ _LAST_SUCCESS: Final = 299
 class Once:
     """Looks whether a request has a key, and what has become of it."""
 
-    def __init__(self, keys: Keys, settings: Settings) -> None:
+    def __init__(self, keys: Keys, topics: TopicSettings) -> None:
         """Ask these keys."""
-        self._keys, self._settings = keys, settings
+        self._keys, self._topics = keys, topics
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request, once for its key. Raises the Problem that says why not."""
@@ -74,7 +74,7 @@ class Once:
         given: list[web.StreamResponse] = []
 
         async def submit(asked: FirstReceipt) -> tuple[GivenAnswer, bool]:
-            request[ORIGIN] = KeyedOrigin(asked, self._settings.requests, self._settings.partitions)
+            request[ORIGIN] = KeyedOrigin(asked, self._topics.requests, self._topics.partitions)
             answer = await handler(request)
             given.append(answer)
             return _kept(answer), answer.status <= _LAST_SUCCESS and not request.get(AGAIN, False)
@@ -109,9 +109,11 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
 
     Raises a TableError or DataDirectoryUnusable if the disk does not do what it is asked.
     """
-    service = KeyService(parts.settings, parts.settings.gateway_path, parts.receipts.moment_ms)
+    service = KeyService(
+        parts.settings.kafka, parts.settings.topics, parts.settings.gateway_path, parts.receipts.moment_ms
+    )
     parts.unready.extend((service.keys.unread, service.keys.unwritable))
-    web_app.middlewares.append(middleware(Once(service.keys, parts.settings)))
+    web_app.middlewares.append(middleware(Once(service.keys, parts.settings.topics)))
 
     async def run(_: web.Application) -> AsyncIterator[None]:
         running = asyncio.get_running_loop().create_task(service.run(parts.connection.sender()))

@@ -15,22 +15,23 @@ from app.gateway.keys.store import KeyStore
 from app.gateway.keys.writer import ReceiptWriter
 from app.gateway.spool.disk_room import DiskRoom
 from app.kafka.produce.sender import Sender
-from app.settings.settings import Settings
+from app.settings.kafka import KafkaSettings
+from app.settings.topics import TopicSettings
 
 
 class KeyService:
     """The keys of a gateway, with all that they need; `keys` answers at once, with Kafka or without."""
 
-    def __init__(self, settings: Settings, path: Path, now_ms: Callable[[], int]) -> None:
+    def __init__(self, kafka: KafkaSettings, topics: TopicSettings, path: Path, now_ms: Callable[[], int]) -> None:
         """Open what is in the gateway's data directory.
 
         Raises a TableError or DataDirectoryUnusable if that is not possible.
         """
-        self._topic, self._now_ms = settings.receipts, now_ms
+        self._topic, self._now_ms = topics.receipts, now_ms
         self._store = KeyStore(path / "keys")
         room = DiskRoom(path)
-        options: Mapping[str, Any] = {"bootstrap_servers": settings.bootstrap, **settings.kafka_options()}
-        self.follower = ReceiptFollower(self._topic, self._store, lambda: ensure_receipts(settings), options)
+        options: Mapping[str, Any] = {"bootstrap_servers": kafka.bootstrap, **kafka.options()}
+        self.follower = ReceiptFollower(self._topic, self._store, lambda: ensure_receipts(kafka, topics), options)
         self.keys = Keys(stored_value(path, "gateway-id", uuid.uuid4().hex), self._store, self.follower, now_ms, room)
 
     async def run(self, sender: Awaitable[Sender]) -> None:

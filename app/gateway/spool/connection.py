@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 from aiokafka.errors import KafkaError
 
@@ -10,7 +11,8 @@ from app.base.process.datadir import stored_value
 from app.gateway.spool.errors import SpoolForeign
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
-from app.settings.settings import Settings
+from app.settings.kafka import KafkaSettings
+from app.settings.topics import TopicSettings
 
 log = logging.getLogger(__name__)
 
@@ -23,10 +25,10 @@ _LOOK_S = 15.0
 class KafkaConnection:
     """Connects as soon as brokers are there; until then whoever needs the sender waits."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, kafka: KafkaSettings, topics: TopicSettings, data_path: Path) -> None:
         """Prepare for the cluster of the settings."""
-        self.cluster = Cluster(settings.bootstrap, request_timeout_ms=_ANSWER_MS, **settings.kafka_options())
-        self._settings = settings
+        self.cluster = Cluster(kafka.bootstrap, request_timeout_ms=_ANSWER_MS, **kafka.options())
+        self._kafka, self._topics, self._path = kafka, topics, data_path
         self._sender: Sender | None = None
         self._there = asyncio.Event()
 
@@ -54,33 +56,32 @@ class KafkaConnection:
                 try:
                     await self.cluster.client.bootstrap()
                 except KafkaError as error:
-                    log.warning("Kafka at %s does not answer: %r", self._settings.bootstrap, error)
+                    log.warning("Kafka at %s does not answer: %r", self._kafka.bootstrap, error)
 
     async def _connect(self) -> bool:
-        settings = self._settings
         try:
-            await self.cluster.start(settings.requests)
-            if await self.cluster.refresh([settings.requests]):
+            await self.cluster.start(self._topics.requests)
+            if await self.cluster.refresh([self._topics.requests]):
                 log.warning(
                     "the topic %s does not exist yet. Start a worker, which creates it",
-                    settings.requests,
-                    extra={"topic": settings.requests},
+                    self._topics.requests,
+                    extra={"topic": self._topics.requests},
                 )
                 await self.cluster.stop()  # what asks for it again and again could create it, with other settings
                 return False
-            ours = f"{settings.app_id} on cluster {await self.cluster.id()}"
-            theirs = stored_value(settings.gateway_path, "installation", ours)
+            ours = f"{self._topics.app_id} on cluster {await self.cluster.id()}"
+            theirs = stored_value(self._path, "installation", ours)
             if theirs != ours:
-                raise SpoolForeign(settings.gateway_path, theirs, ours)
+                raise SpoolForeign(self._path, theirs, ours)
             sender = Sender(self.cluster, recalls=True, timeout_ms=_REPLICAS_MS)
             await sender.start()
         except (KafkaError, OSError) as error:
-            log.warning("Kafka at %s does not answer: %r", settings.bootstrap, error)
+            log.warning("Kafka at %s does not answer: %r", self._kafka.bootstrap, error)
             await self.cluster.stop()
             return False
         self._sender = sender
         self._there.set()
-        log.info("connected to %s", settings.bootstrap)
+        log.info("connected to %s", self._kafka.bootstrap)
         return True
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
 from app.gateway.spool.tally import SpoolTally
 from app.kafka.errors import BatchRejected, Recalled, TooLarge, TopicUnknown
 from app.kafka.produce.batch import Ack, Batch
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract.request import Reason
 
 _AGAIN_S: Final = 0.5
@@ -83,9 +83,9 @@ log = logging.getLogger(__name__)
 class Poison:
     """Writes records that Kafka refuses for good, though they were promised, to the dead letters topic."""
 
-    def __init__(self, settings: Settings, connection: KafkaConnection, tally: SpoolTally) -> None:
+    def __init__(self, topics: TopicSettings, connection: KafkaConnection, tally: SpoolTally) -> None:
         """Write to the installation's topic."""
-        self._topic, self._connection, self._tally = settings.dead_letters, connection, tally
+        self._topic, self._connection, self._tally = topics.dead_letters, connection, tally
 
     async def bury(self, place: Place, submission: Submission, refused: Refused) -> None:
         """Make a record a dead letter; returns when that is in Kafka, however long it takes.

@@ -12,7 +12,7 @@ from app.gateway.spool.spool import Spool
 from app.gateway.spool.spool_store import Place
 from app.gateway.spool.submission import Outcome, RequestShare, SpoolFull, Submission
 from app.gateway.spool.tally import SpoolTally
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.contract.home import home_partition
 
 #: How long Kafka may take for a record before it is spooled: longer than the election of a leader usually takes,
@@ -30,16 +30,16 @@ class Intake:
 
     def __init__(
         self,
-        settings: Settings,
+        topics: TopicSettings,
         connection: KafkaConnection,
         spool: Spool,
         tally: SpoolTally,
         crash: Callable[[BaseException], object],
     ) -> None:
         """Go on with what the spool has; `crash` hears of what nobody foresaw."""
-        self._settings, self._spool, self.tally = settings, spool, tally
-        self._inputs = frozenset(settings.inputs)
-        poison = Poison(settings, connection, tally)
+        self._topics, self._spool, self.tally = topics, spool, tally
+        self._inputs = frozenset(topics.inputs)
+        poison = Poison(topics, connection, tally)
         self._parts = LaneParts(connection, spool, poison, tally, self._patience_s, crash)
         self._lanes = {place: Lane(place, self._parts) for place in spool.places()}
         self._under_way = set[asyncio.Future[list[Outcome | None]]]()
@@ -75,7 +75,7 @@ class Intake:
     def _partition(self, submission: Submission) -> int:
         if submission.partition is not None:
             return submission.partition
-        return home_partition(submission.id, self._inputs, self._settings.partitions)
+        return home_partition(submission.id, self._inputs, self._topics.partitions)
 
     def _lane(self, place: Place) -> Lane:
         lane = self._lanes.get(place)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from app.base.clock import Clock
@@ -13,9 +14,9 @@ from app.base.process.fatal import telling
 from app.gateway.spool.disk_room import FREE_BYTES, DiskRoom
 from app.gateway.spool.spool_store import Place, Shelf, SpooledRecord, SpoolStore, encoded, key_of
 from app.gateway.spool.submission import SpoolFull, Submission
-from app.settings.gateway import GATEWAY_DEDUPE_MS
+from app.settings.gateway import GATEWAY_DEDUPE_MS, GatewaySettings
 from app.settings.quotas import senders
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -42,20 +43,26 @@ class _Write(NamedTuple):
 class Spool:
     """Records by place, in the order in which they came; of one event loop, and one thread for the disk."""
 
-    def __init__(self, settings: Settings, crash: Callable[[BaseException], object]) -> None:
+    def __init__(
+        self,
+        topics: TopicSettings,
+        gateway: GatewaySettings,
+        gateway_path: Path,
+        crash: Callable[[BaseException], object],
+    ) -> None:
         """Open the spool in the settings' directory; `crash` hears of what nobody foresaw.
 
         Raises SpoolTaken or SpoolUnusable.
         """
         self._crash = crash
-        self._path = settings.gateway_path
-        self._most_bytes = settings.gateway_spool_bytes
+        self._path = gateway_path
+        self._most_bytes = gateway.spool_bytes
         self._store = SpoolStore(self._path)
         self._shelves = self._store.shelves()
-        self._namespaces = settings.namespaces
+        self._namespaces = topics.namespaces
         #: Bytes by sender, None if there is one alone.
         self._of: Counter[str] | None = None
-        if len(senders(settings.namespaces, settings.inputs)) > 1:
+        if len(senders(topics.namespaces, topics.inputs)) > 1:
             self._of = self._store.sizes(self._sender)
         self.bytes = sum(shelf.size for shelf in self._shelves.values())
         self._number = self._store.last

@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple
 
+from app.settings.destinations import DestinationSettings
 from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 _WILDCARD: Final = re.compile(r"[*?[]")
 _EXACTLY_ONCE: Final = "exactly once"
@@ -25,15 +27,15 @@ class Acl(NamedTuple):
 
 def worker_acls(settings: Settings) -> list[Acl]:
     """Return what a worker with these settings needs on its own cluster."""
-    own = f"{settings.app_id}-"
+    own = f"{settings.topics.app_id}-"
     acls = [
         Acl("topic", own, "prefixed", ("Create", "DescribeConfigs", "Read", "Write")),
-        *(Acl("topic", name, "literal", ("DescribeConfigs", "Read")) for name in settings.extra_inputs),
+        *(Acl("topic", name, "literal", ("DescribeConfigs", "Read")) for name in settings.topics.extra_inputs),
         # What had arrived when a worker died is looked for there; exactly once, whether a transaction is left open.
-        *_destinations(settings, ("Read", "Write")),
-        Acl("group", settings.app_id, "literal", ("Read",)),
+        *_destinations(settings.destinations, ("Read", "Write")),
+        Acl("group", settings.topics.app_id, "literal", ("Read",)),
     ]
-    if settings.exactly_once:
+    if settings.engine.exactly_once:
         acls.append(Acl("transactional id", own, "prefixed", ("Write",), _EXACTLY_ONCE))
     return acls
 
@@ -41,28 +43,28 @@ def worker_acls(settings: Settings) -> list[Acl]:
 def gateway_acls(settings: Settings) -> list[Acl]:
     """Return what a gateway needs."""
     return [
-        *(Acl("topic", name, "literal", ("Write",)) for name in settings.inputs),
-        Acl("topic", settings.receipts, "literal", ("Create", "DescribeConfigs", "Read", "Write")),
-        Acl("topic", settings.dead_letters, "literal", ("Write",)),
-        Acl("topic", settings.events_topic, "literal", ("Read",)),
-        Acl("topic", settings.progress, "literal", ("Read",)),
-        *_destinations(settings, ("Describe",)),
+        *(Acl("topic", name, "literal", ("Write",)) for name in settings.topics.inputs),
+        Acl("topic", settings.topics.receipts, "literal", ("Create", "DescribeConfigs", "Read", "Write")),
+        Acl("topic", settings.topics.dead_letters, "literal", ("Write",)),
+        Acl("topic", settings.topics.events_topic, "literal", ("Read",)),
+        Acl("topic", settings.topics.progress, "literal", ("Read",)),
+        *_destinations(settings.destinations, ("Describe",)),
     ]
 
 
-def producer_acls(settings: Settings) -> list[Acl]:
+def producer_acls(topics: TopicSettings) -> list[Acl]:
     """Return what who sends requests and commands needs, on all inputs."""
-    return [Acl("topic", name, "literal", ("Write",)) for name in settings.inputs]
+    return [Acl("topic", name, "literal", ("Write",)) for name in topics.inputs]
 
 
-def consumer_acls(settings: Settings, group: str) -> list[Acl]:
+def consumer_acls(destinations: DestinationSettings, group: str) -> list[Acl]:
     """Return what who reads deliveries as a group needs, on all topics that may be delivered to."""
-    return [*_destinations(settings, ("Read",)), Acl("group", group, "literal", ("Read",))]
+    return [*_destinations(destinations, ("Read",)), Acl("group", group, "literal", ("Read",))]
 
 
-def _destinations(settings: Settings, operations: tuple[str, ...]) -> Iterable[Acl]:
+def _destinations(destinations: DestinationSettings, operations: tuple[str, ...]) -> Iterable[Acl]:
     """Yield a right on all topics that a pattern of destinations means, of more if ACLs cannot say it: `*-late`."""
-    patterns = dict.fromkeys(pattern for listed in settings.destinations.values() for pattern in listed)
+    patterns = dict.fromkeys(pattern for listed in destinations.allowed_topics.values() for pattern in listed)
     named = dict.fromkeys(_topics(pattern) for pattern in patterns)
     if ("*", "literal") in named:  # it includes the others
         named = {("*", "literal"): None}

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from app.ops.doctor.acl import Acl, gateway_acls, worker_acls
+from app.settings.kafka import KafkaSettings
 from app.settings.settings import Settings
 
 _OPTIONS = {"topic": "--topic", "group": "--group", "transactional id": "--transactional-id"}
@@ -16,11 +17,11 @@ STRIMZI_API: Final = "kafka.strimzi.io/v1"
 def kafka_acls(settings: Settings, principal: str, acls: Iterable[Acl] | None = None) -> str:
     """Return commands of Kafka's own tool, one for each resource: of a worker's permissions, or of these."""
     wanted = worker_acls(settings) if acls is None else acls
-    return "\n".join(shlex.join(_command(settings, principal, acl)) for acl in wanted)
+    return "\n".join(shlex.join(_command(settings.kafka, principal, acl)) for acl in wanted)
 
 
-def _command(settings: Settings, principal: str, acl: Acl) -> Iterator[str]:
-    yield from ("kafka-acls", "--bootstrap-server", settings.bootstrap, "--add", "--allow-principal", principal)
+def _command(kafka: KafkaSettings, principal: str, acl: Acl) -> Iterator[str]:
+    yield from ("kafka-acls", "--bootstrap-server", kafka.bootstrap, "--add", "--allow-principal", principal)
     for operation in acl.operations:
         yield from ("--operation", operation)
     yield from (_OPTIONS[acl.resource], acl.name, "--resource-pattern-type", acl.pattern)

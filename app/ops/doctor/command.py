@@ -10,6 +10,7 @@ import msgspec
 from app.base.process.library_logs import silent
 from app.ops.doctor.acl_lines import FORMS, WHOSE
 from app.ops.doctor.examination import Examination, examine
+from app.settings.kafka import KafkaSettings
 from app.settings.settings import Settings
 from punctual.cli.terminal import legible_json, legible_lines
 
@@ -32,7 +33,7 @@ def doctor(form: str, acls: str | None, acls_of: str, principal: str) -> None:
     """Examine the installation of the environment, and end with a code that says how it stands."""
     settings = Settings.from_env()
     if acls is not None:
-        click.echo(FORMS[acls](settings, _principal(settings, principal), WHOSE[acls_of](settings)))
+        click.echo(FORMS[acls](settings, _principal(settings.kafka, principal), WHOSE[acls_of](settings)))
         return
     with silent("aiokafka"):
         found = asyncio.run(examine(settings, os.environ))
@@ -48,9 +49,9 @@ def exit_code(examination: Examination) -> int:
     return _FOUND if examination.level == "error" else 0
 
 
-def _principal(settings: Settings, given: str) -> str:
+def _principal(kafka: KafkaSettings, given: str) -> str:
     """Return the principal of the permissions: the one that is named, or the user of the settings."""
-    principal = given or (f"User:{settings.login.user}" if settings.login.user else "")
+    principal = given or (f"User:{kafka.login.user}" if kafka.login.user else "")
     kind, colon, name = principal.partition(":")
     if not (kind and colon and name):
         raise click.UsageError("name the principal of the permissions, such as --principal User:punctual")

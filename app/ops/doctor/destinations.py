@@ -5,24 +5,25 @@ from collections.abc import Iterator
 
 from app.ops.doctor.facts import Facts, Topic
 from app.ops.doctor.finding import Finding
-from app.settings.settings import Settings
+from app.settings.destinations import DestinationSettings
+from app.settings.topics import TopicSettings
 from punctual.contract.request import TOPIC_NAME
 
 CHECK = "destinations"
 _PATTERN = re.compile(r"[*?[]")
 
 
-def named(settings: Settings) -> list[str]:
+def named(destinations: DestinationSettings) -> list[str]:
     """Return the destinations that are named in full, as far as topics can have such names."""
-    patterns = dict.fromkeys(one for listed in settings.destinations.values() for one in listed)
+    patterns = dict.fromkeys(one for listed in destinations.allowed_topics.values() for one in listed)
     return [one for one in patterns if not _PATTERN.search(one) and TOPIC_NAME.fullmatch(one)]
 
 
-def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+def check(topic_settings: TopicSettings, destinations: DestinationSettings, facts: Facts) -> Iterator[Finding]:
     """Yield how each named destination stands, on our cluster and on the others that have it."""
-    largest = _largest_request(settings, facts)
-    for name in named(settings):
-        if name in settings.internal_topics:
+    largest = _largest_request(topic_settings, facts)
+    for name in named(destinations):
+        if name in topic_settings.internal_topics:
             sentence = f"DELAY_DESTINATIONS names {name}, an internal topic. Nothing is delivered to it. Remove it."
             yield Finding("warning", CHECK, name, sentence)
             continue
@@ -44,8 +45,8 @@ def _clusters(facts: Facts) -> dict[str, dict[str, Topic]]:
     return {name: dict(cluster.topics) for name, cluster in clusters.items() if not cluster.error}
 
 
-def _largest_request(settings: Settings, facts: Facts) -> int:
-    topics = (facts.cluster.topics.get(name) for name in settings.inputs)
+def _largest_request(topic_settings: TopicSettings, facts: Facts) -> int:
+    topics = (facts.cluster.topics.get(name) for name in topic_settings.inputs)
     return max((int(one.config["max.message.bytes"]) for one in topics if one and one.config), default=0)
 
 

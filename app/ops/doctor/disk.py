@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from app.ops.doctor.facts import MachineFacts
 from app.ops.doctor.finding import Finding
-from app.settings.settings import Settings
+from app.settings.engine import EngineSettings
 
 CHECK = "disk"
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs")
 _PASSING = ("tmpfs", "ramfs", "overlay")
 
 
-def check(settings: Settings, machine: MachineFacts) -> Iterator[Finding]:
+def check(engine: EngineSettings, machine: MachineFacts) -> Iterator[Finding]:
     """Yield how the data directory of these settings stands on this machine."""
     path = machine.data_path
     if machine.error:
@@ -27,17 +27,17 @@ def check(settings: Settings, machine: MachineFacts) -> Iterator[Finding]:
             "safe there. Set DATADIR to a local disk; it is only a copy of the changelog."
         )
         yield Finding("warning", CHECK, path, sentence)
-    low = machine.free < settings.min_free_disk
+    low = machine.free < engine.min_free_disk
     if low:
         sentence = (
             f"{machine.free >> 20} MiB are free on the disk of {path}, but DELAY_MIN_FREE_DISK is "
-            f"{settings.min_free_disk >> 20} MiB, so no requests are accepted. Free space, or set DATADIR to a "
+            f"{engine.min_free_disk >> 20} MiB, so no requests are accepted. Free space, or set DATADIR to a "
             "larger disk."
         )
         yield Finding("error", CHECK, path, sentence)
-    elif machine.free < 2 * settings.min_free_disk:
+    elif machine.free < 2 * engine.min_free_disk:
         sentence = (
-            f"{machine.free >> 20} MiB are free on the disk of {path}, less than {settings.min_free_disk >> 20} MiB "
+            f"{machine.free >> 20} MiB are free on the disk of {path}, less than {engine.min_free_disk >> 20} MiB "
             "(DELAY_MIN_FREE_DISK), so no requests are accepted. Free space."
         )
         yield Finding("warning", CHECK, path, sentence)

@@ -24,7 +24,9 @@ from app.ops.doctor import (
 from app.ops.doctor.cluster import ask
 from app.ops.doctor.facts import ClockFacts, ClusterFacts, Facts
 from app.ops.doctor.finding import Finding, Level, ordered, worst
+from app.settings.kafka import KafkaSettings
 from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.security import Login, kafka_options
 
 #: Reading the reports of all partitions takes some hundred milliseconds, more over a slow network.
@@ -52,24 +54,29 @@ async def examine(
 
     A worker gives the `reports` that it has read, and its `clock`; others read the reports.
     """
-    named = destinations.named(settings)
+    named = destinations.named(settings.destinations)
     own, *others = await asyncio.gather(
-        _ask(settings.bootstrap, [*topics.names(settings), *named], settings.login, settings.app_id),
-        *(_ask(servers, named, settings.login_to(name)) for name, servers in settings.clusters.items()),
+        _ask(
+            settings.kafka.bootstrap,
+            [*topics.names(settings.topics), *named],
+            settings.kafka.login,
+            settings.topics.app_id,
+        ),
+        *(_ask(servers, named, settings.kafka.login_to(name)) for name, servers in settings.kafka.clusters.items()),
     )
     here = await asyncio.to_thread(machine.look, settings.data_path)
     read = True
     if reports is None:
-        reports, read = await _read(settings, own)
+        reports, read = await _read(settings.kafka, settings.topics, own)
     facts = Facts(
         now_ms=Clock.wall_ms(),
         cluster=own,
         machine=here,
-        others=dict(zip(settings.clusters, others, strict=True)),
+        others=dict(zip(settings.kafka.clusters, others, strict=True)),
         reports=dict(reports),
         reports_read=read,
         clock=clock,
-        own_url="" if clock is None else settings.url,
+        own_url="" if clock is None else settings.process.url,
         env=env,
     )
     found = ordered(findings(settings, facts))
@@ -79,21 +86,21 @@ async def examine(
 def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Yield what all checks find in the facts."""
     for name, cluster in {"": facts.cluster, **facts.others}.items():
-        yield from brokers.check(cluster, name, exactly_once=settings.exactly_once and not name)
+        yield from brokers.check(cluster, name, exactly_once=settings.engine.exactly_once and not name)
         yield from certificates.check(cluster, facts.now_ms, name)
     if not facts.cluster.error:
-        yield from brokers.check_session(facts.cluster, settings.session_timeout_ms)
-        if settings.exactly_once:
+        yield from brokers.check_session(facts.cluster, settings.engine.session_timeout_ms)
+        if settings.engine.exactly_once:
             yield from brokers.check_ids(facts.cluster)
-        yield from topics.check(settings, facts)
-        yield from lag.check(settings, facts)
-        yield from destinations.check(settings, facts)
+        yield from topics.check(settings.topics, settings.retention, facts)
+        yield from lag.check(settings.topics, facts)
+        yield from destinations.check(settings.topics, settings.destinations, facts)
         yield from permissions.check(settings, facts)
         yield from clocks.check(facts)
         yield from workers.check(settings, facts)
-        yield from namespaces.check(settings, facts)
-    yield from disk.check(settings, facts.machine)
-    yield from process.check(settings, facts)
+        yield from namespaces.check(settings.kafka, settings.topics, facts)
+    yield from disk.check(settings.engine, facts.machine)
+    yield from process.check(settings.topics, settings.destinations, settings.web, facts)
 
 
 async def _ask(bootstrap: str, named: Collection[str], login: Login, group: str | None = None) -> ClusterFacts:
@@ -102,17 +109,19 @@ async def _ask(bootstrap: str, named: Collection[str], login: Login, group: str 
     return msgspec.structs.replace(found, certificates={**found.certificates, **certificates.of_files(login)})
 
 
-async def _read(settings: Settings, cluster: ClusterFacts) -> tuple[Mapping[int, Report], bool]:
+async def _read(
+    kafka: KafkaSettings, topic_settings: TopicSettings, cluster: ClusterFacts
+) -> tuple[Mapping[int, Report], bool]:
     """Return the last report of each partition, and whether all could be read."""
-    topic = cluster.topics.get(settings.progress)
+    topic = cluster.topics.get(topic_settings.progress)
     if topic is None or not topic.there:
         return {}, topic is None or topic.absent
     reader = ProgressReader(
-        settings.bootstrap,
-        settings.progress,
-        partitions=settings.partitions,
+        kafka.bootstrap,
+        topic_settings.progress,
+        partitions=topic_settings.partitions,
         fetch_max_wait_ms=_FETCH_MS,
-        **settings.kafka_options(),
+        **kafka.options(),
     )
     await reader.start()
     try:

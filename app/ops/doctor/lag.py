@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from app.engine.reports.reader import STALE_AFTER_MS
 from app.ops.doctor.facts import Facts
 from app.ops.doctor.finding import Finding
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 CHECK = "retention"
 #: An installation whose workers were stopped for so long would lose requests.
@@ -13,9 +13,9 @@ _SHORT_MS = 86_400_000
 _HOUR_MS = 3_600_000
 
 
-def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+def check(topics: TopicSettings, facts: Facts) -> Iterator[Finding]:
     """Yield how each input's retention compares with how far its readers are behind."""
-    for topic in (*settings.inputs, settings.forwards):
+    for topic in (*topics.inputs, topics.forwards):
         described = facts.cluster.topics.get(topic)
         if described is None or not described.config:
             continue

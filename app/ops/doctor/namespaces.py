@@ -5,31 +5,32 @@ from collections.abc import Iterator
 from app.ops.doctor.facts import Facts
 from app.ops.doctor.finding import Finding
 from app.serve.web.overview_rows import NamespaceRow, namespace_rows
+from app.settings.kafka import KafkaSettings
 from app.settings.quotas import of_all
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 CHECK = "namespaces"
 #: From this share of a quota on there is something to say.
 _MUCH = 0.9
 
 
-def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+def check(kafka: KafkaSettings, topics: TopicSettings, facts: Facts) -> Iterator[Finding]:
     """Yield how namespaces stand, if there are any."""
-    if not settings.namespaces:
+    if not topics.namespaces:
         return
-    trusted = [topic for topic in settings.inputs if not settings.namespaces.of_topic(topic)]
-    closed = ", ".join([*trusted, settings.forwards, settings.controls])
-    if settings.security_protocol == "PLAINTEXT":
+    trusted = [topic for topic in topics.inputs if not topics.namespaces.of_topic(topic)]
+    closed = ", ".join([*trusted, topics.forwards, topics.controls])
+    if kafka.security_protocol == "PLAINTEXT":
         sentence = (
-            f"anyone who can reach the brokers at {settings.bootstrap} can write to every topic, so namespaces only "
+            f"anyone who can reach the brokers at {kafka.bootstrap} can write to every topic, so namespaces only "
             "prevent accidents. Require authentication (KAFKA_SECURITY_PROTOCOL), and let no team write to "
             f"{closed}."
         )
-        yield Finding("warning", CHECK, settings.requests, sentence)
+        yield Finding("warning", CHECK, topics.requests, sentence)
     else:
         sentence = f"use ACLs to keep teams from writing to {closed}: records there can name every ID."
-        yield Finding("ok", CHECK, settings.requests, sentence)
-    for row in namespace_rows(facts.reports.values(), of_all(settings.quotas, settings.namespaces)):
+        yield Finding("ok", CHECK, topics.requests, sentence)
+    for row in namespace_rows(facts.reports.values(), of_all(topics.quotas, topics.namespaces)):
         yield _used(row)
 
 

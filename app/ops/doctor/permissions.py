@@ -16,7 +16,7 @@ _OF_DESTINATIONS = frozenset({"Read"})
 
 def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Yield what is lacking of what a worker needs on its own cluster, and what cannot be told."""
-    user = settings.login.user or _SOMEBODY
+    user = settings.kafka.login.user or _SOMEBODY
     acls, told = worker_acls(settings), False
     for topic in facts.cluster.topics.values():
         wanted = {operation for acl in acls if _covers(acl, topic.name) for operation in acl.operations} - {"Create"}
@@ -24,22 +24,22 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
             continue
         granted = _granted(topic)
         told = told or granted is not None
-        goes_without = frozenset() if topic.name in settings.internal_topics else _OF_DESTINATIONS
+        goes_without = frozenset() if topic.name in settings.topics.internal_topics else _OF_DESTINATIONS
         yield from _lacking("topic", topic.name, user, wanted, granted, goes_without)
     for name, cluster in facts.others.items():
-        there = settings.login_to(name).user or _SOMEBODY
+        there = settings.kafka.login_to(name).user or _SOMEBODY
         for topic in cluster.topics.values():
             if topic.there:  # what may not be described may be on another cluster alone: that is a warning
                 known_as, wanted = f"{topic.name} of cluster {name}", {"Read", "Write"}
                 yield from _lacking("topic", known_as, there, wanted, topic.operations, _OF_DESTINATIONS)
     group = facts.cluster.group_operations
-    yield from _lacking("group", settings.app_id, user, {"Read"}, group)
-    if settings.exactly_once:
+    yield from _lacking("group", settings.topics.app_id, user, {"Read"}, group)
+    if settings.engine.exactly_once:
         sentence = (
-            f"it is unknown whether {user} may use the transactional IDs that begin with {settings.app_id}-: brokers "
-            "do not report this permission. Without it, a worker exits at startup with an error message."
+            f"it is unknown whether {user} may use the transactional IDs that begin with {settings.topics.app_id}-: "
+            "brokers do not report this permission. Without it, a worker exits at startup with an error message."
         )
-        yield Finding("ok", CHECK, f"{settings.app_id}-", sentence)
+        yield Finding("ok", CHECK, f"{settings.topics.app_id}-", sentence)
     if not told and group is None:
         yield Finding("ok", CHECK, user, f"the permissions of {user} are unknown: the brokers do not report them.")
 

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from app.ops.doctor.facts import Facts, MachineFacts
 from app.ops.doctor.finding import Finding
-from app.settings.settings import Settings
+from app.settings.destinations import DestinationSettings
+from app.settings.topics import TopicSettings
 from app.settings.unknown import unknown
+from app.settings.web import WebSettings
 
 SETTINGS, CHECK = "settings", "process"
 #: Connections of the web port; to brokers, files of Python and the rest; files of a partition's database in use, of
@@ -15,21 +17,24 @@ _CONNECTIONS, _REST, _PARTITION = 256, 256, 64
 _OLDEST_PYTHON = (3, 11)
 
 
-def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+def check(
+    topics: TopicSettings, destinations: DestinationSettings, web: WebSettings, facts: Facts
+) -> Iterator[Finding]:
     """Yield what is likely to be a mistake in the environment, and what this machine gives a process too little of."""
     found = [
-        Finding("warning", SETTINGS, sentence.partition(" ")[0], sentence) for sentence in doubts(settings, facts.env)
+        Finding("warning", SETTINGS, sentence.partition(" ")[0], sentence)
+        for sentence in doubts(destinations, web, facts.env)
     ]
-    yield from found or [Finding("ok", SETTINGS, settings.app_id, "the environment has no unknown settings.")]
-    yield _open_files(settings, facts.machine)
+    yield from found or [Finding("ok", SETTINGS, topics.app_id, "the environment has no unknown settings.")]
+    yield _open_files(topics, facts.machine)
     yield from _libraries(facts.machine)
 
 
-def _open_files(settings: Settings, machine: MachineFacts) -> Finding:
-    limit, needed = machine.open_files, _CONNECTIONS + _REST + _PARTITION * settings.partitions
+def _open_files(topics: TopicSettings, machine: MachineFacts) -> Finding:
+    limit, needed = machine.open_files, _CONNECTIONS + _REST + _PARTITION * topics.partitions
     if 0 <= limit < needed:
         sentence = (
-            f"a process may open {limit} files here; a worker with all {settings.partitions} partitions may need "
+            f"a process may open {limit} files here; a worker with all {topics.partitions} partitions may need "
             f"{needed}. Raise the limit (ulimit -n, LimitNOFILE=)."
         )
         return Finding("warning", CHECK, "open files", sentence)
@@ -68,21 +73,21 @@ def _numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", release)[:4])
 
 
-def doubts(settings: Settings, env: Mapping[str, str]) -> Iterable[str]:
+def doubts(destinations: DestinationSettings, web: WebSettings, env: Mapping[str, str]) -> Iterable[str]:
     """Yield a sentence for each thing that is likely to be a mistake, with what to do."""
     yield from unknown(env)
-    if settings.signs_in and not settings.web_secret:
+    if web.signs_in and not web.secret:
         yield (
             "sign-in is on, but DELAY_WEB_SECRET is not set. Without it, the workers of an installation cannot "
             "query each other, and sessions end when a worker restarts. Set the same 32 random characters on all "
             "workers."
         )
-    if settings.http_destinations and not settings.http_secrets_file:
+    if destinations.allowed_urls and not destinations.http_secrets_file:
         yield (
             "DELAY_HTTP_DESTINATIONS is set, but DELAY_HTTP_SECRETS_FILE is not. Without signatures, receivers "
             "cannot verify the sender of HTTP deliveries. See docs/how-to/deliver-over-http.md."
         )
-    if not (settings.destinations or settings.http_destinations):
+    if not (destinations.allowed_topics or destinations.allowed_urls):
         yield (
             "DELAY_DESTINATIONS is not set, so every request becomes a dead letter. Set it to the allowed "
             "destination topics, such as 'orders.*,reminders', or to '*' for all topics except internal ones."

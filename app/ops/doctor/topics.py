@@ -7,7 +7,8 @@ from app.engine.topics.rules import compacted, mismatches, risks
 from app.ops.doctor.brokers import release
 from app.ops.doctor.facts import ClusterFacts, Facts, Topic
 from app.ops.doctor.finding import Finding
-from app.settings.settings import Settings
+from app.settings.retention import RetentionSettings
+from app.settings.topics import TopicSettings
 
 CHECK = "topics"
 Plan = Mapping[str, tuple[int, dict[str, str]]]
@@ -15,34 +16,34 @@ Plan = Mapping[str, tuple[int, dict[str, str]]]
 _AT_LEAST = ("max.message.bytes", "min.insync.replicas")
 
 
-def names(settings: Settings) -> list[str]:
+def names(topics: TopicSettings) -> list[str]:
     """Return the topics that are to be asked about."""
-    return [*plan(settings, cold=True), *when_needed(settings)]
+    return [*plan(topics, cold=True), *when_needed(topics)]
 
 
-def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
+def check(topics: TopicSettings, retention: RetentionSettings, facts: Facts) -> Iterator[Finding]:
     """Yield how each topic stands."""
     cluster = facts.cluster
-    cold = bool(settings.horizon_ms) or _there(cluster, settings.cold)
-    needed = plan(settings, _input_bytes(settings, cluster), cold=cold)
+    cold = bool(retention.horizon_ms) or _there(cluster, topics.cold)
+    needed = plan(topics, _input_bytes(topics, cluster), cold=cold)
     reported = bool(facts.reports)
     for topic, (partitions, wanted) in needed.items():
         found = cluster.topics.get(topic) or Topic(name=topic, error="UnknownTopicOrPartitionError")
         if found.there:
-            yield from _one(settings, cluster, found, partitions, wanted)
+            yield from _one(topics, cluster, found, partitions, wanted)
         else:
             yield _missing(found, partitions, wanted, reported=reported)
-    for topic, (partitions, wanted) in when_needed(settings).items():
+    for topic, (partitions, wanted) in when_needed(topics).items():
         if _there(cluster, topic):
-            yield from _one(settings, cluster, cluster.topics[topic], partitions, wanted)
+            yield from _one(topics, cluster, cluster.topics[topic], partitions, wanted)
 
 
 def _there(cluster: ClusterFacts, topic: str) -> bool:
     return topic in cluster.topics and cluster.topics[topic].there
 
 
-def _input_bytes(settings: Settings, cluster: ClusterFacts) -> int:
-    configs = (cluster.topics[topic].config for topic in settings.inputs if topic in cluster.topics)
+def _input_bytes(topics: TopicSettings, cluster: ClusterFacts) -> int:
+    configs = (cluster.topics[topic].config for topic in topics.inputs if topic in cluster.topics)
     return max((int(config["max.message.bytes"]) for config in configs if config), default=INPUT_BYTES)
 
 
@@ -61,16 +62,16 @@ def _missing(topic: Topic, partitions: int, wanted: Mapping[str, str], *, report
 
 
 def _one(
-    settings: Settings, cluster: ClusterFacts, topic: Topic, partitions: int, wanted: dict[str, str]
+    topics: TopicSettings, cluster: ClusterFacts, topic: Topic, partitions: int, wanted: dict[str, str]
 ) -> Iterator[Finding]:
     config, name = topic.config, topic.name
-    found = list(_replicas(settings, cluster, topic))
+    found = list(_replicas(topics, cluster, topic))
     if config is None:
         sentence = f"the settings of topic {name} cannot be read ({topic.config_error}). Grant DescribeConfigs on it."
         found.append(Finding("error", CHECK, name, sentence))
     else:
-        wrong = [*mismatches(settings, name, len(topic.partitions), partitions, config, wanted)]
-        if name in _read_through(settings):
+        wrong = [*mismatches(topics, name, len(topic.partitions), partitions, config, wanted)]
+        if name in _read_through(topics):
             wrong += [sentence for sentence in compacted(name, config, wanted) if sentence not in wrong]
         found += [Finding("error", CHECK, name, sentence) for sentence in wrong]
         unsafe = (risk.rstrip(".") for risk in risks(name, config, wanted) if risk not in wrong)
@@ -96,9 +97,15 @@ def _fine(topic: Topic, config: Mapping[str, str], wanted: Mapping[str, str]) ->
     return f"topic {topic.name} has {len(topic.partitions)} partition(s) with the right settings{differs}."
 
 
-def _read_through(settings: Settings) -> set[str]:
+def _read_through(topics: TopicSettings) -> set[str]:
     """Return the topics of which each record counts, whatever comes after it under its key."""
-    return {*settings.inputs, settings.forwards, settings.events_topic, settings.dead_letters, settings.cold}
+    return {
+        *topics.inputs,
+        topics.forwards,
+        topics.events_topic,
+        topics.dead_letters,
+        topics.cold,
+    }
 
 
 def _room(cluster: ClusterFacts, topic: Topic, config: Mapping[str, str]) -> Iterator[Finding]:
@@ -115,7 +122,7 @@ def _room(cluster: ClusterFacts, topic: Topic, config: Mapping[str, str]) -> Ite
         yield Finding("error", CHECK, topic.name, sentence)
 
 
-def _replicas(settings: Settings, cluster: ClusterFacts, topic: Topic) -> Iterator[Finding]:
+def _replicas(topics: TopicSettings, cluster: ClusterFacts, topic: Topic) -> Iterator[Finding]:
     name = topic.name
     headless = [number for number, one in enumerate(topic.partitions) if one.leader < 0]
     short = [number for number, one in enumerate(topic.partitions) if len(one.in_sync) < len(one.replicas)]
@@ -138,7 +145,7 @@ def _replicas(settings: Settings, cluster: ClusterFacts, topic: Topic) -> Iterat
             f"topic {name} has too few in-sync replicas in partition(s) {_listed(short)}. Check which brokers are down."
         )
         yield Finding("warning", CHECK, name, sentence)
-    wanted = settings.replication_factor
+    wanted = topics.replication_factor
     if have < wanted:
         sentence = (
             f"topic {name} has {have} replica(s), DELAY_REPLICATION_FACTOR is {wanted}: losing a broker may lose "

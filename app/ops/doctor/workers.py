@@ -8,6 +8,7 @@ from app.engine.reports.reader import STALE_AFTER_MS, Report
 from app.ops.doctor.facts import Facts
 from app.ops.doctor.finding import Finding
 from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 
 CHECK = "workers"
 
@@ -16,19 +17,19 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Yield how the workers stand that have reported, and which partitions nobody serves."""
     if not facts.reports_read:
         sentence = (
-            f"some worker reports cannot be read from {settings.progress}, so this check may miss running workers. "
-            "Check which of its brokers are down, then run the doctor again."
+            f"some worker reports cannot be read from {settings.topics.progress}, so this check may miss running "
+            "workers. Check which of its brokers are down, then run the doctor again."
         )
-        yield Finding("error", CHECK, settings.app_id, sentence)
+        yield Finding("error", CHECK, settings.topics.app_id, sentence)
     if not facts.reports and not facts.reports_read:
         return
     if not facts.reports:
         sentence = "no worker has reported yet, so nothing is delivered. Start one with `faust -A app worker`."
-        yield Finding("warning", CHECK, settings.app_id, sentence)
+        yield Finding("warning", CHECK, settings.topics.app_id, sentence)
         return
     fresh = [report for report in facts.reports.values() if _age_ms(facts, report) <= STALE_AFTER_MS]
     before = len(fresh) < len(facts.reports)
-    yield from _silent(settings, facts, fresh)
+    yield from _silent(settings.topics, facts, fresh)
     told = {report.progress.worker: report.progress.settings for report in fresh if report.progress.settings}
     others = list(_differing(fingerprint(settings), told, facts.own_url))
     yield from others
@@ -36,10 +37,10 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     if len(set(versions.values())) > 1:
         listed = ", ".join(f"{worker} {version}" for worker, version in sorted(versions.items()))
         sentence = f"workers run different versions: {listed}. Finish the upgrade: restart the older workers."
-        yield Finding("warning", CHECK, settings.app_id, sentence)
+        yield Finding("warning", CHECK, settings.topics.app_id, sentence)
     if versions and not before and not others and len(set(versions.values())) == 1:
         served = f"{len(versions)} worker(s) of version {next(iter(versions.values()))} report"
-        yield Finding("ok", CHECK, settings.app_id, f"{served}, with the same settings.")
+        yield Finding("ok", CHECK, settings.topics.app_id, f"{served}, with the same settings.")
 
 
 def _age_ms(facts: Facts, report: Report) -> int:
@@ -48,16 +49,16 @@ def _age_ms(facts: Facts, report: Report) -> int:
     return facts.now_ms - said_ms
 
 
-def _silent(settings: Settings, facts: Facts, fresh: list[Report]) -> Iterator[Finding]:
+def _silent(topics: TopicSettings, facts: Facts, fresh: list[Report]) -> Iterator[Finding]:
     served = {report.progress.partition for report in fresh}
     by: Counter[str] = Counter()
-    for number in set(range(settings.partitions)) - served:
+    for number in set(range(topics.partitions)) - served:
         report = facts.reports.get(number)
         by["" if report is None else report.progress.worker] += 1
     for worker, count in sorted(by.items()):
         if not worker:
             sentence = f"{count} partition(s) have never been reported. Check /health/ready of the workers."
-            yield Finding("warning", CHECK, settings.app_id, sentence)
+            yield Finding("warning", CHECK, topics.app_id, sentence)
             continue
         sentence = (
             f"the worker at {worker} was the last to report {count} partition(s), and has been silent for over "

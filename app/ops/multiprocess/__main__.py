@@ -27,12 +27,12 @@ async def _run(settings: Settings, count: int, command: Sequence[str]) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
     try:
-        names = names_of(settings.host, settings.url, settings.web_hosts)
-        runner = await Front(supervisor, names).serve(settings.host, settings.port)
+        names = names_of(settings.process.host, settings.process.url, settings.web.hosts)
+        runner = await Front(supervisor, names).serve(settings.process.host, settings.process.port)
     except OSError as error:
-        raise WebPortUnusable(settings.host, settings.port, error) from error
+        raise WebPortUnusable(settings.process.host, settings.process.port, error) from error
     ports = ", ".join(str(child.process.port) for child in supervisor.children)
-    say(f"{count} processes, on ports {ports}, all reachable at {settings.url}")
+    say(f"{count} processes, on ports {ports}, all reachable at {settings.process.url}")
     try:
         return await supervisor.run()
     finally:

@@ -31,7 +31,7 @@ def _several(settings: Settings, alone: Callable[..., Any] | None) -> Callable[.
 
     def start(*args: Any, processes: str | None, **options: Any) -> Any:
         try:
-            count = settings.processes if processes is None else _count(processes)
+            count = settings.process.processes if processes is None else _count(processes)
             if count == 1:
                 return alone(*args, **options)
             plan(count, settings, os.environ)

@@ -8,6 +8,7 @@ from typing import Final
 from yarl import URL
 
 from app.base.errors import SettingInvalid
+from app.settings.process import ProcessSettings
 from app.settings.settings import Settings
 
 #: The variable, and how it is shown in sentences.
@@ -35,26 +36,27 @@ def plan(count: int, settings: Settings, env: Mapping[str, str]) -> list[Process
 
     Raises SettingInvalid if there are more than partitions, or no ports for them.
     """
-    if count > settings.partitions:
+    if count > settings.topics.partitions:
         why = (
-            f"there are only {settings.partitions} partitions (DELAY_PARTITIONS), so more processes would have no work"
+            f"there are only {settings.topics.partitions} partitions (DELAY_PARTITIONS), so more processes would have "
+            "no work"
         )
         raise SettingInvalid(NAME, str(count), why)
-    if settings.port + PORTS_FROM + count > _MOST_PORT:
+    if settings.process.port + PORTS_FROM + count > _MOST_PORT:
         why = (
             f"with {count} processes, the maximum is {_MOST_PORT - PORTS_FROM - count}, because each process listens "
             "on a port above it"
         )
-        raise SettingInvalid("PORT", str(settings.port), why)
-    return [_process(number, settings, env) for number in range(1, count + 1)]
+        raise SettingInvalid("PORT", str(settings.process.port), why)
+    return [_process(number, settings.process, settings.people_url, env) for number in range(1, count + 1)]
 
 
-def _process(number: int, settings: Settings, env: Mapping[str, str]) -> Process:
-    port = settings.port + PORTS_FROM + number
-    own = {**env, NAME: "1", "PORT": str(port), "DELAY_WEB_URL": settings.people_url}
-    if settings.datadir:
-        own["DATADIR"] = str(Path(settings.datadir) / f"process-{number}")
-    if settings.worker_url:
-        own["WORKER_URL"] = str(URL(settings.worker_url).with_port(port))
-    host = _HERE.get(settings.host, settings.host)
+def _process(number: int, process: ProcessSettings, people_url: str, env: Mapping[str, str]) -> Process:
+    port = process.port + PORTS_FROM + number
+    own = {**env, NAME: "1", "PORT": str(port), "DELAY_WEB_URL": people_url}
+    if process.datadir:
+        own["DATADIR"] = str(Path(process.datadir) / f"process-{number}")
+    if process.worker_url:
+        own["WORKER_URL"] = str(URL(process.worker_url).with_port(port))
+    host = _HERE.get(process.host, process.host)
     return Process(number, port, str(URL.build(scheme="http", host=host, port=port)), own)

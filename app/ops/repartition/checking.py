@@ -48,7 +48,7 @@ async def check(ground: Ground, moves: Moves, found: Survey) -> Survey:
     if differing:
         differences.append(f"partition(s) {', '.join(map(str, differing[:_NAMED]))} have other rows or marks")
     if differences:
-        raise CheckFailed(differences[:_NAMED], ground.after.settings.changelog)
+        raise CheckFailed(differences[:_NAMED], ground.after.settings.topics.changelog)
     return there
 
 

@@ -40,7 +40,7 @@ def repartition(after: int, form: str, *, dry_run: bool, abandon: bool) -> None:
     except (PunctualError, TableError) as error:
         _end(str(error), _NOT_DONE)
     except KafkaError as error:
-        _end(str(ClusterUnusable(settings.bootstrap, error)), _UNREACHABLE)
+        _end(str(ClusterUnusable(settings.kafka.bootstrap, error)), _UNREACHABLE)
     click.echo(legible_json(as_json(report)) if form == "json" else legible_lines(table(report)))
     sys.exit(_NOT_DONE if report.hindrances else 0)
 

@@ -143,7 +143,7 @@ def positions(ground: Ground, found: Survey, partition: int) -> Iterator[KeyValu
     settings, stores = ground.before.settings, ground.before.stores
     if partition < len(stores):
         for topic, position in stores[partition].positions.items():
-            if topic != settings.forwards:
+            if topic != settings.topics.forwards:
                 yield keys.POSITION + topic.encode(), position_bytes(position)
-    forwards = ground.after.settings.forwards
+    forwards = ground.after.settings.topics.forwards
     yield keys.POSITION + forwards.encode(), position_bytes(first_forward(found.highest.get(partition, -1)))

@@ -63,7 +63,7 @@ def ahead(side: Side) -> list[int]:
 
 def _is_ahead(side: Side, source: Source) -> bool:
     """Return whether a partition has forwarded a record at or behind its position; what is no input is not read."""
-    if source.topic not in side.settings.inputs or source.partition not in side.numbers:
+    if source.topic not in side.settings.topics.inputs or source.partition not in side.numbers:
         return False
     position = side.table.stores[source.partition].positions.get(source.topic)
     return position is None or source.offset >= position.offset + position.base
@@ -71,7 +71,7 @@ def _is_ahead(side: Side, source: Source) -> bool:
 
 async def ends(ground: Ground) -> dict[int, int]:
     """Return where the forwards of each old partition end, committed or not."""
-    topic = ground.before.settings.forwards
+    topic = ground.before.settings.topics.forwards
     return {
         number: await PartitionReader(ground.cluster, topic, number).written_end() for number in ground.before.numbers
     }
@@ -98,7 +98,7 @@ async def waiting(ground: Ground, ends: dict[int, int], moves: Moves) -> list[Wa
 
 
 async def _unread(ground: Ground, number: int, store: PartitionStore, end: int) -> AsyncIterator[Stored]:
-    topic = ground.before.settings.forwards
+    topic = ground.before.settings.topics.forwards
     position = store.positions.get(topic)
     begin = await PartitionReader(ground.cluster, topic, number).begin()
     start = max(begin, 0 if position is None else position.offset)
@@ -111,7 +111,7 @@ async def _unread(ground: Ground, number: int, store: PartitionStore, end: int) 
 
 def _waiting(side: Side, store: PartitionStore, record: Stored, moves: Moves, number: int) -> WaitingForward | None:
     """Return what a forward leaves to do, None if nothing: it was applied before, or is none of Punctual's."""
-    topic = side.settings.forwards
+    topic = side.settings.topics.forwards
     try:
         asked = forward.decode(
             PlainRecord(topic, number, record.offset, record.timestamp_ms, record.key, record.value, record.headers)
@@ -131,15 +131,15 @@ def cut_off(side: Side, partitions: list[int]) -> str:
     """Return what to do about partitions that were cut off in the midst of a step."""
     named = ", ".join(map(str, partitions[:5])) + (" and more" if len(partitions) > 5 else "")  # noqa: PLR2004
     return (
-        f"the workers of partition(s) {named} of {side.settings.app_id} were killed while they processed a step. "
-        "Start them with their previous settings, wait until they are ready, stop them with SIGTERM, and run the "
+        f"the workers of partition(s) {named} of {side.settings.topics.app_id} were killed while they processed a "
+        "step. Start them with their previous settings, wait until they are ready, stop them with SIGTERM, and run the "
         "command again."
     )
 
 
 async def pass_on(ground: Ground, left: list[WaitingForward]) -> None:
     """Write what is on its way to the new forwards. Done again it is the same once more, which workers recognise."""
-    topic = ground.after.settings.forwards
+    topic = ground.after.settings.topics.forwards
     for number, batch in _batches(left, Clock.wall_ms()):  # retention may go by it
         await ground.sender.submit(topic, number, batch)
 

@@ -1,7 +1,6 @@
 """What all stages stand on: the cluster, and for the old and the new partitions their stores, journal and recovery."""
 
 import asyncio
-import dataclasses
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -33,14 +32,18 @@ class Side:
         self.settings, self._directory = settings, directory
         self.table = Stores(directory, Clock.wall_ms, Clock.monotonic_ms)
         self.journal = _journal(settings, cluster, sender, self.table)
-        logs = InternalLogs(settings, cluster)
-        guard = ChangelogGuard(settings, self.table, self.journal, logs.changelog_id, _nothing_read)
-        self.recovery = StoreRecovery(settings, Clock(), self.table, self.journal, guard, TOMBSTONES_MS)
+        logs = InternalLogs(settings.topics, settings.engine, cluster)
+        guard = ChangelogGuard(
+            settings.topics, settings.engine, self.table, self.journal, logs.changelog_id, _nothing_read
+        )
+        self.recovery = StoreRecovery(
+            settings.topics, settings.engine, Clock(), self.table, self.journal, guard, TOMBSTONES_MS
+        )
 
     @property
     def numbers(self) -> range:
         """The partitions that there are."""
-        return range(self.settings.partitions)
+        return range(self.settings.topics.partitions)
 
     @property
     def stores(self) -> list[PartitionStore]:
@@ -101,7 +104,7 @@ class Ground:
         """Change the installation of `settings` to `after` partitions."""
         self.topics, self.cluster, self.sender = topics, cluster, sender
         self.directory = settings.data_path / "repartition"
-        new = dataclasses.replace(settings, partitions=after, repartitioned="on")
+        new = settings.repartitioned(after)
         self.before = Side(settings, cluster, sender, self.directory / "before")
         self.after = Side(new, cluster, sender, self.directory / "after")
 
@@ -118,10 +121,13 @@ async def ground(settings: Settings, after: int) -> AsyncIterator[Ground]:
     Raises PunctualError, or aiokafka's KafkaError if nobody answers.
     """
     lock = claim(settings.data_path / "repartition")
-    topics, cluster = ClusterTopics(settings), Cluster(settings.bootstrap, **settings.kafka_options())
+    topics, cluster = (
+        ClusterTopics(settings.kafka, settings.topics),
+        Cluster(settings.kafka.bootstrap, **settings.kafka.options()),
+    )
     try:
         await topics.start()
-        await cluster.start(settings.progress)
+        await cluster.start(settings.topics.progress)
         sender = Sender(cluster)
         await sender.start()
         found = Ground(settings, after, topics, cluster, sender)
@@ -143,6 +149,8 @@ async def _nothing_read(*_: object) -> dict[str, int]:
 
 
 def _journal(settings: Settings, cluster: Cluster, sender: Sender, table: Stores) -> Journal:
-    if settings.exactly_once:
-        return TransactionalJournal(lambda _: lambda: None, settings, cluster, sender, table)
-    return Journal(settings, cluster, sender, table)
+    if settings.engine.exactly_once:
+        return TransactionalJournal(
+            lambda _: lambda: None, settings.destinations, settings.topics, settings.engine, cluster, sender, table
+        )
+    return Journal(settings.topics, settings.engine, cluster, sender, table)

@@ -57,19 +57,19 @@ class Repartition:
     @classmethod
     async def begun(cls, ground: Ground) -> "Repartition":
         """Return one that knows how far it is."""
-        return cls(ground, await layouts.read(ground.before.settings, ground.cluster))
+        return cls(ground, await layouts.read(ground.before.settings.topics, ground.cluster))
 
     async def run(self) -> RunReport:
         """Do all that is left to do.
 
         Raises NotReady or another RepartitionError with what to do.
         """
-        readiness.assure_number(self._settings, self._after.partitions)
+        readiness.assure_number(self._settings, self._after.topics.partitions)
         layout = self._layout
-        if layout is not None and layout.stage == "done" and layout.changelog == self._after.changelog:
+        if layout is not None and layout.stage == "done" and layout.changelog == self._after.topics.changelog:
             self._ground.wipe()  # the last run was cut off before it could say so
             return self._short("done", layout)
-        readiness.assure_layout(self._settings, self._after.partitions, layout)
+        readiness.assure_layout(self._settings.topics, self._after.topics.partitions, layout)
         await readiness.assure_topics(self._ground, layout)
         await readiness.assure_stopped(self._ground)
         if layout is None or layout.stage not in ("copying", "switching"):
@@ -99,8 +99,8 @@ class Repartition:
     async def look(self) -> RunReport:
         """Say what would be done, without writing anything but databases of its own."""
         hindrances: list[str] = []
-        readiness.assure_number(self._settings, self._after.partitions)
-        readiness.assure_layout(self._settings, self._after.partitions, self._layout)
+        readiness.assure_number(self._settings, self._after.topics.partitions)
+        readiness.assure_layout(self._settings.topics, self._after.topics.partitions, self._layout)
         for hindrance in (
             readiness.assure_topics(self._ground, self._layout),
             readiness.assure_stopped(self._ground),
@@ -135,11 +135,11 @@ class Repartition:
         if layout.stage == "switching":
             msg = f"the new changelog is complete and checked. Run `faust -A app repartition --to {layout.after}`."
             raise NotReady(msg)
-        readiness.assure_layout(self._settings, layout.after, layout)
+        readiness.assure_layout(self._settings.topics, layout.after, layout)
         layout = await self._note(layout)
         for number in self._ground.before.numbers:
             await self._ground.before.unseal(number)
-        for topic in (self._after.changelog, self._after.forwards):
+        for topic in (self._after.topics.changelog, self._after.topics.forwards):
             if not await self._delete(topic):
                 say(f"topic {topic} could not be deleted. Delete it before you start again")
         await self._note(layout, stage="abandoned")
@@ -157,12 +157,12 @@ class Repartition:
         await self._ground.topics.create_layout()
         layout = Layout(
             stage="copying",
-            before=self._settings.partitions,
-            after=self._after.partitions,
-            changelog_before=self._settings.changelog,
-            changelog=self._after.changelog,
+            before=self._settings.topics.partitions,
+            after=self._after.topics.partitions,
+            changelog_before=self._settings.topics.changelog,
+            changelog=self._after.topics.changelog,
             began_ms=Clock.wall_ms(),
-            inputs=sorted(self._settings.inputs),
+            inputs=sorted(self._settings.topics.inputs),
         )
         layout = await self._note(layout)
         await readiness.assure_stopped(self._ground)  # one may have started before it could know
@@ -174,7 +174,7 @@ class Repartition:
         Raises NotReady if what it holds then is not whole, and opens it again.
         """
         for number in self._ground.before.numbers:
-            await self._ground.before.seal(number, self._after.changelog)
+            await self._ground.before.seal(number, self._after.topics.changelog)
         try:
             self._assure_whole()
         except NotReady:
@@ -187,15 +187,19 @@ class Repartition:
             raise NotReady(forwards.cut_off(self._ground.before, cut_off))
 
     def _look(self) -> tuple[Moves, Survey]:
-        inputs, partitions = self._settings.inputs, self._after.partitions
+        inputs, partitions = self._settings.topics.inputs, self._after.topics.partitions
         found = survey(self._ground.before.stores, Moves(inputs, partitions, {}), "rows looked at")
         return Moves(inputs, partitions, found.numbers), found
 
     async def _copy(self, layout: Layout, moves: Moves, found: Survey) -> Layout:
         """Write the new changelog."""
         topics = self._ground.topics
-        await topics.create_like(self._after.changelog, self._after.partitions, self._settings.changelog)
-        await topics.create_like(self._after.forwards, self._after.partitions, self._settings.forwards)
+        await topics.create_like(
+            self._after.topics.changelog, self._after.topics.partitions, self._settings.topics.changelog
+        )
+        await topics.create_like(
+            self._after.topics.forwards, self._after.topics.partitions, self._settings.topics.forwards
+        )
         copy = ChangelogCopy(self._ground, moves, found)
 
         async def note(due_ms: int) -> None:
@@ -211,7 +215,7 @@ class Repartition:
     # what is told ----------------------------------------------------------------------------------------------------
     async def _note(self, layout: Layout, **changed: object) -> Layout:
         self._layout = layout = msgspec.structs.replace(layout, **changed, run=self._run)
-        await layouts.write(self._settings, self._ground.sender, layout, Clock.wall_ms())
+        await layouts.write(self._settings.topics, self._ground.sender, layout, Clock.wall_ms())
         return layout
 
     async def _delete(self, topic: str) -> bool:
@@ -228,9 +232,9 @@ class Repartition:
     def _report(self, state: str, found: Survey, under_way: int) -> RunReport:
         return RunReport(
             state=state,
-            before=self._settings.partitions,
-            after=self._after.partitions,
-            changelog=self._after.changelog,
+            before=self._settings.topics.partitions,
+            after=self._after.topics.partitions,
+            changelog=self._after.topics.changelog,
             rows=found.rows,
             moved=found.moved,
             under_way=under_way,

@@ -13,20 +13,20 @@ from app.kafka.metadata.reader import PartitionReader
 from app.ops.repartition.checking import due_next
 from app.ops.repartition.forwards import WaitingForward, pass_on
 from app.ops.repartition.ground import Ground
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from tables import PartitionStore
 from tables.entry import VERSION as VERSION_READ
 
 
-def grown(settings: Settings) -> list[str]:
+def grown(topics: TopicSettings) -> list[str]:
     """Return the topics that have as many partitions as the installation and get more as they are."""
-    return [*settings.inputs, settings.events_topic, settings.dead_letters]
+    return [*topics.inputs, topics.events_topic, topics.dead_letters]
 
 
 async def switch(ground: Ground, left: list[WaitingForward]) -> None:
     """Do all that makes the new changelog hold; can be cut off anywhere and done again."""
     settings = ground.after.settings
-    await ground.topics.grow(grown(settings), settings.partitions)
+    await ground.topics.grow(grown(settings.topics), settings.topics.partitions)
     await pass_on(ground, left)
     await _report(ground)
 
@@ -39,8 +39,8 @@ async def _report(ground: Ground) -> None:
     for number, store in enumerate(ground.after.stores):
         batch = Batch()
         report = _report_of(number, store, last.get(number, {}), fired_to_ms, now_ms)
-        batch.append(now_ms, b"%d" % number, encode({**report, "worker": settings.url}))
-        await ground.sender.submit(settings.progress, 0, batch)
+        batch.append(now_ms, b"%d" % number, encode({**report, "worker": settings.process.url}))
+        await ground.sender.submit(settings.topics.progress, 0, batch)
 
 
 def _report_of(
@@ -71,9 +71,9 @@ def _report_of(
 async def _last_reports(ground: Ground) -> dict[int, dict[str, Any]]:
     """Return the last report of each partition, as far as it can be read."""
     found: dict[int, dict[str, Any]] = {}
-    reader = PartitionReader(ground.cluster, ground.before.settings.progress, 0)
+    reader = PartitionReader(ground.cluster, ground.before.settings.topics.progress, 0)
     end = await reader.end()
-    reader = PartitionReader(ground.cluster, ground.before.settings.progress, 0, await reader.begin())
+    reader = PartitionReader(ground.cluster, ground.before.settings.topics.progress, 0, await reader.begin())
     async for record in reader.up_to(end):
         try:
             report = msgspec.json.decode(record.value or b"{}", type=dict[str, Any])

@@ -12,7 +12,8 @@ from app.base import topic_names
 from app.engine.topics.creation import partitions_by_topic
 from app.engine.topics.internal_topics import plan
 from app.ops.repartition.errors import NotReady
-from app.settings.settings import Settings
+from app.settings.kafka import KafkaSettings
+from app.settings.topics import TopicSettings
 
 #: A topic that is new, gone or larger gets round within this.
 _LOOKS, _LOOK_S = 100, 0.1
@@ -21,10 +22,10 @@ _LOOKS, _LOOK_S = 100, 0.1
 class ClusterTopics:
     """Asks and changes topics of one cluster."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, kafka_settings: KafkaSettings, topics: TopicSettings) -> None:
         """Be somebody whom the security settings say."""
-        self._settings = settings
-        self._admin = AIOKafkaAdminClient(bootstrap_servers=settings.bootstrap, **settings.kafka_options())
+        self._topics = topics
+        self._admin = AIOKafkaAdminClient(bootstrap_servers=kafka_settings.bootstrap, **kafka_settings.options())
 
     async def start(self) -> None:
         """Connect. Raises aiokafka's KafkaError if nobody answers."""
@@ -40,15 +41,15 @@ class ClusterTopics:
 
     async def members(self) -> int:
         """Return how many workers are in the group."""
-        [answer] = await self._admin.describe_consumer_groups([self._settings.app_id])
+        [answer] = await self._admin.describe_consumer_groups([self._topics.app_id])
         error, _, _, _, _, members, *_ = answer.groups[0]
         if error:
-            raise kafka.for_code(error)(f"the group {self._settings.app_id} cannot be described")
+            raise kafka.for_code(error)(f"the group {self._topics.app_id} cannot be described")
         return len(members)
 
     async def create_like(self, topic: str, partitions: int, like: str) -> None:
         """Create a topic with the settings that one of our own has, as far as workers mind them; it may be there."""
-        wanted = plan(self._settings)[like][1]
+        wanted = plan(self._topics)[like][1]
         there = await self._config(like)
         minded = {name: there.get(name, value) for name, value in wanted.items()}
         minded["max.message.bytes"] = there["max.message.bytes"]
@@ -56,7 +57,7 @@ class ClusterTopics:
 
     async def create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
         """Create a topic; it may be there. Raises NotReady if the brokers do not let us."""
-        new = NewTopic(topic, partitions, self._settings.replication_factor, topic_configs=dict(config))
+        new = NewTopic(topic, partitions, self._topics.replication_factor, topic_configs=dict(config))
         answer = await self._admin.create_topics([new])
         for _, error, message in answer.topic_errors:
             kind = kafka.for_code(error)
@@ -71,8 +72,8 @@ class ClusterTopics:
 
     async def create_layout(self) -> None:
         """Create the topic that says how far a change is."""
-        config = {**plan(self._settings)[self._settings.controls][1]}
-        await self.create(topic_names.layout(self._settings.app_id), 1, config)
+        config = {**plan(self._topics)[self._topics.controls][1]}
+        await self.create(topic_names.layout(self._topics.app_id), 1, config)
 
     async def grow(self, topics: Collection[str], partitions: int) -> None:
         """Give topics so many partitions, as far as they have fewer.

@@ -16,7 +16,10 @@ from app.serve.access.oidc import Oidc
 from app.serve.access.provider_file import ProviderFile
 from app.serve.access.sign_in import local_address, redirect
 from app.serve.access.users import UsersFile
+from app.settings.process import ProcessSettings
 from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
+from app.settings.web import WebSettings
 from punctual.installing import install_command
 
 Tell = Callable[[str], Awaitable[None]]
@@ -35,8 +38,8 @@ def register(web_app: web.Application, settings: Settings, tell_others: Tell) ->
 
     `tell_others` tells the other workers of a session that has ended. Raises SettingInvalid.
     """
-    basic, oidc = _basic(settings), _oidc(settings)
-    web_app.middlewares.append(middleware(Gate(settings, basic, oidc)))
+    basic, oidc = _basic(settings.topics, settings.web), _oidc(settings)
+    web_app.middlewares.append(middleware(Gate(settings.web, basic, oidc)))
     pages = SignInPages(passwords=basic is not None, provider=oidc is not None)
     web_app.add_routes([web.get("/sign-in", pages.show)])
     if basic is not None:
@@ -54,10 +57,10 @@ def register(web_app: web.Application, settings: Settings, tell_others: Tell) ->
         )
 
 
-def check(settings: Settings) -> None:
+def check(process: ProcessSettings, web_settings: WebSettings) -> None:
     """See that nobody gets in without a name where others reach the port. Raises SignInMissing."""
-    if settings.public and not settings.signs_in and settings.web_insecure != "on":
-        raise SignInMissing(settings.host)
+    if process.public and not web_settings.signs_in and web_settings.insecure != "on":
+        raise SignInMissing(process.host)
 
 
 class SignInPages:
@@ -89,16 +92,16 @@ class SignInPages:
         return redirect(local_address(request.query.get("next", "/")))
 
 
-def _basic(settings: Settings) -> Basic | None:
+def _basic(topics: TopicSettings, web_settings: WebSettings) -> Basic | None:
     try:
-        users = UsersFile(settings.web_users_file, settings.namespaces.names)
+        users = UsersFile(web_settings.users_file, topics.namespaces.names)
     except ValueError as error:
-        raise SettingInvalid("DELAY_WEB_USERS_FILE", repr(settings.web_users_file), str(error)) from error
-    return Basic(users) if settings.web_users_file else None
+        raise SettingInvalid("DELAY_WEB_USERS_FILE", repr(web_settings.users_file), str(error)) from error
+    return Basic(users) if web_settings.users_file else None
 
 
 def _oidc(settings: Settings) -> Oidc | None:
-    path = settings.web_oidc_file
+    path = settings.web.oidc_file
     if not path:
         return None
     if find_spec("authlib") is None:
@@ -109,12 +112,12 @@ def _oidc(settings: Settings) -> Oidc | None:
     except ValueError as error:
         raise SettingInvalid("DELAY_WEB_OIDC_FILE", repr(path), str(error)) from error
     try:
-        rules = RoleRules.parse(said.roles, settings.namespaces.names)
+        rules = RoleRules.parse(said.roles, settings.topics.namespaces.names)
     except ValueError as error:
         raise SettingInvalid("DELAY_WEB_OIDC_FILE", repr(path), f"roles {said.roles!r}: {error}") from error
     from app.serve.access.provider import Provider  # noqa: PLC0415 - its libraries are there only with the extra
 
     provider = Provider(said.issuer, said.client_id, said.client_secret_file, " ".join(said.scopes))
     # Other rules end the sessions that were given by these.
-    bound_to = (settings.app_id, said.issuer, said.client_id, said.roles)
-    return Oidc(settings, rules, provider, bound_to)
+    bound_to = (settings.topics.app_id, said.issuer, said.client_id, said.roles)
+    return Oidc(settings.web, settings.people_url, rules, provider, bound_to)

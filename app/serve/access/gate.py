@@ -17,7 +17,7 @@ from app.serve.access.sign_in import SIGN_IN, redirect_to_sign_in
 from app.serve.web.answers import as_json
 from app.serve.web.guard import SAFE, route_of
 from app.serve.web.origin import client_address, says_origin
-from app.settings.settings import Settings
+from app.settings.web import WebSettings
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"
 _METRICS: Final = "GET /metrics"
@@ -28,13 +28,13 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Gate:
     """Lets through who may; without users and a provider everybody, as an admin."""
 
-    def __init__(self, settings: Settings, basic: Basic | None, oidc: Oidc | None) -> None:
+    def __init__(self, web_settings: WebSettings, basic: Basic | None, oidc: Oidc | None) -> None:
         """Ask these who is who."""
         self._basic, self._oidc = basic, oidc
-        self._payloads = settings.web_payloads
-        self._between = bool(settings.web_secret)
+        self._payloads = web_settings.payloads
+        self._between = bool(web_settings.secret)
         self._needs = dict(NEEDS)
-        if settings.web_metrics == "open":
+        if web_settings.metrics == "open":
             self._needs[_METRICS] = "open"
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:

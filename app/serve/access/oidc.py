@@ -15,7 +15,7 @@ from app.serve.access.roles import Asker
 from app.serve.access.sessions import Sessions
 from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, SignIn, local_address, redirect
 from app.serve.web.answers import as_json
-from app.settings.settings import Settings
+from app.settings.web import WebSettings
 
 if TYPE_CHECKING:
     from app.serve.access.provider import Provider
@@ -28,14 +28,21 @@ log = logging.getLogger(__name__)
 class Oidc:
     """Answers what signing in by a provider takes."""
 
-    def __init__(self, settings: Settings, rules: RoleRules, provider: "Provider", bound_to: Iterable[str]) -> None:
+    def __init__(
+        self,
+        web_settings: WebSettings,
+        people_url: str,
+        rules: RoleRules,
+        provider: "Provider",
+        bound_to: Iterable[str],
+    ) -> None:
         """Ask a provider, and give roles by rules; sessions end when anything that they are bound to changes."""
         self._rules, self._provider = rules, provider
-        self._redirect_uri = f"{settings.people_url}{SIGN_IN}/done"
-        self._secure = settings.people_url.startswith("https://")
+        self._redirect_uri = f"{people_url}{SIGN_IN}/done"
+        self._secure = people_url.startswith("https://")
         key = secrets.token_bytes(32)
-        if settings.web_secret:
-            key = signing_key(settings.web_secret, "\0".join(bound_to))
+        if web_settings.secret:
+            key = signing_key(web_settings.secret, "\0".join(bound_to))
         self.sessions = Sessions(key, secure=self._secure)
         self._signer, self._done = CookieSigner(key, "sign-in"), RevokedIds(PATIENCE_S)
         self._cookie = "__Host-punctual-sign-in" if self._secure else "punctual-sign-in"

@@ -60,7 +60,7 @@ class Actions:
         if request.id is None:  # so that what comes of it can be found
             raise ValueError("a request from here needs an ID")
         target = request.id.decode()
-        within = self._within(self._engine.settings.namespaces.of_id(target))
+        within = self._within(self._engine.settings.topics.namespaces.of_id(target))
         return await self._done(
             actor, action, target, asked, lambda: self.commands.execute(action, request, topic), within
         )
@@ -71,10 +71,10 @@ class Actions:
         Raises IncompleteDeadLetter, OutsideNamespaces, NotAudited or NotSent with a sentence if nothing was done.
         """
         engine, actor = self._engine, Actor(asker.name, asker.role)
-        again = resend(engine.settings, one, engine.clock.wall_ms(), correction)
+        again = resend(engine.settings.topics, one, engine.clock.wall_ms(), correction)
         self.bounds.check_resend(asker, again)
         asked = {"headers": sorted(correction.headers), "value": correction.replaces}
-        within = self._within(namespace_of(engine.settings.namespaces, one))
+        within = self._within(namespace_of(engine.settings.topics.namespaces, one))
 
         async def do() -> Outcome:
             outcome = await self.commands.resend(again)
@@ -102,7 +102,7 @@ class Actions:
         await self._check_exists(to)
 
         async def say() -> Outcome:
-            source = await self.commands.send(request, self._engine.settings.controls, 0)
+            source = await self.commands.send(request, self._engine.settings.topics.controls, 0)
             return Outcome(outcome=SENT, sentence=self._state(action, changes), source=source)
 
         return await self._done(actor, action, to, asked, say)
@@ -173,7 +173,7 @@ async def _check_exists(engine: Engine, to: Destination) -> None:
         return
     if "://" in topic:
         settings = engine.settings
-        allowed = (*settings.callbacks.values(), *settings.http_destinations.values())
+        allowed = (*settings.destinations.allowed_callbacks.values(), *settings.destinations.allowed_urls.values())
         patterns = [pattern for patterns in allowed for pattern in patterns]
         if AllowList(patterns, ("https", "http")).reaches(topic):
             return

@@ -72,7 +72,7 @@ class Audit:
 
     def __init__(self, engine: Engine) -> None:
         """Write by an engine's own sender; the topic is created by the first action."""
-        self._engine, self._topic = engine, engine.settings.audit
+        self._engine, self._topic = engine, engine.settings.topics.audit
         self._there = False
         self._numbers = itertools.count(1)
 
@@ -84,7 +84,7 @@ class Audit:
         Raises NotAudited if that cannot be written: then it must not be done.
         """
         now_ms = self._engine.clock.wall_ms()
-        act_id = f"{now_ms}-{self._engine.settings.port}-{next(self._numbers)}"
+        act_id = f"{now_ms}-{self._engine.settings.process.port}-{next(self._numbers)}"
         names = tuple(sorted(within))
         begun = Action(
             act_id=act_id, at_ms=now_ms, by=by, role=role, act=action, target=target, asked=asked, namespaces=names
@@ -106,7 +106,7 @@ class Audit:
                 return await self._write(action)
             except TopicUnknown:
                 self._there = False
-        await ensure_audit(self._engine.settings)
+        await ensure_audit(self._engine.settings.kafka, self._engine.settings.topics)
         await self._write(action)
         self._there = True
         return None

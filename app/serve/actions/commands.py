@@ -35,7 +35,7 @@ class CommandSender:
 
     def __init__(self, engine: Engine) -> None:
         """Send by an engine's own sender."""
-        self._engine, self._settings = engine, engine.settings
+        self._engine, self._topics = engine, engine.settings.topics
 
     async def _known_topic(self, request: Request) -> Request:
         """Return a request for a message that is refused at once if its topic is not there, nor in a moment.
@@ -61,8 +61,8 @@ class CommandSender:
         """
         if action == "create":
             request = await self._known_topic(request)
-        home = home_partition(request.id or b"", self._settings.inputs, self._settings.partitions)
-        return await self._put(action, request, topic or self._settings.requests, home, lambda _: home)
+        home = home_partition(request.id or b"", self._topics.inputs, self._topics.partitions)
+        return await self._put(action, request, topic or self._topics.requests, home, lambda _: home)
 
     async def resend(self, again: Resend) -> Outcome:
         """Send a dead letter again, and return what came of it, as execute() does.
@@ -70,7 +70,7 @@ class CommandSender:
         Its id may be made of the place that it gets, and be at home in any partition.
         """
         topic, partition, request, _ = again
-        return await self._put("resend", request, topic, partition, lambda offset: again.home(self._settings, offset))
+        return await self._put("resend", request, topic, partition, lambda offset: again.home(self._topics, offset))
 
     async def _put(
         self, action: str, request: Request, topic: str, partition: int, home_at: Callable[[int], int]
@@ -82,7 +82,7 @@ class CommandSender:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 event = await _awaited_event(readers[home], source)
-            ended = await ending(self._engine.cluster, self._settings.events_topic, home, event)
+            ended = await ending(self._engine.cluster, self._topics.events_topic, home, event)
         except (TimeoutError, aiokafka.errors.KafkaError):
             sentence = (
                 f"It is sent and takes effect, but partition {home} has not processed it within {PATIENCE_S:g} s. "
@@ -120,8 +120,8 @@ class CommandSender:
 
     async def _events(self, home: int | None) -> dict[int, PartitionReader]:
         """Return readers of the events from now on, of one partition or of all."""
-        cluster, topic = self._engine.cluster, self._settings.events_topic
-        numbers = range(self._settings.partitions) if home is None else [home]
+        cluster, topic = self._engine.cluster, self._topics.events_topic
+        numbers = range(self._topics.partitions) if home is None else [home]
         try:
             async with asyncio.timeout(PATIENCE_S):
                 found = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))

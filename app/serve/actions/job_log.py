@@ -33,7 +33,7 @@ class JobLog:
 
     def __init__(self, engine: Engine) -> None:
         """Know of no job."""
-        self._engine, self._topic = engine, engine.settings.jobs
+        self._engine, self._topic = engine, engine.settings.topics.jobs
         self._reader: PartitionReader | None = None
         #: The id of the topic that was read: it may be deleted, and created again by another worker.
         self._id = ""
@@ -108,7 +108,7 @@ class JobLog:
         TimeoutError it may have: what the brokers take later than that has not.
         """
         async with asyncio.timeout(PATIENCE_S):
-            await ensure_jobs(self._engine.settings)
+            await ensure_jobs(self._engine.settings.kafka, self._engine.settings.topics)
             begins_by_ms = self._engine.clock.brokers_ms() + round(PATIENCE_S * 1_000)
             job = msgspec.structs.replace(job, begins_by_ms=begins_by_ms)
             await self._write(job.job_id, job)
@@ -130,7 +130,7 @@ class JobLog:
     async def resent(self, one: DeadLetter, again: SentAgain) -> None:
         """Write down that a dead letter was sent again. Raises as begin() does."""
         async with asyncio.timeout(PATIENCE_S):
-            await ensure_jobs(self._engine.settings)
+            await ensure_jobs(self._engine.settings.kafka, self._engine.settings.topics)
             await self._write(_RESENT + one.place, again)
         self._resent[one.place] = again
 

@@ -50,7 +50,7 @@ class JobPart:
         with.
         """
         await self._count_uncounted()
-        cluster, topic = self._engine.cluster, self._engine.settings.events_topic
+        cluster, topic = self._engine.cluster, self._engine.settings.topics.events_topic
         self._events = await PartitionReader.at_end(cluster, topic, self._part.partition)
         while not self._part.over and self._mine():
             if self._has_read():
@@ -64,7 +64,7 @@ class JobPart:
         Its commands are found among the requests, and their outcomes among the events since.
         """
         engine, part = self._engine, self._part
-        topic, number = engine.settings.requests, part.partition
+        topic, number = engine.settings.topics.requests, part.partition
         since = max(part.ordered_to, self._job.ends[number].get(topic, 0))
         since = max(since, await PartitionReader(engine.cluster, topic, number).begin())
         reader = PartitionReader(engine.cluster, topic, number, since)
@@ -81,13 +81,15 @@ class JobPart:
 
     async def _events_since(self, at_ms: int) -> PartitionReader:
         """Return what reads the partition's events from a moment on."""
-        cluster, topic, number = self._engine.cluster, self._engine.settings.events_topic, self._part.partition
+        cluster, topic, number = self._engine.cluster, self._engine.settings.topics.events_topic, self._part.partition
         return PartitionReader(cluster, topic, number, await PartitionReader(cluster, topic, number).after(at_ms))
 
     async def _applied(self, offset: int) -> None:
         """Wait until the table has what a request has done, within reason: its event is written before."""
         async with asyncio.timeout(PATIENCE_S):
-            while (position := self._engine.position(self._engine.settings.requests, self._part.partition)) is not None:
+            while (
+                position := self._engine.position(self._engine.settings.topics.requests, self._part.partition)
+            ) is not None:
                 if position > offset:
                     return
                 await asyncio.sleep(_SOON_S)
@@ -126,7 +128,7 @@ class JobPart:
             limited, up_to = False, Place(bytes.fromhex(rows[taken - 1].row), part.partition)
         outcomes, untold = Counter(part.outcomes), part.untold
         if taken:
-            ack = await self._engine.sender.submit(self._engine.settings.requests, part.partition, batch)
+            ack = await self._engine.sender.submit(self._engine.settings.topics.requests, part.partition, batch)
             reported = await self._outcomes(range(ack.offset, ack.offset + taken))
             outcomes.update(reported)
             untold += taken - reported.total()
@@ -151,7 +153,7 @@ class JobPart:
             outcomes=dict(outcomes),
             untold=untold,
             over=over,
-            worker=self._engine.settings.url,
+            worker=self._engine.settings.process.url,
             at_ms=self._engine.clock.wall_ms(),
             epoch=self._epoch,
         )
@@ -160,8 +162,8 @@ class JobPart:
     async def _outcomes(self, sent: Collection[int]) -> Counter[str]:
         """Return the outcomes of the commands at these offsets, by their events."""
         settings, found = self._engine.settings, dict[int, str]()
-        prefix = f"{settings.requests}-{self._part.partition}-"
-        base = self._engine.base(settings.requests, self._part.partition)
+        prefix = f"{settings.topics.requests}-{self._part.partition}-"
+        base = self._engine.base(settings.topics.requests, self._part.partition)
         try:
             async with asyncio.timeout(PATIENCE_S):
                 while len(found) < len(sent):

@@ -67,7 +67,7 @@ class Jobs:
 
     async def resend(self, actor: Actor, wanted: DeadLetterFilter, confirm: int) -> JobStatus:
         """Begin a job that sends dead letters again that match a filter, as start() does; raises Unreadable too."""
-        topic = self._engine.settings.dead_letters
+        topic = self._engine.settings.topics.dead_letters
         ends = [{topic: end} for end in await self._dead_letters.ends()]
         job = self._job(actor, RESEND, confirm, ends)
         return await self._start(msgspec.structs.replace(job, dead_letters=wanted), wanted.query())
@@ -107,8 +107,8 @@ class Jobs:
 
     async def _ends(self) -> list[dict[str, int]]:
         """Return, by partition, where the logs end that requests and commands come from. Raises NotSent."""
-        topics = [*self._engine.settings.inputs, self._engine.settings.forwards]
-        cluster, partitions = self._engine.cluster, range(self._engine.settings.partitions)
+        topics = [*self._engine.settings.topics.inputs, self._engine.settings.topics.forwards]
+        cluster, partitions = self._engine.cluster, range(self._engine.settings.topics.partitions)
         readers = [PartitionReader(cluster, topic, number) for number in partitions for topic in topics]
         try:
             async with asyncio.timeout(PATIENCE_S):

@@ -21,7 +21,7 @@ class NamespaceBounds:
 
     def __init__(self, settings: Settings) -> None:
         """Judge by an installation's settings."""
-        self._settings, self._policy = settings, Policy(settings)
+        self._topics, self._policy = settings.topics, Policy(settings)
 
     def input_for(self, asker: Asker, id_: str, to: object, cluster: str | None) -> str:
         """Return the topic by which an id's message is asked for: an input of its namespace that may deliver there.
@@ -29,32 +29,32 @@ class NamespaceBounds:
         Raises OutsideNamespaces if there is none, or BadBody if that is no name of a destination.
         """
         if not asker.bound:
-            return self._settings.requests
+            return self._topics.requests
         if not isinstance(to, str):
             raise BadBody("to must be a topic or a URL")
-        namespace = self._settings.namespaces.of_id(id_)
-        inputs = inputs_of(self._settings, namespace)
+        namespace = self._topics.namespaces.of_id(id_)
+        inputs = inputs_of(self._topics, namespace)
         why = {topic: self._policy.forbids(topic, to, cluster) for topic in inputs or [_ANY]}
         may = [topic for topic, forbidden in why.items() if not forbidden]
         if not may:
             raise OutsideNamespaces(
                 f"namespace {namespace} has no permission to deliver there: {next(iter(why.values()))}"
             )
-        return next((one for one in may if self._settings.inputs.get(one) == NATIVE.name), self._settings.requests)
+        return next((one for one in may if self._topics.inputs.get(one) == NATIVE.name), self._topics.requests)
 
     def check_resend(self, asker: Asker, again: Resend) -> None:
         """See that a dead letter, put right perhaps, goes to somebody's own namespaces. Raises OutsideNamespaces.
 
         What goes to an input of theirs can name no others, and its destinations are looked at there.
         """
-        if not asker.bound or self._is_theirs(asker, self._settings.namespaces.of_topic(again.topic)):
+        if not asker.bound or self._is_theirs(asker, self._topics.namespaces.of_topic(again.topic)):
             return
         asked = again.asked
         if asked is None or asked.parked is not None:
             raise OutsideNamespaces(
                 f"{again.topic} would not accept it for one of your namespaces as it is: correct its headers"
             )
-        if not self._is_theirs(asker, self._settings.namespaces.of_id(asked.id)):
+        if not self._is_theirs(asker, self._topics.namespaces.of_id(asked.id)):
             raise OutsideNamespaces(f"its ID would be {asked.id[:256]!r}, which is outside your namespaces")
         if asked.op == "schedule":
             self.input_for(asker, asked.id, asked.to, asked.cluster)

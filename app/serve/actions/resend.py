@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from app.serve.dead_letters.dead_letter import DeadLetter
-from app.settings.settings import Settings
+from app.settings.topics import TopicSettings
 from punctual.client.requests import Request
 from punctual.contract import headers as names
 from punctual.contract.dialects.dialects import NATIVE
@@ -38,11 +38,11 @@ class Resend(NamedTuple):
     request: Request
     asked: Asked | None = None
 
-    def home(self, settings: Settings, offset: int) -> int:
+    def home(self, topics: TopicSettings, offset: int) -> int:
         """Return the partition in which its id is at home, whose events tell of it, once it is at an offset."""
-        return home_partition(self.id_at(settings, offset), settings.inputs, settings.partitions)
+        return home_partition(self.id_at(topics, offset), topics.inputs, topics.partitions)
 
-    def id_at(self, settings: Settings, offset: int) -> str:
+    def id_at(self, topics: TopicSettings, offset: int) -> str:
         """Return the id that it has at an offset of its partition: an id may be made of the record's place."""
         request = self.request
         stamp_ms = 0 if self.asked is None else self.asked.stamp_ms
@@ -50,11 +50,11 @@ class Resend(NamedTuple):
             self.topic, self.partition, offset, stamp_ms, request.key, request.value, list(request.headers)
         )
         with contextlib.suppress(Refusal):
-            return settings.dialect(self.topic).decode(record).id
+            return topics.dialect(self.topic).decode(record).id
         return f"{self.topic}-{self.partition}-{offset}"
 
 
-def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
+def resend(topics: TopicSettings, one: DeadLetter, now_ms: int, correction: Correction | None = None) -> Resend:
     """Return the request that a dead letter was, on the input that it came from.
 
     What was accepted before goes to the requests topic: its headers say in the native format what was asked for. What
@@ -73,17 +73,17 @@ def resend(settings: Settings, one: DeadLetter, now_ms: int, correction: Correct
     source = one.source.rpartition("-")[0].rpartition("-")[0]
     accepted = {name for name, _ in one.headers} >= _ACCEPTED
     # A team's own input holds it to what the team may ask for, as long as it takes the native format.
-    stays = not accepted or (settings.namespaces.of_topic(source) and settings.inputs.get(source) == NATIVE.name)
-    topic = source if source in settings.inputs and stays else settings.requests
+    stays = not accepted or (topics.namespaces.of_topic(source) and topics.inputs.get(source) == NATIVE.name)
+    topic = source if source in topics.inputs and stays else topics.requests
     record = PlainRecord(topic, one.partition, 0, now_ms, one.key, value, headers)
     asked: Asked | None = None
     with contextlib.suppress(Refusal):  # it will be refused again, where it is
-        asked = settings.dialect(topic).decode(record)
+        asked = topics.dialect(topic).decode(record)
     anywhere = Resend(topic, one.partition, Request(one.key, value, tuple(headers), None), asked)
-    id_ = anywhere.id_at(settings, 0)
-    if asked is None or id_ != anywhere.id_at(settings, 1):  # it has none of its own: another offset gives another
+    id_ = anywhere.id_at(topics, 0)
+    if asked is None or id_ != anywhere.id_at(topics, 1):  # it has none of its own: another offset gives another
         return anywhere
-    partition = home_partition(id_, settings.inputs, settings.partitions)
+    partition = home_partition(id_, topics.inputs, topics.partitions)
     return anywhere._replace(partition=partition, request=Request(one.key, value, tuple(headers), id_.encode()))
 
 

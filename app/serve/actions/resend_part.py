@@ -94,7 +94,7 @@ class ResendPart(JobPart):
 
         Raises a SendError or KafkaError; what is written down stays, and can be gone on with.
         """
-        topic, number = self._engine.settings.dead_letters, self._part.partition
+        topic, number = self._engine.settings.topics.dead_letters, self._part.partition
         end = self._job.ends[number].get(topic, 0)
         begin = await PartitionReader(self._engine.cluster, topic, number).begin()
         start = max(begin, self._part.after_offset)
@@ -139,7 +139,7 @@ class ResendPart(JobPart):
             if not wanted.fits(self._log.marked(one, besides=self._job.job_id)):
                 continue
             try:
-                again = resend(self._engine.settings, one, self._engine.clock.wall_ms())
+                again = resend(self._engine.settings.topics, one, self._engine.clock.wall_ms())
                 self._bounds.check_resend(self._giver, again)
                 found.requests[record.offset] = again
             except IncompleteDeadLetter:
@@ -154,8 +154,8 @@ class ResendPart(JobPart):
         homes = {again.partition if again.request.id is not None else None for again in requests}
         if not homes:
             return None
-        numbers = range(settings.partitions) if None in homes else [home for home in homes if home is not None]
-        return await EventWatch.begin(self._engine.cluster, settings.events_topic, numbers)
+        numbers = range(settings.topics.partitions) if None in homes else [home for home in homes if home is not None]
+        return await EventWatch.begin(self._engine.cluster, settings.topics.events_topic, numbers)
 
     async def _settle(self, settled: Settled, incomplete: list[int], position: int, end: int) -> None:
         """Write down which letters were sent."""
@@ -197,7 +197,7 @@ class ResendPart(JobPart):
             if isinstance(answer, Ack):
                 settled.sent.update(one.offsets)
                 for offset, letter in enumerate(one.offsets, answer.offset):
-                    home = found.requests[letter].home(self._engine.settings, offset)
+                    home = found.requests[letter].home(self._engine.settings.topics, offset)
                     settled.sources[f"{one.topic}-{one.partition}-{offset}"] = home
                 settled.ends[one.topic, one.partition] = answer.offset + one.batch.count
             elif not isinstance(answer, SendError):

@@ -52,8 +52,8 @@ class DeadLetters:
 
     def __init__(self, engine: Engine, marked: Callable[[DeadLetter], DeadLetter]) -> None:
         """Read by an engine's connections."""
-        self._engine, self._topic = engine, engine.settings.dead_letters
-        self._marked, self.namespaces = marked, engine.settings.namespaces
+        self._engine, self._topic = engine, engine.settings.topics.dead_letters
+        self._marked, self.namespaces = marked, engine.settings.topics.namespaces
 
     async def page(self, wanted: DeadLetterFilter, cursor: str, limit: int) -> DeadLetterPage:
         """Return the newest that fit, from a cursor on: at most `limit`, and as many as an answer has room for.
@@ -89,7 +89,7 @@ class DeadLetters:
 
     async def one(self, partition: int, offset: int) -> DeadLetter | None:
         """Return the one at a place, whole, or None. Raises Unreadable."""
-        if not 0 <= partition < self._engine.settings.partitions:
+        if not 0 <= partition < self._engine.settings.topics.partitions:
             return None
         reader = self._reader(partition, offset)
         try:
@@ -108,14 +108,14 @@ class DeadLetters:
         """Return, by partition, the offset after the last one. Raises Unreadable."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                readers = (self._reader(number) for number in range(self._engine.settings.partitions))
+                readers = (self._reader(number) for number in range(self._engine.settings.topics.partitions))
                 return list(await asyncio.gather(*(reader.end() for reader in readers)))
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise _unreadable(error) from error
 
     async def _partitions(self, wanted: DeadLetterFilter, cursor: str) -> list[ReverseReader]:
         """Return the partitions, each from where a cursor says, or the filter, or from its end."""
-        count = self._engine.settings.partitions
+        count = self._engine.settings.topics.partitions
         below = _cursor(cursor, count) if cursor else None
         cluster, topic = self._engine.cluster, self._topic
 

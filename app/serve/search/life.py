@@ -29,7 +29,7 @@ class Lives:
 
     def __init__(self, engine: Engine) -> None:
         """Read by an engine's connections."""
-        self._engine, self._topic = engine, engine.settings.events_topic
+        self._engine, self._topic = engine, engine.settings.topics.events_topic
 
     async def of(self, id_: str, home: int) -> Life:
         """Return the events of an id and of its occurrences.

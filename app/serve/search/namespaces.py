@@ -10,7 +10,8 @@ from app.serve.access.roles import ASKER
 from app.serve.web.answers import as_json
 from app.serve.web.overview_rows import NamespaceRow, namespace_rows
 from app.serve.web.routes import missing_of, unready
-from app.settings.settings import Settings
+from app.settings.destinations import DestinationSettings
+from app.settings.topics import TopicSettings
 
 
 class NamespaceDetails(NamespaceRow, frozen=True, kw_only=True):
@@ -20,7 +21,9 @@ class NamespaceDetails(NamespaceRow, frozen=True, kw_only=True):
     destinations: list[str]
 
 
-def register(web_app: web.Application, state: WorkerState, settings: Settings) -> None:
+def register(
+    web_app: web.Application, state: WorkerState, topics: TopicSettings, destinations: DestinationSettings
+) -> None:
     """Add GET /api/v1/namespaces to an application that has not started yet."""
 
     async def show(request: web.Request) -> web.Response:
@@ -30,24 +33,24 @@ def register(web_app: web.Application, state: WorkerState, settings: Settings) -
             return unready(state, missing)
         bound = request[ASKER].namespaces
         rows = namespace_rows(state.reader.reports.values(), state.quotas)
-        found = [_described(settings, row) for row in rows if bound is None or row.namespace in bound]
+        found = [_described(topics, destinations, row) for row in rows if bound is None or row.namespace in bound]
         told = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version, "at_ms": state.now_ms()}
         return as_json({**told, "pending": sum(one.messages for one in found), "namespaces": found})
 
     web_app.add_routes([web.get("/api/v1/namespaces", show)])
 
 
-def inputs_of(settings: Settings, namespace: str) -> list[str]:
+def inputs_of(topics: TopicSettings, namespace: str) -> list[str]:
     """Return the inputs of a namespace."""
-    return sorted(topic for topic, name in settings.namespaces.inputs.items() if name == namespace)
+    return sorted(topic for topic, name in topics.namespaces.inputs.items() if name == namespace)
 
 
-def _described(settings: Settings, row: NamespaceRow) -> NamespaceDetails:
-    inputs = inputs_of(settings, row.namespace)
-    destinations = _patterns(settings, (*inputs, "*"))
+def _described(topics: TopicSettings, destination_settings: DestinationSettings, row: NamespaceRow) -> NamespaceDetails:
+    inputs = inputs_of(topics, row.namespace)
+    destinations = _patterns(destination_settings, (*inputs, "*"))
     return NamespaceDetails(**msgspec.structs.asdict(row), inputs=inputs, destinations=destinations)
 
 
-def _patterns(settings: Settings, sources: Iterable[str]) -> list[str]:
-    rules = settings.destinations
+def _patterns(destinations: DestinationSettings, sources: Iterable[str]) -> list[str]:
+    rules = destinations.allowed_topics
     return list(dict.fromkeys(pattern for source in sources for pattern in rules.get(source, ())))

@@ -31,13 +31,13 @@ class Search:
     def __init__(self, engine: Engine) -> None:
         """Look at the databases that an engine has open; nothing runs yet."""
         self._engine, settings = engine, engine.settings
-        self._inputs, self._partitions = settings.inputs, settings.partitions
-        self.namespaces = settings.namespaces
-        self.masks = settings.web_payloads == "masked"
+        self._inputs, self._partitions = settings.topics.inputs, settings.topics.partitions
+        self.namespaces = settings.topics.namespaces
+        self.masks = settings.web.payloads == "masked"
         self.scans = Scans(self.databases, settings.data_path / "scanner")
-        self.secret = settings.web_secret
+        self.secret = settings.web.secret
         self._lives = Lives(engine)
-        self._peers = Peers(self._owners, settings.url, self.secret)
+        self._peers = Peers(self._owners, settings.process.url, self.secret)
 
     async def close(self) -> None:
         """End what was started."""
@@ -172,7 +172,7 @@ class Search:
         if home in self.served:
             return self.own_message(id_, whole=whole)
         owner = self._owners().get(home)
-        if owner in (None, self._engine.settings.url):
+        if owner in (None, self._engine.settings.process.url):
             raise PeerSilent(f"no worker serves partition {home} of this ID at the moment")
         try:
             found: Any = await self._peers.ask(str(owner), f"{LOCAL}/message", {"id": id_, "whole": str(int(whole))})

@@ -55,10 +55,14 @@ def crash(error: BaseException) -> None:
 
 
 def parts_of(settings: Settings, spool: Spool) -> GatewayParts:
-    connection, tally, metrics = KafkaConnection(settings), SpoolTally(), CollectorRegistry()
-    made = Intake(settings, connection, spool, tally, crash)
-    metrics.register(TallyCollector(tally, made, settings.gateway_spool_bytes))
-    receipts = Receipts(settings.requests, settings.partitions)
+    connection, tally, metrics = (
+        KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
+        SpoolTally(),
+        CollectorRegistry(),
+    )
+    made = Intake(settings.topics, connection, spool, tally, crash)
+    metrics.register(TallyCollector(tally, made, settings.gateway.spool_bytes))
+    receipts = Receipts(settings.topics.requests, settings.topics.partitions)
     return GatewayParts(settings, connection, made, receipts, metrics)
 
 
@@ -71,7 +75,7 @@ def env() -> dict[str, str]:
 async def stage(tmp_path: Path, env: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
     monkeypatch.setattr(intake, "PATIENCE_S", 0.0)
     settings = Settings.from_env(ENV | {"DATADIR": str(tmp_path)} | env)
-    spool = Spool(settings, crash)
+    spool = Spool(settings.topics, settings.gateway, settings.gateway_path, crash)
     parts = parts_of(settings, spool)
     web_app = web.Application()
     for register in REGISTER:

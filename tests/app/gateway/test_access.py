@@ -3,7 +3,6 @@
 import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -88,11 +87,19 @@ async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
             "DELAY_GATEWAY_TOKENS_FILE": str(tmp_path / "tokens"),
         }
     )
-    connection, spool, tally = KafkaConnection(settings), Spool(settings, _crash), SpoolTally()
-    intake = Noted(settings, connection, spool, tally, _crash)
+    connection, spool, tally = (
+        KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
+        Spool(settings.topics, settings.gateway, settings.gateway_path, _crash),
+        SpoolTally(),
+    )
+    intake = Noted(settings.topics, connection, spool, tally, _crash)
     intake.given = []
     parts = GatewayParts(
-        settings, connection, intake, Receipts(settings.requests, settings.partitions), CollectorRegistry()
+        settings,
+        connection,
+        intake,
+        Receipts(settings.topics.requests, settings.topics.partitions),
+        CollectorRegistry(),
     )
     web_app = web.Application()
     for register in (error_answers.register, access.register, health.register, routes.register):
@@ -160,8 +167,8 @@ async def test_strangers_do_not_learn_what_there_is(site: Site) -> None:
 
 async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: Path) -> None:
     del site
-    settings = replace(Settings.from_env({}), datadir=str(tmp_path / "other"))
-    web_app, connection = web.Application(), KafkaConnection(settings)
+    settings = Settings.from_env({"DATADIR": str(tmp_path / "other")})
+    web_app, connection = web.Application(), KafkaConnection(settings.kafka, settings.topics, settings.gateway_path)
     parts = GatewayParts(settings, connection, None, Receipts("delay-requests", 16), CollectorRegistry())  # type: ignore[arg-type]
     health.register(web_app, parts)
     routes.register(web_app, parts)

@@ -77,11 +77,11 @@ def is_readable_later(draft: Draft, caller: Caller) -> None:
     sent = one.submission
     for wait_ms in (0, 3_600_000):
         late = PlainRecord(sent.topic, sent.partition or 0, 1, NOW_MS + wait_ms, sent.key, sent.value, sent.headers)
-        read = SETTINGS.dialect(sent.topic).decode(late)
-        assert SETTINGS.namespaces.full(SETTINGS.namespaces.of_topic(sent.topic), read.id) == sent.id
+        read = SETTINGS.topics.dialect(sent.topic).decode(late)
+        assert SETTINGS.topics.namespaces.full(SETTINGS.topics.namespaces.of_topic(sent.topic), read.id) == sent.id
         if read.op == "schedule" and not any(name == "delay-retry" for name, _ in sent.headers):
             assert read.due_ms == one.asked.due_ms
-        assert read.op != "schedule" or read.to not in SETTINGS.internal_topics
+        assert read.op != "schedule" or read.to not in SETTINGS.topics.internal_topics
 
 
 @examples(max_examples=EXAMPLES * 8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -96,7 +96,7 @@ def test_a_short_form_is_a_problem_or_what_a_worker_reads(said: dict[str, Any], 
 
 @examples(max_examples=EXAMPLES * 8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
-    st.sampled_from(list(SETTINGS.inputs)),
+    st.sampled_from(list(SETTINGS.topics.inputs)),
     HEADERS,
     st.none() | st.binary(max_size=6),
     st.none() | JSON | st.fixed_dictionaries({"topic": TEXTS, "message": JSON, "countdown": SPANS}),

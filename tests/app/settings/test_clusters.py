@@ -58,9 +58,9 @@ def test_a_cluster_of_which_nothing_is_said_is_asked_as_our_own_is(
     env = {"DELAY_CLUSTERS": str(tmp_path / "clusters.toml"), "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT"}
     settings = Settings.from_env({**env, "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"})
 
-    assert settings.kafka_options("like-ours") == settings.kafka_options()
-    assert settings.kafka_options("plain") == {"security_protocol": "PLAINTEXT"}
-    assert settings.kafka_options("eu")["sasl_plain_password"] == CANARY
+    assert settings.kafka.options("like-ours") == settings.kafka.options()
+    assert settings.kafka.options("plain") == {"security_protocol": "PLAINTEXT"}
+    assert settings.kafka.options("eu")["sasl_plain_password"] == CANARY
     assert CANARY not in repr(settings)
 
 

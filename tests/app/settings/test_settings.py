@@ -1,7 +1,6 @@
 """Settings: every variable is read and checked, and a bad value says what it takes."""
 
 import socket
-from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -147,20 +146,20 @@ BAD = {
 )
 def test_a_secret_that_can_be_guessed_is_refused_and_not_shown(secret: str, *, fits: bool) -> None:
     if fits:
-        assert Settings.from_env({"DELAY_WEB_SECRET": secret}).web_secret == secret
+        assert Settings.from_env({"DELAY_WEB_SECRET": secret}).web.secret == secret
         return
     with pytest.raises(SettingInvalid, match="it is too easy to guess") as refused:
         Settings.from_env({"DELAY_WEB_SECRET": secret})
     assert f"={secret}" not in str(refused.value)
 
 
-SECRETS = {setting.metadata["env"]: setting for setting in fields(Settings) if is_secret(setting.metadata["env"])}
+SECRETS = {setting.metadata["env"] for setting in Settings.declared() if is_secret(setting.metadata["env"])}
 
 
 @pytest.mark.parametrize("name", sorted(SECRETS))
 def test_every_secret_may_be_in_a_file(name: str, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("between us and nobody else\n")
-    value = getattr(Settings.from_env({f"{name}_FILE": str(tmp_path / "secret")}), SECRETS[name].name)
+    value = dict(Settings.from_env({f"{name}_FILE": str(tmp_path / "secret")}).values())[name]
     assert (value.text() if isinstance(value, SecretFile) else value) == "between us and nobody else"
     assert list(unknown({f"{name}_FILE": "x"})) == []
     with pytest.raises(SettingInvalid, match=f"^{name}_FILE='/x': {name} is set too; one of the two is needed"):
@@ -168,7 +167,7 @@ def test_every_secret_may_be_in_a_file(name: str, tmp_path: Path) -> None:
 
 
 def test_what_is_no_secret_has_no_file() -> None:
-    assert set(SECRETS) == {"KAFKA_SASL_PASSWORD", "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET", "DELAY_WEB_SECRET"}
+    assert {"KAFKA_SASL_PASSWORD", "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET", "DELAY_WEB_SECRET"} == SECRETS
     assert [sentence.split()[0] for sentence in unknown({"DELAY_APP_ID_FILE": "x"})] == ["DELAY_APP_ID_FILE"]
 
 
@@ -198,7 +197,7 @@ def test_a_password_in_a_file_is_read_again_for_each_connection(tmp_path: Path) 
             "KAFKA_SASL_PASSWORD_FILE": str(file),
         }
     )
-    password = settings.login.password
+    password = settings.kafka.login.password
     assert isinstance(password, SecretFile)
     assert password.text() == "first"
     file.write_text("second")
@@ -216,18 +215,17 @@ def test_a_password_in_a_file_is_read_again_for_each_connection(tmp_path: Path) 
 
 
 def test_every_setting_is_in_this_test() -> None:
-    assert {setting.metadata["env"] for setting in fields(Settings)} - set(GOOD) == set()
+    assert {setting.metadata["env"] for setting in Settings.declared()} - set(GOOD) == set()
 
 
-@pytest.mark.parametrize("name", sorted({setting.metadata["env"] for setting in fields(Settings)} & set(GOOD)))
+@pytest.mark.parametrize("name", sorted({setting.metadata["env"] for setting in Settings.declared()} & set(GOOD)))
 def test_each_variable_is_read(name: str) -> None:
     text, value = GOOD[name]
-    (setting,) = (setting for setting in fields(Settings) if setting.metadata["env"] == name)
 
     needed = {"DELAY_REPLICATION_FACTOR": "1", "DELAY_DEDUPE_WINDOW": "PT10M", "KAFKA_SASL_USERNAME": "u"}
     if name == "DELAY_QUOTAS":
         needed["DELAY_NAMESPACES"] = "team-b"
-    assert getattr(Settings.from_env({**needed, name: text}), setting.name) == value
+    assert dict(Settings.from_env({**needed, name: text}).values())[name] == value
 
 
 @pytest.mark.parametrize("name", sorted(BAD))
@@ -248,16 +246,18 @@ def test_an_empty_variable_is_as_if_it_were_not_there() -> None:
 def test_the_defaults_are_for_production() -> None:
     settings = Settings.from_env({})
 
-    assert (settings.replication_factor, settings.partitions) == (3, 16)
-    assert (settings.destinations, settings.callbacks) == ({}, {})
-    assert settings.horizon_ms == 0
+    assert (settings.topics.replication_factor, settings.topics.partitions) == (3, 16)
+    assert (settings.destinations.allowed_topics, settings.destinations.allowed_callbacks) == ({}, {})
+    assert settings.retention.horizon_ms == 0
 
 
 def test_inputs_have_their_dialects_and_what_comes_from_elsewhere_has_our_own() -> None:
     settings = Settings.from_env({"DELAY_INPUTS": "orders=native"})
 
-    assert settings.inputs == {"delay-requests": "native", "orders": "native"}
-    assert {settings.dialect(topic).name for topic in (*settings.inputs, settings.forwards, "gone")} == {"native"}
+    assert settings.topics.inputs == {"delay-requests": "native", "orders": "native"}
+    assert {
+        settings.topics.dialect(topic).name for topic in (*settings.topics.inputs, settings.topics.forwards, "gone")
+    } == {"native"}
 
 
 def test_what_follows_a_dialects_name_is_bound_to_it() -> None:
@@ -265,8 +265,8 @@ def test_what_follows_a_dialects_name_is_bound_to_it() -> None:
         {"DELAY_INPUTS": "orders.delayed=deliver-after:orders,late=publish-after:orders:after-ts"}
     )
 
-    assert settings.inputs["late"] == "publish-after:orders:after-ts"
-    assert (settings.dialect("orders.delayed").name, settings.dialect("orders.delayed").to) == (
+    assert settings.topics.inputs["late"] == "publish-after:orders:after-ts"
+    assert (settings.topics.dialect("orders.delayed").name, settings.topics.dialect("orders.delayed").to) == (
         "deliver-after",
         "orders",
     )
@@ -298,7 +298,10 @@ def test_namespaces_are_those_of_inputs_but_of_the_requests_topic() -> None:
     inputs = {"DELAY_INPUTS": "late=native"}
     settings = Settings.from_env({**inputs, "DELAY_NAMESPACES": "late=team-a"})
 
-    assert (settings.namespaces.of_topic("late"), settings.namespaces.of_topic(settings.requests)) == ("team-a", "")
+    assert (
+        settings.topics.namespaces.of_topic("late"),
+        settings.topics.namespaces.of_topic(settings.topics.requests),
+    ) == ("team-a", "")
     for text, why in (
         ("orders=team-a", "orders is not an input. The inputs are delay-requests, late"),
         ("delay-requests=team-a", "this topic has no namespace: operators, the console and the command line write to"),
@@ -317,7 +320,7 @@ def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
 def test_a_rate_for_a_cluster_that_nobody_knows_stops_the_start() -> None:
     with pytest.raises(SettingInvalid, match="DELAY_RATES=emea/emails: emea is not a cluster of DELAY_CLUSTERS"):
         Settings.from_env({"DELAY_RATES": "emea/emails=5/s"})
-    assert Settings.from_env({"DELAY_RATES": "emea/emails=5/s", "DELAY_CLUSTERS": "emea=h:1"}).rates
+    assert Settings.from_env({"DELAY_RATES": "emea/emails=5/s", "DELAY_CLUSTERS": "emea=h:1"}).destinations.rates
 
 
 def test_a_horizon_needs_what_keeps_parked_messages_safe() -> None:
@@ -332,14 +335,14 @@ def test_a_horizon_needs_what_keeps_parked_messages_safe() -> None:
 def test_with_a_horizon_cancels_are_remembered_as_long_as_deliveries() -> None:
     long, short = {"DELAY_DEDUPE_WINDOW": "PT1H"}, {"DELAY_DEDUPE_WINDOW": "PT10M"}
 
-    assert Settings.from_env(long).orders_ms == 600_000
-    assert Settings.from_env({**long, "DELAY_HORIZON": "P1D"}).orders_ms == 3_600_000
-    assert Settings.from_env({**short, "DELAY_HORIZON": "P1D"}).orders_ms == 600_000
+    assert Settings.from_env(long).retention.orders_ms == 600_000
+    assert Settings.from_env({**long, "DELAY_HORIZON": "P1D"}).retention.orders_ms == 3_600_000
+    assert Settings.from_env({**short, "DELAY_HORIZON": "P1D"}).retention.orders_ms == 600_000
 
 
 def test_what_the_cold_tier_was_told_is_remembered_for_ten_minutes_at_least() -> None:
-    assert Settings.from_env({}).cold_memory_ms == 600_000
-    assert Settings.from_env({"DELAY_DEDUPE_WINDOW": "PT1H"}).cold_memory_ms == 3_600_000
+    assert Settings.from_env({}).retention.cold_memory_ms == 600_000
+    assert Settings.from_env({"DELAY_DEDUPE_WINDOW": "PT1H"}).retention.cold_memory_ms == 3_600_000
 
 
 def test_inputs_whose_names_cannot_be_told_apart_in_row_keys_stop_the_start() -> None:
@@ -355,8 +358,8 @@ def test_inputs_whose_names_cannot_be_told_apart_in_row_keys_stop_the_start() ->
 def test_another_number_of_partitions_has_topics_of_its_own() -> None:
     settings = Settings.from_env({"DELAY_APP_ID": "shop", "DELAY_PARTITIONS": "24", "DELAY_REPARTITIONED": "on"})
 
-    assert (settings.changelog, settings.forwards) == ("shop-p24-delays-changelog", "shop-p24-forwards")
-    assert {"shop-delays-changelog", "shop-forwards", "shop-p24-forwards"} <= settings.internal_topics
+    assert (settings.topics.changelog, settings.topics.forwards) == ("shop-p24-delays-changelog", "shop-p24-forwards")
+    assert {"shop-delays-changelog", "shop-forwards", "shop-p24-forwards"} <= settings.topics.internal_topics
 
 
 def test_an_input_whose_crc_stands_for_rows_that_have_moved_stops_the_start() -> None:
@@ -377,8 +380,8 @@ def test_passwords_are_shown_to_nobody() -> None:
 def test_topics_begin_with_the_app_id() -> None:
     settings = Settings.from_env({"DELAY_APP_ID": "shop", "DELAY_INPUTS": "orders=native"})
 
-    assert settings.inputs == {"shop-requests": "native", "orders": "native"}
-    assert settings.internal_topics == {
+    assert settings.topics.inputs == {"shop-requests": "native", "orders": "native"}
+    assert settings.topics.internal_topics == {
         "shop-requests",
         "orders",
         "shop-forwards",
@@ -400,11 +403,11 @@ def test_places_follow_from_the_port_unless_they_are_told() -> None:
     settings = Settings.from_env({"PORT": "7001"})
 
     assert str(settings.data_path) == ".data/delay-7001"
-    assert settings.url == "http://127.0.0.1:7001"
+    assert settings.process.url == "http://127.0.0.1:7001"
     assert str(Settings.from_env({"DATADIR": "/d"}).data_path) == "/d"
-    assert Settings.from_env({"WORKER_URL": "https://w"}).url == "https://w"
-    assert Settings.from_env({"HOST": "::"}).url == f"http://{socket.gethostname()}:6066"
-    assert Settings.from_env({"HOST": "fd00::5"}).url == "http://[fd00::5]:6066"
+    assert Settings.from_env({"WORKER_URL": "https://w"}).process.url == "https://w"
+    assert Settings.from_env({"HOST": "::"}).process.url == f"http://{socket.gethostname()}:6066"
+    assert Settings.from_env({"HOST": "fd00::5"}).process.url == "http://[fd00::5]:6066"
 
 
 def test_a_worker_and_a_gateway_share_a_directory_and_another_port_has_the_same_spool() -> None:
@@ -449,31 +452,31 @@ def test_what_security_needs_and_is_not_there_stops_the_start(tmp_path: Path) ->
 
 
 def test_security_becomes_what_kafka_clients_take() -> None:
-    assert Settings.from_env({}).kafka_options() == {"security_protocol": "PLAINTEXT"}
+    assert Settings.from_env({}).kafka.options() == {"security_protocol": "PLAINTEXT"}
     sasl = Settings.from_env(
         {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"}
-    ).kafka_options()
+    ).kafka.options()
     assert sasl == {
         "security_protocol": "SASL_PLAINTEXT",
         "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_plain_username": "u",
         "sasl_plain_password": "p",
     }
-    assert "ssl_context" in Settings.from_env({"KAFKA_SECURITY_PROTOCOL": "SSL"}).kafka_options()
+    assert "ssl_context" in Settings.from_env({"KAFKA_SECURITY_PROTOCOL": "SSL"}).kafka.options()
 
 
 def test_records_to_be_left_out_are_those_of_their_partition() -> None:
     settings = Settings.from_env(
         {"DELAY_ACCEPT_LOSS": "delay-delays-changelog-3-7,delay-delays-changelog-13-8,delay-delays-changelog-1"}
     )
-    assert settings.skipped("delay-delays-changelog-3") == {7}
-    assert settings.skipped("delay-delays-changelog-1") == frozenset()
+    assert settings.engine.skipped("delay-delays-changelog-3") == {7}
+    assert settings.engine.skipped("delay-delays-changelog-1") == frozenset()
 
 
 def test_what_may_have_been_created_again_is_told_from_what_may_have_lost_records() -> None:
     settings = Settings.from_env({"DELAY_ACCEPT_LOSS": "recreated:delay-requests,delay-delays-changelog"})
-    assert settings.accepts_recreated("delay-requests")
-    assert not settings.accepts_recreated("delay-delays-changelog")
+    assert settings.engine.accepts_recreated("delay-requests")
+    assert not settings.engine.accepts_recreated("delay-delays-changelog")
 
 
 @pytest.mark.parametrize("text", ["recreated:", "orders", "lost:orders", "delay-delays-changelog-3-x"])
@@ -531,4 +534,4 @@ def test_what_is_no_list_of_servers_is_refused(servers: str) -> None:
 
 @pytest.mark.parametrize("servers", ["a", "a.b-c_d:9092", "10.0.0.1:1", "[::1]:65535", "[fe80::1%eth0]:9092"])
 def test_servers_are_names_and_addresses(servers: str) -> None:
-    assert Settings.from_env({"KAFKA_BOOTSTRAP_SERVERS": servers}).bootstrap == servers
+    assert Settings.from_env({"KAFKA_BOOTSTRAP_SERVERS": servers}).kafka.bootstrap == servers

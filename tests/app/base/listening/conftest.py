@@ -64,10 +64,17 @@ def crash(error: BaseException) -> None:
 def gateway(path: Path) -> web.Application:
     """Return a gateway that has never seen Kafka."""
     settings = Settings.from_env({**GATEWAY, "DATADIR": str(path)})
-    connection, spool = KafkaConnection(settings), Spool(settings, crash)
-    intake = Intake(settings, connection, spool, SpoolTally(), crash)
+    connection, spool = (
+        KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
+        Spool(settings.topics, settings.gateway, settings.gateway_path, crash),
+    )
+    intake = Intake(settings.topics, connection, spool, SpoolTally(), crash)
     parts = GatewayParts(
-        settings, connection, intake, Receipts(settings.requests, settings.partitions), CollectorRegistry()
+        settings,
+        connection,
+        intake,
+        Receipts(settings.topics.requests, settings.topics.partitions),
+        CollectorRegistry(),
     )
     web_app = web.Application(client_max_size=BODY_BYTES)
     for register in gateways.REGISTER:

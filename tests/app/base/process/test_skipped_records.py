@@ -71,7 +71,7 @@ def test_who_knows_of_controls_queues_and_jobs_goes_on_without_it() -> None:
 
 
 def test_the_last_reports_are_read_without_it() -> None:
-    reports: Any = SimpleNamespace(_last={}, _settings=SimpleNamespace(partitions=1))
+    reports: Any = SimpleNamespace(_last={}, _topics=SimpleNamespace(partitions=1))
     LatestReports._remember(reports, b"0", REPORT.ljust(MAX_BYTES + 1))
     assert not reports._last
     LatestReports._remember(reports, b"0", REPORT.ljust(MAX_BYTES))

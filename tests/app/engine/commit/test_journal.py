@@ -80,7 +80,8 @@ class Written(Journal):
     def __init__(self, path: Path) -> None:
         self.topics, self.store = Topics(), PartitionStore(path / "0.db")
         table: Any = SimpleNamespace(stores={0: self.store})
-        super().__init__(Settings.from_env({}), cast("Any", None), cast("Any", self.topics), table)
+        settings = Settings.from_env({})
+        super().__init__(settings.topics, settings.engine, cast("Any", None), cast("Any", self.topics), table)
 
     def reader(self, partition: int, offset: int) -> "PartitionReader":
         assert partition == 0

@@ -72,7 +72,7 @@ def exact(stage: Stage, journal: Transacted) -> None:
     """Have a stage deliver exactly once."""
     target = DestinationCluster(cast("Cluster", stage.destinations), cast("Sender", stage.sender))
     stage.dispatcher = stage.due._dispatcher = stage.due.rows._dispatcher = TransactionalDispatcher(
-        stage.settings, stage.clock, {None: target}
+        stage.settings.destinations, stage.clock, {None: target}
     )
     stage.journal = stage.partition.writer.journal = journal  # type: ignore[assignment]
 

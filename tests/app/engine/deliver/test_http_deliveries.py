@@ -243,7 +243,7 @@ async def test_what_a_failing_host_has_not_taken_in_time_is_given_up_without_a_r
 async def test_a_list_that_has_changed_holds_for_what_waits(stage: Stage, script: Script) -> None:
     await ask(stage, "a", late=-10)
     writer = stage.due.http._posts._writer
-    writer._settings = replace(writer._settings, http_destinations={})
+    writer._destinations = replace(writer._destinations, allowed_urls={})
     stage.clock.pass_by(10)
     await until(stage, lambda: stage.dead_letters)
 

@@ -56,7 +56,7 @@ class Site:
         self.policy = Policy(
             self.settings,
             Admission(
-                self.settings,
+                self.settings.topics,
                 self.destinations,
                 Neighbours.at_home(cast("Any", self.own)),
                 {name: Elsewhere(cast("Any", cluster), "own") for name, cluster in others.items()},
@@ -65,7 +65,7 @@ class Site:
                     self.stores,
                     self.reports,
                     lambda: self.now,
-                    shared=len(senders(self.settings.namespaces, self.settings.inputs)) > 1,
+                    shared=len(senders(self.settings.topics.namespaces, self.settings.topics.inputs)) > 1,
                 ),
             ),
         )
@@ -102,7 +102,7 @@ def holding(*names: str, sender: str = "") -> Any:
 
 
 def test_all_topics_of_an_installation_are_known_by_their_names() -> None:
-    topics = Settings.from_env({"DELAY_APP_ID": "shop"}).internal_topics | {"shop-receipts"}
+    topics = Settings.from_env({"DELAY_APP_ID": "shop"}).topics.internal_topics | {"shop-receipts"}
     assert {topic for topic in topics if not topic.endswith(SUFFIXES)} == set()
     assert {suffix for suffix in SUFFIXES if not any(topic.endswith(suffix) for topic in topics)} == set()
 

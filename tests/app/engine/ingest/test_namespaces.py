@@ -59,7 +59,9 @@ def test_an_id_of_a_teams_input_has_its_full_name_everywhere(teams: Teams) -> No
     assert teams.pending() == {"orders/x": DUE, "orders-delays-0-1": DUE}
     assert [event["id"] for event in teams.events] == ["orders/x", "orders-delays-0-1"]
     row = teams.claim("orders/x")
-    assert dict(teams.settings.dialect("orders-delays").delivery(teams.claims[row], DUE))[names.ID] == b"orders/x"
+    assert (
+        dict(teams.settings.topics.dialect("orders-delays").delivery(teams.claims[row], DUE))[names.ID] == b"orders/x"
+    )
 
 
 @pytest.mark.parametrize("id_", ["x", "orders/x"])
@@ -215,14 +217,14 @@ def test_an_id_lives_where_its_full_name_does(tmp_path: Path) -> None:
         found[f"orders/x{number}"] = 0
     found |= {request.decode(out.value or b"").id: out.partition or 0 for out in bench.sends}
 
-    assert found == {id_: home_partition(id_, bench.settings.inputs, 4) for id_ in found}
+    assert found == {id_: home_partition(id_, bench.settings.topics.inputs, 4) for id_ in found}
     assert len(set(found.values())) == 4
     bench.close()
 
 
 def test_a_forward_keeps_its_full_name(teams: Teams) -> None:
     namespaces = parse_namespaces(INPUTS["DELAY_NAMESPACES"])
-    asked = teams.settings.dialect("billing-delays").decode(
+    asked = teams.settings.topics.dialect("billing-delays").decode(
         Log("billing-delays", 2).record(NOW, delay_id="z", delay_to="orders", delay_at=str(DUE))
     )
     teams.run(replace(teams.forwards.record(NOW), headers=[], key=b"billing/z", value=request.encode(asked)))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.engine.steps.step import Step
-from app.settings import worker
+from app.settings import retention
 from punctual.contract import native, request
 from tests.app.workbench import Workbench, source
 from tests.punctual.contract.records import NOW, Log
@@ -319,7 +319,7 @@ def test_a_cancel_that_was_remembered_before_applies_by_the_order_of_what_was_pa
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record that brings it back is younger than any cancel; an earlier version remembered cancels for longer."""
-    monkeypatch.setattr(worker, "COMMAND_MEMORY_MS", HOUR)
+    monkeypatch.setattr(retention, "COMMAND_MEMORY_MS", HOUR)
     bench = Workbench(tmp_path / "x.db", 0, **HORIZON)
     by = source(bench.ask(NOW + 5, delay_op="cancel", delay_id="a"))
     source(bench.ask(NOW + 5, delay_op="cancel", delay_id="b"))

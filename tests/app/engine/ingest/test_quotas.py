@@ -170,7 +170,7 @@ def test_what_the_home_of_a_forward_has_no_room_for_becomes_a_dead_letter_that_a
     limited.run(*(limited.asked() for _ in range(3)))
     log = Log("orders-delays", 2)
     said = {"delay_to": "orders", "delay_every": "PT1H", "delay_on_failure": "https://example.com/back"}
-    asked = limited.settings.dialect("orders-delays").decode(log.record(NOW, delay_id="z", **said))
+    asked = limited.settings.topics.dialect("orders-delays").decode(log.record(NOW, delay_id="z", **said))
     limited.run(replace(limited.forwards.record(NOW), headers=[], key=b"orders/z", value=request.encode(asked)))
 
     assert limited.told()[-1] == ("refused", "orders-delays-2-0", None)

@@ -119,7 +119,7 @@ def test_ids_are_counted_again_where_another_version_has_not_counted_them(limite
 
 def test_a_namespace_with_a_limit_of_messages_has_one_of_ids() -> None:
     env = {"DELAY_NAMESPACES": "a,b,c"}
-    quotas = Settings.from_env({**env, "DELAY_QUOTAS": "a=messages:10,b=messages:5000000,c=rate:5/s"}).quotas
+    quotas = Settings.from_env({**env, "DELAY_QUOTAS": "a=messages:10,b=messages:5000000,c=rate:5/s"}).topics.quotas
 
     assert [quotas[name].remembered_limit for name in "abc"] == [1_000_000, 5_000_000_000, None]
 

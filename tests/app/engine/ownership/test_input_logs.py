@@ -92,10 +92,17 @@ class Looking:
 
     async def offset(self) -> int:
         """Return where to read on."""
-        settings = dataclasses.replace(
-            self.stage.settings, accept_loss=tuple(f"recreated:{topic}" for topic in self.accepted)
+        accepts = tuple(f"recreated:{topic}" for topic in self.accepted)
+        engine = dataclasses.replace(self.stage.settings.engine, accept_loss=accepts)
+        settings = dataclasses.replace(self.stage.settings, engine=engine)
+        logs = InputLogs(
+            settings.topics,
+            settings.engine,
+            cast("Any", self.inputs),
+            self.stage.clock,
+            cast("Any", self),
+            self.producers_time,
         )
-        logs = InputLogs(settings, cast("Any", self.inputs), self.stage.clock, cast("Any", self), self.producers_time)
         return (await logs.positions(0, self.stage.partition.store))[TOPIC]
 
     @property

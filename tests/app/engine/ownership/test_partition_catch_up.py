@@ -34,7 +34,8 @@ class Behind(PartitionCatchUp):
     """Of partitions that never catch up."""
 
     def __init__(self) -> None:
-        self._settings = Settings.from_env({"DELAY_CATCH_UP": "1"})
+        settings = Settings.from_env({"DELAY_CATCH_UP": "1"})
+        self._topics, self._engine = settings.topics, settings.engine
 
     def _has_ingested(self, *_: object) -> bool:
         return False
@@ -51,7 +52,8 @@ class Slow(PartitionCatchUp):
     """Of partitions whose first reading takes long."""
 
     def __init__(self) -> None:
-        self._settings, self._logs = Settings.from_env({}), cast("InputLogs", Ends())
+        settings = Settings.from_env({})
+        self._topics, self._engine, self._logs = settings.topics, settings.engine, cast("InputLogs", Ends())
         self.read: list[int] = []
 
     def _shared(self) -> "UnreadBacklog":

@@ -65,8 +65,8 @@ def recovery(directory: Path, log: list[tuple[bytes, bytes | None]], *, meanwhil
     stores = Stores(directory, Clock.wall_ms, Clock.monotonic_ms)
     journal = cast("Journal", FakeJournal(stores, log, meanwhile))
     settings = Settings.from_env({})
-    guard = ChangelogGuard(settings, stores, journal, _no_id, _nothing_read)
-    return StoreRecovery(settings, Clock(), stores, journal, guard, 86_400_000)
+    guard = ChangelogGuard(settings.topics, settings.engine, stores, journal, _no_id, _nothing_read)
+    return StoreRecovery(settings.topics, settings.engine, Clock(), stores, journal, guard, 86_400_000)
 
 
 async def _no_id() -> str:

@@ -22,12 +22,12 @@ class Topics:
 
     def __init__(self, end: int, told: Sequence[int]) -> None:
         """Have inputs of two partitions that end there; of each, positions were told of in turn."""
-        self.ends = {(SETTINGS.requests, number): end for number in range(2)}
+        self.ends = {(SETTINGS.topics.requests, number): end for number in range(2)}
         self.reports = [self.report(number, position) for position in told for number in range(2)]
 
     def report(self, number: int, position: int) -> Stored:
         """Return the progress record that says how far a partition has read."""
-        said = msgspec.json.encode({"partition": number, "positions": {SETTINGS.requests: position}})
+        said = msgspec.json.encode({"partition": number, "positions": {SETTINGS.topics.requests: position}})
         return cast("Stored", SimpleNamespace(key=b"%d" % number, value=said, offset=0))
 
     def tell(self, position: int) -> None:
@@ -36,7 +36,7 @@ class Topics:
 
     def reader(self, _cluster: object, topic: str, partition: int, offset: int = 0) -> Any:
         """Return what stands where a PartitionReader stands."""
-        progress, at = topic == SETTINGS.progress, [offset]
+        progress, at = topic == SETTINGS.topics.progress, [offset]
 
         async def end() -> int:
             return len(self.reports) if progress else self.ends.get((topic, partition), 0)
@@ -65,7 +65,7 @@ def look(topics: Topics, monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> Unre
         """Tell nobody."""
 
     partitions = dict.fromkeys(range(2), restoring) if ours else {}
-    return UnreadBacklog(SETTINGS, cast("Any", None), partitions, lambda *_: False, report)
+    return UnreadBacklog(SETTINGS.topics, cast("Any", None), partitions, lambda *_: False, report)
 
 
 @pytest.mark.parametrize("ours", [True, False])

@@ -298,11 +298,11 @@ async def test_a_worker_that_reads_less_does_not_take_from_rows_what_they_have(
     """It cannot take over a partition that has newer rows: only who wants an older version gets it."""
     async with Stage(tmp_path, DELAY_ROW_VERSION=wanted) as stage:
         reports = SimpleNamespace(lowest_version=4)
-        versions = RowVersion(stage.settings, cast("LatestReports", reports))
+        versions = RowVersion(stage.settings.engine, cast("LatestReports", reports))
         versions._wanted = 0  # the row that there is was written by a worker that wanted nothing
         stage.partition.writer._services = replace(stage.partition.writer._services, row_version=versions)
         await stage.ask(delay_id="a", delay_to="orders", delay_every="PT1S", delay_at=str(stage.clock.wall))
-        reports.lowest_version, versions._wanted = 3, stage.settings.row_version
+        reports.lowest_version, versions._wanted = 3, stage.settings.engine.row_version
         stage.fire()
         stage.sender.accept()
         await stage.settle()
@@ -416,7 +416,9 @@ async def test_rows_that_a_later_one_had_replaced_end_before_the_work_begins(tmp
         store.clashes.update({key(5, 1), key(7, 2)})
         journal, table = cast("Journal", stage.journal), cast("DelayTable", None)
         guard = cast("ChangelogGuard", None)
-        await StoreRecovery(stage.settings, stage.clock, table, journal, guard, 0).end_replaced(0, store)
+        await StoreRecovery(
+            stage.settings.topics, stage.settings.engine, stage.clock, table, journal, guard, 0
+        ).end_replaced(0, store)
 
         assert stage.told() == ["replaced a"]
         assert (store.find("a"), store.find("b"), store.clashes) == (key(3, 3), key(7, 2), set())

@@ -23,7 +23,7 @@ def report(theirs: Settings, appended_ms: int = NOW_MS) -> Report:
         positions={},
         pending={},
         overdue=0,
-        worker=theirs.url,
+        worker=theirs.process.url,
         version="0",
         settings=fingerprint(theirs),
     )

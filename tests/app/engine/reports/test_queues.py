@@ -45,7 +45,7 @@ def topic(monkeypatch: pytest.MonkeyPatch) -> Topic:
 
 @pytest.fixture
 def queues(topic: Any) -> Queues:
-    return Queues(Settings.from_env({}), topic, lambda: topic.now_ms)
+    return Queues(Settings.from_env({}).topics, topic, lambda: topic.now_ms)
 
 
 async def test_the_last_report_of_each_consumer_counts(topic: Topic, queues: Queues) -> None:

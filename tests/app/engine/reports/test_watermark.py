@@ -59,7 +59,7 @@ async def watching(path: Path, partitions: int = 1, producers: tuple[str, ...] =
     async with Stage(path, DELAY_PARTITIONS=str(partitions)) as stage:
         intake, reports = Intake(), Told({})
         made = Watermark(
-            stage.settings,
+            stage.settings.topics,
             cast("Any", None),
             stage.clock,
             cast("Any", reports),
@@ -212,7 +212,7 @@ async def test_what_a_partition_has_said_long_ago_is_found_too(monkeypatch: pyte
 
 # row versions --------------------------------------------------------------------------------------------------------
 def reports_of(*values: bytes | None) -> LatestReports:
-    reports = LatestReports(Settings.from_env({"DELAY_PARTITIONS": "2"}), cast("Any", None))
+    reports = LatestReports(Settings.from_env({"DELAY_PARTITIONS": "2"}).topics, cast("Any", None))
     for value in values:
         reports._remember(b"1" if value and value.startswith(b'{"partition":1') else b"0", value)
     return reports
@@ -233,13 +233,13 @@ OLD, NEW, NEWEST = b'{"partition":0}', b'{"partition":1,"reads":2}', b'{"partiti
 )
 async def test_rows_are_written_as_all_workers_read_them(values: tuple[bytes, ...], version: int) -> None:
     await asyncio.sleep(0)
-    assert RowVersion(Settings.from_env({}), reports_of(*values))() == version
+    assert RowVersion(Settings.from_env({}).engine, reports_of(*values))() == version
 
 
 async def test_a_version_that_is_wanted_is_written_whatever_others_read() -> None:
     for version in (1, 2, 3, 4):
         settings = Settings.from_env({"DELAY_ROW_VERSION": str(version)})
-        assert RowVersion(settings, reports_of(NEW))() == version
+        assert RowVersion(settings.engine, reports_of(NEW))() == version
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ class AccountMachine(RuleBasedStateMachine):
 
         One that is remembered has its say for each request that comes late.
         """
-        position = self.bench.store.positions.get(self.bench.settings.requests)
+        position = self.bench.store.positions.get(self.bench.settings.topics.requests)
         read = self.requests[: 0 if position is None else position.offset]
         waiting = {command.source for _, entry in self.bench.store.rows() for command in entry.commands}
         first = Counter(e["source"] for e in self.bench.events if e["event"] in FIRST)

@@ -129,7 +129,9 @@ def test_a_callback_never_takes_the_place_of_its_message(bench: Workbench, tmp_p
 )
 def test_a_pattern_admits_hosts_and_paths_each_for_itself(pattern: str, url: str, *, admitted: bool) -> None:
     with nullcontext() if admitted else pytest.raises(Refusal):
-        callbacks.check(url, Settings.from_env({"DELAY_CALLBACKS": pattern}).callback_list("any"), "delay-on-failure")
+        callbacks.check(
+            url, Settings.from_env({"DELAY_CALLBACKS": pattern}).destinations.callback_list("any"), "delay-on-failure"
+        )
 
 
 def test_a_callback_that_is_taken_is_gone_without_an_event(bench: Workbench) -> None:

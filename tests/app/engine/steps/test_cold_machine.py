@@ -183,20 +183,20 @@ class ColdMachine(RuleBasedStateMachine):
         self._read_by_tier()
 
     def _read_by_tier(self) -> None:
-        self.tier.append(self.bench.sends, self.bench.settings.cold)
+        self.tier.append(self.bench.sends, self.bench.settings.topics.cold)
         self.bench.sends.clear()
 
     def _die_with(self, data: st.DataObject, records: list[FakeRecord]) -> None:
         """Die when records are on the cold topic, or have yet to come there, and not in the changelog."""
         step = Step(self.bench.now_ms)
         self.bench._take(step, records)
-        whole = self.bench.settings.guarantee == "exactly_once"
+        whole = self.bench.settings.engine.guarantee == "exactly_once"
         how = data.draw(st.sampled_from(["no trace"] if whole else ["sent", "sent in part", "zombie"]), label="dies")
         if how == "zombie":
             self.zombies += step.sends
         elif how != "no trace":
             end = len(step.sends) if how == "sent" else data.draw(st.integers(0, len(step.sends)), label="sent")
-            self.tier.append(step.sends[:end], self.bench.settings.cold)
+            self.tier.append(step.sends[:end], self.bench.settings.topics.cold)
         self.the_tier_sends_back(data)
         self._live_on()
         self.time_goes_by(data.draw(st.sampled_from([0, 10_000, 30 * MINUTE]), label="down for"))
@@ -223,7 +223,7 @@ class ColdMachine(RuleBasedStateMachine):
 
     @rule()
     def a_zombie_writes_what_it_had_left(self) -> None:
-        self.tier.append(self.zombies, self.bench.settings.cold)
+        self.tier.append(self.zombies, self.bench.settings.topics.cold)
         self.zombies.clear()
 
     # what holds ------------------------------------------------------------------------------------------------------

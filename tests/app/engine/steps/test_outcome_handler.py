@@ -258,7 +258,7 @@ def test_an_input_may_have_urls_of_its_own(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", DELAY_HTTP_DESTINATIONS="orders:https://a.example.com", DELAY_PARTITIONS="1")
     bench.ask(delay_to="https://a.example.com/", delay_at="0")
     assert bench.events[-1]["event"] == "refused"
-    assert bench.settings.url_list("orders").allowed("https://a.example.com/").named
+    assert bench.settings.destinations.url_list("orders").allowed("https://a.example.com/").named
     bench.close()
 
 

@@ -28,7 +28,7 @@ def changes() -> list[int]:
 
 @pytest.fixture
 def controls(log: Log, changes: list[int]) -> Controls:
-    made = Controls(Settings.from_env({}), cast("Any", None))
+    made = Controls(Settings.from_env({}).topics, Settings.from_env({}).engine, cast("Any", None))
     made.changed = lambda: changes.append(len(made.known))
     log.begin = 0
     return made
@@ -93,7 +93,11 @@ async def test_a_topic_whose_first_records_were_deleted_stops_the_start_until_th
     with pytest.raises(TopicMismatch, match=r"begins at offset 1: .* DELAY_ACCEPT_LOSS=delay-controls"):
         await controls.assure_whole()
 
-    accepting = Controls(Settings.from_env({"DELAY_ACCEPT_LOSS": "delay-controls"}), cast("Any", None))
+    accepting = Controls(
+        Settings.from_env({"DELAY_ACCEPT_LOSS": "delay-controls"}).topics,
+        Settings.from_env({"DELAY_ACCEPT_LOSS": "delay-controls"}).engine,
+        cast("Any", None),
+    )
     await accepting.assure_whole()
     assert "DELAY_ACCEPT_LOSS accepts this" in caplog.text
     await accepting.read()

@@ -23,7 +23,7 @@ def settings(**env: str) -> Settings:
 
 
 def made(clock: SimulatedClock, owned: Any = range(PARTITIONS), **env: str) -> Throttle:
-    throttle = Throttle(settings(**env), clock)
+    throttle = Throttle(settings(**env).kafka, settings(**env).topics, settings(**env).destinations, clock)
     throttle.own(frozenset(owned))
     return throttle
 
@@ -75,7 +75,7 @@ def test_workers_together_reach_a_cap_and_do_not_exceed_it_though_partitions_mov
         for throttle in both:
             sent += [clock.wall] * take_all(throttle)
 
-    per_s = Settings.from_env({"DELAY_RATES": f"emails={rate}"}).rates["emails"].per_s
+    per_s = Settings.from_env({"DELAY_RATES": f"emails={rate}"}).destinations.rates["emails"].per_s
     assert most_in_ten_seconds(sent) <= 10 * per_s * 1.05 + 1
     assert len(sent) >= 60 * per_s * 0.9
 
@@ -155,7 +155,13 @@ def test_it_is_said_when_to_ask_again() -> None:
 
 def test_a_record_wins_over_the_settings() -> None:
     clock, controls = SimulatedClock(), dict[Destination, Control]()
-    throttle = Throttle(settings(DELAY_RATES="emails=10/s,sms=5/s"), clock, controls)
+    throttle = Throttle(
+        settings(DELAY_RATES="emails=10/s,sms=5/s").kafka,
+        settings(DELAY_RATES="emails=10/s,sms=5/s").topics,
+        settings(DELAY_RATES="emails=10/s,sms=5/s").destinations,
+        clock,
+        controls,
+    )
     controls[EMAILS] = Control(rate=Rate(20.0))
     controls[None, "sms"] = Control(unlimited=True)
     controls[None, "letters"] = Control(rate=Rate(1.0))
@@ -172,7 +178,7 @@ def test_a_record_wins_over_the_settings() -> None:
 
 def test_a_pause_ends_by_itself_at_the_brokers_time() -> None:
     clock, controls = SimulatedClock(), dict[Destination, Control]()
-    throttle = Throttle(settings(), clock, controls)
+    throttle = Throttle(settings().kafka, settings().topics, settings().destinations, clock, controls)
     clock.offset_ms = 50  # ahead of the brokers
     controls[EMAILS] = Control(paused=True, until_ms=clock.wall + 1_000)
     throttle.update()

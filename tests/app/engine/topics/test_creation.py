@@ -44,16 +44,16 @@ def test_a_topic_that_is_created_is_waited_for(monkeypatch: pytest.MonkeyPatch) 
     brokers = Brokers(set(), set())
     monkeypatch.setattr(creation, "AIOKafkaAdminClient", lambda **_: brokers)
 
-    assert asyncio.run(ensure_receipts(Settings.from_env({}))) == 4
+    assert asyncio.run(ensure_receipts(Settings.from_env({}).kafka, Settings.from_env({}).topics)) == 4
 
 
 def test_there_need_be_no_cold_topic() -> None:
-    assert "delay-cold" not in plan(Settings.from_env({}))
-    assert "delay-cold" in plan(Settings.from_env({}), cold=True)
+    assert "delay-cold" not in plan(Settings.from_env({}).topics)
+    assert "delay-cold" in plan(Settings.from_env({}).topics, cold=True)
 
 
 def test_what_is_held_is_parked_and_the_topic_takes_it() -> None:
-    topics = plan(Settings.from_env({}), 5_000_000, cold=True)
+    topics = plan(Settings.from_env({}).topics, 5_000_000, cold=True)
 
     assert topics["delay-cold"][0] == topics["delay-delays-changelog"][0]
     assert topics["delay-cold"][1]["max.message.bytes"] == topics["delay-delays-changelog"][1]["max.message.bytes"]

@@ -21,14 +21,19 @@ OTHERS = [
 
 def layout(stage: Stage) -> Layout:
     return Layout(
-        stage=stage, before=16, after=24, changelog_before=BEFORE.changelog, changelog=AFTER.changelog, began_ms=0
+        stage=stage,
+        before=16,
+        after=24,
+        changelog_before=BEFORE.topics.changelog,
+        changelog=AFTER.topics.changelog,
+        began_ms=0,
     )
 
 
 @pytest.mark.parametrize("stage", ["copying", "switching"])
 @pytest.mark.parametrize("settings", [BEFORE, AFTER, *OTHERS])
 def test_nobody_starts_while_partitions_are_rewritten(stage: Stage, settings: Settings) -> None:
-    why = layout(stage).forbids(settings)
+    why = layout(stage).forbids(settings.topics)
     assert why is not None
     assert "Run `faust -A app repartition --to 24`" in why
     assert ("--abandon" in why) == (stage == "copying")
@@ -42,9 +47,9 @@ def test_nobody_starts_while_partitions_are_rewritten(stage: Stage, settings: Se
     ],
 )
 def test_afterwards_only_those_start_that_have_the_settings_that_hold(stage: Stage, may: Settings, says: str) -> None:
-    assert layout(stage).forbids(may) is None
+    assert layout(stage).forbids(may.topics) is None
     for settings in (one for one in (BEFORE, AFTER, *OTHERS) if one is not may):
-        why = layout(stage).forbids(settings)
+        why = layout(stage).forbids(settings.topics)
         assert why is not None
         assert says in why
 
@@ -59,7 +64,7 @@ def test_afterwards_only_those_start_that_have_the_settings_that_hold(stage: Sta
 )
 def test_no_empty_changelog_is_made_beside_another(settings: Settings, there: list[str], what: str) -> None:
     with pytest.raises(TopicMismatch, match=re.escape(what)):
-        _assure_changelog(settings, there)
+        _assure_changelog(settings.topics, there)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +77,7 @@ def test_no_empty_changelog_is_made_beside_another(settings: Settings, there: li
     ],
 )
 def test_a_new_installation_begins_with_an_empty_one(settings: Settings, there: list[str]) -> None:
-    _assure_changelog(settings, there)
+    _assure_changelog(settings.topics, there)
 
 
 def test_what_a_run_still_writes_after_the_next_has_begun_does_not_count() -> None:

@@ -30,7 +30,7 @@ class Made(InMemorySpanExporter):
         provider = TracerProvider(shutdown_on_exit=False)
         provider.add_span_processor(SimpleSpanProcessor(self))
         self.tracer = provider.get_tracer("test")
-        self.traces = Traces(Settings.from_env({}), provider)
+        self.traces = Traces(Settings.from_env({}).topics, provider)
 
     def one(self) -> ReadableSpan:
         """Return the only span."""

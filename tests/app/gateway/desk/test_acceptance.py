@@ -66,7 +66,7 @@ def read_later(one: Accepted, wait_ms: int = HOUR_MS) -> Request:
     """Return what a worker reads when Kafka has got the record so much later."""
     sent = one.submission
     late = PlainRecord(sent.topic, sent.partition or 0, 7, NOW_MS + wait_ms, sent.key, sent.value, sent.headers)
-    return settings().dialect(sent.topic).decode(late)
+    return settings().topics.dialect(sent.topic).decode(late)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_an_order_may_be_older_than_its_request_and_never_newer(said: object, ke
 
 def test_a_message_lives_where_its_id_does_and_an_id_that_is_made_where_the_key_does() -> None:
     one = short(after=1, id="mine", key="k")
-    assert one.submission.partition == home_partition("mine", settings().inputs, 4)
+    assert one.submission.partition == home_partition("mine", settings().topics.inputs, 4)
     for key in ("a", "b", "c", "d", "e"):
         for caller in (ANYONE, TEAM_A):
             assert short(caller, after=1, key=key).submission.partition == key_partition(key.encode(), 4)

@@ -43,7 +43,7 @@ class Gateway:
     def __init__(self, settings: Settings, path: Path) -> None:
         path.mkdir(exist_ok=True)
         self.ahead_ms = 0
-        self.service = KeyService(settings, path, lambda: Clock.wall_ms() + self.ahead_ms)
+        self.service = KeyService(settings.kafka, settings.topics, path, lambda: Clock.wall_ms() + self.ahead_ms)
         self.orders: list[FirstReceipt] = []
 
     async def ask(
@@ -114,7 +114,7 @@ async def gateways(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     env = {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, "DELAY_APP_ID": app_id, "DELAY_REPLICATION_FACTOR": "1"}
     settings = Settings.from_env(env)
     cluster = Cluster(bootstrap)
-    await cluster.start(settings.requests)
+    await cluster.start(settings.topics.requests)
     sender = Sender(cluster, recalls=True)
     await sender.start()
     with topics_removed(bootstrap, app_id):

@@ -47,7 +47,15 @@ async def open_intake(tmp_path: Path, kafka: ScriptedKafka, monkeypatch: pytest.
         }
         settings = Settings.from_env({**usual, **env})
         connection: Any = kafka
-        opened.append(Intake(settings, connection, Spool(settings, fail), SpoolTally(), fail))
+        opened.append(
+            Intake(
+                settings.topics,
+                connection,
+                Spool(settings.topics, settings.gateway, settings.gateway_path, fail),
+                SpoolTally(),
+                fail,
+            )
+        )
         return opened[-1]
 
     yield open_

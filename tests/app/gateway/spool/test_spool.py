@@ -39,7 +39,8 @@ async def open_spool(tmp_path: Path) -> AsyncIterator[Open]:
 
     def open_(**env: str) -> Spool:
         usual = {"DATADIR": str(tmp_path / "data")}
-        spool = Spool(Settings.from_env({**usual, **env}), fail)
+        settings = Settings.from_env({**usual, **env})
+        spool = Spool(settings.topics, settings.gateway, settings.gateway_path, fail)
         opened.append(spool)
         return spool
 

@@ -63,11 +63,11 @@ def test_without_destinations_nothing_else_is_written_to() -> None:
 
 def test_who_sends_writes_to_inputs_alone_and_who_reads_writes_nothing() -> None:
     both = settings(DELAY_INPUTS="extra=native")
-    assert {(acl.name, acl.operations) for acl in producer_acls(both)} == {
+    assert {(acl.name, acl.operations) for acl in producer_acls(both.topics)} == {
         ("shop-requests", ("Write",)),
         ("extra", ("Write",)),
     }
-    assert {(acl.resource, acl.name, acl.operations) for acl in consumer_acls(both, "mail")} == {
+    assert {(acl.resource, acl.name, acl.operations) for acl in consumer_acls(both.destinations, "mail")} == {
         ("topic", "orders", ("Read",)),
         ("group", "mail", ("Read",)),
     }

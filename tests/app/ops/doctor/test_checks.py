@@ -48,7 +48,7 @@ def topic(name: str, partitions: int = 2, replicas: int = 3, **config: str) -> T
 
 def healthy() -> dict[str, Topic]:
     """Return the topics as a worker makes them, and a destination."""
-    made = {name: topic(name, of, 3, **config) for name, (of, config) in plan(settings()).items()}
+    made = {name: topic(name, of, 3, **config) for name, (of, config) in plan(settings().topics).items()}
     return {**made, "orders": topic("orders")}
 
 
@@ -98,14 +98,14 @@ def test_nothing_is_wrong_with_a_healthy_installation() -> None:
     ours, known = settings(), facts()
     every = [
         *brokers.check(known.cluster),
-        *topics.check(ours, known),
-        *lag.check(ours, known),
-        *destinations.check(ours, known),
+        *topics.check(ours.topics, ours.retention, known),
+        *lag.check(ours.topics, known),
+        *destinations.check(ours.topics, ours.destinations, known),
         *permissions.check(ours, known),
         *clocks.check(known),
         *workers.check(ours, known),
-        *disk.check(ours, known.machine),
-        *process.check(ours, known),
+        *disk.check(ours.engine, known.machine),
+        *process.check(ours.topics, ours.destinations, ours.web, known),
     ]
     assert wrong(every) == []
     assert {one.check for one in every} >= {"topics", "retention", "destinations", "rights", "clock", "workers", "disk"}
@@ -200,7 +200,7 @@ def test_brokers_that_are_silent_old_or_without_a_controller_are_named() -> None
     ],
 )
 def test_a_topic_that_is_wrong_is_named_with_what_to_do(changed: Topic, level: str, words: str) -> None:
-    found = list(topics.check(settings(), facts([changed])))
+    found = list(topics.check(settings().topics, settings().retention, facts([changed])))
     assert (level, changed.name) in wrong(found)
     assert {subject for _, subject in wrong(found)} == {changed.name}
     assert words in said(found, changed.name)
@@ -209,11 +209,13 @@ def test_a_topic_that_is_wrong_is_named_with_what_to_do(changed: Topic, level: s
 def test_more_replicas_in_sync_than_there_are_are_missed_before_kafka_4() -> None:
     few = facts([topic(REQUESTS, replicas=1)])
     old = msgspec.structs.replace(few.cluster, brokers={1: KAFKA_3})
-    found = list(topics.check(settings(), msgspec.structs.replace(few, cluster=old)))
+    found = list(topics.check(settings().topics, settings().retention, msgspec.structs.replace(few, cluster=old)))
 
     assert ("error", REQUESTS) in wrong(found)
     assert "accepts no records" in said(found, REQUESTS)
-    assert not [level for level, _ in wrong(topics.check(settings(), few)) if level == "error"]
+    assert not [
+        level for level, _ in wrong(topics.check(settings().topics, settings().retention, few)) if level == "error"
+    ]
 
 
 def test_a_session_that_brokers_do_not_take_is_an_error() -> None:
@@ -234,30 +236,34 @@ def test_transactional_ids_that_are_forgotten_soon_are_an_error() -> None:
 def test_a_topic_that_is_compacted_is_told_of_once(name: str) -> None:
     of = healthy()[name].config or {}
     changed = msgspec.structs.replace(healthy()[name], config={**of, "cleanup.policy": "compact"})
-    assert wrong(topics.check(settings(), facts([changed]))) == [("error", name)]
+    assert wrong(topics.check(settings().topics, settings().retention, facts([changed]))) == [("error", name)]
 
 
 def test_before_the_first_start_missing_topics_are_no_errors() -> None:
-    found = list(topics.check(settings(), facts(without=REQUESTS, reports={})))
+    found = list(topics.check(settings().topics, settings().retention, facts(without=REQUESTS, reports={})))
     assert wrong(found) == [("warning", REQUESTS)]
 
 
 def test_what_is_safe_but_otherwise_than_a_worker_makes_it_is_mentioned() -> None:
-    found = list(topics.check(settings(), facts([topic("delay-events", retention_ms="3600000")])))
+    found = list(
+        topics.check(settings().topics, settings().retention, facts([topic("delay-events", retention_ms="3600000")]))
+    )
     assert wrong(found) == []
     assert any("retention.ms=3600000 instead of 2592000000" in one.sentence for one in found)
 
 
 def test_an_input_that_is_read_later_than_it_is_kept_is_an_error() -> None:
     behind = {0: report(0), 1: report(1, read_to={REQUESTS: NOW_MS - 400_000_000})}
-    found = list(lag.check(settings(), facts(reports=behind)))
+    found = list(lag.check(settings().topics, facts(reports=behind)))
     assert wrong(found) == [("error", REQUESTS)]
     assert "partition 1" in said(found, REQUESTS)
 
 
 def test_a_short_retention_is_a_warning_and_an_endless_one_is_none() -> None:
-    assert wrong(lag.check(settings(), facts([topic(REQUESTS, retention_ms="3600000")]))) == [("warning", REQUESTS)]
-    assert wrong(lag.check(settings(), facts([topic(REQUESTS, retention_ms="-1")]))) == []
+    assert wrong(lag.check(settings().topics, facts([topic(REQUESTS, retention_ms="3600000")]))) == [
+        ("warning", REQUESTS)
+    ]
+    assert wrong(lag.check(settings().topics, facts([topic(REQUESTS, retention_ms="-1")]))) == []
 
 
 # destinations, rights ------------------------------------------------------------------------------------------------
@@ -274,7 +280,7 @@ def test_a_short_retention_is_a_warning_and_an_endless_one_is_none() -> None:
     ],
 )
 def test_a_destination_that_takes_nothing_is_a_warning(changed: Topic, words: str) -> None:
-    found = list(destinations.check(settings(), facts([changed])))
+    found = list(destinations.check(settings().topics, settings().destinations, facts([changed])))
     assert wrong(found) == [("warning", "orders")]
     assert words in said(found, "orders")
 
@@ -282,13 +288,16 @@ def test_a_destination_that_takes_nothing_is_a_warning(changed: Topic, words: st
 def test_a_destination_may_be_on_another_cluster_alone() -> None:
     absent = Topic(name="orders", error="UnknownTopicOrPartitionError")
     other = ClusterFacts(bootstrap="other:9092", topics={"orders": topic("orders")})
-    assert wrong(destinations.check(settings(), facts([absent], others={"other": other}))) == []
+    assert (
+        wrong(destinations.check(settings().topics, settings().destinations, facts([absent], others={"other": other})))
+        == []
+    )
 
 
 def test_only_names_are_asked_for_and_internal_topics_are_no_destinations() -> None:
     ours = settings(DELAY_DESTINATIONS="orders.*,x:a|b,delay-events,*")
-    assert set(destinations.named(ours)) == {"a", "b", "delay-events"}
-    assert ("warning", "delay-events") in wrong(destinations.check(ours, facts()))
+    assert set(destinations.named(ours.destinations)) == {"a", "b", "delay-events"}
+    assert ("warning", "delay-events") in wrong(destinations.check(ours.topics, ours.destinations, facts()))
 
 
 def test_rights_that_are_lacking_are_named() -> None:
@@ -330,10 +339,10 @@ def test_certificates_in_files_are_looked_at(tmp_path: Path) -> None:
     files = {name: str(tmp_path / name) for name in ("ca.pem", "cert.pem", "key.pem")}
     env = {"KAFKA_SSL_CAFILE": files["ca.pem"], "KAFKA_SSL_CERTFILE": files["cert.pem"]}
     ours = settings(KAFKA_SECURITY_PROTOCOL="SSL", KAFKA_SSL_KEYFILE=files["key.pem"], **env)
-    found = certificates.of_files(ours.login)
+    found = certificates.of_files(ours.kafka.login)
     days = {name: round((end_ms / 1000 - time.time()) / 86_400) for name, end_ms in found.items()}
     assert days == {files["cert.pem"]: 30, files["ca.pem"]: 365}
-    assert certificates.of_files(settings().login) == {}
+    assert certificates.of_files(settings().kafka.login) == {}
 
 
 def test_rights_that_brokers_do_not_tell_are_not_known() -> None:
@@ -391,13 +400,13 @@ def test_other_versions_and_silence_are_named() -> None:
     ],
 )
 def test_a_data_directory_is_judged(changed: dict[str, Any], level: str | None) -> None:
-    assert wrong(disk.check(settings(), machine(**changed))) == ([] if level is None else [(level, "/data")])
+    assert wrong(disk.check(settings().engine, machine(**changed))) == ([] if level is None else [(level, "/data")])
 
 
 def test_a_typo_a_low_limit_and_a_wrong_library_are_named() -> None:
     libraries = {"aiokafka": ("0.15.1", "<0.15,>=0.14.0")}
     known = facts(env={**OURS, "DELAY_APPID": "x"}, machine=machine(open_files=256, libraries=libraries))
-    assert wrong(process.check(settings(), known)) == [
+    assert wrong(process.check(settings().topics, settings().destinations, settings().web, known)) == [
         ("warning", "DELAY_APPID"),
         ("warning", "open files"),
         ("error", "libraries"),

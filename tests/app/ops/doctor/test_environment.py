@@ -7,7 +7,7 @@ FINE = {"DELAY_DESTINATIONS": "*"}
 
 
 def said(env: dict[str, str]) -> list[str]:
-    return list(doubts(Settings.from_env(env), env))
+    return list(doubts(Settings.from_env(env).destinations, Settings.from_env(env).web, env))
 
 
 def test_variables_that_are_no_settings_are_named() -> None:

@@ -13,11 +13,13 @@ SIGNED_IN = {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_USERNAME":
 
 def found(*reports: NamespaceHoldings, **env: str) -> list[Finding]:
     told = {number: report(number, namespaces={"orders": waiting}) for number, waiting in enumerate(reports)}
-    return list(namespaces.check(settings(**{**INPUTS, **env}), facts(reports=told)))
+    return list(
+        namespaces.check(settings(**{**INPUTS, **env}).kafka, settings(**{**INPUTS, **env}).topics, facts(reports=told))
+    )
 
 
 def test_without_namespaces_there_is_nothing_to_say() -> None:
-    assert list(namespaces.check(settings(), facts())) == []
+    assert list(namespaces.check(settings().kafka, settings().topics, facts())) == []
 
 
 def test_where_nobody_signs_in_anybody_may_write_anywhere() -> None:

@@ -29,7 +29,11 @@ BEFORE, AFTER = 3, 5
 OLD = Settings.from_env({"DELAY_PARTITIONS": str(BEFORE)})
 NEW = Settings.from_env({"DELAY_PARTITIONS": str(AFTER), "DELAY_REPARTITIONED": "on"})
 #: The last is no input any more.
-REQUESTS, FORWARDS, ONCE = keys.topic_crc(OLD.requests), keys.topic_crc(OLD.forwards), keys.topic_crc("once")
+REQUESTS, FORWARDS, ONCE = (
+    keys.topic_crc(OLD.topics.requests),
+    keys.topic_crc(OLD.topics.forwards),
+    keys.topic_crc("once"),
+)
 
 KeyValue = tuple[bytes, bytes | None]
 
@@ -71,7 +75,7 @@ def entry(id_: str, *commands: Command, to: str = "orders") -> bytes:
 def records(partition: int) -> Iterator[KeyValue]:
     """What an old partition's changelog says."""
     yield keys.WRITER, keys.long_bytes(7 + partition)
-    ids = [f"m{number}" for number in range(60) if home_partition(f"m{number}", OLD.inputs, BEFORE) == partition]
+    ids = [f"m{number}" for number in range(60) if home_partition(f"m{number}", OLD.topics.inputs, BEFORE) == partition]
     for number, id_ in enumerate(ids):
         commands = [Command("reschedule", "delay-requests-0-9", NOW, number + 1_000, ONCE, 5)] * (number % 5 == 4)
         yield keys.row_key(NOW + number // 4, number // 2, (REQUESTS, FORWARDS)[number % 2]), entry(id_, *commands)
@@ -81,13 +85,13 @@ def records(partition: int) -> Iterator[KeyValue]:
     yield keys.DELIVERED + ids[1].encode(), delivered_bytes(RememberedDelivery(1, NOW))
     yield keys.COLD + ids[2].encode(), cold_mark_bytes(ColdMark("delay-requests-0-1", NOW, kept=True))
     yield keys.origin_key("delay-requests", 1), keys.long_bytes(3)
-    for topic in (OLD.requests, OLD.forwards):
+    for topic in (OLD.topics.requests, OLD.topics.forwards):
         yield keys.POSITION + topic.encode(), position_bytes(Position(1_000 + partition, NOW, 3))
     # An id whose later row has taken it from an earlier one, as recovery may find it.
     last = next(name for name in map("twice-{}".format, range(99)) if home_partition(name, (), BEFORE) == partition)
     yield keys.row_key(NOW + 9, 2_000, REQUESTS), entry(last)
     yield keys.row_key(NOW + 1, 2_001, REQUESTS), entry(last)
-    yield keys.SEAL, NEW.changelog.encode()
+    yield keys.SEAL, NEW.topics.changelog.encode()
 
 
 class Stage:
@@ -99,8 +103,8 @@ class Stage:
             store.replay(list(records(number)), 100, NOW)
         self.new = [PartitionStore(directory / f"new-{number}.db") for number in range(AFTER)]
         self.journal = Journal()
-        found = survey(self.old, Moves(OLD.inputs, AFTER, {}), "rows")
-        self.moves, self.found = Moves(OLD.inputs, AFTER, found.numbers), found
+        found = survey(self.old, Moves(OLD.topics.inputs, AFTER, {}), "rows")
+        self.moves, self.found = Moves(OLD.topics.inputs, AFTER, found.numbers), found
         self.notes: list[int] = []
         self.ground = cast("Ground", SimpleNamespace(before=self._side(OLD, self.old), after=self._side(NEW, self.new)))
 
@@ -110,7 +114,7 @@ class Stage:
                 log, self.journal.logs[number] = self.journal.logs[number], []
                 store.replay(log, store.offset + len(log), NOW)
 
-        numbers = range(settings.partitions)
+        numbers = range(settings.topics.partitions)
         return SimpleNamespace(settings=settings, stores=stores, numbers=numbers, journal=self.journal, read=read)
 
     async def copy(self, from_ms: int = 0) -> None:
@@ -144,8 +148,8 @@ async def test_all_of_it_is_there_once_and_at_home(stage: Stage) -> None:
     assert all(store.writer == 7 + BEFORE for store in stage.new)
     assert stage.found.moved > 0
     assert stage.moves.home("delay-requests-2-4") == 2
-    assert [set(store.positions) for store in stage.new] == [{OLD.requests, NEW.forwards}] * BEFORE + [
-        {NEW.forwards}
+    assert [set(store.positions) for store in stage.new] == [{OLD.topics.requests, NEW.topics.forwards}] * BEFORE + [
+        {NEW.topics.forwards}
     ] * 2
 
 
@@ -177,7 +181,7 @@ async def test_what_is_forwarded_from_now_on_comes_after_what_has_moved(stage: S
     await stage.check()
     for store in stage.new:
         offsets = [keys.suffix_of(key)[0] for key, _ in store.raw_rows(b"")]
-        position = store.positions[NEW.forwards]
+        position = store.positions[NEW.topics.forwards]
         assert position.offset == 0
         assert position.base > max(offsets, default=-1)
 
@@ -209,7 +213,7 @@ async def test_the_check_finds_what_is_wrong(stage: Stage, fault: str, says: str
     elif fault == "mark":
         log.append((keys.DELIVERED + b"who", delivered_bytes(RememberedDelivery(1, NOW))))
     elif fault == "position":
-        log.append((keys.POSITION + OLD.requests.encode(), position_bytes(Position(1, NOW, 3))))
+        log.append((keys.POSITION + OLD.topics.requests.encode(), position_bytes(Position(1, NOW, 3))))
     else:
         log[place] = (key, entry(decode(value).id, to="refunds"))
     with pytest.raises(CheckFailed, match=says):

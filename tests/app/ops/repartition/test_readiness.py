@@ -30,12 +30,15 @@ BEGUN = Layout(
     stage="copying",
     before=2,
     after=3,
-    changelog_before=OLD.changelog,
-    changelog=NEW.changelog,
+    changelog_before=OLD.topics.changelog,
+    changelog=NEW.topics.changelog,
     began_ms=NOW,
-    inputs=[OLD.requests],
+    inputs=[OLD.topics.requests],
 )
-THERE = dict.fromkeys((OLD.requests, OLD.changelog, OLD.forwards, OLD.events_topic, OLD.dead_letters), 2)
+THERE = dict.fromkeys(
+    (OLD.topics.requests, OLD.topics.changelog, OLD.topics.forwards, OLD.topics.events_topic, OLD.topics.dead_letters),
+    2,
+)
 
 
 @pytest.fixture
@@ -43,14 +46,14 @@ def side(tmp_path: Path) -> Iterator["Side"]:
     """Two partitions that have read their requests to offset 10."""
     stores = [PartitionStore(tmp_path / f"{number}.db") for number in range(2)]
     for store in stores:
-        store.replay([(keys.POSITION + OLD.requests.encode(), position_bytes(Position(10, NOW, 0)))], 1, NOW)
+        store.replay([(keys.POSITION + OLD.topics.requests.encode(), position_bytes(Position(10, NOW, 0)))], 1, NOW)
     table = SimpleNamespace(stores=dict(enumerate(stores)))
     yield cast("Side", SimpleNamespace(settings=OLD, stores=stores, numbers=range(2), table=table))
     for store in stores:
         store.close()
 
 
-def applied(side: "Side", home: int, source: int, offset: int, topic: str = OLD.requests) -> None:
+def applied(side: "Side", home: int, source: int, offset: int, topic: str = OLD.topics.requests) -> None:
     """Have a home take note of a forward."""
     store = side.stores[home]
     store.replay([(keys.origin_key(topic, source), keys.long_bytes(offset))], 2, NOW)
@@ -58,7 +61,7 @@ def applied(side: "Side", home: int, source: int, offset: int, topic: str = OLD.
 
 def forwarded(id_: str, source: str, offset: int = 3) -> Stored:
     """A record on the forwards."""
-    asked = Request("schedule", id_, source, NOW, OLD.requests, NOW, "orders")
+    asked = Request("schedule", id_, source, NOW, OLD.topics.requests, NOW, "orders")
     return Stored(offset, NOW, id_.encode(), encode(asked))
 
 
@@ -88,24 +91,24 @@ def test_a_change_after_which_no_worker_would_start_is_refused() -> None:
 )
 def test_a_change_that_has_begun_is_gone_on_with_as_it_was(layout: Layout, after: int, says: str) -> None:
     with pytest.raises(NotReady, match=says):
-        readiness.assure_layout(OLD, after, layout)
+        readiness.assure_layout(OLD.topics, after, layout)
 
 
 @pytest.mark.parametrize("layout", [None, BEGUN, msgspec.structs.replace(BEGUN, stage="abandoned")])
 def test_a_change_can_begin_and_go_on(layout: Layout | None) -> None:
-    readiness.assure_layout(OLD, 3, layout)
+    readiness.assure_layout(OLD.topics, 3, layout)
 
 
 @pytest.mark.parametrize(
     ("there", "layout", "says"),
     [
-        (THERE | {OLD.cold: 2}, None, "the cold tier is in use"),
-        (THERE | {OLD.requests: 4}, None, "should have 2 or 3"),
-        (THERE | {OLD.events_topic: 3}, None, "should have 2"),
-        (THERE | {OLD.events_topic: 3}, BEGUN, "should have 2"),
-        (THERE | {NEW.changelog: 3}, None, "Delete it"),
-        (THERE | {NEW.forwards: 3}, msgspec.structs.replace(BEGUN, stage="abandoned"), "Delete it"),
-        ({name: 2 for name in THERE if name != OLD.changelog}, None, "does not exist"),
+        (THERE | {OLD.topics.cold: 2}, None, "the cold tier is in use"),
+        (THERE | {OLD.topics.requests: 4}, None, "should have 2 or 3"),
+        (THERE | {OLD.topics.events_topic: 3}, None, "should have 2"),
+        (THERE | {OLD.topics.events_topic: 3}, BEGUN, "should have 2"),
+        (THERE | {NEW.topics.changelog: 3}, None, "Delete it"),
+        (THERE | {NEW.topics.forwards: 3}, msgspec.structs.replace(BEGUN, stage="abandoned"), "Delete it"),
+        ({name: 2 for name in THERE if name != OLD.topics.changelog}, None, "does not exist"),
     ],
 )
 async def test_topics_are_as_they_should_be(there: dict[str, int], layout: Layout | None, says: str) -> None:
@@ -117,9 +120,12 @@ async def test_topics_are_as_they_should_be(there: dict[str, int], layout: Layou
     ("there", "layout"),
     [
         (THERE, None),
-        (THERE | {OLD.requests: 3}, None),  # others manage it
-        (THERE | {NEW.changelog: 3}, BEGUN),
-        (THERE | {NEW.changelog: 3, OLD.events_topic: 3}, msgspec.structs.replace(BEGUN, stage="switching")),
+        (THERE | {OLD.topics.requests: 3}, None),  # others manage it
+        (THERE | {NEW.topics.changelog: 3}, BEGUN),
+        (
+            THERE | {NEW.topics.changelog: 3, OLD.topics.events_topic: 3},
+            msgspec.structs.replace(BEGUN, stage="switching"),
+        ),
     ],
 )
 async def test_what_is_half_done_is_no_hindrance(there: dict[str, int], layout: Layout | None) -> None:
@@ -144,16 +150,16 @@ def test_a_partition_that_was_cut_off_is_named(side: "Side") -> None:
 
 
 def test_what_was_not_applied_goes_where_its_id_lives(side: "Side") -> None:
-    moves = Moves(OLD.inputs, 3, {})
+    moves = Moves(OLD.topics.inputs, 3, {})
     applied(side, 0, 1, 5)
     store = side.stores[0]
-    before = forwards._waiting(side, store, forwarded("a", f"{OLD.requests}-1-5"), moves, 0)
+    before = forwards._waiting(side, store, forwarded("a", f"{OLD.topics.requests}-1-5"), moves, 0)
     assert before is None
-    left = forwards._waiting(side, store, forwarded("a", f"{OLD.requests}-1-6"), moves, 0)
+    left = forwards._waiting(side, store, forwarded("a", f"{OLD.topics.requests}-1-6"), moves, 0)
     assert left is not None
-    assert (left.home, left.source) == (home_partition("a", (), 3), (OLD.requests, 1, 6))
+    assert (left.home, left.source) == (home_partition("a", (), 3), (OLD.topics.requests, 1, 6))
     with pytest.raises(NotReady, match="killed while they processed a step"):
-        forwards._waiting(side, store, forwarded("a", f"{OLD.requests}-1-10"), moves, 0)
+        forwards._waiting(side, store, forwarded("a", f"{OLD.topics.requests}-1-10"), moves, 0)
 
 
 @pytest.mark.parametrize("value", [b"", b"\x93", encode(Request("schedule", "a", "nonsense", NOW, "x"))])

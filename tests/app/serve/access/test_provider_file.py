@@ -99,4 +99,4 @@ def test_a_console_that_asked_for_sign_in_is_not_opened_by_an_upgrade(tmp_path: 
     former = {"DELAY_WEB_OIDC_ISSUER": "https://id.example/realm"}
     with pytest.raises(SettingInvalid, match=r"set DELAY_WEB_OIDC_FILE to its path"):
         Settings.from_env(former)
-    assert Settings.from_env(former | oidc(tmp_path, **KEYS)).signs_in
+    assert Settings.from_env(former | oidc(tmp_path, **KEYS)).web.signs_in

@@ -8,6 +8,7 @@ import pytest
 
 from app.serve.actions.audit import Audit
 from app.serve.dead_letters.dead_letters import Unreadable
+from app.settings.settings import Settings
 
 
 @pytest.mark.parametrize("error", [TimeoutError(), aiokafka.errors.KafkaConnectionError()])
@@ -16,7 +17,7 @@ async def test_brokers_that_are_away_are_told_of(error: Exception) -> None:
         raise error
 
     engine: Any = SimpleNamespace(
-        cluster=SimpleNamespace(partitions=lambda _: 0, refresh=refresh), settings=SimpleNamespace(audit="delay-audit")
+        cluster=SimpleNamespace(partitions=lambda _: 0, refresh=refresh), settings=Settings.from_env({})
     )
 
     with pytest.raises(Unreadable, match="do not return the audit at the moment; try again"):

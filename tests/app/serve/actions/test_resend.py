@@ -28,43 +28,43 @@ NATIVE: Headers = [("a", b"1"), ("delay-to", b"orders"), ("delay-after", b"1"), 
 
 
 def test_all_goes_again_but_what_makes_it_a_dead_letter(settings: Settings) -> None:
-    again = resend(settings, dead_letter(NATIVE), NOW_MS)
+    again = resend(settings.topics, dead_letter(NATIVE), NOW_MS)
     assert (again.topic, again.partition) == ("delay-requests", 3)
     assert (again.request.key, again.request.value, again.request.id) == (b"key", b"value", None)
     assert list(again.request.headers) == NATIVE
 
 
 def test_an_id_takes_it_to_its_home(settings: Settings) -> None:
-    again = resend(settings, dead_letter([*NATIVE, ("delay-id", b"order-1")]), NOW_MS)
+    again = resend(settings.topics, dead_letter([*NATIVE, ("delay-id", b"order-1")]), NOW_MS)
     assert again.request.id == b"order-1"
-    assert again.partition == home_partition("order-1", settings.inputs, PARTITIONS)
+    assert again.partition == home_partition("order-1", settings.topics.inputs, PARTITIONS)
 
 
 def test_what_was_never_accepted_goes_to_the_input_that_it_came_from(settings: Settings) -> None:
-    assert resend(settings, dead_letter([("x", b"y")], "delay-json-3-1"), NOW_MS).topic == "delay-json"
+    assert resend(settings.topics, dead_letter([("x", b"y")], "delay-json-3-1"), NOW_MS).topic == "delay-json"
 
 
 def test_what_was_accepted_in_another_format_is_asked_for_in_ours(settings: Settings) -> None:
     accepted: Headers = [("delay-id", b"delay-json-3-1"), ("delay-to", b"orders"), ("delay-at", b"1")]
-    again = resend(settings, dead_letter(accepted, "delay-json-3-1"), NOW_MS)
+    again = resend(settings.topics, dead_letter(accepted, "delay-json-3-1"), NOW_MS)
     assert (again.topic, again.partition) == ("delay-requests", 3)
 
 
 def test_an_input_that_is_none_any_more_is_not_asked(settings: Settings) -> None:
-    assert resend(settings, dead_letter(NATIVE, "gone-3-1"), NOW_MS).topic == "delay-requests"
+    assert resend(settings.topics, dead_letter(NATIVE, "gone-3-1"), NOW_MS).topic == "delay-requests"
 
 
 def test_a_header_that_is_put_right_stays_in_its_place_once(settings: Settings) -> None:
     correction = Correction({"a": b"3", "delay-after": None, "delay-at": b"5", "new": b""})
-    again = resend(settings, dead_letter(NATIVE), NOW_MS, correction)
+    again = resend(settings.topics, dead_letter(NATIVE), NOW_MS, correction)
     assert list(again.request.headers) == [("a", b"3"), ("delay-to", b"orders"), ("delay-at", b"5"), ("new", b"")]
 
 
 def test_what_was_left_out_is_not_sent_as_nothing(settings: Settings) -> None:
     one = dead_letter(NATIVE, error=f"why (The value of 9 bytes is {LEFT_OUT}.)")
     with pytest.raises(IncompleteDeadLetter, match="3-7 was too large"):
-        resend(settings, one, NOW_MS)
-    assert resend(settings, one, NOW_MS, Correction(replaces=True, value=b"new")).request.value == b"new"
+        resend(settings.topics, one, NOW_MS)
+    assert resend(settings.topics, one, NOW_MS, Correction(replaces=True, value=b"new")).request.value == b"new"
 
 
 def test_masked_it_says_why_but_not_what() -> None:
@@ -82,9 +82,9 @@ def test_what_a_team_has_asked_for_goes_to_its_own_input_again() -> None:
     settings = Settings.from_env({"DELAY_INPUTS": inputs, "DELAY_NAMESPACES": named, "DELAY_PARTITIONS": "16"})
     accepted: Headers = [("delay-id", b"orders/x"), ("delay-to", b"orders"), ("delay-at", b"1")]
 
-    again = resend(settings, dead_letter(accepted, "orders-delays-3-1"), NOW_MS)
+    again = resend(settings.topics, dead_letter(accepted, "orders-delays-3-1"), NOW_MS)
     assert (again.topic, again.request.id) == ("orders-delays", b"orders/x")
-    assert again.partition == home_partition("orders/x", settings.inputs, PARTITIONS)
-    assert resend(settings, dead_letter(NATIVE, "orders-delays-3-1"), NOW_MS).topic == "orders-delays"
-    assert resend(settings, dead_letter(accepted, "schedules-3-1"), NOW_MS).topic == "delay-requests"
-    assert resend(settings, dead_letter(accepted, "delay-requests-3-1"), NOW_MS).topic == "delay-requests"
+    assert again.partition == home_partition("orders/x", settings.topics.inputs, PARTITIONS)
+    assert resend(settings.topics, dead_letter(NATIVE, "orders-delays-3-1"), NOW_MS).topic == "orders-delays"
+    assert resend(settings.topics, dead_letter(accepted, "schedules-3-1"), NOW_MS).topic == "delay-requests"
+    assert resend(settings.topics, dead_letter(accepted, "delay-requests-3-1"), NOW_MS).topic == "delay-requests"

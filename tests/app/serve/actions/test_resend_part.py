@@ -31,7 +31,7 @@ SETTINGS = Settings.from_env(
         "DELAY_DESTINATIONS": "a-in:orders,b-in:billing,delay-requests:*",
     }
 )
-LETTERS = SETTINGS.dead_letters
+LETTERS = SETTINGS.topics.dead_letters
 
 
 def letter(offset: int, topic: str = "delay-requests") -> Stored:
@@ -225,7 +225,7 @@ async def test_what_its_giver_could_not_send_again_singly_is_refused(
         asked = [("delay-id", b"team-a/%d" % number), ("delay-to", to), ("delay-at", b"1767225600000")]
         one = letter(number)
         letters.append(one._replace(headers=[*one.headers, *asked]))
-    await part.make(within=SETTINGS.namespaces.part(["team-a"]), bound=giver == "bound").run()
+    await part.make(within=SETTINGS.topics.namespaces.part(["team-a"]), bound=giver == "bound").run()
     outcomes = {"accepted": 1, "refused": 1} if giver == "bound" else {"accepted": 2}
     assert (part.so_far().over, part.so_far().outcomes, inputs.taken["delay-requests"]) == (True, outcomes, sent)
     assert marked(part, letters) == [int(value) for value in sent]
@@ -239,7 +239,7 @@ async def test_so_many_are_refused_and_then_the_part_waits_for_somebody_to_look(
     letters += [letter(number, "a-in") for number in range(4)]
     letters += [one._replace(headers=[*one.headers, ("delay-id", b"team-a/x")]) for one in map(letter, range(4, 7))]
     with pytest.raises(SendError, match="Stop it, and start a job whose filter excludes them"):
-        await part.make(within=SETTINGS.namespaces.part(["team-a"]), bound=True).run()
+        await part.make(within=SETTINGS.topics.namespaces.part(["team-a"]), bound=True).run()
     assert (part.so_far().over, part.so_far().after) == (False, "6")
     assert part.so_far().outcomes == {"accepted": 4, "refused": 2}
     assert list(inputs.taken) == ["a-in"]

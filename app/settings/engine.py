@@ -1,0 +1,42 @@
+"""Settings of how a worker takes its partitions over and works on them. docs/reference/settings.md has each."""
+
+from dataclasses import dataclass
+
+from app.settings.declared import setting
+from app.settings.values import LEAST_FREE_DISK, one_of, whole, words
+from punctual.contract.times import parse_duration
+from tables.entry import VERSION
+
+_GUARANTEES = ("at_least_once", "exactly_once")
+#: Begins what DELAY_ACCEPT_LOSS has of a topic that was deleted and created again.
+RECREATED = "recreated:"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineSettings:
+    """The guarantee and the limits of a worker's partitions, and the losses that are accepted of them.
+
+    Durations are milliseconds, sizes bytes.
+    """
+
+    guarantee: str = setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
+    session_timeout_ms: int = setting("DELAY_SESSION_TIMEOUT", "PT6S", parse_duration)
+    catch_up_ms: int = setting("DELAY_CATCH_UP", "PT2M", parse_duration)
+    max_in_flight: int = setting("DELAY_MAX_IN_FLIGHT", "4000", whole(1, 1_000_000))
+    min_free_disk: int = setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(LEAST_FREE_DISK))
+    row_version: int = setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
+    accept_loss: tuple[str, ...] = setting("DELAY_ACCEPT_LOSS", "", words)
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether deliveries are part of transactions."""
+        return self.guarantee == "exactly_once"
+
+    def accepts_recreated(self, topic: str) -> bool:
+        """Return whether it is accepted that a topic was deleted and created again."""
+        return f"{RECREATED}{topic}" in self.accept_loss
+
+    def skipped(self, log: str) -> frozenset[int]:
+        """Return the offsets in a changelog partition, `topic-partition`, whose records are left out."""
+        named = (record.rpartition("-") for record in self.accept_loss)
+        return frozenset(int(offset) for name, _, offset in named if name == log)

@@ -1,0 +1,39 @@
+"""Settings of the process itself: where it listens, stores and logs. docs/reference/settings.md has each."""
+
+import ipaddress
+import socket
+from dataclasses import dataclass
+
+from app.settings.declared import setting
+from app.settings.values import one_of, processes, whole
+
+#: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
+EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessSettings:
+    """Where a worker is reached and keeps its data, and how it runs."""
+
+    host: str = setting("HOST", "127.0.0.1")
+    port: int = setting("PORT", "6066", whole(1, 65_535))
+    worker_url: str = setting("WORKER_URL", "")
+    datadir: str = setting("DATADIR", "")
+    processes: int = setting("DELAY_PROCESSES", "1", processes)
+    kernel: str = setting("PUNCTUAL_KERNEL", "auto", one_of("auto", "off", "require"))
+    log_format: str = setting("DELAY_LOG_FORMAT", "text", one_of("text", "json"))
+
+    @property
+    def public(self) -> bool:
+        """Whether others than this machine reach the console."""
+        try:
+            return not ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host != "localhost"
+
+    @property
+    def url(self) -> str:
+        """The address at which other workers and people reach this worker's console."""
+        host = socket.gethostname() if self.host in EVERYWHERE else self.host
+        host = f"[{host}]" if ":" in host else host
+        return self.worker_url or f"http://{host}:{self.port}"

@@ -1,0 +1,45 @@
+"""Settings of how long messages wait and ids are remembered. docs/reference/settings.md documents each of them."""
+
+from dataclasses import dataclass
+
+from app.settings.declared import setting
+from app.settings.gateway import GATEWAY_DEDUPE_MS
+from app.settings.topics import TopicSettings
+from punctual.contract.times import parse_duration
+
+#: A sender makes workers remember an id for no longer: each takes disk space until its window ends. Operators may.
+MOST_DEDUPE_MS = 30 * 86_400_000
+#: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
+#: records that are not readable yet.
+COLD_MEMORY_MS = 10 * 60_000
+#: A command for an ID that is not pending is remembered for this long, and so is the end of a message: producers retry
+#: for minutes, and a late request must not undo a later command. Ten minutes of ended messages fit on a small disk.
+COMMAND_MEMORY_MS = 10 * 60_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RetentionSettings:
+    """Until when messages wait in the table, and how long ids and commands are remembered, in milliseconds."""
+
+    horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)
+    dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
+
+    def longest_dedupe_ms(self, topics: TopicSettings) -> int:
+        """Return how long a delivery may be remembered: what the settings themselves ask for is allowed."""
+        of_inputs = (policies.dedupe_ms or 0 for policies in topics.policies.values())
+        return max(MOST_DEDUPE_MS, self.dedupe_window_ms, *of_inputs)
+
+    @property
+    def gateway_dedupe_ms(self) -> int:
+        """How long the delivery of a message from a gateway is remembered, unless the message or its input says."""
+        return max(GATEWAY_DEDUPE_MS, self.dedupe_window_ms)
+
+    @property
+    def cold_memory_ms(self) -> int:
+        """How long it is remembered what the cold tier was told of an id."""
+        return max(self.dedupe_window_ms, COLD_MEMORY_MS)
+
+    @property
+    def orders_ms(self) -> int:
+        """How long orders for an id that is not pending are remembered."""
+        return max(COMMAND_MEMORY_MS, self.dedupe_window_ms) if self.horizon_ms else COMMAND_MEMORY_MS
