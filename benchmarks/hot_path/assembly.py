@@ -75,11 +75,17 @@ class Assembly:
         self._store = PartitionStore(directory / "0.db")
         clock, destinations, sender = Clock(), Destinations(), Acknowledged()
         dispatcher = built(
-            Dispatcher, settings=settings, clock=clock, targets={None: DestinationCluster(destinations, sender)}
+            Dispatcher,
+            **_sections(settings),
+            settings=settings,
+            clock=clock,
+            targets={None: DestinationCluster(destinations, sender)},
         )
         self._due = built(DueLoop, settings=settings, clock=clock, dispatcher=dispatcher, partitions={})
         table = SimpleNamespace(stores={_NUMBER: self._store})
-        journal = built(AloneJournal, settings=settings, cluster=destinations, sender=sender, table=table)
+        journal = built(
+            AloneJournal, **_sections(settings), settings=settings, cluster=destinations, sender=sender, table=table
+        )
         limits = SimpleNamespace(row=_MIB, request=_MIB, letter=_MIB, dead_letter=_MIB, cold=False)
         parts = {"settings": settings, "clock": clock, "journal": journal, "topics": destinations, "limits": limits}
         self._partition = built(Partition, number=_NUMBER, firing=self._due, services=built(Services, **parts), **parts)
@@ -176,6 +182,12 @@ class Destinations:
 
     async def learn(self, topics: Iterable[str]) -> None:
         """Know them already."""
+
+
+def _sections(settings: Any) -> dict[str, Any]:
+    """Return the sections of the settings by the names of parameters, none in a tree where settings have none."""
+    names = ("topics", "destinations", "engine")
+    return {name: getattr(settings, name) for name in names if hasattr(settings, "topics")}
 
 
 def built(make: Callable[..., T], **parts: object) -> T:
