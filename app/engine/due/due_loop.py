@@ -155,7 +155,7 @@ class DueLoop:
         in_flight = partition.in_flight
         self.rows.sets_aside = self.throttle.active or bool(in_flight.aside)
         behind_ms = self.unread.look(partition)
-        next_ms = self._unhold(partition, now - behind_ms) if in_flight.held or in_flight.tries else None
+        next_ms = self._unhold(partition, now, now - behind_ms) if in_flight.held or in_flight.tries else None
         partition.skip_settled()
         room = self._room(in_flight)
         claimed, in_flight.full = len(in_flight.claims), room <= 0
@@ -245,12 +245,12 @@ class DueLoop:
         """Return whether what is in flight on a route takes no room from the rest."""
         return route[2] == HTTP or self._dispatcher.blocked(route)
 
-    def _unhold(self, partition: Partition, now: int) -> int | None:
-        """Go back to rows that were passed over, when their route is free again or their next try has come.
+    def _unhold(self, partition: Partition, now: int, until: int) -> int | None:
+        """Go back to rows that were passed over, when their route is free again or their next try is due by `until`.
 
         Return when the next one has its next try (epoch ms), None if none waits.
         """
         for route in partition.in_flight.held_routes(http=False):
             if not self._dispatcher.blocked(route):
                 partition.in_flight.go_back(route)
-        return self.http.go_on(partition, now)
+        return self.http.go_on(partition, now, until)

@@ -50,27 +50,31 @@ class HttpRows:
         later = entry.next_try_ms is not None and entry.next_try_ms > now
         return later or self._posts.hopeless(key, entry, route, now)
 
-    def go_on(self, partition: Partition, now: int) -> int | None:
-        """Go on with rows that were passed over; return when the next one has its next try, None if none waits."""
+    def go_on(self, partition: Partition, now: int, until: int) -> int | None:
+        """Go on with rows that were passed over and are due by `until`, and with next tries that are.
+
+        A row is judged at `now`, which is later while inputs are unread. Return when the next one has its next try,
+        None if none waits.
+        """
         in_flight = partition.in_flight
-        seen = self._posts.turns, now // 1000
+        seen = self._posts.turns, until // 1000
         if self._seen.get(partition.number) != seen:
             self._seen[partition.number] = seen
             for route in in_flight.held_routes(http=True):
                 if not self._posts.full(route):
-                    self._take_up(partition, route, now)
+                    self._take_up(partition, route, now, until)
         if not in_flight.tries:
             return None
-        for key in in_flight.tries.take_due(now, _TRIES):
+        for key in in_flight.tries.take_due(until, _TRIES):
             raw = partition.store.raw(key)
             if raw is not None and not in_flight.busy(key):
                 self._decide(partition, key, in_flight.row(key, raw), now)
         return in_flight.tries.next_ms
 
-    def _take_up(self, partition: Partition, route: Route, now: int) -> None:
+    def _take_up(self, partition: Partition, route: Route, now: int, until: int) -> None:
         """Go on with the rows that were passed over for one host; what is to be sent does not wait for that."""
         in_flight = partition.in_flight
-        found, _ = partition.store.due(now, in_flight.held.pop(route), self._batch)
+        found, _ = partition.store.due(until, in_flight.held.pop(route), self._batch)
         for key, raw in found:
             if key >= in_flight.cursor:  # they are still to come
                 return
@@ -83,8 +87,8 @@ class HttpRows:
         if len(found) == self._batch:
             in_flight.hold_from(route, found[-1][0] + b"\0")
             self._posts.more()
-        elif keys.due_bound(now) < in_flight.cursor:  # the clock has gone back: those that wait are not due any more
-            in_flight.hold_from(route, keys.due_bound(now))
+        elif keys.due_bound(until) < in_flight.cursor:  # the clock has gone back, or inputs are unread: the rest waits
+            in_flight.hold_from(route, keys.due_bound(until))
 
     def trouble(self, route: Route) -> str:
         """Return why a host is left alone; empty if it is not."""

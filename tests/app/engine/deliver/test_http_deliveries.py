@@ -15,6 +15,7 @@ from app.base.http.hosts import AILING, FIRST
 from app.base.http.target import UrlTarget
 from app.engine.reports.progress import ProgressReporter
 from tables import Entry
+from tests.app.engine.due.test_unread_inputs import Behind
 from tests.app.stage import Stage
 from tests.harness.waiting import LIMIT_S
 
@@ -259,6 +260,55 @@ async def test_it_is_late_by_policy_like_any_other(stage: Stage, script: Script)
     await until(stage, lambda: stage.told() == ["attempted a"])
     stage.clock.pass_by(60_000)
     await until(stage, lambda: stage.told()[-1] == "dropped a")
+
+
+async def test_its_next_try_is_late_by_the_clock_when_unread_inputs_have_held_it_back(
+    stage: Stage, script: Script
+) -> None:
+    script.answers["https://a.example/x"] = POISON
+    await ask(stage, "a", delay_max_late="5000", delay_if_late="drop")
+    await until(stage, lambda: stage.told() == ["attempted a"])
+    stage.due.unread.liveness = behind = Behind()
+    behind.all_s = 4.0
+    stage.clock.pass_by(7_000)
+    await until(stage, lambda: len(stage.told()) > 1)
+
+    assert stage.told()[1:] == ["dropped a"]
+    assert len(script.posted) == 1
+
+
+async def test_a_message_that_waited_for_room_is_late_by_the_clock_when_unread_inputs_have_held_it_back(
+    stage: Stage, script: Script
+) -> None:
+    script.open.clear()
+    for number in range(FIRST):
+        await ask(stage, f"{number}")
+    await until(stage, lambda: len(script.posted) == FIRST)
+    await ask(stage, "a", delay_max_late="5000", delay_if_late="drop")
+    stage.fire()
+    stage.due.unread.liveness = behind = Behind()
+    behind.all_s = 4.0
+    stage.clock.pass_by(7_000)
+    script.open.set()
+    await until(stage, lambda: len(stage.told()) > FIRST)
+
+    assert "dropped a" in stage.told()
+    assert len(script.posted) == FIRST
+
+
+async def test_a_next_try_waits_until_inputs_are_read(stage: Stage, script: Script) -> None:
+    script.answers["https://a.example/x"] = POISON
+    await ask(stage, "a")
+    await until(stage, lambda: stage.told() == ["attempted a"])
+    stage.due.unread.liveness = behind = Behind()
+    behind.all_s = 4.0
+    stage.clock.pass_by(4_000)
+    stage.fire()
+    await asyncio.sleep(0.01)
+    assert len(script.posted) == 1
+
+    behind.all_s = 0.0
+    await until(stage, lambda: len(script.posted) == 2)
 
 
 async def test_hosts_that_fail_leave_room_for_callbacks_and_messages(stage: Stage, script: Script) -> None:
