@@ -50,7 +50,7 @@ RUNS: Mapping[str, Mapping[str, LongRun]] = {
         ),
         # Ten minutes of 100 topics and URLs, some dead, slow or poisoned, and the lateness of the others.
         "neighbours": LongRun(
-            (*_PYTEST, "-s", "tests/integration/test_http_destinations.py", "-k", "delay_no_other"),
+            (*_PYTEST, "-s", "tests/integration/test_http_neighbours.py"),
             {"NEIGHBOURS_S": "600"},
         ),
         # README as a newcomer follows it, from a clone to the first message, with the seconds of each step.

@@ -26,8 +26,6 @@ from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_search import ask
 
-pytestmark = pytest.mark.core
-
 QUOTA, PACE = int(os.environ.get("QUOTA", "300")), int(os.environ.get("PACE", "70"))
 BEYOND, ASKED = 3 * PACE, 2 * QUOTA + 100
 HOUR_MS = 3_600_000
@@ -78,6 +76,7 @@ def waiting(worker: Worker, namespace: str) -> dict[str, Any]:
     return next(row for row in overview(worker)["namespaces"] if row["namespace"] == namespace)
 
 
+@pytest.mark.core
 async def test_what_one_team_says_reaches_no_message_of_another(installation: Installation) -> None:
     app_id, due, to = installation.app_id, now_ms() + HOUR_MS, installation.topic()
     orders, billing = f"{app_id}-orders", f"{app_id}-billing"
@@ -122,6 +121,7 @@ async def test_what_one_team_says_reaches_no_message_of_another(installation: In
     installation.await_event("cancelled", *ids, automatic)
 
 
+@pytest.mark.core
 def test_the_program_of_the_how_to_runs(installation: Installation, tmp_path: Path) -> None:
     topics = {"orders-delays": f"{installation.app_id}-orders", "orders.open": installation.topic()}
     run_program(blocks("many-teams.md"), installation, tmp_path, **topics)
@@ -129,6 +129,7 @@ def test_the_program_of_the_how_to_runs(installation: Installation, tmp_path: Pa
     installation.await_event("cancelled", "orders/42")
 
 
+@pytest.mark.core
 def test_what_a_team_has_remembered_and_what_its_series_deliver_is_bounded(installation: Installation) -> None:
     app_id, to, requests = installation.app_id, installation.topic(), installation.requests
     for number in range(60):

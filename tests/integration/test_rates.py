@@ -20,8 +20,6 @@ from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 
-pytestmark = pytest.mark.core
-
 log = logging.getLogger(__name__)
 
 PARTITIONS = 8
@@ -37,7 +35,7 @@ WINDOW_MS = 10_000
 OFF, LATER_MS = 0.05, int(os.environ.get("RATES_LATER_MS", "250"))
 
 
-@pytest.fixture(scope="module", params=["at_least_once", "exactly_once"])
+@pytest.fixture(scope="module", params=[pytest.param("at_least_once", marks=pytest.mark.core), "exactly_once"])
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
     """An installation with some destinations that have caps."""
 

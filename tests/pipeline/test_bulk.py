@@ -22,8 +22,6 @@ from tests.harness.pace import usual_ms
 from tests.pipeline.conftest import PARTITIONS, Consume
 from tests.pipeline.records import Kept
 
-pytestmark = pytest.mark.core
-
 DUE = 4_000_000_000_000
 #: Further than the usual five years, so that tests need not know what year it is.
 FAR = ("--max-delay", "P36500D")
@@ -47,6 +45,7 @@ def asked(message: Message) -> Request:
     return decode(Kept(message))
 
 
+@pytest.mark.core
 def test_rows_arrive_as_requests_in_the_homes_of_their_ids(
     context: JobContext, consume: Consume, tmp_path: Path
 ) -> None:
@@ -81,6 +80,7 @@ def test_rows_arrive_as_requests_in_the_homes_of_their_ids(
     assert one.headers == [("again", b"b"), ("none", None), ("again", b"7")]
 
 
+@pytest.mark.core
 def test_bad_rows_are_kept_and_a_dry_run_sends_nothing(
     context: JobContext, consume: Consume, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

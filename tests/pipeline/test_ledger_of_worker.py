@@ -16,8 +16,6 @@ from tests.harness.waiting import eventually
 from tests.integration.installation import PARTITIONS, Installation, running
 from tests.pipeline.test_rescue import options
 
-pytestmark = pytest.mark.core
-
 
 def _lose(here: Installation, id_: str) -> None:
     """Make the worker lose a message: its row is deleted in the changelog, and its disk is gone."""
@@ -29,6 +27,7 @@ def _lose(here: Installation, id_: str) -> None:
     here.worker.start().wait_ready()
 
 
+@pytest.mark.core
 def test_what_a_worker_has_lost_is_delivered_once(
     spark: SparkSession, bootstrap: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -61,7 +61,6 @@ def pool() -> Iterator[Executor]:
         yield made
 
 
-@pytest.mark.core
 @pytest.mark.slow
 def test_the_promise_is_kept_in_many_runs(pool: Executor) -> None:
     results = list(spread(pool, range(_FEW, _MANY)))

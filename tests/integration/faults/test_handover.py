@@ -13,7 +13,7 @@ from tests.harness.scan import check_image
 from tests.harness.waiting import eventually
 from tests.harness.worker import Worker
 
-pytestmark = [pytest.mark.core, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 #: Messages a second.
 RATE = 100
@@ -77,7 +77,11 @@ def test_no_request_is_skipped_while_a_worker_comes_and_goes(case: Case) -> None
 
 
 @pytest.mark.parametrize(
-    ("leave", "copies", "limit_ms"), [(Worker.stop, 0, 4_000), (Worker.kill, 1, 11_000)], ids=["SIGTERM", "kill -9"]
+    ("leave", "copies", "limit_ms"),
+    [
+        pytest.param(Worker.stop, 0, 4_000, id="SIGTERM"),
+        pytest.param(Worker.kill, 1, 11_000, id="kill -9", marks=pytest.mark.core),
+    ],
 )
 def test_the_partitions_of_a_worker_that_goes_move_with_nothing_lost(
     leave: Callable[[Worker], None],

@@ -79,11 +79,13 @@ def test_many_years_are_counted_as_their_years_are(cron: str) -> None:
 def test_a_thousand_years_take_little_longer_than_one() -> None:
     schedule = Calendar("* * * * * *")
     schedule.number(0, 5_000 * 86_400)  # the calendars of a year are kept
-    took = []
-    for days in (365, 365_250):
+
+    def seconds(days: int) -> float:
         since = time.process_time()
         for _ in range(200):
             schedule.number(0, days * 86_400)
-        took.append(time.process_time() - since)
+        return time.process_time() - since
 
-    assert took[1] < 100 * took[0]  # about 15 times; one that goes through the months takes 500 times as long
+    # The least of some tries: what else the machine does only adds to them.
+    one, thousand = (min(seconds(days) for _ in range(7)) for days in (365, 365_250))
+    assert thousand < 100 * one  # about 15 times; one that goes through the months takes 500 times as long
