@@ -14,9 +14,12 @@ from punctual import ClientClosedError, DelayClient, DelayError, NotAcknowledged
 from tests.harness.waiting import LIMIT_S, PROGRAM_S
 
 _FORK: Final = """
-import os, signal
+import os, signal, warnings
 from datetime import timedelta
 from punctual import ClientClosedError, DelayClient, SyncDelayClient
+
+# From 3.12 on, Python warns of a fork beside threads, which is what this is about.
+warnings.filterwarnings("ignore", "This process", DeprecationWarning)
 
 async def start(_): pass
 

@@ -72,7 +72,9 @@ REFUSED: dict[str, dict[str, Case]] = {
         "null": Case("malformed", "null", replace(COUNTDOWN, value=None)),
         "no UTF-8": Case("malformed", "UTF-8", replace(COUNTDOWN, value=b'{"message":"\xff"}')),
         "layers": Case(
-            "malformed", "too many levels of nesting", _json(COUNTDOWN, '{"message":' + "[" * 9_000 + "]" * 9_000 + "}")
+            "malformed",
+            "too many levels of nesting",
+            _json(COUNTDOWN, '{"message":' + "[" * 100_000 + "]" * 100_000 + "}"),
         ),
         "a number for a topic": Case("malformed", "`$.topic`", _json(COUNTDOWN, '{"topic":1,"message":1}')),
         "no topic": Case("missing-destination", "`$.topic`", _json(COUNTDOWN, '{"message":"","countdown":1}')),
