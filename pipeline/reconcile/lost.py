@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
@@ -33,7 +34,7 @@ class Judge:
     grace_ms: int = MINUTE_MS
     since_ms: int = 0
 
-    @property
+    @cached_property
     def snapshot(self) -> Snapshot:
         """What the workers had told when the ledger's last run heard them."""
         return Snapshot.of(self.lake.head.notes.get("snapshot"))

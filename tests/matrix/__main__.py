@@ -50,11 +50,11 @@ Result = dict[str, Any]
 
 
 def run(bootstrap: str, version: str, guarantee: str, tests: Sequence[str] = CONTRACT) -> Result:
-    """Run tests on a broker of a version, what fails once more by itself, and return what became of them."""
+    """Run tests once on a broker of a version, and return what became of them."""
     began = time.monotonic()
     cases = _pytest(bootstrap, version, guarantee, "-n", "4", *tests)
     outcomes = list(cases.values())
-    result = {
+    return {
         "version": version,
         "guarantee": guarantee,
         "passed": outcomes.count("passed"),
@@ -65,7 +65,6 @@ def run(bootstrap: str, version: str, guarantee: str, tests: Sequence[str] = CON
         "java": java_version(find_java()),
         "date": datetime.now(UTC).date().isoformat(),
     }
-    return run_failed(bootstrap, result)
 
 
 def run_failed(bootstrap: str, result: Result) -> Result:
@@ -107,7 +106,7 @@ def _outcome(case: ET.Element) -> str:
 
 def load() -> list[Result]:
     """Return the saved results."""
-    found: list[Result] = json.loads(RESULTS.read_text())
+    found: list[Result] = json.loads(RESULTS.read_text("utf-8"))
     return found
 
 
@@ -115,8 +114,8 @@ def _save(result: Result) -> None:
     """Keep a result in place of the last one of its version and guarantee, and write the table anew."""
     kept = {(one["version"], one["guarantee"]): one for one in [*load(), result]}
     ordered = [kept[pair] for pair in _pairs(versions(), GUARANTEES) if pair in kept]
-    RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
-    PAGE.write_text(with_table(PAGE.read_text(), ordered))
+    RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
+    PAGE.write_text(with_table(PAGE.read_text("utf-8"), ordered), "utf-8")
 
 
 def _pairs(of: Sequence[str], guarantees: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -163,7 +162,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with Broker() as broker:
             for pair in pairs:
                 print(f"Kafka {version}, {pair[1]}", flush=True)
-                result = run_failed(broker.bootstrap, before[pair]) if options.failed else run(broker.bootstrap, *pair)
+                first = before[pair] if options.failed else run(broker.bootstrap, *pair)
+                result = run_failed(broker.bootstrap, first)
                 print(json.dumps(result), flush=True)
                 broken += len(result["failed"])
                 if options.save:

@@ -16,7 +16,7 @@ _SHORT = ("tests/integration/test_commands.py", "tests/integration/test_bytes.py
 
 
 def test_the_table_is_that_of_the_results() -> None:
-    page = PAGE.read_text()
+    page = PAGE.read_text("utf-8")
     assert with_table(page, _RESULTS) == page
 
 
@@ -32,7 +32,7 @@ def test_what_has_failed_is_what_the_page_says() -> None:
 def test_the_tests_of_the_contract_are_there() -> None:
     root = Path(__file__).parents[2]
     for path, _, name in (one.partition("::") for one in CONTRACT):
-        assert f"def {name or 'test_'}" in (root / path).read_text()
+        assert f"def {name or 'test_'}" in (root / path).read_text("utf-8")
 
 
 @pytest.mark.slow
