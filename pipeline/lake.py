@@ -109,7 +109,7 @@ def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
 
 
 def require_tables(head: Commit, root: str, writer: str) -> None:
-    """Raise OptionInvalid if there is no commit yet: without tables a job that only reads would find nothing, wrongly.
+    """Raise OptionInvalid if there is no commit yet: a job that only reads would take that for empty tables.
 
     `writer` is the command that makes the first commit.
     """

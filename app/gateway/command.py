@@ -54,7 +54,7 @@ def gateway(loglevel: str) -> None:
 
 
 def _check_former_place(settings: Settings, env: Mapping[str, str]) -> None:
-    """See that no spool is left behind where an earlier version was told to keep it. Raises SettingInvalid."""
+    """Raise SettingInvalid if the directory that an earlier version used still has a spool."""
     former = env.get("DELAY_GATEWAY_DATADIR", "")
     if former and (Path(former) / SPOOL).is_dir() and settings.gateway_path.resolve() != Path(former).resolve():
         why = (

@@ -1,4 +1,4 @@
-"""Settings of what messages are delivered to, and how. docs/reference/settings.md documents each of them."""
+"""Settings of destinations: topics, URLs and rates. docs/reference/settings.md documents each of them."""
 
 from dataclasses import dataclass
 

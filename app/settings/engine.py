@@ -8,13 +8,13 @@ from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 
 _GUARANTEES = ("at_least_once", "exactly_once")
-#: Begins what DELAY_ACCEPT_LOSS has of a topic that was deleted and created again.
+#: Prefix in DELAY_ACCEPT_LOSS for a topic that was deleted and created again.
 RECREATED = "recreated:"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineSettings:
-    """The guarantee and the limits of a worker's partitions, and the losses that are accepted of them.
+    """The guarantee and the limits of a worker's partitions, and which losses are accepted.
 
     Durations are milliseconds, sizes bytes.
     """

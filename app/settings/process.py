@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from app.settings.declared import setting
 from app.settings.values import one_of, processes, whole
 
-#: Hosts that stand for all addresses of a machine: nobody else reaches it by them.
+#: Hosts that stand for all addresses of a machine. Other machines cannot use them as an address.
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
@@ -25,7 +25,7 @@ class ProcessSettings:
 
     @property
     def public(self) -> bool:
-        """Whether others than this machine reach the console."""
+        """Whether other machines can reach the console."""
         try:
             return not ipaddress.ip_address(self.host).is_loopback
         except ValueError:

@@ -1,4 +1,4 @@
-"""Settings of how long messages wait and ids are remembered. docs/reference/settings.md documents each of them."""
+"""Settings for how long messages wait and ids are remembered. docs/reference/settings.md documents each of them."""
 
 from dataclasses import dataclass
 
@@ -7,10 +7,11 @@ from app.settings.gateway import GATEWAY_DEDUPE_MS
 from app.settings.topics import TopicSettings
 from punctual.contract.times import parse_duration
 
-#: A sender makes workers remember an id for no longer: each takes disk space until its window ends. Operators may.
+#: The longest window that a sender may ask for, because each id takes disk space until its window ends. Operators may
+#: set a longer one.
 MOST_DEDUPE_MS = 30 * 86_400_000
-#: Of what the cold tier is told of ids so much is remembered at least, two minutes of it for clocks that differ and
-#: records that are not readable yet.
+#: A worker remembers what it told the cold tier about an id for at least this long. Two minutes of it allow for clocks
+#: that differ, and for records that are not readable yet.
 COLD_MEMORY_MS = 10 * 60_000
 #: A command for an ID that is not pending is remembered for this long, and so is the end of a message: producers retry
 #: for minutes, and a late request must not undo a later command. Ten minutes of ended messages fit on a small disk.
@@ -25,7 +26,7 @@ class RetentionSettings:
     dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
 
     def longest_dedupe_ms(self, topics: TopicSettings) -> int:
-        """Return how long a delivery may be remembered: what the settings themselves ask for is allowed."""
+        """Return the longest window that a request may ask for: 30 days, or more if the settings have more."""
         of_inputs = (policies.dedupe_ms or 0 for policies in topics.policies.values())
         return max(MOST_DEDUPE_MS, self.dedupe_window_ms, *of_inputs)
 
@@ -36,10 +37,10 @@ class RetentionSettings:
 
     @property
     def cold_memory_ms(self) -> int:
-        """How long it is remembered what the cold tier was told of an id."""
+        """How long a worker remembers what it told the cold tier about an id."""
         return max(self.dedupe_window_ms, COLD_MEMORY_MS)
 
     @property
-    def orders_ms(self) -> int:
-        """How long orders for an id that is not pending are remembered."""
+    def command_memory_ms(self) -> int:
+        """How long commands for an id that is not pending are remembered."""
         return max(COMMAND_MEMORY_MS, self.dedupe_window_ms) if self.horizon_ms else COMMAND_MEMORY_MS

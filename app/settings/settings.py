@@ -103,7 +103,7 @@ class Settings:
 
     @property
     def read_only(self) -> bool:
-        """Whether nothing can be changed over HTTP: by default where others reach the port and nobody signs in."""
+        """Whether HTTP only reads: by default if other machines reach the port and no login is needed."""
         if self.web.read_only_mode == "auto":
             return self.process.public and not self.web.signs_in
         return self.web.read_only_mode == "on"

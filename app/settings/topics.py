@@ -50,22 +50,22 @@ class TopicSettings:
 
     @property
     def progress(self) -> str:
-        """The topic where each partition says how far it is and what it holds."""
+        """The topic where each partition reports its progress, and how many messages are pending."""
         return f"{self.app_id}-progress"
 
     @property
     def controls(self) -> str:
-        """The topic where operators pause destinations and say how much they get."""
+        """The topic with the pauses and rate limits that operators set."""
         return f"{self.app_id}-controls"
 
     @property
     def audit(self) -> str:
-        """The topic of what people have done over HTTP, if anybody has."""
+        """The topic of actions over HTTP; it exists after the first one."""
         return f"{self.app_id}-audit"
 
     @property
     def jobs(self) -> str:
-        """The topic of acts on all that match a filter, if there has been one."""
+        """The topic of jobs, which act on all messages that match a filter; it exists after the first one."""
         return f"{self.app_id}-jobs"
 
     @property
@@ -80,12 +80,12 @@ class TopicSettings:
 
     @property
     def dead_letters(self) -> str:
-        """The topic for what could not be accepted or delivered."""
+        """The topic for requests that were refused, and messages that could not be delivered."""
         return f"{self.app_id}-dead-letters"
 
     @property
     def cold(self) -> str:
-        """The topic for what is due beyond the horizon, and for what concerns ids that may be parked."""
+        """The topic for messages due beyond the horizon, and for commands for ids that may be parked."""
         return f"{self.app_id}-cold"
 
     @property

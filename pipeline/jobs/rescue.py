@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, options: argparse.Namespace) -> int:
-    """Rescue: 0 nothing is lost any more, 3 something is, or may be."""
+    """Find lost messages, and send them again if asked; return 0 if none is lost any more, 3 if one is or may be."""
     now_ms = time.time_ns() // 1_000_000
     since_ms = now_ms - duration(options.window) if options.window else 0
     judge = Judge(opened(context, options), duration(options.grace), since_ms)

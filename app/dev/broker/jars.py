@@ -19,7 +19,7 @@ DEFAULT_VERSION = "4.3.0"
 # Resolved apart: resolved together, Log4j's dependency management takes Kafka's client jar down to 3.9.
 LOG_BINDING = "log4j-slf4j-impl"
 LOG_BINDING_VERSION = "2.25.4"
-#: What is pinned of each version: the sums of its jars.
+#: The checksums of the jars of each version.
 RELEASES = Path(__file__).with_name("releases")
 
 

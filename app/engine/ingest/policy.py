@@ -19,7 +19,7 @@ from punctual.contract.request import TOPIC_NAME, Parked, Reason, Refusal, Reque
 
 #: A record's timestamp may be this far ahead of the brokers' clock: `bad-timestamp` (records.md#dead-letters).
 AHEAD_MS = 60_000
-#: Nothing may be due later from now: a due time beyond it is mostly a mistake, such as an epoch time as a delay.
+#: The maximum delay. A due time beyond it is mostly a mistake, such as an epoch time in a header for a delay.
 MAX_DELAY_MS = 1_827 * 86_400_000
 #: So many topics of an input are remembered as allowed.
 _REMEMBERED = 10_000

@@ -10,7 +10,7 @@ class NextTries(dict[bytes, int]):
     def __init__(self) -> None:
         """Begin without any row."""
         super().__init__()
-        #: Times and rows; some of these rows wait no more, or until another time.
+        #: Times and rows; some entries are outdated: their rows wait until another time, or not at all.
         self._heap: list[tuple[int, bytes]] = []
 
     def clear(self) -> None:

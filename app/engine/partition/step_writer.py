@@ -214,7 +214,7 @@ class StepWriter:
                 future.set_result(None)
 
     async def _build(self, step: Step) -> "list[asyncio.Future[None]]":
-        """Put what has come into a step; return the futures of the records that are in it."""
+        """Fill a step with the records and outcomes that have come; return the futures of its records."""
         full = bool(self._in_flight.claims) and self._in_flight.full
         return await self._builder.build(step, self._wake.set, full=full)
 

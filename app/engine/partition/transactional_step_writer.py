@@ -16,12 +16,12 @@ class TransactionalStepWriter(StepWriter):
     def __init__(
         self, number: int, services: Services, in_flight: InFlight, hooks: StepHooks, deliveries: StepDeliveries
     ) -> None:
-        """Write the steps of partition `number`, and take what waits in `deliveries` along."""
+        """Write the steps of partition `number`, each with the deliveries that wait in `deliveries`."""
         super().__init__(number, services, in_flight, hooks)
         self._deliveries = deliveries
 
     async def _build(self, step: Step) -> "list[asyncio.Future[None]]":
-        """Put what has come into a step, unless the step before had no room for deliveries: this one is theirs."""
+        """Fill a step with records and outcomes; leave it to the deliveries if the last step had no room for them."""
         if self._deliveries.crowded_out:
             self._wake.set()
             return []

@@ -33,7 +33,7 @@ class CommandMemory:
 
     def __init__(self, topics: TopicSettings, retention: RetentionSettings, store: PartitionStore) -> None:
         """Look into `store`."""
-        self._memory_ms, self._store = retention.orders_ms, store
+        self._memory_ms, self._store = retention.command_memory_ms, store
         #: No record with a stamp below this can come any more (app/engine/reports/watermark.py).
         self.watermark_ms = UNKNOWN_MS
         #: Up to which stamp each input is claimed to be read; and up to which it could be, for there is no more.

@@ -17,7 +17,7 @@ class Downgrade:
     """Writes a partition's rows again in an older version, some with each step, so that older workers can read them."""
 
     def __init__(self, number: int, version: int, store: PartitionStore, busy: Callable[[bytes], bool]) -> None:
-        """Bring `store` down to `version`; rows that are `busy` are looked for again."""
+        """Write the rows of `store` in `version`; rows that are `busy` wait for the next pass."""
         self._number, self._version, self._store, self._busy = number, version, store, busy
         self._cursor, self._found = b"", False
 

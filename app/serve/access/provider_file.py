@@ -15,7 +15,7 @@ _KEYS: Final = (*_REQUIRED, "client_secret_file", "scopes")
 
 @dataclass(frozen=True)
 class ProviderFile:
-    """What the file contains: each attribute is a key."""
+    """The contents of the file: each attribute is a key."""
 
     issuer: str
     client_id: str

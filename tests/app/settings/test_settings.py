@@ -335,9 +335,9 @@ def test_a_horizon_needs_what_keeps_parked_messages_safe() -> None:
 def test_with_a_horizon_cancels_are_remembered_as_long_as_deliveries() -> None:
     long, short = {"DELAY_DEDUPE_WINDOW": "PT1H"}, {"DELAY_DEDUPE_WINDOW": "PT10M"}
 
-    assert Settings.from_env(long).retention.orders_ms == 600_000
-    assert Settings.from_env({**long, "DELAY_HORIZON": "P1D"}).retention.orders_ms == 3_600_000
-    assert Settings.from_env({**short, "DELAY_HORIZON": "P1D"}).retention.orders_ms == 600_000
+    assert Settings.from_env(long).retention.command_memory_ms == 600_000
+    assert Settings.from_env({**long, "DELAY_HORIZON": "P1D"}).retention.command_memory_ms == 3_600_000
+    assert Settings.from_env({**short, "DELAY_HORIZON": "P1D"}).retention.command_memory_ms == 600_000
 
 
 def test_what_the_cold_tier_was_told_is_remembered_for_ten_minutes_at_least() -> None:
