@@ -100,8 +100,12 @@ def pytest_runtest_makereport(
 
 
 def logs_since(start_s: float, folder: Path) -> list[Path]:
-    """Return the last logs in a folder that something was written to since `start_s`, a Unix time."""
-    written = {log: log.stat().st_mtime for log in folder.rglob("*.log") if log.is_file()}
+    """Return the last logs in a folder that something was written to since `start_s`, a Unix time.
+
+    RocksDB and Kafka call files of data `000004.log`: these are no logs.
+    """
+    logs = (log for log in folder.rglob("*.log") if not log.stem.isdigit() and log.is_file())
+    written = {log: log.stat().st_mtime for log in logs}
     return sorted((log for log, at_s in written.items() if at_s >= start_s), key=written.__getitem__)[-_SHOWN_LOGS:]
 
 

@@ -9,11 +9,13 @@ from tests.harness.kafka import now_ms
 from tests.harness.receiver import OK, Answer, Receiver
 from tests.harness.waiting import crowd, eventually
 from tests.integration.conftest import Run
+from tests.integration.installation import ON_TIME_MS, late_ms
 
-#: `make test NAME=neighbours` has all four for minutes; the suite has each guarantee and each culprit once.
-_BOTH = [("at_least_once", "topic"), ("exactly_once", "urls")]
+#: `make test NAME=neighbours` has all four for minutes, and a limit for a machine that does nothing else. The suite has
+#: each guarantee and each culprit once. Without isolation, the slow host alone would delay all others by 14 seconds.
+_BOTH, _LIMIT_MS = [("at_least_once", "topic"), ("exactly_once", "urls")], ON_TIME_MS
 if "NEIGHBOURS_S" in os.environ:
-    _BOTH += [("at_least_once", "urls"), ("exactly_once", "topic")]
+    _BOTH, _LIMIT_MS = [*_BOTH, ("at_least_once", "urls"), ("exactly_once", "topic")], 250
 
 
 @pytest.mark.parametrize(("guarantee", "culprits"), _BOTH)
@@ -58,13 +60,12 @@ def test_one_dead_one_slow_and_one_poisoned_destination_delay_no_other(run: Run,
         for place, topic in enumerate(topics, len(posts)):
             wanted = sum(number % len(healthy) == place for number in range(count))
             for record in made.wait_for(topic, wanted, 60):
-                late[int(record.header("delay-due"))] = record.timestamp_ms - int(record.header("delay-due"))
+                late[int(record.header("delay-due"))] = late_ms(record)
         assert len(late) == count
         before, during = ([ms for due, ms in late.items() if (due < begins) is calm] for calm in (True, False))
         figures = f"p99 {p99(before)} ms before, {p99(during)} ms beside them, latest {max(during)} ms"
         print(f"{guarantee}, {culprits}: {count} messages, {figures}")  # noqa: T201 - for whoever wants to know
-        # A machine that is late without any fault is too busy with other things to judge by.
-        assert p99(during) < 250 or p99(before) > 100
+        assert p99(during) < _LIMIT_MS
 
 
 def p99(late: list[int]) -> int:

