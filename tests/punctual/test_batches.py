@@ -2,6 +2,7 @@
 
 import os
 import struct
+import tracemalloc
 
 import pytest
 from aiokafka import codec as aiokafkas
@@ -54,6 +55,19 @@ def test_gzip_may_have_members_and_what_is_none_behind_them() -> None:
         batches.unpack(_GZIP, memoryview(member * 3), 5)
     with pytest.raises(UnreadableError):  # each costs a copy of all that follow
         batches.unpack(_GZIP, memoryview(aiokafkas.gzip_encode(b"") * 50_000), 5)
+
+
+def test_what_is_too_large_is_not_unpacked_to_its_end() -> None:
+    packed = memoryview(aiokafkas.gzip_encode(bytes(64 << 20)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLargeError):
+            batches.unpack(_GZIP, packed, 1 << 20)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < 8 << 20
 
 
 def test_a_codec_that_does_not_exist_is_unreadable() -> None:

@@ -55,10 +55,12 @@ def test_a_consumer_passes_over_what_is_too_large_and_reads_a_little_at_a_time(
             send_batches(bootstrap, topic, 0, packed(b"a"), bombs[0], packed(large), packed(large), packed(b"b"))
         )
         asyncio.run(send_batches(bootstrap, topic, 0, bombs[1]))
-        asyncio.run(send_batches(bootstrap, topic, 0, packed(b"c")))
+        crowded = PackedBatch(record_of(0, b"x", batches.MAX_HEADERS + 1), 1, 0)
+        asyncio.run(send_batches(bootstrap, topic, 0, packed(b"c"), crowded, packed(b"d")))
         last = 5 + batches.MAX_RECORDS + 1
-        found = asyncio.run(read(bootstrap, topic, last + 1))
+        found = asyncio.run(read(bootstrap, topic, last + 3))
 
-    assert found == [(0, 1), (2, 20 << 20), (3, 20 << 20), (4, 1), (last, 1)]
+    assert found == [(0, 1), (2, 20 << 20), (3, 20 << 20), (4, 1), (last, 1), (last + 2, 1)]
     assert f"{topic}-0: the batch at offset 1 is passed over: it has more than" in caplog.text
     assert f"{topic}-0: the batch at offset 5 is passed over: it has 100,001 records" in caplog.text
+    assert f"{topic}-0: the batch at offset {last + 1} is passed over: a record has more than" in caplog.text

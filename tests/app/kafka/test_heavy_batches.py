@@ -16,7 +16,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.kafka.patches import heavy_batches
 from app.kafka.patches.heavy_batches import HeavyBatches
 from app.kafka.patches.lenient_records import Heavy, Unread, _FetchResult, _PartitionRecords, _Records
-from punctual import batches
+from punctual import batches, bounded_fetch
 from tests.harness.raw import PackedBatch, record_of
 from tests.kernel.built import kernel, take_path
 
@@ -200,6 +200,18 @@ async def test_a_batch_may_have_more_records_than_are_read_in_one_go(
     assert [one.offset for records, _ in taken(fetched(raw)) for one in records] == found
 
 
+@pytest.mark.parametrize("with_kernel", [True, False])
+def test_of_many_small_records_a_thousand_are_read_in_one_go(
+    monkeypatch: pytest.MonkeyPatch,
+    with_kernel: bool,  # noqa: FBT001 - pytest's
+) -> None:
+    take_path(monkeypatch, native=with_kernel and kernel is not None)
+    records = _Records(stored(0, *[None] * 20_500))
+    records.tp = _TP
+
+    assert [len(run.records) for run in records.next_batch()] == [1_000] * 20 + [500]
+
+
 async def test_a_reader_that_is_cancelled_while_it_unpacks_reads_on() -> None:
     reader = PartitionReader(cast("Cluster", None), "delay-controls", 0, 0)
     reader._batches = reader._readable(stored(0, bytes(3 << 20)) + stored(1, b"a"), [])
@@ -222,3 +234,19 @@ async def test_a_chunk_of_a_reader_has_no_more_bytes_than_it_may() -> None:
     assert await reader.position() == 3
     assert [one.offset for one in await reader._drain(2)] == [3, 4]
     assert await reader.position() == 5
+
+
+def test_clients_unpack_heavy_batches_off_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, sizes = batches.plain, list[int]()
+
+    def counted(raw: memoryview, most: int = batches.MAX_BYTES) -> bytes:
+        found = plain(raw, most)
+        if threading.current_thread() is threading.main_thread():
+            sizes.append(len(found))
+        return found
+
+    monkeypatch.setattr(batches, "plain", counted)
+    raw = stored(0, b"a") + stored(1, bytes(3 << 20))
+
+    assert asyncio.run(bounded_fetch._within_bounds("orders", 0, raw)) == raw
+    assert len(sizes) == 1, "the heavy one was unpacked in a thread"

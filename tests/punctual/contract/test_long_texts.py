@@ -1,5 +1,6 @@
 """Texts of a megabyte: what cannot be right is refused by its length, before anything looks for more in it."""
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -25,6 +26,7 @@ _DIGITS = "1" * 1_000_000
         (parse_duration, "P1DT" + _DIGITS + "H"),
         (parse_duration, "x" * 1_000_000),
         (parse_duration, "PT" + _DIGITS),
+        (parse_duration, _DIGITS + "s"),
         (parse_time, _DIGITS),
         (parse_time, "2030-01-01T00:00:00." + _DIGITS + "Z"),
         (parse_backoff, "exponential " + "1 " * 500_000),
@@ -39,6 +41,13 @@ def test_texts_of_headers_are_refused_unread(parse: Callable[[str], object], tex
             parse(text)
 
     assert calls(refused) < 1_000
+    tracemalloc.start()
+    try:
+        refused()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1_000_000, "no part of it was copied"
 
 
 @pytest.mark.parametrize("text", [_DIGITS, "1s" * 500_000, "1.1" * 300_000 + "s"])

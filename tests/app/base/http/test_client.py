@@ -319,9 +319,10 @@ async def test_an_answer_that_nobody_asked_for_answers_no_request(wait: Callable
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
         b"HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 200 + b"0\r\n\r\n",
     ],
 )
-async def test_a_connection_with_more_than_an_answer_is_not_used_again(said: bytes) -> None:
+async def test_a_connection_with_more_than_is_read_of_an_answer_is_not_used_again(said: bytes) -> None:
     async with listening(Peer(said)) as peer:
         await post(peer, times=2)
     assert (len(peer.heads), peer.connections) == (2, 2)

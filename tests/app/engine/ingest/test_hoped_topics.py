@@ -3,13 +3,23 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from aiokafka.errors import KafkaConnectionError
 
 from app.engine.ingest import hoped_topics as module
+from app.engine.ingest.admission import Admission
+from app.engine.ingest.census import Census
 from app.engine.ingest.hoped_topics import HopedTopics
+from app.engine.ingest.policy import Policy
+from app.settings.settings import Settings
+from punctual.contract.headers import REASON
+from punctual.contract.record import PlainRecord
+from punctual.contract.recurrence import Recurrence
+from punctual.contract.request import Request
 from tests.app.fake_kafka import ScriptedCluster
 from tests.harness.waiting import LIMIT_S
+from tests.punctual.contract.records import NOW
 
 
 @pytest.fixture(autouse=True)
@@ -75,3 +85,39 @@ async def test_made_up_names_of_one_sender_leave_room_for_those_of_others() -> N
     await until_over(hopes)
     assert hopes.take("later", "a", nothing)
     await until_over(hopes)
+
+
+async def test_messages_of_one_sender_leave_room_for_those_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MESSAGES", 8)
+    hopes, nothing = hopes_of(ScriptedCluster()), list[int]().clear
+    assert sum(hopes.take("typo", "a", nothing) for _ in range(20)) == 4
+    assert sum(hopes.take("typo", "b", nothing) for _ in range(20)) == 2
+    await until_over(hopes)
+    assert hopes.take("later", "a", nothing)
+    await until_over(hopes)
+
+
+async def test_only_what_can_wait_is_hoped_for() -> None:
+    """A series would have one occurrence after the other rejected; a dead letter that is sent again has been denied."""
+    cluster = ScriptedCluster(orders=4)
+    topics: Any = Settings.from_env({}).topics
+    others: Any = None
+    admission = Admission(topics, others, others, {}, Census(10, {}, {}, lambda: 0.0))
+    policy, absent = Policy(Settings.from_env({}), admission), list[object]()
+    policy.absent = lambda *message: absent.append(message)
+    plain = Request("schedule", "a", "delay-requests-0-1", NOW, "delay-requests", NOW + 1, "new")
+    series = msgspec.structs.replace(plain, id="b", recurrence=Recurrence(60_000, None))
+    record, again = record_of(), record_of((REASON, b"unknown-topic"))
+    assert not policy.hopes(plain, record, 0), "nothing is hoped for yet"
+
+    admission.hopes = hopes = hopes_of(cluster)
+    assert not policy.hopes(series, record, 0)
+    assert not policy.hopes(plain, again, 0)
+    assert not policy.hopes(plain, record, 4), "it is there"
+    assert policy.hopes(plain, record, 0)
+    await until_over(hopes)
+    assert absent == [("a", "delay-requests-0-1", "new")]
+
+
+def record_of(*headers: tuple[str, bytes | None]) -> PlainRecord:
+    return PlainRecord("delay-requests", 0, 1, NOW, None, b"", [*headers])

@@ -166,6 +166,14 @@ async def test_made_up_consumers_leave_places_for_others(
     assert not queues._room._of_topic
 
 
+async def test_consumers_of_many_topics_are_bounded_together(topic: Topic, queues: Queues) -> None:
+    for number in range(3_000):
+        topic.say(report(topic=f"orders-{number}"))
+    await queues._read()
+
+    assert len(queues.known) == 2_000
+
+
 async def test_a_consumer_whose_name_another_takes_leaves_its_place(topic: Topic, queues: Queues) -> None:
     topic.say(report("x", group="a/b", topic="c"))
     topic.say(report("x", group="a", topic="b/c"))  # the same key

@@ -1,17 +1,20 @@
 """The metrics of one worker: what a sum over all workers must count once."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.engine.reports.queues import Said
 from app.engine.reports.state import Wanted
 from app.engine.throttle.control import Control
+from app.serve.web import metrics
 from app.serve.web.metrics import SERIES, exposition
 from app.serve.web.routes import register
 from app.settings.quotas import Quota
@@ -142,7 +145,8 @@ async def test_metrics_are_served_whether_the_worker_is_ready_or_not(state: "Fak
 
 
 def test_names_that_others_choose_make_no_more_series_than_a_scrape_can_hold(state: "FakeState") -> None:
-    state.wants = Wanted({f"to-{number}": Control(paused=True) for number in range(600)}, {})
+    names = [f"to-{number}" for number in range(600)]
+    state.wants = Wanted(dict.fromkeys(names, Control(paused=True)), dict.fromkeys(names, Rate(20.0)))
     state.said = [
         Said(QueueReport(topic="orders", group=f"group-{number}", consumer="one", unacked=2), NOW_MS)
         for number in range(700)
@@ -151,5 +155,19 @@ def test_names_that_others_choose_make_no_more_series_than_a_scrape_can_hold(sta
 
     assert sum(line.startswith("delay_destination_paused{") for line in found) == SERIES + 1
     assert 'delay_destination_paused{destination="(others)"} 100.0' in found
+    assert sum(line.startswith("delay_destination_rate_per_second{") for line in found) == SERIES
     assert sum(line.startswith("delay_queue_unacked_messages{") for line in found) == SERIES + 1
     assert 'delay_queue_unacked_messages{group="(others)",topic="(others)"} 400.0' in found
+
+
+def test_the_text_is_made_off_the_event_loop(state: "FakeState", monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = set[threading.Thread]()
+
+    def made(registry: CollectorRegistry) -> bytes:
+        threads.add(threading.current_thread())
+        return generate_latest(registry)
+
+    monkeypatch.setattr(metrics, "generate_latest", made)
+    assert lines(state)
+    assert threads
+    assert threading.current_thread() not in threads
