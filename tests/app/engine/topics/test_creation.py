@@ -2,13 +2,16 @@
 
 import asyncio
 import itertools
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
+from app.base.errors import TopicMismatch
 from app.engine.topics import creation
-from app.engine.topics.creation import ensure_receipts, partitions_by_topic
+from app.engine.topics.creation import ensure, ensure_receipts, partitions_by_topic
 from app.engine.topics.internal_topics import plan
 from app.settings.settings import Settings
 
@@ -16,8 +19,10 @@ from app.settings.settings import Settings
 class Brokers:
     """Brokers that answer in turn, each by the topics that it knows; what is created, the first one knows."""
 
-    def __init__(self, *known: set[str]) -> None:
+    def __init__(self, *known: set[str], read: int = 0) -> None:
         self._first, self._turn = known[0], itertools.cycle(known)
+        #: Up to where the group has read the requests.
+        self._read = read
 
     async def start(self) -> None: ...
 
@@ -34,6 +39,20 @@ class Brokers:
 
     async def list_topics(self) -> list[str]:
         return sorted(next(self._turn))
+
+    async def describe_cluster(self) -> dict[str, str]:
+        return {"cluster_id": "c-1"}
+
+    async def list_consumer_group_offsets(self, _: str) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {TopicPartition("delay-requests", 0): OffsetAndMetadata(self._read, "")} if self._read else {}
+
+
+def refusal(monkeypatch: pytest.MonkeyPatch, brokers: Brokers, **env: str) -> str:
+    """Return why a worker does not start."""
+    monkeypatch.setattr(creation, "AIOKafkaAdminClient", lambda **_: brokers)
+    with pytest.raises(TopicMismatch) as refused:
+        asyncio.run(ensure(Settings.from_env(env)))
+    return str(refused.value)
 
 
 def test_a_broker_that_does_not_know_a_new_topic_yet_does_not_say_how_many_partitions_it_has() -> None:
@@ -57,3 +76,24 @@ def test_what_is_held_is_parked_and_the_topic_takes_it() -> None:
 
     assert topics["delay-cold"][0] == topics["delay-delays-changelog"][0]
     assert topics["delay-cold"][1]["max.message.bytes"] == topics["delay-delays-changelog"][1]["max.message.bytes"]
+
+
+def test_no_empty_changelog_is_made_beside_one_of_another_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = refusal(monkeypatch, Brokers({"delay-requests", "delay-p24-delays-changelog"}))
+    assert "topic delay-delays-changelog does not exist" in said
+    assert "delay-p24-delays-changelog" in said
+
+
+def test_no_empty_changelog_is_made_where_there_are_databases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    data = Settings.from_env({"DATADIR": str(tmp_path)}).data_path
+    (data / "tables" / "delays-0.db").mkdir(parents=True)
+    (data / "installation").write_text("delay on cluster c-1\n", "utf-8")
+
+    said = refusal(monkeypatch, Brokers({"delay-requests"}), DATADIR=str(tmp_path))
+    assert "is missing, although this installation has processed messages before" in said
+    assert "DELAY_ACCEPT_LOSS=recreated:delay-delays-changelog" in said
+
+
+def test_no_empty_changelog_is_made_where_the_group_has_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    said = refusal(monkeypatch, Brokers({"delay-requests"}, read=7), DATADIR=str(tmp_path))
+    assert "is missing, although this installation has processed messages before" in said
