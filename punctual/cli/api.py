@@ -34,7 +34,7 @@ class ApiAnswer(msgspec.Struct, frozen=True):
     @property
     def error(self) -> str:
         """What it says is wrong."""
-        return str(self.body.get("error") or self.body.get("sentence") or f"it answers {self.status}")
+        return str(self.body.get("detail") or f"it answers {self.status}")
 
 
 class WorkerApi:
@@ -126,7 +126,7 @@ class WorkerApi:
         if isinstance(found, dict):
             return ApiAnswer(response.status, found)
         if response.status in (401, 403) or response.status in range(300, 400):
-            return ApiAnswer(401, {"error": "it requires a login"})
+            return ApiAnswer(401, {"detail": "it requires a login"})
         raise CommandError(
             f"the server at {self.url} is not a Punctual worker ({response.status} {response.reason}): "
             "give the address of a worker with --url or PUNCTUAL_URL"

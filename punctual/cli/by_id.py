@@ -92,5 +92,5 @@ def _tell(id_: str, told: dict[str, Any], form: str) -> Exit:
         write_json({"id": id_, **told})
     else:
         tell = write if code is Exit.DONE else say
-        tell(state_line(id_, told["sentence"]))
+        tell(state_line(id_, told.get("sentence") or told["detail"]))
     return code

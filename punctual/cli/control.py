@@ -41,5 +41,5 @@ def run_control(options: Options, action: str, body: Mapping[str, Any]) -> Exit:
     if options.format == JSON:
         write_json({"destination": to, **answer.body})
     else:
-        write(state_line(to, answer.body["sentence"]))
+        write(state_line(to, answer.body.get("sentence") or answer.body["detail"]))
     return Exit.DONE

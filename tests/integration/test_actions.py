@@ -147,7 +147,7 @@ def test_nonsense_is_answered_with_a_sentence(installation: Installation, path: 
     raw = [] if body == [] else body
     status, answer = post(installation, path, raw or ([1] if body == [] else {}))
     assert status == 400
-    assert says in answer["error"]
+    assert says in answer["detail"]
 
 
 def test_a_pause_keeps_the_cap_and_a_resume_too(installation: Installation) -> None:

@@ -221,7 +221,7 @@ def test_a_job_sends_all_that_match_again_though_the_worker_is_killed(installati
 def test_nonsense_is_answered_with_a_sentence(installation: Installation, path: str, status: int, says: str) -> None:
     found, answer = get(installation, path)
     assert found == status
-    assert says in answer["error"]
+    assert says in answer["detail"]
 
 
 def test_what_cannot_be_put_right_is_not_sent(installation: Installation) -> None:
@@ -231,4 +231,4 @@ def test_what_cannot_be_put_right_is_not_sent(installation: Installation) -> Non
     assert again(installation, row, typo=1)[0] == 400
     assert again(installation, {"partition": 0, "offset": 999_999})[0] == 404
     status, answer = post(installation, "/jobs", {"act": "resend", "filter": {"due_from": 1}, "confirm": 1})
-    assert (status, "some of reason, to" in answer["error"]) == (400, True)
+    assert (status, "some of reason, to" in answer["detail"]) == (400, True)

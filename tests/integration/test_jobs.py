@@ -234,7 +234,7 @@ def test_a_job_that_makes_no_sense_is_refused(
     refusing: Installation, body: dict[str, Any], status: int, says: str
 ) -> None:
     answered, answer = post(refusing, "/jobs", body)
-    assert (answered, says in answer["error"]) == (status, True), answer
+    assert (answered, says in answer["detail"]) == (status, True), answer
 
 
 @pytest.fixture(scope="module")

@@ -110,7 +110,7 @@ def test_every_worker_shows_all_in_one_order(two: list[Worker]) -> None:
 def test_what_workers_tell_each_other_is_told_to_nobody_else(two: list[Worker], path: str) -> None:
     status, answer = ask(two[0], f"/local/{path}", id="order-1", at=now_ms())
     assert status == 401
-    assert "DELAY_WEB_SECRET" in answer["error"]
+    assert "DELAY_WEB_SECRET" in answer["detail"]
 
 
 def test_filters_are_composed(two: list[Worker], base: int) -> None:
@@ -129,7 +129,9 @@ def test_a_message_is_found_by_its_id_on_any_worker(two: list[Worker], base: int
             assert row["due_ms"] == base + number * 1_000
             assert base64.b64decode(row["value"]) == b'{"n": %d}' % number
             assert row["headers"] == [["tenant", base64.b64encode(b"t%d" % number if number < 7 else b"t0").decode()]]
-        assert ask_whole(worker, "/messages/nobody") == (404, {"error": "no message with the id 'nobody' is pending"})
+        status, problem = ask_whole(worker, "/messages/nobody")
+        assert (status, problem["type"]) == (404, "/problems/unknown-message")
+        assert problem["detail"] == "no message with the id 'nobody' is pending"
 
 
 def test_the_timeline_of_all_workers_adds_up(two: list[Worker], base: int) -> None:
@@ -165,7 +167,7 @@ def test_paging_is_stable_while_messages_come_and_go(two: list[Worker], installa
 def test_a_nonsensical_timeline_is_answered_with_a_sentence(two: list[Worker], query: dict[str, str]) -> None:
     status, answer = ask(two[0], "/timeline", **query)
     assert status == 400
-    assert len(answer["error"].split()) > 3
+    assert len(answer["detail"].split()) > 3
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_a_nonsensical_timeline_is_answered_with_a_sentence(two: list[Worker], q
 def test_nonsense_is_answered_with_a_sentence(two: list[Worker], query: dict[str, str]) -> None:
     status, answer = ask(two[0], "/messages", **query)
     assert status == 400
-    assert next(iter(query)) in answer["error"] or "cursor" in answer["error"]
+    assert next(iter(query)) in answer["detail"] or "cursor" in answer["detail"]
 
 
 @pytest.mark.slow

@@ -40,7 +40,7 @@ def test_a_start_that_waits_is_alive_and_says_what_for(hanging: str, tmp_path: P
     with Worker(hanging, new_app_id("hanging"), tmp_path / "data") as worker:
         worker.start()
         eventually(lambda: worker.ready() != (False, "") and "waiting for Kafka" in worker.ready()[1], what="an answer")
-        assert "waiting for Kafka" in json.loads(worker.ready()[1])["error"]
+        assert "waiting for Kafka" in json.loads(worker.ready()[1])["detail"]
         with urllib.request.urlopen(f"{worker.url}/health/live", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
             assert answer.status == 200
         eventually(lambda: f"waiting for Kafka at {hanging}" in worker.log, what="a word in the log")

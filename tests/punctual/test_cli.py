@@ -78,7 +78,7 @@ class _Stranger(_Answering):
 
     def do_GET(self) -> None:
         status = int(self.path.split("/")[1])
-        self.answer(status, b'{"error": "says why"}' if status in (401, 403, 503) else b"<p>hello</p>")
+        self.answer(status, b'{"detail": "says why"}' if status in (401, 403, 503) else b"<p>hello</p>")
 
 
 class _Worker(_Answering):

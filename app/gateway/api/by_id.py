@@ -15,10 +15,10 @@ from app.gateway.api.workers import Workers
 from app.gateway.callers.caller import caller_of
 from app.gateway.desk.acceptance import Draft
 from app.gateway.desk.desk import Desk, Done
-from app.gateway.http import json_input, problem
-from app.gateway.http.problem import Problem, pointer
-from app.serve.actions.outcome import Outcome
+from app.gateway.http import json_input
+from app.serve.actions.outcome import Outcome, problem_of
 from app.serve.web.ids import id_in
+from app.serve.web.problem import Problem, pointer
 from app.settings.topics import TopicSettings
 from punctual.contract import headers as names
 from punctual.contract.home import home_partition
@@ -149,9 +149,9 @@ class MessageByIdRoutes:
         except TimeoutError:
             return _unheard(done)
         outcome = await self._outcomes.outcome(action, home, source, event)
-        failed = _failed(done.id, outcome, conditional=conditional)
+        failed = problem_of(outcome, conditional=conditional, id=done.id)
         if failed is not None:
-            return problem.response(failed)
+            raise failed
         await asyncio.sleep(_APPLIED_S)
         return _answer(done.id, outcome, event)
 
@@ -178,19 +178,6 @@ def _unheard(done: Done) -> web.Response:
     else:
         outcome, sentence = "pending", "It is sent and takes effect. Its outcome was not reported in time."
     return as_json(CommandOutcome(id=done.id, outcome=outcome, sentence=sentence, source=done.source), 202)
-
-
-def _failed(id_: str, outcome: Outcome, *, conditional: bool) -> Problem | None:
-    """Return the problem that an outcome is, or None if the command has been carried out."""
-    members: dict[str, Any] = {"id": id_, "outcome": outcome.outcome, "source": outcome.source, "ended": outcome.ended}
-    kind = {"unknown": "unknown-message", "conflict": "conflict", "stale": "stale"}.get(outcome.outcome)
-    if outcome.outcome in ("unknown", "conflict") and outcome.ended == "delivered":
-        kind = "came-too-late"
-    elif outcome.outcome == "conflict" and conditional:
-        kind = "changed"
-    elif outcome.outcome == "refused":
-        kind = str((outcome.event or {}).get("reason", "malformed"))
-    return None if kind is None else Problem(kind, outcome.sentence, **members)
 
 
 def _answer(id_: str, outcome: Outcome, event: dict[str, Any]) -> web.Response:

@@ -15,7 +15,7 @@ from app.gateway.api.messages import MOST, written
 from app.gateway.desk.acceptance import Draft
 from app.gateway.desk.desk import Desk, Done
 from app.gateway.http import json_input
-from app.gateway.http.problem import Problem
+from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
 
 #: Cutting so many bytes takes up to 4 ms, if each of them begins or ends something; then others get their turn.

@@ -11,9 +11,8 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from app.gateway.http import problem
-from app.gateway.http.problem import Problem
-from app.gateway.http.problem_types import OF_STATUS
+from app.serve.web import problem
+from app.serve.web.problem import Problem
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +29,7 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     except web.HTTPException as error:
         if error.status < HTTPStatus.BAD_REQUEST:
             raise
-        return _answer(request, of_status(error, f"{request.method} {request.path}"))
+        return _answer(request, problem.of_status(error, request, "See GET /openapi.json."))
     except ConnectionError:  # nobody is there to be answered
         raise
     except Exception:
@@ -48,13 +47,6 @@ def _answer(request: web.Request, error: Problem) -> web.Response:
     if request.path.startswith(PREFIX):
         return failed(failure_of(error), error.headers)
     return problem.response(error)
-
-
-def of_status(error: web.HTTPException, asked: str) -> Problem:
-    """Return the problem that an error of aiohttp's is."""
-    kind = OF_STATUS.get(error.status, OF_STATUS[HTTPStatus.BAD_REQUEST])
-    headers = {name: value for name, value in error.headers.items() if name == "Allow"}
-    return Problem(kind.name, f"{asked}: {error.reason}. See GET /openapi.json.", headers=headers)
 
 
 #: What begins the addresses whose errors are these.

@@ -9,10 +9,11 @@ from aiohttp import web
 from app.gateway.api import record_form, short_form
 from app.gateway.desk.acceptance import Draft
 from app.gateway.desk.desk import Desk, Done
-from app.gateway.http import json_input, problem
-from app.gateway.http.problem import Problem
+from app.gateway.http import json_input
 from app.gateway.keys.once import AGAIN
+from app.serve.web import problem
 from app.serve.web.ids import address
+from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
 from punctual.contract.cron import doubt
 from punctual.contract.times import moment_of
@@ -114,13 +115,12 @@ def told(done: Done) -> MessageOutcome:
 
 def _batch(request: web.Request, results: Sequence[Done | Problem]) -> web.Response:
     """Return the answer for a batch."""
-    told_ = [
-        one.answered(f"/{number}") if isinstance(one, Problem) else told(one) for number, one in enumerate(results)
-    ]
+    outcomes = [one if isinstance(one, Problem) else told(one) for one in results]
+    bodies = [one.body(f"/{number}") if isinstance(one, Problem) else one for number, one in enumerate(outcomes)]
     again = [one for one in results if isinstance(one, Problem) and one.status in _AGAIN]
     request[AGAIN] = bool(again)
     headers = {name: value for one in again for name, value in one.headers.items()}
-    return as_json(Messages(results=told_), _status({one.status for one in told_}), headers)
+    return as_json(Messages(results=bodies), _status({one.status for one in outcomes}), headers)
 
 
 def _status(of: set[int]) -> int:

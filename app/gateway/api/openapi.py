@@ -10,8 +10,8 @@ import msgspec
 from app.base.version import VERSION
 from app.gateway.api import by_id, confluent, error_answers, messages, pending, record_form, short_form
 from app.gateway.api.openapi_operations import OPERATIONS, Operation, OperationAnswer, Parameter
-from app.gateway.http import problem
-from app.gateway.http.problem_types import TYPES, TypeMeaning
+from app.serve.web import problem
+from app.serve.web.problem_types import TYPES, TypeMeaning
 
 _REF: Final = "#/components/schemas/{name}"
 _STRUCTS: Final = (

@@ -9,7 +9,7 @@ import msgspec
 from app.gateway.api.short_form import NULL
 from app.gateway.desk.acceptance import Draft
 from app.gateway.http import json_input
-from app.gateway.http.problem import Fault, Problem, pointer
+from app.serve.web.problem import Fault, Problem, pointer
 from punctual.contract import headers as names
 
 Kind = Literal["BINARY", "JSON", "STRING"]

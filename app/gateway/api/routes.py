@@ -14,10 +14,10 @@ from app.gateway.api.workers import Workers
 from app.gateway.desk.acceptance import Acceptance
 from app.gateway.desk.admission import GatewayAdmission
 from app.gateway.desk.desk import Desk
-from app.gateway.http.problem import Problem
-from app.gateway.http.problem_types import PATH, TYPES, TypeMeaning
 from app.gateway.parts import GatewayParts
 from app.serve.web.ids import PLACE
+from app.serve.web.problem import meaning
+from app.serve.web.problem_types import PATH
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
@@ -43,7 +43,7 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
             web.post(f"/v1/messages/{PLACE}/deliver-now", one.deliver_now),
             web.post("/kafka/v3/clusters/{cluster}/topics/{topic}/records", records.post),
             web.get("/openapi.json", _document, allow_head=False),
-            web.get(PATH + "{name}", _meaning, allow_head=False),
+            web.get(PATH + "{name}", meaning, allow_head=False),
         ]
     )
 
@@ -63,13 +63,3 @@ def _lasting(outcomes: CommandOutcomes, workers: Workers) -> Callable[[web.Appli
 async def _document(_request: web.Request) -> web.Response:
     """Answer GET /openapi.json."""
     return web.Response(body=msgspec.json.encode(document()), content_type="application/json")
-
-
-async def _meaning(request: web.Request) -> web.Response:
-    """Answer GET /problems/{name}: what a type means."""
-    name = request.match_info["name"]
-    kind = TYPES.get(name)
-    if kind is None:
-        raise Problem("not-found", f"There is no type {name[:64]!r}. See docs/reference/problems.md.")
-    body = msgspec.json.encode(TypeMeaning(kind.uri, kind.title, kind.status))
-    return web.Response(body=body, content_type="application/json")

@@ -6,7 +6,7 @@ import msgspec
 
 from app.gateway.desk.acceptance import Draft
 from app.gateway.http import json_input
-from app.gateway.http.problem import Fault, Problem, pointer
+from app.serve.web.problem import Fault, Problem, pointer
 from punctual.contract import headers as names
 from punctual.contract.dialects.json_body import content
 from punctual.contract.request import Headers, Refusal

@@ -6,10 +6,10 @@ from typing import Any, Final
 import msgspec
 
 from app.engine.reports.reader import ProgressReader, Report
-from app.gateway.http.problem import Problem
 from app.serve.search.peers import Peers, PeerSilent
 from app.serve.search.row import Row
 from app.serve.search.search import LOCAL
+from app.serve.web.problem import Problem
 from app.settings.kafka import KafkaSettings
 from app.settings.topics import TopicSettings
 from app.settings.web import WebSettings

@@ -12,8 +12,8 @@ from app.gateway.callers.caller import ANYONE, CALLER, Caller
 from app.gateway.callers.permissions import NEEDS, Need
 from app.gateway.callers.rate_limit import RateLimit
 from app.gateway.callers.tokens_file import TokensFile
-from app.gateway.http.problem import Problem
 from app.serve.web.guard import route_of
+from app.serve.web.problem import Problem
 
 _CHALLENGE: Final = 'Bearer realm="Punctual"'
 #: A token has 47 characters; what is far longer is not even hashed.

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry, Counter
 
 from app.base.listening.limits import HttpRefusal
 from app.gateway.callers.caller import caller_of
-from app.gateway.http.problem import KIND, Problem, response
-from app.gateway.http.problem_types import OF_STATUS
+from app.serve.web.problem import KIND, Problem, response
+from app.serve.web.problem_types import OF_STATUS
 
 #: Not the registry of the whole process: a worker has the gateway's command, and is none.
 METRICS: Final = CollectorRegistry()

@@ -11,8 +11,8 @@ from app.gateway.callers.caller import Caller
 from app.gateway.desk.absolute import absolute
 from app.gateway.desk.receipts import Origin
 from app.gateway.http.json_input import check_headers
-from app.gateway.http.problem import Fault, Problem, pointer
 from app.gateway.spool.submission import Submission
+from app.serve.web.problem import Fault, Problem, pointer
 from app.settings.settings import Settings
 from punctual.contract import headers as names
 from punctual.contract.destination import shown

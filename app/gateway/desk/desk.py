@@ -12,9 +12,9 @@ from app.gateway.callers.caller import caller_of
 from app.gateway.desk.acceptance import Acceptance, Accepted, Draft
 from app.gateway.desk.admission import GatewayAdmission
 from app.gateway.desk.receipts import ORIGIN, Now, Receipts
-from app.gateway.http.problem import Problem
 from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
+from app.serve.web.problem import Problem
 
 #: A worker reads a record within some ms, unless it is behind.
 _SETTLE_S: Final = 1.0

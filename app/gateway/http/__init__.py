@@ -1,1 +1,1 @@
-"""How the gateway reads bodies and writes problems."""
+"""How the gateway reads bodies, and which browsers it answers."""

@@ -6,10 +6,10 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from app.gateway.http.problem import Problem
 from app.gateway.parts import GatewayParts
 from app.serve.web.guard import SAFE, is_under
 from app.serve.web.origin import from_another_site
+from app.serve.web.problem import Problem
 from app.settings.process import ProcessSettings
 from app.settings.web import WebSettings
 

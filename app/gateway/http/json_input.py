@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from app.base.listening.limits import JSON_PARTS, has_too_many_parts
-from app.gateway.http.problem import Fault, Problem, pointer
+from app.serve.web.problem import Fault, Problem, pointer
 from punctual.batches import MAX_HEADERS
 from punctual.contract import json_fields
 from punctual.contract.json_fields import SHORT, TooManyFieldsError

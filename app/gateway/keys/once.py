@@ -14,7 +14,6 @@ from aiohttp.typedefs import Handler, Middleware
 from app.base.process.fatal import end_process, telling
 from app.gateway.callers.caller import caller_of
 from app.gateway.desk.receipts import ORIGIN
-from app.gateway.http.problem import Problem
 from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, request_digest
 from app.gateway.keys.errors import KeyMalformed, KeyRefused
 from app.gateway.keys.keys import Keys
@@ -22,6 +21,7 @@ from app.gateway.keys.receipt import GivenAnswer
 from app.gateway.keys.service import KeyService
 from app.gateway.parts import GatewayParts
 from app.serve.web.guard import SAFE, route_of
+from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
 
 #: Where a handler says that something of the request was not done that may be when it comes again.

@@ -12,6 +12,7 @@ from app.engine.engine import Engine
 from app.ops.doctor.examination import Examination, examine
 from app.ops.doctor.facts import ClockFacts
 from app.serve.web.answers import as_json
+from app.serve.web.problem import Problem
 
 _KEPT_MS: Final = 60_000
 #: An examination takes less than a second where brokers answer; who cannot wait that long asks again.
@@ -40,7 +41,7 @@ class Examiner:
         if self._last is None or Clock.wall_ms() - self._last.at_ms >= _KEPT_MS:
             found = await self._look(0.0 if request.query.get("wait") == "0" else _PATIENCE_S)
             if found is None and self._last is None:
-                return as_json({"error": "the checks are still running. Try again in a moment"}, 503, _RETRY)
+                raise Problem("not-ready", "the checks are still running. Try again in a moment", headers=_RETRY)
         return as_json(msgspec.to_builtins(self._last))
 
     async def stop(self, _: web.Application) -> None:

@@ -12,7 +12,8 @@ from yarl import URL
 from app.base.listening.connections import Runner
 from app.ops.multiprocess.metrics import merged, own
 from app.ops.multiprocess.supervisor import Child, Supervisor, say
-from app.serve.web import guard, origin
+from app.serve.web import guard, origin, problem
+from app.serve.web.problem import Problem
 from app.serve.web.refusals import BODY_BYTES, BOUNDS, WebRefusals, bound_bodies
 
 #: What concerns one connection (RFC 9110, section 7.6.1), and what aiohttp says itself.
@@ -35,7 +36,7 @@ class Front:
 
     async def serve(self, host: str, port: int) -> web.AppRunner:
         """Listen; the runner's cleanup() ends that. Raises OSError if the port cannot be had."""
-        web_app = web.Application(client_max_size=0, middlewares=[guard.only_under(self._names)])
+        web_app = web.Application(client_max_size=0, middlewares=[problem.problems, guard.only_under(self._names)])
         web_app.on_response_prepare.append(guard.secure)
         web_app.add_routes(
             [
@@ -126,7 +127,7 @@ class Front:
             if answer is not None:
                 return answer
         sentence = "no process of this worker answers. See its log"
-        return web.json_response({"error": sentence}, status=503, headers={"Retry-After": "2"})
+        raise Problem("unreachable", sentence, headers={"Retry-After": "2"})
 
     async def _asked(self, child: Child, request: web.Request) -> web.StreamResponse | None:
         """Return what a process answers; None if it cannot be reached, so that another may be asked."""
@@ -149,9 +150,8 @@ class Front:
         except aiohttp.ClientError:
             if body is not None and body.failed is not None:  # by its sender
                 raise body.failed from None
-            return web.json_response(
-                {"error": "the process that handled the request has exited. Try again"}, status=502
-            )
+            sentence = "the process that handled the request has exited. Try again"
+            raise Problem("process-exited", sentence) from None
 
 
 class _ForwardedBody:

@@ -1,7 +1,7 @@
 """The one gate of the web port: finds out who asks, and lets through who may."""
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import msgspec
@@ -14,9 +14,9 @@ from app.serve.access.oidc import Oidc
 from app.serve.access.permissions import NEEDS, WITHIN, Need
 from app.serve.access.roles import ANYBODY, ASKER, HOLDS, Asker, Role, enough, masks, put
 from app.serve.access.sign_in import SIGN_IN, redirect_to_sign_in
-from app.serve.web.answers import as_json
 from app.serve.web.guard import SAFE, route_of
 from app.serve.web.origin import client_address, says_origin
+from app.serve.web.problem import Problem
 from app.settings.web import WebSettings
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"
@@ -43,7 +43,7 @@ class Gate:
         need: Need | None = "viewer" if route is None else self._needs.get(route)
         match need:
             case None:
-                return refused(request, 403, f"no role is configured for {route}, so it is refused")
+                raise Problem("forbidden", f"no role is configured for {route}, so it is refused")
             case "open" | "workers":
                 return await self._unnamed(request, handler, need)
             case role:
@@ -54,19 +54,19 @@ class Gate:
         try:
             asker = request.get(ASKER) or await self._asker(request)  # a page asks the API as whoever asks for the page
         except TooManyFailures as error:
-            return refused(request, 429, str(error), {"Retry-After": str(math.ceil(error.wait_s))})
+            raise Problem("rate", str(error), headers={"Retry-After": str(math.ceil(error.wait_s))}) from error
         if asker is None:
             return self._challenge(request, route)
         if asker.session and request.method not in SAFE and not says_origin(request):
-            return refused(request, 403, "a session works only in a browser; programs need a token or a password")
+            raise Problem("forbidden", "a session works only in a browser; programs need a token or a password")
         if not enough(asker.role, need):
-            return refused(request, 403, f"this needs the role {need}; {asker.name} has the role {asker.role}")
+            raise Problem("forbidden", f"this needs the role {need}; {asker.name} has the role {asker.role}")
         if asker.bound and route is not None and route not in WITHIN:
             sentence = (
                 f"this concerns the whole installation, but {asker.name} is restricted to namespaces. "
                 "See /api/v1/namespaces for what is available"
             )
-            return refused(request, 403, sentence)
+            raise Problem("forbidden", sentence)
         request[HOLDS] = self._holds(request, asker)
         put(request, msgspec.structs.replace(asker, masked=masks(self._payloads, asker.role)))
         answer = await handler(request)
@@ -78,7 +78,7 @@ class Gate:
         """Answer everybody, or a worker, whose secret is looked at in app/serve/search/routes.py."""
         if need == "workers" and (self._basic or self._oidc) and not self._between:
             sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
-            return refused(request, 401, sentence)
+            raise Problem("unauthorized", sentence)
         return await handler(request)
 
     async def _asker(self, request: web.Request) -> Asker | None:
@@ -116,7 +116,7 @@ class Gate:
         ways += ["a bearer token of the provider", f"a session ({SIGN_IN})"] if self._oidc else []
         challenge = CHALLENGE if self._basic and (self._oidc is None or route == _PASSWORD or not api) else "Bearer"
         sentence = f"this needs {' or '.join(ways)}. The login is missing, expired or wrong"
-        return refused(request, 401, sentence, {"WWW-Authenticate": challenge})
+        raise Problem("unauthorized", sentence, headers={"WWW-Authenticate": challenge})
 
 
 def middleware(gate: Gate) -> Middleware:
@@ -127,12 +127,3 @@ def middleware(gate: Gate) -> Middleware:
         return await gate.check(request, handler)
 
     return check
-
-
-def refused(
-    request: web.Request, status: int, sentence: str, headers: Mapping[str, str] | None = None
-) -> web.StreamResponse:
-    """Return an answer that says why nothing is done: a sentence, as JSON below /api/, else as text."""
-    if request.path.startswith("/api/"):
-        return as_json({"error": sentence}, status, headers)
-    return web.Response(text=f"{sentence[:1].upper()}{sentence[1:]}.\n", status=status, headers=headers)

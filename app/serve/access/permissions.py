@@ -16,6 +16,7 @@ Need = Role | Literal["open", "workers"]
 _OPEN: Final = (
     "GET /health/live",
     "GET /health/ready",
+    "GET /problems/{name}",
     "GET /static/{name}",
     "GET /sign-in",
     "GET /sign-in/begin",

@@ -19,6 +19,7 @@ from app.serve.search.filter import NAMES
 from app.serve.search.search import LOCAL
 from app.serve.search.visibility import filter_of, filter_shown
 from app.serve.web.answers import as_json
+from app.serve.web.problem import Problem
 from punctual.contract.destination import shown
 from punctual.contract.namespaces import Namespaces
 
@@ -109,7 +110,7 @@ class JobRoutes:
 
 def _found(status_of: JobStatus | None, asker: Asker) -> web.Response:
     if status_of is None:
-        return as_json({"error": "there is no such job. Jobs are kept for 30 days"}, 404)
+        raise Problem("unknown-job", "there is no such job. Jobs are kept for 30 days")
     return as_json(job_shown(status_of, asker))
 
 

@@ -6,6 +6,8 @@ from typing import Any, Final
 import msgspec
 
 from app.base.process.skipped_records import bounded
+from app.serve.web.problem import Problem
+from app.serve.web.problem_types import TYPES
 from punctual.contract.events import decode
 from punctual.durations import duration, when
 
@@ -51,6 +53,25 @@ def of_event(action: str, source: str, event: Mapping[str, Any], ended: Mapping[
     return Outcome(outcome=kind, sentence=sentence, source=source, ended=before, event=dict(event))
 
 
+def problem_of(outcome: Outcome, *, conditional: bool = False, **members: Any) -> Problem | None:
+    """Return the problem that an outcome is, None if the record has been carried out.
+
+    A program that only looks at the status should not think that all is well. With `conditional` the command named the
+    due time that it was for.
+    """
+    kind = {"unknown": "unknown-message", "conflict": "conflict", "stale": "stale"}.get(outcome.outcome)
+    if outcome.outcome in ("unknown", "conflict") and outcome.ended == "delivered":
+        kind = "came-too-late"
+    elif outcome.outcome == "conflict" and conditional:
+        kind = "changed"
+    elif outcome.outcome == "refused":
+        kind = str((outcome.event or {}).get("reason", "malformed"))
+    if kind is None:
+        return None
+    members |= {"outcome": outcome.outcome, "source": outcome.source, "ended": outcome.ended, "event": outcome.event}
+    return Problem(kind if kind in TYPES else "malformed", outcome.sentence, **members)
+
+
 def _sentence(action: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None) -> str:
     kind, due_ms = event["event"], event.get("due")
     at = "" if due_ms is None else f", due {when(due_ms, event['at'])}"
@@ -78,7 +99,7 @@ def _too_late(action: str, kind: str, event: Mapping[str, Any], ended: Mapping[s
         return "No change: the message does not recur, or its due time has changed since you last saw it."
     if kind == "conflict":
         return "No change: the message is being delivered, or its due time has changed since you last saw it."
-    return "No message with this id is pending."
+    return "No message with this ID is pending."
 
 
 def _before(event: Mapping[str, Any], ended: Mapping[str, Any]) -> str:

@@ -14,7 +14,7 @@ from app.serve.actions.audit import Action, NotAudited, noted
 from app.serve.actions.body import MESSAGE_FIELDS, BadBody, body_of, message_of, moment, raw, span, text
 from app.serve.actions.commands import NotSent
 from app.serve.actions.namespace_bounds import OutsideNamespaces
-from app.serve.actions.outcome import PENDING, Outcome
+from app.serve.actions.outcome import PENDING, Outcome, problem_of
 from app.serve.actions.resend import Correction
 from app.serve.dead_letters.dead_letters import DeadLetters, Unreadable
 from app.serve.dead_letters.routes import GONE, PLACE, own_one
@@ -23,6 +23,7 @@ from app.serve.search.scans import ScanFailed
 from app.serve.search.visibility import filter_shown, id_of
 from app.serve.web import ids
 from app.serve.web.answers import as_json
+from app.serve.web.problem import Problem
 from punctual.client.requests import Operation, Request, command
 from punctual.contract.cron import doubt
 
@@ -31,8 +32,7 @@ Handler = Callable[[_Routes, web.Request], Coroutine[Any, Any, web.StreamRespons
 
 _AUDIT_ROWS: Final = 200
 _SENTENCE: Final = 1_000
-#: Outcomes of which a program that only looks at the status should not think that all is well.
-_STATUS: Final = {PENDING: 202, "unknown": 404, "conflict": 409, "stale": 409, "refused": 422}
+_RETRY: Final = {"Retry-After": "2"}
 
 
 def register(web_app: web.Application, actions: Actions, dead_letters: DeadLetters) -> None:
@@ -63,19 +63,21 @@ def actor_of(request: web.Request) -> Actor:
 
 
 def errors_answered(handler: Handler[_Routes]) -> Handler[_Routes]:
-    """Return a handler whose errors become answers with a sentence."""
+    """Return a handler whose errors become problems."""
 
     async def answer(routes: _Routes, request: web.Request) -> web.StreamResponse:
         try:
             return await handler(routes, request)
         except NotThere as error:
-            return as_json({"error": str(error)}, 404)
+            raise Problem("unknown-destination", str(error)) from error
         except OutsideNamespaces as error:
-            return as_json({"error": str(error)}, 403)
+            raise Problem("forbidden", str(error)) from error
         except ValueError as error:
-            return as_json({"error": shortened(str(error))}, 400)
-        except (NotAudited, NotSent, ScanFailed, Unreadable) as error:
-            return as_json({"error": str(error)}, 503)
+            raise Problem("invalid-parameter", shortened(str(error))) from error
+        except ScanFailed as error:
+            raise Problem("busy", str(error), headers=_RETRY) from error
+        except (NotAudited, NotSent, Unreadable) as error:
+            raise Problem("kafka-unavailable", str(error)) from error
 
     return answer
 
@@ -163,7 +165,7 @@ class ActionRoutes:
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
         one = await own_one(self._dead_letters, partition, offset, request[ASKER])
         if one is None:
-            return as_json({"error": GONE}, 404)
+            raise Problem("unknown-dead-letter", GONE)
         headers = body.get("headers") or {}
         if not isinstance(headers, dict):
             raise BadBody("headers must be an object of names and values; null removes a header")
@@ -202,7 +204,10 @@ def _recorded(asked: dict[str, Any]) -> dict[str, Any]:
 
 
 def _answer(outcome: Outcome) -> web.Response:
-    return as_json(outcome, _STATUS.get(outcome.outcome, 200))
+    problem = problem_of(outcome)
+    if problem is not None:
+        raise problem
+    return as_json(outcome, web.HTTPAccepted.status_code if outcome.outcome == PENDING else web.HTTPOk.status_code)
 
 
 def action_shown(action: Action, asker: Asker) -> Action:

@@ -11,14 +11,14 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from app.serve.access.roles import ASKER, put
-from app.serve.web.guard import SEE_REFERENCE
+from app.serve.web.problem_types import TYPES
 
 _OF_A_BODY: Final = ("Content-Type", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Expect")
 _NO_ANSWER: Final = "this worker cannot answer {asked}. See its log"
 
 
 class JsonAnswer(msgspec.Struct, frozen=True):
-    """What the API answers: a status, and an object that has a sentence in `error` unless all went well."""
+    """What the API answers: a status, and an object, which is a problem unless all went well."""
 
     status: int
     body: dict[str, Any]
@@ -31,12 +31,12 @@ class JsonAnswer(msgspec.Struct, frozen=True):
     @property
     def absent(self) -> bool:
         """Whether the API has no such address: what a page is without then is no error."""
-        return self.status == web.HTTPNotFound.status_code and SEE_REFERENCE in self.error
+        return self.body.get("type") == TYPES["not-found"].uri
 
     @property
     def error(self) -> str:
         """The sentence that says what went wrong; empty if nothing did."""
-        return "" if self.well else str(self.body.get("error") or self.body.get("sentence") or "")
+        return "" if self.well else str(self.body.get("detail") or "")
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a part of the answer; `default` if it has none, or went wrong."""
@@ -86,7 +86,7 @@ class OwnApi:
         if answer.well or answer.error:
             return answer
         return JsonAnswer(
-            response.status, {"error": _NO_ANSWER.format(asked=f"{method} /api/v1{path.partition('?')[0]}")}
+            response.status, {"detail": _NO_ANSWER.format(asked=f"{method} /api/v1{path.partition('?')[0]}")}
         )
 
 

@@ -27,7 +27,7 @@ class FindPages:
         try:
             chosen = forms.filter_of(request.query)
         except ValueError as error:
-            return await self._page(request, JsonAnswer(400, {"error": str(error)}), {})
+            return await self._page(request, JsonAnswer(400, {"detail": str(error)}), {})
         asked = bool(chosen) or "all" in request.query
         found = None
         if asked:

@@ -13,8 +13,8 @@ from app.base.places import Places
 from app.engine.reports.state import WorkerState
 from app.serve.access.roles import ANYBODY, ASKER, HOLDS
 from app.serve.console.verdict import verdict
-from app.serve.web.answers import as_json
 from app.serve.web.origin import client_address
+from app.serve.web.problem import Problem
 from app.serve.web.routes import overview_of
 
 EVERY_S: Final = 1.0
@@ -58,7 +58,7 @@ class LiveUpdates:
         who = network(client_address(request)) if asker.name == ANYBODY.name else asker.name
         if not self._places.take(who):
             error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(who))
-            return as_json({"error": error}, 503, {"Retry-After": "30"})
+            raise Problem("busy", error, headers={"Retry-After": "30"})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         queue: asyncio.Queue[bytes] = asyncio.Queue(1)
         self._listeners[queue] = not asker.bound
@@ -97,7 +97,7 @@ class LiveUpdates:
         state = self._state
         reason = state.ready_reason()
         if reason is not None or not state.reader.caught_up.is_set():
-            return {"ready": False, "error": reason or "reading the reports of the other workers"}
+            return {"ready": False, "detail": reason or "reading the reports of the other workers"}
         whole = overview_of(state)
         found = verdict(msgspec.to_builtins(whole))
         return {

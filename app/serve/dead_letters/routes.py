@@ -15,6 +15,7 @@ from app.serve.search.routes import number, whole
 from app.serve.search.search import LONGEST_S
 from app.serve.search.visibility import check_url, namespaces_within, own_namespaces
 from app.serve.web.answers import as_json
+from app.serve.web.problem import Problem
 from punctual.contract.namespaces import Namespaces
 
 #: Where one is on the topic.
@@ -86,17 +87,14 @@ class DeadLetterRoutes:
                 await self._learn()
                 found = await ask()
         except NoPlace:
-            return as_json(
-                {"error": f"{len(self._places)} other requests are reading dead letters here. Try again soon"},
-                503,
-                _RETRY,
-            )
+            sentence = f"{len(self._places)} other requests are reading dead letters here. Try again soon"
+            raise Problem("busy", sentence, headers=_RETRY) from None
         except ValueError as error:
-            return as_json({"error": str(error)}, 400)
+            raise Problem("invalid-parameter", str(error)) from error
         except Unreadable as error:
-            return as_json({"error": str(error)}, 503, _RETRY)
+            raise Problem("kafka-unavailable", str(error), headers=_RETRY) from error
         if found is None:
-            return as_json({"error": GONE}, 404)
+            raise Problem("unknown-dead-letter", GONE)
         return as_json(found)
 
 

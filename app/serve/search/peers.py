@@ -119,6 +119,6 @@ class PeerSilent(Exception):
 
 def _said(body: bytes) -> str:
     try:
-        return f": {msgspec.json.decode(body)['error']}"
+        return f": {msgspec.json.decode(body)['detail']}"
     except (msgspec.DecodeError, KeyError, TypeError, RecursionError):
         return ""

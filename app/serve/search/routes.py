@@ -20,6 +20,7 @@ from app.serve.search.timeline_spans import TimelineSpans
 from app.serve.search.visibility import count_shown, filter_of, id_of, page_shown, row_shown
 from app.serve.web import ids
 from app.serve.web.answers import as_json
+from app.serve.web.problem import Problem
 from punctual.contract.times import parse_time
 
 _DEFAULT_LIMIT, _DEFAULT_S, _DIGITS = 50, 8.0, 18
@@ -63,7 +64,7 @@ def only_workers(secret: str) -> Any:
         if hmac.compare_digest(shown, wanted):
             return await handler(request)
         sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
-        return web.json_response({"error": sentence}, status=web.HTTPUnauthorized.status_code)
+        raise Problem("unauthorized", sentence)
 
     return check
 
@@ -107,7 +108,7 @@ class SearchRoutes:
         try:
             id_ = id_of(said, self._search.namespaces, asker)
         except FilterError as error:
-            return as_json({"error": str(error)}, 400)
+            raise Problem("invalid-parameter", str(error)) from error
 
         async def ask() -> Row | None:
             return row_shown(await self._search.message(id_, whole=whole), asker)
@@ -118,9 +119,9 @@ class SearchRoutes:
             life = msgspec.to_builtins(await self._search.life(id_))
             row = await ask()
         except PeerSilent as error:
-            return as_json({"error": str(error)}, 503, _RETRY)
+            raise Problem("unreachable", str(error), headers=_RETRY) from error
         if row is None:
-            return as_json({"error": otherwise, **life}, 404)
+            raise Problem("unknown-message", otherwise, **life)
         return as_json({**msgspec.to_builtins(row), **life})
 
     async def own_page(self, request: web.Request) -> web.Response:
@@ -144,9 +145,11 @@ class SearchRoutes:
         """Answer another worker: a message that lives here."""
         id_ = request.query.get("id", "")
         if self._search.home(id_) not in self._search.served:
-            return as_json({"error": "this worker does not serve the partition of this id"}, 503, _RETRY)
+            raise Problem("not-ready", "this worker does not serve the partition of this id", headers=_RETRY)
         row = self._search.own_message(id_, whole=_flag(request.query, "whole"))
-        return as_json({"error": "not pending"}, 404) if row is None else as_json(row)
+        if row is None:
+            raise Problem("unknown-message", "not pending")
+        return as_json(row)
 
     async def timeline(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/timeline: how many messages are due when."""
@@ -172,14 +175,18 @@ class SearchRoutes:
 
 
 async def _answered(ask: Any, otherwise: str = "") -> web.Response:
-    """Return what is answered to a question; sentences for what cannot be understood, found or reached."""
+    """Return the answer to a question. Raises Problem for what cannot be understood, found or reached."""
     try:
         found = await ask()
     except ValueError as error:
-        return as_json({"error": str(error)}, 400)
-    except (ScanFailed, PeerSilent) as error:
-        return as_json({"error": str(error)}, 503, _RETRY)
-    return as_json({"error": otherwise}, 404) if found is None else as_json(found)
+        raise Problem("invalid-parameter", str(error)) from error
+    except ScanFailed as error:
+        raise Problem("busy", str(error), headers=_RETRY) from error
+    except PeerSilent as error:
+        raise Problem("unreachable", str(error), headers=_RETRY) from error
+    if found is None:
+        raise Problem("unknown-message", otherwise)
+    return as_json(found)
 
 
 def _part(query: Mapping[str, str]) -> tuple[Cursor, int]:

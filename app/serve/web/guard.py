@@ -1,4 +1,4 @@
-"""What surrounds every answer: names that it is served under, headers that keep browsers safe, JSON errors."""
+"""What surrounds every answer: names that it is served under, headers that keep browsers safe."""
 
 import fnmatch
 import ipaddress
@@ -7,13 +7,12 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import msgspec
 from aiohttp import web
+
+from app.serve.web.problem import Problem
 
 #: Methods that change nothing.
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-#: The end of the sentence about an address that the API does not have.
-SEE_REFERENCE: Final = "See the HTTP API reference for the available endpoints"
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -67,10 +66,7 @@ def only_under(names: Iterable[str]) -> Any:
             return await handler(request)
         name = _name(request.headers.get("Host", ""))
         sentence = f"the host name {name[:253]!r} is not allowed. Add it to DELAY_WEB_HOSTS if it is correct."
-        status = web.HTTPMisdirectedRequest.status_code
-        if request.path.startswith("/api/"):
-            return web.json_response({"error": sentence}, status=status)
-        return web.Response(text=sentence, status=status)
+        raise Problem("misdirected", sentence)
 
     return check
 
@@ -94,20 +90,3 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-@web.middleware
-async def json_errors(
-    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-) -> web.StreamResponse:
-    """Turn errors under /api/ into JSON objects with a sentence in `error`."""
-    try:
-        return await handler(request)
-    except web.HTTPException as error:
-        if not request.path.startswith("/api/") or error.status < web.HTTPBadRequest.status_code:
-            raise
-        asked = f"{request.method} {request.path}"
-        sentence = f"{error.reason}: {asked}. {SEE_REFERENCE}"
-        headers = {name: value for name, value in error.headers.items() if name == "Allow"}
-        body = msgspec.json.encode({"error": sentence})
-        return web.Response(body=body, status=error.status, content_type="application/json", headers=headers)

@@ -8,6 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from app.serve.web.guard import SAFE
+from app.serve.web.problem import Problem
 
 #: Changes nothing but who is signed in.
 _OUT: Final = "/sign-out"
@@ -38,19 +39,14 @@ def no_other_sites(*, read_only: bool) -> Any:
     ) -> web.StreamResponse:
         if request.method in SAFE:
             return await handler(request)
-        sentence = ""
         if read_only and request.path != _OUT:
-            sentence = "this worker is read-only (DELAY_WEB_READ_ONLY)"
-        elif from_another_site(request):
-            sentence = "the request comes from another site. Open the console and try again there"
-        elif request.path.startswith("/api/") and request.content_type != "application/json":
+            raise Problem("read-only", "this worker is read-only (DELAY_WEB_READ_ONLY)")
+        if from_another_site(request):
+            raise Problem("forbidden", "the request comes from another site. Open the console and try again there")
+        if request.path.startswith("/api/") and request.content_type != "application/json":
             sentence = f"the body must be application/json, not {request.content_type:.64}"
-        if not sentence:
-            return await handler(request)
-        status = web.HTTPForbidden.status_code
-        if request.path.startswith("/api/"):
-            return web.json_response({"error": sentence}, status=status)
-        return web.Response(text=sentence, status=status)
+            raise Problem("unsupported-media-type", sentence)
+        return await handler(request)
 
     return check
 

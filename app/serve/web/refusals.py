@@ -3,13 +3,12 @@
 from typing import Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler
 
 from app.base.listening import bodies
 from app.base.listening.bodies import Bodies
 from app.base.listening.connections import ConnectionLimits
 from app.base.listening.limits import HttpRefusal
-from app.serve.web.answers import as_json
+from app.serve.web.problem import Problem, response
 
 #: Browsers and scrapers need a few connections each, and files and brokers' connections need descriptors too. Health
 #: checks always get in. Headers carry tokens and cookies of proxies.
@@ -18,40 +17,19 @@ BOUNDS: Final = ConnectionLimits(most=256, most_of_one=256, header_bytes=8_190, 
 BODY_BYTES, BODIES_BYTES = 8 << 20, 32 << 20
 
 
-class RequestRefused(Exception):
-    """A request that is refused before its handler sees it."""
-
-    def __init__(self, refusal: HttpRefusal) -> None:
-        """Keep the refusal, which is the answer."""
-        super().__init__(refusal.sentence)
-        self.refusal = refusal
-
-
 class WebRefusals:
-    """Answers with JSON objects that have a sentence in `error`."""
+    """Answers with problems."""
 
     def error(self, refusal: HttpRefusal) -> Exception:
-        """Return what `answered` turns into an answer."""
-        return RequestRefused(refusal)
+        """Return the problem that a refusal is."""
+        return Problem(refusal.kind, refusal.sentence, headers=refusal.headers)
 
     def answer(self, refusal: HttpRefusal) -> web.Response:
         """Return the answer to bytes that are not an HTTP request."""
-        return as_json({"error": refusal.sentence}, refusal.status, refusal.headers)
+        return response(Problem(refusal.kind, refusal.sentence, headers=refusal.headers))
 
     def cut_off(self, reason: str) -> None:
         """Count nothing: these connections are for people and scrapers."""
-
-
-@web.middleware
-async def answered(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer, and turn a refusal into JSON under /api/, into a plain sentence elsewhere."""
-    try:
-        return await handler(request)
-    except RequestRefused as error:
-        refusal = error.refusal
-    if request.path.startswith("/api/"):
-        return WebRefusals().answer(refusal)
-    return web.Response(text=refusal.sentence, status=refusal.status, headers=refusal.headers)
 
 
 def bound_bodies(web_app: web.Application, together: int = BODIES_BYTES) -> None:
@@ -60,4 +38,4 @@ def bound_bodies(web_app: web.Application, together: int = BODIES_BYTES) -> None
     Middlewares that were added before see the request first: only those who may act can take the room.
     """
     room = Bodies(WebRefusals(), BODY_BYTES, together)
-    web_app.middlewares.extend([answered, bodies.middleware(room)])
+    web_app.middlewares.append(bodies.middleware(room))

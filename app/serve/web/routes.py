@@ -6,10 +6,12 @@ import msgspec
 from aiohttp import web
 
 from app.engine.reports.state import WorkerState
-from app.serve.web import guard, metrics
+from app.serve.web import guard, metrics, problem
 from app.serve.web.answers import as_json
 from app.serve.web.overview import InstallationOverview, overview
 from app.serve.web.overview_rows import DestinationRow
+from app.serve.web.problem import Problem
+from app.serve.web.problem_types import PATH
 
 NOT_CAUGHT_UP: Final = "reading the reports of the other workers"
 RETRY_AFTER: Final = {"Retry-After": "2"}
@@ -19,7 +21,7 @@ DIGITS: Final = 9
 def register(web_app: web.Application, state: WorkerState) -> None:
     """Add the API and the health checks to an application that has not started yet."""
     routes = StatusRoutes(state)
-    web_app.middlewares.append(guard.json_errors)
+    web_app.middlewares.append(problem.problems)
     web_app.on_response_prepare.append(guard.secure)
     web_app.add_routes(
         [
@@ -30,6 +32,7 @@ def register(web_app: web.Application, state: WorkerState) -> None:
             web.get("/health/live", routes.show_live),
             web.get("/health/ready", routes.show_ready),
             web.get("/metrics", routes.show_metrics),
+            web.get(PATH + "{name}", problem.meaning),
         ]
     )
 
@@ -66,7 +69,7 @@ class StatusRoutes:
         if found is None:
             report = state.reader.reports.get(number)
             other = f"; last reported by {report.progress.worker}" if report is not None else ""
-            return as_json({"error": f"this worker does not serve partition {wanted[:DIGITS]}{other}"}, status=404)
+            raise Problem("unknown-partition", f"this worker does not serve partition {wanted[:DIGITS]}{other}")
         rows = [
             DestinationRow(destination=name, pending=pending, held_since_ms=held_ms)
             for name, (pending, held_ms) in sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
@@ -114,6 +117,5 @@ def missing_of(state: WorkerState) -> str | None:
 
 
 def unready(state: WorkerState, reason: str) -> web.Response:
-    """Return the answer of a worker that is not ready, which says why and how far it is."""
-    body = {"ready": False, "error": reason, "recovery": state.recovery()}
-    return as_json(body, status=503, headers=RETRY_AFTER)
+    """Return the answer of a worker that is not ready: a problem that also says how far it is."""
+    return problem.response(Problem("not-ready", reason, headers=RETRY_AFTER, ready=False, recovery=state.recovery()))

@@ -13,6 +13,7 @@ from app.base.process.fatal import end_process
 from app.engine.reports.state import WorkerState
 from app.serve.web import guard, history, origin
 from app.serve.web.answers import as_json
+from app.serve.web.problem import Problem, response
 from app.serve.web.refusals import BOUNDS, WebRefusals
 from app.serve.web.routes import RETRY_AFTER, register
 
@@ -50,8 +51,9 @@ class EarlyServer:
         return as_json({"live": True})
 
     async def _starting(self, _: web.Request) -> web.Response:
-        body = {"ready": False, "error": self._reason() or "starting", "recovery": []}
-        return as_json(body, status=503, headers=RETRY_AFTER)
+        return response(
+            Problem("not-ready", self._reason() or "starting", headers=RETRY_AFTER, ready=False, recovery=[])
+        )
 
 
 class WebServer(driver.Web):

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from app.gateway.api import record_form, short_form
 from app.gateway.callers.caller import ANYONE, Caller
 from app.gateway.desk.acceptance import Acceptance, Draft
-from app.gateway.http.problem import Problem
+from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.record import PlainRecord
 from tests.app.gateway.api.test_openapi import operations

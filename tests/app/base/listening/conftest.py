@@ -21,7 +21,7 @@ from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import SpoolTally
 from app.ops.multiprocess.front import Front
-from app.serve.web import guard, origin
+from app.serve.web import origin, problem
 from app.serve.web.refusals import BOUNDS, WebRefusals, bound_bodies
 from app.settings.settings import Settings
 from tests.harness.ports import free_port
@@ -42,7 +42,7 @@ async def echo(request: web.Request) -> web.Response:
 def worker() -> web.Application:
     """Return an application with what surrounds a worker's."""
     web_app = web.Application()
-    web_app.middlewares.append(guard.json_errors)
+    web_app.middlewares.append(problem.problems)
     web_app.middlewares.append(origin.no_other_sites(read_only=False))
     bound_bodies(web_app)
     web_app.add_routes([web.post("/api/v1/echo", echo), web.get("/api/v1/echo", echo)])

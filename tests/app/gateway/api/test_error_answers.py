@@ -8,7 +8,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from app.gateway.api import error_answers
-from app.gateway.http.problem import Problem
+from app.serve.web.problem import Problem
 
 FOUND = web.HTTPFound("/elsewhere")
 RAISED: list[tuple[Exception, int, str]] = [

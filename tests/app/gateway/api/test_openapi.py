@@ -6,7 +6,7 @@ from typing import Any
 from aiohttp import web
 
 from app.gateway.api.openapi import document
-from app.gateway.http.problem_types import TYPES
+from app.serve.web.problem_types import TYPES
 from tests.app.gateway.conftest import Stage
 
 METHODS = ("get", "post", "put", "patch", "delete")

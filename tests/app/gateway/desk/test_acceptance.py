@@ -10,7 +10,7 @@ import pytest
 from app.gateway.api import record_form, short_form
 from app.gateway.callers.caller import ANYONE, Caller
 from app.gateway.desk.acceptance import Acceptance, Accepted
-from app.gateway.http.problem import Problem
+from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition, key_partition
 from punctual.contract.record import PlainRecord

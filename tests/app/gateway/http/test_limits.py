@@ -11,7 +11,7 @@ import pytest
 from app.base.listening.limits import JSON_PARTS
 from app.gateway.api import messages, record_form, short_form
 from app.gateway.http.json_input import check_json, check_text
-from app.gateway.http.problem import Problem
+from app.serve.web.problem import Problem
 from punctual.batches import MAX_HEADERS
 from punctual.contract.json_fields import MAX_FIELDS
 

@@ -58,7 +58,7 @@ async def test_who_shows_nothing_is_asked_for_a_name(client: Client, path: str) 
 )
 async def test_what_is_no_users_name_and_password_is_not_let_in(client: Client, shown_: str) -> None:
     answer = await client.get("/api/v1/overview", headers={"Authorization": shown_})
-    assert (answer.status, "error" in await answer.json()) == (401, True)
+    assert (answer.status, "detail" in await answer.json()) == (401, True)
 
 
 async def test_a_password_is_hashed_once_and_again_when_the_users_line_changes(
@@ -86,7 +86,7 @@ async def test_guessing_is_slowed_down_and_who_is_known_goes_on(client: Client) 
     answers = [await client.get("/api/v1/overview", headers=guess("admin")) for _ in range(7)]
     assert [answer.status for answer in answers] == [401] * 5 + [429] * 2
     assert answers[-1].headers["Retry-After"] == "1"
-    assert "too many failed logins" in (await answers[-1].json())["error"]
+    assert "too many failed logins" in (await answers[-1].json())["detail"]
     assert (await client.get("/", headers=shown("admin"))).status == 429
     assert (await client.get("/", headers=shown("viewer"))).status == 200
 

@@ -86,7 +86,7 @@ async def test_no_spelling_of_an_id_reaches_what_is_anothers(client: Client, wor
     never = await asked(client, "a", "/messages/never-given")
     status, found = await asked(client, "a", f"/messages/{spelled}")
     assert status == never[0] == 404
-    assert set(found) == set(never[1]) == {"error"}
+    assert set(found) == set(never[1]) == {"type", "title", "status", "detail"}
     status, found = await asked(client, "a", f"/messages/{spelled}?life=1")
     assert (status, found.get("life")) == (404, [])
     for act in ("cancel", "deliver-now", "pause", "resume", "reschedule"):
@@ -112,7 +112,7 @@ async def test_an_id_without_a_namespace_is_one_of_the_first_of_ones_own(client:
         await asked(client, user, f"/messages/{quote(said, safe='')}/cancel", {})
         assert world.sent[-1][1].id == full.encode()
     status, found = await asked(client, "a", f"/messages/{'y' * 250}/cancel", {})
-    assert (status, "257 bytes with its namespace" in found["error"]) == (400, True)
+    assert (status, "257 bytes with its namespace" in found["detail"]) == (400, True)
 
 
 @pytest.mark.parametrize(
@@ -201,8 +201,8 @@ async def test_a_namespace_of_others_is_as_one_that_does_not_exist(client: Clien
     foreign = await asked(client, "a", f"{path}?namespace=team-b")
     absent = await asked(client, "a", f"{path}?namespace=team-c")
     assert foreign[0] == absent[0] == 400
-    assert foreign[1]["error"].replace("team-b", "team-c") == absent[1]["error"]
-    assert "they are team-a" in absent[1]["error"]
+    assert foreign[1]["detail"].replace("team-b", "team-c") == absent[1]["detail"]
+    assert "they are team-a" in absent[1]["detail"]
     assert (await asked(client, "a", f"{path}?namespace=team-a,team-b"))[0] == 400
 
 

@@ -153,7 +153,7 @@ async def test_one_viewer_leaves_room_for_others(client: Client) -> None:
 
     refused = await client.get("/api/v1/events", headers=shown("ann"))
     assert (refused.status, refused.headers["Retry-After"]) == (503, "30")
-    assert f"{MOST // 2} of them yours" in (await refused.json())["error"]
+    assert f"{MOST // 2} of them yours" in (await refused.json())["detail"]
 
     mine.pop().close()
     async with asyncio.timeout(PATIENCE_S):

@@ -84,7 +84,7 @@ async def test_without_a_secret_workers_tell_each_other_nothing(users: Path) -> 
     async with served(DELAY_WEB_USERS_FILE=users) as client:
         answer = await client.get("/api/v1/local/messages")
         assert answer.status == 401
-        assert "DELAY_WEB_SECRET" in (await answer.json())["error"]
+        assert "DELAY_WEB_SECRET" in (await answer.json())["detail"]
 
 
 async def test_a_route_that_is_not_in_the_table_is_refused_to_an_admin(users: Path) -> None:
@@ -93,7 +93,7 @@ async def test_a_route_that_is_not_in_the_table_is_refused_to_an_admin(users: Pa
     async with TestClient(TestServer(web_app)) as client:
         answer = await client.get("/api/v1/forgotten", headers=shown("admin"))
         assert answer.status == 403
-        assert "GET /api/v1/forgotten" in (await answer.json())["error"]
+        assert "GET /api/v1/forgotten" in (await answer.json())["detail"]
 
 
 async def _never(_: web.Request) -> web.Response:

@@ -98,7 +98,7 @@ async def test_a_route_of_which_nothing_is_said_for_the_bound_keeps_them_out(
         assert (await client.get("/api/v1/new-one", headers=shown("viewer"))).status == 200
         answer = await client.get("/api/v1/new-one", headers=shown("admin-a"))
         assert answer.status == 403
-        assert "the whole installation" in (await answer.json())["error"]
+        assert "the whole installation" in (await answer.json())["detail"]
 
 
 async def _done(_: web.Request) -> web.Response:

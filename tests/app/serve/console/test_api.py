@@ -4,14 +4,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from app.serve.console.api import OwnApi
-from app.serve.web import guard
+from app.serve.web.problem import Problem, problems
 
 
 async def test_an_address_that_the_api_does_not_have_is_absent_and_something_not_found_is_an_error() -> None:
-    web_app = web.Application(middlewares=[guard.json_errors])
+    web_app = web.Application(middlewares=[problems])
 
     async def missing(_: web.Request) -> web.Response:
-        return web.json_response({"error": "no such message"}, status=404)
+        raise Problem("unknown-message", "no such message")
 
     async def page(request: web.Request) -> web.Response:
         api = OwnApi(web_app, request)

@@ -5,6 +5,7 @@ from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
 from app.serve.search.routes import only_workers
+from app.serve.web.problem import problems
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ async def test_only_who_knows_the_secret_is_told(secret: str, shown: str, path: 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(text="told")
 
-    made = web.Application(middlewares=[only_workers(secret)])
+    made = web.Application(middlewares=[problems, only_workers(secret)])
     made.add_routes([web.get("/api/v1/local/x", answer), web.get("/api/v1/x", answer)])
     headers = {"Authorization": shown} if shown else {}
     async with TestServer(made) as server, ClientSession(str(server.make_url("/"))) as session:

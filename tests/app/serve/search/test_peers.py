@@ -24,7 +24,7 @@ from tests.tables.rows import NOW
 
 NO_ANSWERS = [
     pytest.param(404, "", id="404"),
-    pytest.param(404, '{"error": "no"}', id="404 with a sentence"),
+    pytest.param(404, '{"detail": "no"}', id="404 with a sentence"),
     pytest.param(200, "null", id="null"),
     pytest.param(200, "[]", id="list"),
     pytest.param(200, "{}", id="nothing"),

@@ -20,4 +20,4 @@ from tests.app.serve.access.world import World
 async def test_nonsense_is_answered_in_a_sentence(asked: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     World(monkeypatch)
     async with served(real_below="/api/v1/") as client, client.get(f"/api/v1/{asked}") as answer:
-        assert (answer.status, says in (await answer.json()).get("error", "")) == (400, True)
+        assert (answer.status, says in (await answer.json()).get("detail", "")) == (400, True)

@@ -133,7 +133,7 @@ async def test_all_destinations_of_a_partition_are_listed_by_the_worker_that_ser
     elsewhere = await client.get("/api/v1/partitions/1/destinations")
     assert elsewhere.status == 404
     error = "this worker does not serve partition 1; last reported by http://other:6066"
-    assert await elsewhere.json() == {"error": error}
+    assert (await elsewhere.json())["detail"] == error
     for wrong in ("x", "-1", "9" * 5_000, "%C2%B2"):
         assert (await client.get(f"/api/v1/partitions/{wrong}/destinations")).status == 404
 
@@ -150,7 +150,14 @@ async def test_until_it_is_ready_a_worker_answers_503_and_why(client: Client, st
     state.restores = [restore]
     answer = await client.get(path)
     assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
-    assert await answer.json() == {"ready": False, "error": state.reason, "recovery": [restore]}
+    assert await answer.json() == {
+        "type": "/problems/not-ready",
+        "title": "The worker cannot answer this yet",
+        "status": 503,
+        "detail": state.reason,
+        "ready": False,
+        "recovery": [restore],
+    }
 
 
 async def test_a_ready_worker_says_so(client: Client) -> None:
@@ -165,7 +172,7 @@ async def test_one_that_can_do_no_work_is_not_ready_and_shows_its_numbers(
     state.report(record(0))
     state.report(record(1, unread=NOW_MS - 12_000, held_back="disk"))
     answer = await client.get("/health/ready")
-    assert (answer.status, (await answer.json())["error"]) == (503, state.ill)
+    assert (answer.status, (await answer.json())["detail"]) == (503, state.ill)
     whole = await (await client.get("/api/v1/overview")).json()
     assert whole["unconfirmed_since_ms"] == NOW_MS - 35_000
     assert [row["unread_since_ms"] for row in whole["partitions"]] == [None, NOW_MS - 12_000]
@@ -178,7 +185,7 @@ async def test_a_worker_is_ready_before_it_has_read_the_others_but_shows_no_half
     state.reader.caught_up.clear()
     assert (await client.get("/health/ready")).status == 200
     answer = await client.get("/api/v1/overview")
-    assert (answer.status, (await answer.json())["error"]) == (503, "reading the reports of the other workers")
+    assert (answer.status, (await answer.json())["detail"]) == (503, "reading the reports of the other workers")
 
 
 async def test_a_worker_is_alive_whatever_it_waits_for(client: Client, state: "FakeState") -> None:
@@ -189,14 +196,14 @@ async def test_a_worker_is_alive_whatever_it_waits_for(client: Client, state: "F
 
 async def test_an_unknown_api_address_is_a_404_in_json(client: Client) -> None:
     answer = await client.get("/api/v1/nothing")
-    assert (answer.status, answer.content_type) == (404, "application/json")
-    assert "GET /api/v1/nothing" in (await answer.json())["error"]
+    assert (answer.status, answer.content_type) == (404, "application/problem+json")
+    assert "GET /api/v1/nothing" in (await answer.json())["detail"]
 
 
 async def test_a_wrong_method_is_a_405_in_json_that_names_the_right_ones(client: Client) -> None:
     answer = await client.post("/api/v1/overview")
     assert (answer.status, answer.headers["Allow"]) == (405, "GET,HEAD")
-    assert "POST /api/v1/overview" in (await answer.json())["error"]
+    assert "POST /api/v1/overview" in (await answer.json())["detail"]
 
 
 @pytest.mark.parametrize("path", ["/api/v1/overview", "/api/v1/nothing", "/nothing", "/metrics"])

@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
-from app.gateway.http.problem import Fault, Problem, pointer
-from app.gateway.http.problem_types import TYPES
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from app.serve.web.problem import Fault, Problem, meaning, pointer, problems
+from app.serve.web.problem_types import PATH, TYPES
 from punctual.contract.request import Reason
-from tests.app.gateway.conftest import Stage
 
 PAGE = Path(__file__).parents[4] / "docs/reference/problems.md"
 
@@ -22,13 +24,14 @@ def test_every_reason_of_a_dead_letter_is_a_type() -> None:
 
 def test_pointers_begin_where_the_message_is_in_its_batch() -> None:
     problem = Problem("malformed", "no", [Fault(pointer("headers", 0, "a/b~c"), "no")])
-    assert problem.answered("/3").errors == [Fault("#/3/headers/0/a~1b~0c", "no")]
+    assert problem.body("/3")["errors"] == [Fault("#/3/headers/0/a~1b~0c", "no")]
 
 
-async def test_a_type_is_where_its_uri_says(stage: Stage) -> None:
-    for kind in TYPES.values():
-        assert await stage.ask("GET", kind.uri) == (
-            200,
-            {"type": kind.uri, "title": kind.title, "status": kind.status},
-        )
-    assert (await stage.ask("GET", "/problems/none"))[0] == 404
+async def test_a_type_is_where_its_uri_says() -> None:
+    web_app = web.Application(middlewares=[problems])
+    web_app.add_routes([web.get(PATH + "{name}", meaning)])
+    async with TestClient(TestServer(web_app)) as client:
+        for kind in TYPES.values():
+            answer = await client.get(kind.uri)
+            assert await answer.json() == {"type": kind.uri, "title": kind.title, "status": kind.status}
+        assert (await client.get(PATH + "none")).status == 404

@@ -1,4 +1,4 @@
-"""What can be wrong with a request to the gateway: types whose names stay (docs/reference/problems.md)."""
+"""The types of problems, whose names stay: what can be wrong with a request (docs/reference/problems.md)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,7 +7,7 @@ import msgspec
 
 from punctual.contract.request import Reason
 
-#: Where a gateway tells what a type means; a type's URI is this and its name.
+#: Where a worker or gateway tells what a type means; a type's URI is this and its name.
 PATH: Final = "/problems/"
 
 
@@ -55,7 +55,7 @@ _REASONS: Final = (
 )
 #: What comes of commands for one message.
 _ORDERS: Final = (
-    ProblemType("unknown-message", 404, "No message with this id is pending"),
+    ProblemType("unknown-message", 404, "No message with this ID is pending"),
     ProblemType("came-too-late", 409, "The message was delivered before the command arrived"),
     ProblemType("conflict", 409, "The message is being delivered, or the command does not apply to it"),
     ProblemType("stale", 409, "A later request or command applies"),
@@ -65,29 +65,38 @@ _ORDERS: Final = (
 _REQUESTS: Final = (
     ProblemType("bad-request", 400, "The request is not valid HTTP"),
     ProblemType("bad-json", 400, "The body is not JSON"),
-    ProblemType("unauthorized", 401, "The token is missing or unknown"),
-    ProblemType("forbidden", 403, "The token has no permission for this"),
+    ProblemType("unauthorized", 401, "The login or token is missing, expired or wrong"),
+    ProblemType("forbidden", 403, "The caller has no permission for this"),
     ProblemType("idempotency-key", 400, "The header Idempotency-Key is invalid"),
     ProblemType("idempotency-key-reused", 422, "The Idempotency-Key was used for another request"),
     ProblemType("in-progress", 409, "The first request with this Idempotency-Key is still in progress"),
+    ProblemType("invalid-parameter", 400, "A parameter or field is invalid"),
+    ProblemType("read-only", 403, "This worker is read-only"),
     ProblemType("not-found", 404, "This address does not exist"),
+    ProblemType("unknown-dead-letter", 404, "There is no such dead letter"),
+    ProblemType("unknown-destination", 404, "The destination does not exist, and no message for it is pending"),
+    ProblemType("unknown-job", 404, "There is no such job"),
+    ProblemType("unknown-partition", 404, "This worker does not serve the partition"),
     ProblemType("method-not-allowed", 405, "This address does not support this method"),
     ProblemType("timeout", 408, "The request body arrived too slowly"),
     ProblemType("body-too-large", 413, "The body is too large"),
     ProblemType("too-many-messages", 413, "The batch has too many messages"),
     ProblemType("uri-too-long", 414, "The address is too long"),
     ProblemType("unsupported-media-type", 415, "The body's media type or encoding is not supported"),
-    ProblemType("misdirected", 421, "The gateway does not accept this host name"),
+    ProblemType("misdirected", 421, "This server does not accept this host name"),
     ProblemType("rate", 429, "Too many requests in too short a time"),
     ProblemType("headers-too-large", 431, "The request's headers are too large"),
 )
-#: What the gateway cannot do now.
+#: What a server cannot do now.
 _ITSELF: Final = (
-    ProblemType("internal", 500, "The gateway has failed"),
+    ProblemType("internal", 500, "The server has failed"),
+    ProblemType("process-exited", 502, "The process that handled the request has exited"),
     ProblemType("spool-full", 503, "Kafka is down, and the spool is full"),
-    ProblemType("busy", 503, "Too many large requests are being read"),
+    ProblemType("busy", 503, "Too many large requests, searches or streams are in progress"),
+    ProblemType("not-ready", 503, "The worker cannot answer this yet"),
+    ProblemType("kafka-unavailable", 503, "Kafka does not answer, or does not accept the record"),
     ProblemType("keys-unread", 503, "The gateway has not read all idempotency keys yet"),
-    ProblemType("unreachable", 503, "The worker that has the message does not answer"),
+    ProblemType("unreachable", 503, "The worker that has the message or partition does not answer"),
 )
 TYPES: Final = {kind.name: kind for kind in (*_REASONS, *_ORDERS, *_REQUESTS, *_ITSELF)}
 #: By status, what is said of errors that come from elsewhere.

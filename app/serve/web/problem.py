@@ -1,0 +1,131 @@
+"""The answer to an HTTP request that cannot be done, of workers and gateways alike: a problem (RFC 9457)."""
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from app.serve.web.problem_types import OF_STATUS, TYPES, TypeMeaning
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+#: The end of the sentence about an address that the API does not have.
+SEE_REFERENCE: Final = "See the HTTP API reference for the available endpoints"
+#: Where an answer has the name of its problem's type.
+KIND: Final = web.ResponseKey("kind", str)
+
+
+class Fault(msgspec.Struct, frozen=True):
+    """An error at one place of the body; `pointer` is a JSON pointer as a URI fragment (RFC 6901)."""
+
+    pointer: str
+    detail: str
+
+
+class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The members that a gateway's problems have (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[Fault] = []
+    id: str | None = None
+    outcome: str | None = None
+    source: str | None = None
+    ended: str | None = None
+    event: dict[str, Any] | None = None
+
+
+class Problem(Exception):
+    """Why a request is not done; `kind` is one of the names in `problem_types.TYPES`, `detail` a sentence."""
+
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        errors: Iterable[Fault] = (),
+        headers: Mapping[str, str] | None = None,
+        **members: Any,
+    ) -> None:
+        """Keep what is answered; `headers` go with it, and `members` are more members of the body."""
+        super().__init__(detail)
+        self.kind, self.detail = TYPES[kind], detail
+        self.errors, self.headers, self.members = list(errors), dict(headers or {}), members
+
+    @property
+    def status(self) -> int:
+        """The status of the answer."""
+        return self.kind.status
+
+    def body(self, at: str = "") -> dict[str, Any]:
+        """Return the members of the problem that have a value; pointers begin `at` a place of the request's body."""
+        kind = self.kind
+        body = {"type": kind.uri, "title": kind.title, "status": kind.status, "detail": self.detail}
+        errors = [Fault(_below(at, fault.pointer), fault.detail) for fault in self.errors]
+        return body | {
+            name: value for name, value in {"errors": errors or None, **self.members}.items() if value is not None
+        }
+
+
+def response(problem: Problem) -> web.Response:
+    """Return the answer to a request with a problem."""
+    body = msgspec.json.encode(problem.body())
+    answer = web.Response(body=body, status=problem.status, content_type=MEDIA_TYPE, headers=problem.headers)
+    answer[KIND] = problem.kind.name
+    return answer
+
+
+def of_status(error: web.HTTPException, request: web.Request, see: str) -> Problem:
+    """Return the problem that an error of aiohttp's is; `see` is a sentence that names the reference."""
+    kind = OF_STATUS.get(error.status, OF_STATUS[web.HTTPBadRequest.status_code])
+    headers = {name: value for name, value in error.headers.items() if name == "Allow"}
+    return Problem(kind.name, f"{request.method} {request.path}: {error.reason}. {see}", headers=headers)
+
+
+async def meaning(request: web.Request) -> web.Response:
+    """Answer GET /problems/{name}: what a type means."""
+    name = request.match_info["name"]
+    kind = TYPES.get(name)
+    if kind is None:
+        raise Problem("not-found", f"There is no type {name[:64]!r}. See docs/reference/problems.md.")
+    body = msgspec.json.encode(TypeMeaning(kind.uri, kind.title, kind.status))
+    return web.Response(body=body, content_type="application/json")
+
+
+@web.middleware
+async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer a worker's request that raises an error: with a problem below /api/, with its sentence elsewhere."""
+    api = request.path.startswith("/api/")
+    try:
+        return await handler(request)
+    except Problem as error:
+        problem = error
+    except web.HTTPException as error:
+        if not api or error.status < web.HTTPBadRequest.status_code:
+            raise
+        problem = of_status(error, request, SEE_REFERENCE)
+    except ConnectionError:  # nobody is there to be answered
+        raise
+    except Exception:
+        if not api:
+            raise
+        log.exception("%s %s has failed", request.method, request.path)
+        problem = Problem("internal", "this worker failed. See its log")
+    if api:
+        return response(problem)
+    text = f"{problem.detail[:1].upper()}{problem.detail[1:]}".removesuffix(".")
+    return web.Response(text=f"{text}.\n", status=problem.status, headers=problem.headers)
+
+
+def pointer(*path: str | int) -> str:
+    """Return the JSON pointer of a path, as a fragment of a URI."""
+    return "#" + "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _below(at: str, pointer: str) -> str:
+    return f"#{at}{pointer.removeprefix('#')}"
