@@ -97,7 +97,7 @@ def test_a_cancel_holds_and_another_one_says_that_nothing_is_pending(installatio
     assert get(installation, f"/messages/{id_}")[0] == 404
     status, answer = post(installation, f"/messages/{id_}/cancel")
     assert (status, answer["outcome"]) == (404, "unknown")
-    assert answer["sentence"].startswith("No longer pending: the message was cancelled ")
+    assert answer["detail"].startswith("No longer pending: the message was cancelled ")
 
 
 def test_a_cancel_that_comes_too_late_says_by_how_much(installation: Installation) -> None:
@@ -105,9 +105,9 @@ def test_a_cancel_that_comes_too_late_says_by_how_much(installation: Installatio
     post(installation, "/messages", {"to": to, "after": 1, "id": "gone", "value": "v"})
     installation.await_event("delivered", "gone")
     status, answer = post(installation, "/messages/gone/cancel")
-    assert status == 404
-    assert answer["sentence"].startswith("Too late: the message was delivered ")
-    assert answer["sentence"].endswith("s earlier.")
+    assert (status, answer["type"]) == (409, "/problems/came-too-late")
+    assert answer["detail"].startswith("Too late: the message was delivered ")
+    assert answer["detail"].endswith("s earlier.")
 
 
 def test_an_act_on_what_has_changed_meanwhile_changes_nothing(installation: Installation) -> None:
@@ -121,8 +121,8 @@ def test_an_act_on_what_has_changed_meanwhile_changes_nothing(installation: Inst
 
 def test_a_message_that_is_refused_is_said_to_be(installation: Installation) -> None:
     status, answer = post(installation, "/messages", {"to": "no-such-topic", "after": 1_000, "value": "v"})
-    assert (status, answer["outcome"]) == (422, "refused")
-    assert "unknown-topic" in answer["sentence"]
+    assert (status, answer["type"], answer["outcome"]) == (422, "/problems/unknown-topic", "refused")
+    assert "unknown-topic" in answer["detail"]
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_acts_are_told_whatever_is_written_to_events_and_the_audit(run: Run) -> 
         eventually(lambda: get(installation, "/messages/gone")[0] == 404, what="the message's end")
         for name in ("events", "audit"):
             forge(installation, name)
-        for id_, said in (("gone", (404, "unknown", "delivered")), ("never", (404, "unknown", None))):
+        for id_, said in (("gone", (409, "unknown", "delivered")), ("never", (404, "unknown", None))):
             status, answer = post(installation, f"/messages/{id_}/cancel")
             assert (status, answer["outcome"], answer.get("ended")) == said, answer
         status, answer = get(installation, "/audit")
