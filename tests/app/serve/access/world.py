@@ -1,9 +1,11 @@
 """Messages, dead letters, jobs and acts of two teams, told as a worker's own parts would tell them."""
 
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
 import pytest
+from aiohttp import ClientResponse
 from yarl import URL
 
 from app.serve.actions.audit import Action, Audit
@@ -21,6 +23,8 @@ from app.serve.search.life import Life
 from app.serve.search.page import SearchCount, SearchPage
 from app.serve.search.row import Row
 from app.serve.search.search import Search
+from app.serve.web.problem import MEDIA_TYPE
+from app.serve.web.problem_types import PATH, TYPES
 from punctual.client.requests import Request
 from punctual.contract.namespaces import parse_namespaces
 from tests.app.serve.access.conftest import Client, shown
@@ -166,4 +170,14 @@ async def asked(client: Client, user: str, path: str, body: Any = None) -> tuple
     headers = {"Content-Type": "application/json", **shown(user)}
     raw = None if body is None else msgspec.json.encode(body)
     async with client.session.request(method, url, headers=headers, data=raw) as answer:
+        if answer.status >= HTTPStatus.BAD_REQUEST:
+            await is_problem(answer)
         return answer.status, await answer.json()
+
+
+async def is_problem(answer: ClientResponse) -> None:
+    """See that an error is a problem of a type that has this status."""
+    body = await answer.json()
+    kind = TYPES[body["type"].removeprefix(PATH)]
+    assert (answer.content_type, body["title"], body["status"]) == (MEDIA_TYPE, kind.title, answer.status)
+    assert (kind.status, bool(body["detail"])) == (answer.status, True)
