@@ -266,7 +266,7 @@ def _post(port: int, size: int, senders: int, seconds: float, each: int) -> Sent
 def _request(size: int, sender: int, each: int) -> bytes:
     one = [{"to": _TO, "at": _DUE_MS, "key": f"key-{(sender + i) % _KEYS}", "value": "v" * size} for i in range(each)]
     body = msgspec.json.encode(one if each > 1 else one[0])
-    lines = ["POST /v1/messages HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
+    lines = ["POST /api/v1/messages HTTP/1.1", "Host: localhost", "Content-Type: application/json"]
     return "\r\n".join([*lines, f"Content-Length: {len(body)}", "\r\n"]).encode() + body
 
 

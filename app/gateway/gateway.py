@@ -17,7 +17,7 @@ from app.gateway import access, health
 from app.gateway.api import error_answers, routes
 from app.gateway.callers.refusals import GatewayRefusals
 from app.gateway.desk.receipts import Receipts
-from app.gateway.http import browsers
+from app.gateway.http import browsers, moved
 from app.gateway.keys import once
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.connection import KafkaConnection
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 #: What adds its routes, middlewares and metrics to the application, in this order.
 REGISTER: Final[tuple[Callable[[web.Application, GatewayParts], None], ...]] = (
     error_answers.register,
+    moved.register,
     browsers.register,
     access.register,
     once.register,

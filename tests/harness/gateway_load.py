@@ -71,7 +71,7 @@ class Load:
         while True:
             began = time.monotonic()
             try:
-                async with session.post(f"{self.url}/v1/messages", json=item) as answer:
+                async with session.post(f"{self.url}/api/v1/messages", json=item) as answer:
                     await answer.read()
                     self.answers[answer.status] += 1
                     self.longest_s = max(self.longest_s, time.monotonic() - began)

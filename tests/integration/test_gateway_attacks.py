@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 MIB = 1 << 20
 TOKEN = new_token()
-HEAD = f"POST /v1/messages HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
+HEAD = f"POST /api/v1/messages HTTP/1.1\r\nHost: gateway\r\nAuthorization: Bearer {TOKEN}\r\n".encode()
 JSON = b"Content-Type: application/json\r\n"
 TOKENS = f"""
 [attacker]
@@ -62,7 +62,7 @@ class Client:
         body = json.dumps({"to": "orders", "after": "PT1H", "value": "x"})
         headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
         try:
-            connection.request("POST", "/v1/messages", body, headers)
+            connection.request("POST", "/api/v1/messages", body, headers)
             return connection.getresponse().status
         finally:
             connection.close()
@@ -125,7 +125,7 @@ def test_clients_that_are_slow_are_cut_off(gateway: GatewayProcess) -> None:
     heads = [Attacker(gateway.port) for _ in range(200)]
     bodies = [Attacker(gateway.port) for _ in range(50)]
     for slow in heads:
-        slow.send(b"POST /v1/messages HTTP/1.1\r\nHost: ")
+        slow.send(b"POST /api/v1/messages HTTP/1.1\r\nHost: ")
     for slow in bodies:
         slow.send(HEAD + JSON + b"Content-Length: 1000000\r\n\r\n{")
     began, cut_off = time.time(), 0.0
@@ -152,7 +152,7 @@ def test_one_address_does_not_take_all_connections(gateway: GatewayProcess) -> N
     with served(gateway, "700 connections"):
         for number in range(700):
             crowd.append(Attacker(gateway.port))
-            crowd[-1].send(b"POST /v1/messages HTTP/1.1\r\nX: %d" % number)
+            crowd[-1].send(b"POST /api/v1/messages HTTP/1.1\r\nX: %d" % number)
         eventually(lambda: sum(not one.is_cut_off() for one in crowd) <= 500, what="the end of 200 connections")
         # Each of them is cut off in the end, for its slow head: no more than 300 may be for their address.
         assert cut_off_for_their_address(gateway) - before <= 300
@@ -272,7 +272,7 @@ def test_what_is_no_http_is_refused_and_not_logged(gateway: GatewayProcess) -> N
 
 def test_what_was_refused_is_counted_by_caller(gateway: GatewayProcess) -> None:
     posted(gateway, b"{")
-    answered(gateway, b"GET /v1/messages/1 HTTP/1.1\r\nHost: gateway\r\n\r\n")
+    answered(gateway, b"GET /api/v1/messages/1 HTTP/1.1\r\nHost: gateway\r\n\r\n")
 
     shown = metrics(gateway)
 

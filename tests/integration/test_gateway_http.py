@@ -52,7 +52,7 @@ class Asker:
 
     def send(self, **message: object) -> dict[str, Any]:
         """Send a message, and return the answer."""
-        status, answer = self.ask("POST", "/v1/messages", message)
+        status, answer = self.ask("POST", "/api/v1/messages", message)
         assert status == 201, answer
         return dict(answer)
 
@@ -94,7 +94,7 @@ def test_a_message_in_the_record_form_is_delivered_as_it_was_sent(asker: Asker) 
         "value": {"type": "BINARY", "data": "AAH/"},
         "headers": [header("delay-to", to), header("delay-after", "PT0.1S"), header("h", "1")],
     }
-    status, answer = asker.ask("POST", "/v1/messages", record)
+    status, answer = asker.ask("POST", "/api/v1/messages", record)
     assert (status, answer["to"]) == (201, to)
     [delivered] = asker.installation.wait_for(to, 1)
     assert (delivered.key, delivered.value, delivered.header("delay-id")) == (b"k", b"\x00\x01\xff", answer["id"])
@@ -108,7 +108,7 @@ def test_a_batch_has_an_outcome_for_each_of_its_messages(asker: Asker) -> None:
         {"to": f"{asker.installation.app_id}-events", "after": 1},
         {"to": to, "after": 1, "value": "two"},
     ]
-    status, answer = asker.ask("POST", "/v1/messages", batch)
+    status, answer = asker.ask("POST", "/api/v1/messages", batch)
     assert status == 207
     results = answer["results"]
     assert [one["status"] for one in results] == [201, 422, 403, 201]
@@ -120,33 +120,33 @@ def test_a_batch_has_an_outcome_for_each_of_its_messages(asker: Asker) -> None:
 def test_a_message_is_seen_moved_if_it_is_due_as_seen_and_delivered_now(asker: Asker) -> None:
     to, id_ = asker.installation.topic(), "a/b c"
     asker.send(to=to, after="PT1H", value="v", id=id_, key="k")
-    status, headers, said = asker.raw("GET", "/v1/messages/a/b%20c")
+    status, headers, said = asker.raw("GET", "/api/v1/messages/a/b%20c")
     row = json.loads(said)
     assert (status, row["value"], row["to"], headers["ETag"]) == (200, "v", to, f'"{row["due-ms"]}"')
 
     moved = now_ms() + 2 * HOUR_MS
-    status, answer = asker.ask("PATCH", "/v1/messages/a%2Fb%20c", {"at": moved}, If_Match=f'"{moved}"')
+    status, answer = asker.ask("PATCH", "/api/v1/messages/a%2Fb%20c", {"at": moved}, If_Match=f'"{moved}"')
     assert (status, answer["type"]) == (412, "/problems/changed")
     status, headers, said = asker.raw(
-        "PATCH", "/v1/messages/a%2Fb%20c", b'{"at": %d}' % moved, If_Match=headers["ETag"]
+        "PATCH", "/api/v1/messages/a%2Fb%20c", b'{"at": %d}' % moved, If_Match=headers["ETag"]
     )
     assert (status, json.loads(said)["outcome"], headers["ETag"]) == (200, "rescheduled", f'"{moved}"')
-    assert asker.ask("GET", "/v1/messages/a%2Fb%20c")[1]["due-ms"] == moved
+    assert asker.ask("GET", "/api/v1/messages/a%2Fb%20c")[1]["due-ms"] == moved
 
-    status, answer = asker.ask("POST", "/v1/messages/a/b%20c/deliver-now")
+    status, answer = asker.ask("POST", "/api/v1/messages/a/b%20c/deliver-now")
     assert (status, answer["outcome"], answer["sentence"]) == (200, "rescheduled", "Due now; it is being delivered.")
     asker.installation.wait_for(to, 1)
     asker.installation.await_event("delivered", id_)
-    eventually(lambda: asker.ask("GET", "/v1/messages/a/b%20c")[0] == 404, what="the end of the message")
-    status, answer = asker.ask("DELETE", "/v1/messages/a/b%20c")
+    eventually(lambda: asker.ask("GET", "/api/v1/messages/a/b%20c")[0] == 404, what="the end of the message")
+    status, answer = asker.ask("DELETE", "/api/v1/messages/a/b%20c")
     assert (status, answer["type"], answer["ended"]) == (409, "/problems/came-too-late", "delivered")
 
 
 def test_a_message_is_cancelled_and_nobody_knows_it_any_more(asker: Asker) -> None:
     id_ = asker.send(to=asker.installation.topic(), after="PT1H")["id"]
-    status, answer = asker.ask("DELETE", f"/v1/messages/{id_}")
+    status, answer = asker.ask("DELETE", f"/api/v1/messages/{id_}")
     assert (status, answer["outcome"]) == (200, "cancelled")
-    status, answer = asker.ask("DELETE", f"/v1/messages/{id_}")
+    status, answer = asker.ask("DELETE", f"/api/v1/messages/{id_}")
     assert (status, answer["type"], answer["ended"]) == (404, "/problems/unknown-message", "cancelled")
 
 
@@ -231,9 +231,9 @@ def test_an_order_holds_though_nobody_serves_its_partition_and_says_so(asker: As
     id_ = asker.send(to=made.topic(), after="PT1H")["id"]
     made.await_event("accepted", id_)
     made.worker.stop()
-    status, answer = asker.ask("DELETE", f"/v1/messages/{id_}")
+    status, answer = asker.ask("DELETE", f"/api/v1/messages/{id_}")
     assert (status, answer["outcome"]) == (202, "pending")
-    status, answer = asker.ask("GET", f"/v1/messages/{id_}")
+    status, answer = asker.ask("GET", f"/api/v1/messages/{id_}")
     assert (status, answer["type"]) == (503, "/problems/unreachable")
     made.worker.start().wait_ready()
     made.await_event("cancelled", id_)

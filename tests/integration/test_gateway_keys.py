@@ -33,7 +33,7 @@ def send(gateway: GatewayProcess, key: str, body: dict[str, object]) -> Answer:
     connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=LIMIT_S)
     headers = {"Content-Type": "application/json", "Idempotency-Key": f'"{key}"'}
     try:
-        connection.request("POST", "/v1/messages", json.dumps(body), headers)
+        connection.request("POST", "/api/v1/messages", json.dumps(body), headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
     except (http.client.HTTPException, ConnectionError):

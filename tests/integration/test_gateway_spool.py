@@ -38,7 +38,7 @@ def nowhere() -> str:
 def post(gateway: GatewayProcess, body: object) -> int:
     """Send a message, and return the status."""
     request = urllib.request.Request(  # noqa: S310 - our own
-        f"{gateway.url}/v1/messages", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        f"{gateway.url}/api/v1/messages", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
     try:
         with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:  # noqa: S310

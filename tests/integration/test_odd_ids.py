@@ -27,7 +27,7 @@ def gateway(installation: Installation, tmp_path_factory: pytest.TempPathFactory
     with GatewayProcess(installation.bootstrap, installation.app_id, data) as made:
         made.wait_state("up")
         # Then it reads which worker serves what: the ids live in different partitions.
-        known = [address(f"{made.url}/v1/messages", f"none-{number}") for number in range(20)]
+        known = [address(f"{made.url}/api/v1/messages", f"none-{number}") for number in range(20)]
         eventually(lambda: all(ask(url)[0] == 404 for url in known), what="the gateway's answers")
         yield made
 
@@ -68,7 +68,7 @@ def test_each_is_shown_moved_and_shown_again(
             case 0:
                 status, said = ask(address(api, id_, "/reschedule"), "POST", {"at": due_ms})
             case 1:
-                status, said = ask(address(f"{gateway.url}/v1/messages", id_), "PATCH", {"at": due_ms})
+                status, said = ask(address(f"{gateway.url}/api/v1/messages", id_), "PATCH", {"at": due_ms})
             case _:
                 status = main.run("reschedule", ["--at", str(due_ms), "--id", id_, *url]) or 200
                 said = capsys.readouterr().err
@@ -76,7 +76,7 @@ def test_each_is_shown_moved_and_shown_again(
 
         status, said = ask(address(api, id_, query={"life": "1"}))
         assert (status, json.loads(said)["id"], json.loads(said)["due_ms"]) == (200, id_, due_ms)
-        status, said = ask(address(f"{gateway.url}/v1/messages", id_))
+        status, said = ask(address(f"{gateway.url}/api/v1/messages", id_))
         assert (status, json.loads(said).get("id")) == (200, id_), said
         status, said = ask(address(f"{installation.worker.url}/messages", id_))
         assert status == 200, (id_, said)
@@ -99,7 +99,7 @@ def test_each_is_cancelled(
             case 0:
                 status, said = ask(address(api, id_, "/cancel"), "POST", {})
             case 1:
-                status, said = ask(address(f"{gateway.url}/v1/messages", id_), "DELETE")
+                status, said = ask(address(f"{gateway.url}/api/v1/messages", id_), "DELETE")
             case _:
                 status, said = ask(address(page, id_, "/cancel"), "POST", b"", form)
         assert status == 200, (id_, said)

@@ -53,15 +53,15 @@ def test_with_its_rights_and_no_others_a_gateway_does_what_it_is_for(
         eventually(lambda: gateway.ready().get("connected"), what="the gateway's connection")
         here = Installation(inside, app_id, worker, Requests(inside, app_id))
 
-        assert ask(gateway, "POST", "/v1/messages", {"to": to, "after": 200, "value": "a", "id": "a"})[0] == 201
+        assert ask(gateway, "POST", "/api/v1/messages", {"to": to, "after": 200, "value": "a", "id": "a"})[0] == 201
         body = {"to": to, "after": LATER, "value": "b", "id": "b"}
-        first = ask(gateway, "POST", "/v1/messages", body, "k")
+        first = ask(gateway, "POST", "/api/v1/messages", body, "k")
         assert first[0] == 201
-        assert ask(gateway, "POST", "/v1/messages", body, "k") == first
+        assert ask(gateway, "POST", "/api/v1/messages", body, "k") == first
         # Which worker has it is told by its reports, once a second.
-        eventually(lambda: ask(gateway, "GET", "/v1/messages/b")[0] == 200, what="the pending message's answer")
-        assert ask(gateway, "DELETE", "/v1/messages/b")[0] == 200
-        assert ask(gateway, "POST", "/v1/messages", {"to": "elsewhere", "after": 1, "value": "c"})[0] == 403
+        eventually(lambda: ask(gateway, "GET", "/api/v1/messages/b")[0] == 200, what="the pending message's answer")
+        assert ask(gateway, "DELETE", "/api/v1/messages/b")[0] == 200
+        assert ask(gateway, "POST", "/api/v1/messages", {"to": "elsewhere", "after": 1, "value": "c"})[0] == 403
 
         here.await_event("delivered", "a")
         here.await_event("cancelled", "b")
@@ -75,7 +75,7 @@ def test_a_gateway_that_is_not_let_in_says_so_and_keeps_what_it_is_given(guarded
     env = guarded.env("SASL_PLAINTEXT", "PLAIN", "producer") | {"KAFKA_SASL_PASSWORD_FILE": str(wrong)}
     outside = guarded.outside("SASL_PLAINTEXT")
     with GatewayProcess(outside, app_id, tmp_path / "gateway", env=env) as gateway:
-        status, said = ask(gateway, "POST", "/v1/messages", {"to": "orders", "after": LATER, "value": "a"})
+        status, said = ask(gateway, "POST", "/api/v1/messages", {"to": "orders", "after": LATER, "value": "a"})
 
         assert (status, said["status"]) == (202, 202)
         eventually(lambda: "authentication" in gateway.log.lower(), what="a word of why")

@@ -72,7 +72,7 @@ class MessageByIdRoutes:
         self._outcomes, self._workers = outcomes, workers
 
     async def get(self, request: web.Request) -> web.Response:
-        """Answer GET /v1/messages/{id}: the pending message."""
+        """Answer GET /api/v1/messages/{id}: the pending message."""
         id_ = self._id(request)
         row = await self._workers.message(id_)
         while row is None and self._desk.recent.may_come(id_):
@@ -83,11 +83,11 @@ class MessageByIdRoutes:
         return as_json(pending(row), headers={"ETag": entity_tag(row.due_ms)})
 
     async def delete(self, request: web.Request) -> web.Response:
-        """Answer DELETE /v1/messages/{id}: cancel it."""
+        """Answer DELETE /api/v1/messages/{id}: cancel it."""
         return await self._command(request, "cancel", {})
 
     async def patch(self, request: web.Request) -> web.Response:
-        """Answer PATCH /v1/messages/{id}: give it another due time."""
+        """Answer PATCH /api/v1/messages/{id}: give it another due time."""
         raw = await json_input.read_body(request, _PATCHES)
         said = json_input.decode(_reschedule, raw)
         _once.check(raw)
@@ -97,7 +97,7 @@ class MessageByIdRoutes:
         )
 
     async def deliver_now(self, request: web.Request) -> web.Response:
-        """Answer POST /v1/messages/{id}/deliver-now: have it due at once."""
+        """Answer POST /api/v1/messages/{id}/deliver-now: have it due at once."""
         return await self._command(request, "deliver-now", {})
 
     def _id(self, request: web.Request) -> str:

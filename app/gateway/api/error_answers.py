@@ -29,7 +29,7 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     except web.HTTPException as error:
         if error.status < HTTPStatus.BAD_REQUEST:
             raise
-        return _answer(request, problem.of_status(error, request, "See GET /openapi.json."))
+        return _answer(request, problem.of_status(error, request, "See GET /api/v1/openapi.json."))
     except ConnectionError:  # nobody is there to be answered
         raise
     except Exception:

@@ -1,4 +1,4 @@
-"""POST /v1/messages: one message or many, in either form, each with an outcome of its own."""
+"""POST /api/v1/messages: one message or many, in either form, each with an outcome of its own."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -57,7 +57,7 @@ class MessageRoutes:
         self._topics, self._desk = topics, desk
 
     async def post(self, request: web.Request) -> web.Response:
-        """Answer POST /v1/messages."""
+        """Answer POST /api/v1/messages."""
         raw = await json_input.read_body(request)
         if not raw.startswith(b"["):
             [one] = await self._desk.hand_in(request, 1, lambda _: self._draft(raw))
@@ -92,7 +92,7 @@ def answer(done: Done | Problem) -> web.Response:
     if isinstance(done, Problem):
         return problem.response(done)
     message = told(done)
-    headers = {"Location": address("/v1/messages", message.id)}
+    headers = {"Location": address("/api/v1/messages", message.id)}
     if message.due_ms is not None:
         headers["ETag"] = entity_tag(message.due_ms)
     return as_json(message, message.status, headers)

@@ -129,7 +129,7 @@ _DONE: Final = {
 OPERATIONS: Final = (
     Operation(
         "POST",
-        "/v1/messages",
+        "/api/v1/messages",
         "sendMessages",
         "Schedule messages",
         "One message (an object) or a batch (an array), in the short form or in the record form of Confluent's REST "
@@ -170,7 +170,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "GET",
-        "/v1/messages/{id}",
+        "/api/v1/messages/{id}",
         "getMessage",
         "Read a pending message",
         "A worker answers. Messages still on this gateway's disk, or not yet read by the worker, are not pending.",
@@ -180,7 +180,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "DELETE",
-        "/v1/messages/{id}",
+        "/api/v1/messages/{id}",
         "cancelMessage",
         "Cancel a message",
         "The response waits a few seconds for the outcome.",
@@ -193,7 +193,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "PATCH",
-        "/v1/messages/{id}",
+        "/api/v1/messages/{id}",
         "rescheduleMessage",
         "Reschedule a message",
         "The content does not change. The response waits a few seconds for the outcome.",
@@ -209,7 +209,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "POST",
-        "/v1/messages/{id}/deliver-now",
+        "/api/v1/messages/{id}/deliver-now",
         "deliverNow",
         "Deliver a message now",
         "The message is due at once. The response waits a few seconds for the outcome, not for the delivery.",
@@ -253,7 +253,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "GET",
-        "/openapi.json",
+        "/api/v1/openapi.json",
         "getDocument",
         "Read this document",
         "Generated from the code that reads and writes messages.",

@@ -36,13 +36,13 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     web_app.cleanup_ctx.append(_lasting(outcomes, workers))
     web_app.add_routes(
         [
-            web.post("/v1/messages", many.post),
-            web.get(f"/v1/messages/{PLACE}", one.get, allow_head=False),
-            web.delete(f"/v1/messages/{PLACE}", one.delete),
-            web.patch(f"/v1/messages/{PLACE}", one.patch),
-            web.post(f"/v1/messages/{PLACE}/deliver-now", one.deliver_now),
+            web.post("/api/v1/messages", many.post),
+            web.get(f"/api/v1/messages/{PLACE}", one.get, allow_head=False),
+            web.delete(f"/api/v1/messages/{PLACE}", one.delete),
+            web.patch(f"/api/v1/messages/{PLACE}", one.patch),
+            web.post(f"/api/v1/messages/{PLACE}/deliver-now", one.deliver_now),
             web.post("/kafka/v3/clusters/{cluster}/topics/{topic}/records", records.post),
-            web.get("/openapi.json", _document, allow_head=False),
+            web.get("/api/v1/openapi.json", _document, allow_head=False),
             web.get(PATH + "{name}", meaning, allow_head=False),
         ]
     )
@@ -61,5 +61,5 @@ def _lasting(outcomes: CommandOutcomes, workers: Workers) -> Callable[[web.Appli
 
 
 async def _document(_request: web.Request) -> web.Response:
-    """Answer GET /openapi.json."""
+    """Answer GET /api/v1/openapi.json."""
     return web.Response(body=msgspec.json.encode(document()), content_type="application/json")

@@ -9,16 +9,16 @@ Need = Literal["open", "metrics", "caller"]
 _OPEN: Final = (
     "GET /live",
     "GET /ready",
-    "GET /openapi.json",
+    "GET /api/v1/openapi.json",
     "GET /problems/{name}",
 )
 #: Whoever has a token; each acts on the messages of its own namespace alone.
 _CALLER: Final = (
-    "POST /v1/messages",
-    "GET /v1/messages/{id}",
-    "PATCH /v1/messages/{id}",
-    "DELETE /v1/messages/{id}",
-    "POST /v1/messages/{id}/deliver-now",
+    "POST /api/v1/messages",
+    "GET /api/v1/messages/{id}",
+    "PATCH /api/v1/messages/{id}",
+    "DELETE /api/v1/messages/{id}",
+    "POST /api/v1/messages/{id}/deliver-now",
     "POST /kafka/v3/clusters/{cluster}/topics/{topic}/records",
 )
 #: By method and path, the path as its route is registered.

@@ -1,1 +1,1 @@
-"""How the gateway reads bodies, and which browsers it answers."""
+"""How the gateway reads bodies, which browsers it answers, and where its former addresses are."""

@@ -162,7 +162,7 @@ async def test_what_is_not_in_the_table_is_refused_whoever_asks(site: Site) -> N
 async def test_strangers_do_not_learn_what_there_is(site: Site) -> None:
     assert (await site.ask("GET /nothing"))[0] == 401
     assert (await site.ask("GET /nothing", SHOP))[0] == 404
-    assert (await site.ask("PUT /v1/messages", SHOP))[0] == 405
+    assert (await site.ask("PUT /api/v1/messages", SHOP))[0] == 405
 
 
 async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: P
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
 async def test_an_id_that_is_too_long_with_its_namespace_is_said_to_be_so(site: Site, method: str) -> None:
-    status, body = await site.ask(f"{method} /v1/messages/{'x' * 252}", SHOP, json={"after": "PT2H"})
+    status, body = await site.ask(f"{method} /api/v1/messages/{'x' * 252}", SHOP, json={"after": "PT2H"})
     assert (status, body["type"]) == (422, "/problems/bad-id")
     assert "delay-id has 257 bytes with its namespace (shop/)" in body["detail"]
 
@@ -200,10 +200,10 @@ IDS = [
 async def test_whatever_a_team_names_is_its_own(site: Site, token: str, id_: str, full: str) -> None:
     to = "mails" if token == MAIL else "orders"
     asked = [
-        site.ask("POST /v1/messages", token, json={**MESSAGE, "to": to, "id": id_}),
-        site.ask(f"DELETE /v1/messages/{id_}", token),
-        site.ask(f"PATCH /v1/messages/{id_}", token, json={"after": "PT2H"}),
-        site.ask(f"POST /v1/messages/{id_}/deliver-now", token),
+        site.ask("POST /api/v1/messages", token, json={**MESSAGE, "to": to, "id": id_}),
+        site.ask(f"DELETE /api/v1/messages/{id_}", token),
+        site.ask(f"PATCH /api/v1/messages/{id_}", token, json={"after": "PT2H"}),
+        site.ask(f"POST /api/v1/messages/{id_}/deliver-now", token),
         site.ask(
             "POST /kafka/v3/clusters/any/topics/delay-requests/records",
             token,
@@ -231,20 +231,20 @@ def to_base64(text: str) -> str:
     ("token", "to", "expected"), [(SHOP, "orders", 202), (SHOP, "mails", 403), (ROOT, "mails", 202)]
 )
 async def test_a_token_delivers_to_its_destinations_alone(site: Site, token: str, to: str, expected: int) -> None:
-    status, body = await site.ask("POST /v1/messages", token, json={**MESSAGE, "to": to})
+    status, body = await site.ask("POST /api/v1/messages", token, json={**MESSAGE, "to": to})
 
     assert status == expected, body
 
 
 async def test_a_message_may_be_as_large_as_its_token_says(site: Site) -> None:
-    allowed = await site.ask("POST /v1/messages", SMALL, json={**MESSAGE, "to": "orders", "value": "x" * 10})
-    refused = await site.ask("POST /v1/messages", SMALL, json={**MESSAGE, "to": "orders", "value": "x" * 11})
+    allowed = await site.ask("POST /api/v1/messages", SMALL, json={**MESSAGE, "to": "orders", "value": "x" * 10})
+    refused = await site.ask("POST /api/v1/messages", SMALL, json={**MESSAGE, "to": "orders", "value": "x" * 11})
 
     assert (allowed[0], refused[0]) == (202, 413)
 
 
 async def test_more_requests_than_the_rate_have_to_wait(site: Site) -> None:
-    url, headers = f"{site.url}/v1/messages", {"Authorization": f"Bearer {SLOW}"}
+    url, headers = f"{site.url}/api/v1/messages", {"Authorization": f"Bearer {SLOW}"}
 
     async def ask() -> tuple[int, str | None, str | None]:
         async with site.session.post(url, headers=headers, json={**MESSAGE, "to": "orders"}) as answer:

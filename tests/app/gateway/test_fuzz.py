@@ -152,7 +152,7 @@ def test_no_request_gets_an_answer_that_the_document_does_not_know(gateway: Gate
         "--config-file",
         str(config),
         "run",
-        f"{gateway.url}/openapi.json",
+        f"{gateway.url}/api/v1/openapi.json",
     ]
     options = ["--checks", CHECKS, "--max-examples", str(EXAMPLES), "--phases", "examples,coverage,fuzzing"]
     ran = subprocess.run(

@@ -46,7 +46,7 @@ async def test_metrics_are_documented_with_their_types_and_labels(stage: "Stage"
 
 async def test_what_is_spooled_is_counted_and_told(stage: "Stage") -> None:
     for _ in range(3):
-        assert (await stage.ask("POST", "/v1/messages", _MESSAGE))[0] == 202
+        assert (await stage.ask("POST", "/api/v1/messages", _MESSAGE))[0] == 202
     lines = (await _metrics(stage)).splitlines()
     assert 'delay_gateway_records_total{outcome="spooled"} 3.0' in lines
     assert "delay_gateway_spool_records 3.0" in lines
@@ -60,9 +60,9 @@ async def test_what_is_spooled_is_counted_and_told(stage: "Stage") -> None:
 
 
 async def test_a_gateway_that_can_take_nothing_is_alive_and_not_ready(stage: "Stage") -> None:
-    assert (await stage.ask("POST", "/v1/messages", _MESSAGE))[0] == 202
+    assert (await stage.ask("POST", "/api/v1/messages", _MESSAGE))[0] == 202
     stage.spool._most_bytes = 0
-    async with stage.client.post("/v1/messages", json=_MESSAGE) as answer:
+    async with stage.client.post("/api/v1/messages", json=_MESSAGE) as answer:
         assert answer.status == 503
         assert int(answer.headers["Retry-After"]) > 0
         assert "DELAY_GATEWAY_SPOOL_BYTES" in json.loads(await answer.text())["detail"]
@@ -80,7 +80,7 @@ async def test_a_gateway_with_too_little_room_takes_no_key_and_is_not_ready(
     status, said = await stage.ask("GET", "/ready")
     assert status == 503
     assert "less than 256 MiB of disk are free, so requests with an Idempotency-Key are refused" in said["missing"]
-    status, said = await stage.ask("POST", "/v1/messages", _MESSAGE, headers={"Idempotency-Key": '"key"'})
+    status, said = await stage.ask("POST", "/api/v1/messages", _MESSAGE, headers={"Idempotency-Key": '"key"'})
     assert status == 503
 
 

@@ -50,21 +50,21 @@ def full(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("full")
 async def test_a_full_namespace_takes_no_message_and_another_one_does(stage: Stage) -> None:
-    status, said = await stage.ask("POST", "/v1/messages", message("shop/1"))
+    status, said = await stage.ask("POST", "/api/v1/messages", message("shop/1"))
     assert (status, said["type"]) == (429, "/problems/quota")
 
-    assert (await stage.ask("POST", "/v1/messages", message("mail/1")))[0] == 202
-    assert (await stage.ask("POST", "/v1/messages", message("nobodys")))[0] == 202
+    assert (await stage.ask("POST", "/api/v1/messages", message("mail/1")))[0] == 202
+    assert (await stage.ask("POST", "/api/v1/messages", message("nobodys")))[0] == 202
 
 
 @pytest.mark.usefixtures("full")
 async def test_a_full_namespace_takes_orders(stage: Stage) -> None:
-    assert (await stage.ask("DELETE", "/v1/messages/shop/1"))[0] == 202
+    assert (await stage.ask("DELETE", "/api/v1/messages/shop/1"))[0] == 202
 
 
 @pytest.mark.usefixtures("full")
 async def test_of_a_batch_the_rest_is_taken(stage: Stage) -> None:
-    status, said = await stage.ask("POST", "/v1/messages", [message("shop/1"), message("mail/1")])
+    status, said = await stage.ask("POST", "/api/v1/messages", [message("shop/1"), message("mail/1")])
 
     assert status == 207
     assert [one["status"] for one in said["results"]] == [429, 202]
@@ -73,7 +73,7 @@ async def test_of_a_batch_the_rest_is_taken(stage: Stage) -> None:
 async def test_what_has_room_again_is_taken(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     report(monkeypatch, {"shop": {"messages": 9, "bytes": 90}})
 
-    assert (await stage.ask("POST", "/v1/messages", message("shop/1")))[0] == 202
+    assert (await stage.ask("POST", "/api/v1/messages", message("shop/1")))[0] == 202
 
 
 @pytest.mark.usefixtures("full")
@@ -81,13 +81,13 @@ async def test_what_of_a_batch_was_refused_for_now_is_taken_when_its_key_comes_a
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     batch, key = [message("shop/1"), message("mail/1")], {"Idempotency-Key": '"k"'}
-    assert (await stage.ask("POST", "/v1/messages", batch, headers=key))[0] == 207
+    assert (await stage.ask("POST", "/api/v1/messages", batch, headers=key))[0] == 207
     report(monkeypatch, {})
 
-    status, said = await stage.ask("POST", "/v1/messages", batch, headers=key)
+    status, said = await stage.ask("POST", "/api/v1/messages", batch, headers=key)
 
     assert (status, [one["status"] for one in said["results"]]) == (202, [202, 202])
-    assert (await stage.ask("POST", "/v1/messages", batch, headers=key)) == (status, said)
+    assert (await stage.ask("POST", "/api/v1/messages", batch, headers=key)) == (status, said)
     mails = [one for one in await stage.spooled() if one.id == "mail/1"]
     assert len(mails) == 2
     assert mails[0] == mails[1], "the same message, which the worker recognises"

@@ -16,7 +16,7 @@ from tests.harness.waiting import LIMIT_S
 CANARY = "c4n4ry"
 SECRET = f"Authorization: Bearer {CANARY}\r\nCookie: session={CANARY}\r\n".encode()
 #: The gateway's place, and one of the worker; each is unknown to the other.
-PATHS = ("/v1/messages", "/api/v1/echo", "/nowhere")
+PATHS = ("/api/v1/messages", "/api/v1/echo", "/nowhere")
 JSON = b"Content-Type: application/json\r\n"
 PLAIN = b"Content-Type: text/plain\r\n"
 
@@ -140,7 +140,7 @@ async def test_a_body_that_breaks_off_is_no_alarm(port: int, path: str) -> None:
 
 async def test_slow_bodies_are_refused(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "BODY_S", 0.5)
-    for path in ("/api/v1/echo", "/v1/messages"):
+    for path in ("/api/v1/echo", "/api/v1/messages"):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(head(path, JSON, b"Content-Length: 1000\r\n\r\n") + b"{")
         async with asyncio.timeout(LIMIT_S):
@@ -150,7 +150,7 @@ async def test_slow_bodies_are_refused(port: int, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_more_than_a_body_may_have_is_refused_unread(port: int) -> None:
-    for path in ("/api/v1/echo", "/v1/messages"):
+    for path in ("/api/v1/echo", "/api/v1/messages"):
         answer = await answer_to(port, head(path, JSON, b"Content-Length: 1000000000\r\n\r\n") + b"{")
 
         assert status(answer) in (404, 413)

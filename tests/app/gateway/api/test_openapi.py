@@ -26,7 +26,7 @@ async def test_each_route_is_in_the_document_and_each_path_of_it_is_a_route(stag
 
 
 async def test_the_document_is_served(stage: Stage) -> None:
-    status, served = await stage.ask("GET", "/openapi.json")
+    status, served = await stage.ask("GET", "/api/v1/openapi.json")
     assert (status, served["openapi"], served["paths"].keys()) == (200, "3.1.0", document()["paths"].keys())
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from yarl import URL
 
 from app.gateway.token import digest_of, new_token
 from punctual.contract.home import home_partition
@@ -16,7 +17,7 @@ from tests.app.gateway.conftest import Stage
 MESSAGE = {"to": "orders", "after": 1}
 RECORDS = "/kafka/v3/clusters/any/topics/delay-requests/records"
 PROBLEM = "application/problem+json"
-BODY = "POST", "/v1/messages"
+BODY = "POST", "/api/v1/messages"
 RECORD = {"value": {"type": "JSON", "data": 1}, "headers": [{"name": "delay-to", "value": "b3JkZXJz"}]}
 
 #: Method, address, headers, body, and what it is answered: status, and the type of a problem, or an outcome.
@@ -53,34 +54,34 @@ ROUTES = [
     (*BODY, {"Host": "localhost:6067"}, MESSAGE, 202, None),
     (*BODY, {"Content-Encoding": "gzip"}, b"no gzip", 415, "unsupported-media-type"),
     (*BODY, {}, b'{"to": "orders", "after": 1, "value": "%b"}' % (b"x" * (9 << 20)), 413, "body-too-large"),
-    ("GET", "/v1/messages", {}, None, 405, "method-not-allowed"),
-    ("GET", "/v1/messages/x", {}, None, 503, "unreachable"),
-    ("GET", "/v1/messages/x/y%2Fz", {}, None, 503, "unreachable"),
-    ("DELETE", "/v1/messages/x", {}, None, 202, "spooled"),
-    ("DELETE", "/v1/messages/x", {"If-Match": '"5"'}, None, 202, "spooled"),
-    ("DELETE", "/v1/messages/x", {"If-Match": "*"}, None, 202, "spooled"),
-    ("DELETE", "/v1/messages/x", {"If-Match": "5"}, None, 412, "changed"),
-    ("DELETE", "/v1/messages/x", {"If-Match": 'W/"5"'}, None, 412, "changed"),
-    ("DELETE", "/v1/messages/x", {"If-Match": '"5", "6"'}, None, 400, "bad-request"),
-    ("DELETE", "/v1/messages/" + "x" * 257, {}, None, 422, "bad-id"),
-    ("PATCH", "/v1/messages/x", {}, {"after": "PT1H"}, 202, "spooled"),
-    ("PATCH", "/v1/messages/x", {}, {"at": 5, "jitter": 1}, 202, "spooled"),
-    ("PATCH", "/v1/messages/x", {"Content-Type": "application/merge-patch+json"}, {"at": 5}, 202, "spooled"),
-    ("PATCH", "/v1/messages/x", {"Content-Type": "application/xml"}, {"at": 5}, 415, "unsupported-media-type"),
-    ("PATCH", "/v1/messages/x", {}, {}, 422, "missing-due"),
-    ("PATCH", "/v1/messages/x", {}, {"at": 5, "after": 5}, 422, "ambiguous-due"),
-    ("PATCH", "/v1/messages/x", {}, {"value": 5}, 422, "malformed"),
-    ("PATCH", "/v1/messages/x", {}, b'{"at": 5, "at": 6}', 422, "malformed"),
-    ("PATCH", "/v1/messages/x", {}, b"", 400, "bad-json"),
-    ("PATCH", "/v1/messages/x", {}, b'{"at": 5, "at"', 400, "bad-json"),
+    ("GET", "/api/v1/messages", {}, None, 405, "method-not-allowed"),
+    ("GET", "/api/v1/messages/x", {}, None, 503, "unreachable"),
+    ("GET", "/api/v1/messages/x/y%2Fz", {}, None, 503, "unreachable"),
+    ("DELETE", "/api/v1/messages/x", {}, None, 202, "spooled"),
+    ("DELETE", "/api/v1/messages/x", {"If-Match": '"5"'}, None, 202, "spooled"),
+    ("DELETE", "/api/v1/messages/x", {"If-Match": "*"}, None, 202, "spooled"),
+    ("DELETE", "/api/v1/messages/x", {"If-Match": "5"}, None, 412, "changed"),
+    ("DELETE", "/api/v1/messages/x", {"If-Match": 'W/"5"'}, None, 412, "changed"),
+    ("DELETE", "/api/v1/messages/x", {"If-Match": '"5", "6"'}, None, 400, "bad-request"),
+    ("DELETE", "/api/v1/messages/" + "x" * 257, {}, None, 422, "bad-id"),
+    ("PATCH", "/api/v1/messages/x", {}, {"after": "PT1H"}, 202, "spooled"),
+    ("PATCH", "/api/v1/messages/x", {}, {"at": 5, "jitter": 1}, 202, "spooled"),
+    ("PATCH", "/api/v1/messages/x", {"Content-Type": "application/merge-patch+json"}, {"at": 5}, 202, "spooled"),
+    ("PATCH", "/api/v1/messages/x", {"Content-Type": "application/xml"}, {"at": 5}, 415, "unsupported-media-type"),
+    ("PATCH", "/api/v1/messages/x", {}, {}, 422, "missing-due"),
+    ("PATCH", "/api/v1/messages/x", {}, {"at": 5, "after": 5}, 422, "ambiguous-due"),
+    ("PATCH", "/api/v1/messages/x", {}, {"value": 5}, 422, "malformed"),
+    ("PATCH", "/api/v1/messages/x", {}, b'{"at": 5, "at": 6}', 422, "malformed"),
+    ("PATCH", "/api/v1/messages/x", {}, b"", 400, "bad-json"),
+    ("PATCH", "/api/v1/messages/x", {}, b'{"at": 5, "at"', 400, "bad-json"),
     (*BODY, {}, b'{"at": 5, "at"', 400, "bad-json"),
     (*BODY, {}, b'[{"at": 5, "at"]', 400, "bad-json"),
-    ("POST", "/v1/messages/x/deliver-now", {}, None, 202, "spooled"),
-    ("POST", "/v1/messages/x/y/deliver-now", {}, None, 202, "spooled"),
-    ("POST", "/v1/messages/x/deliver-now", {"Origin": "https://example.com"}, None, 403, "forbidden"),
-    ("GET", "/v1/messages/x", {"Host": "example.com"}, None, 421, "misdirected"),
-    ("POST", "/v1/messages/x", {}, None, 405, "method-not-allowed"),
-    ("PUT", "/v1/messages/x", {}, None, 405, "method-not-allowed"),
+    ("POST", "/api/v1/messages/x/deliver-now", {}, None, 202, "spooled"),
+    ("POST", "/api/v1/messages/x/y/deliver-now", {}, None, 202, "spooled"),
+    ("POST", "/api/v1/messages/x/deliver-now", {"Origin": "https://example.com"}, None, 403, "forbidden"),
+    ("GET", "/api/v1/messages/x", {"Host": "example.com"}, None, 421, "misdirected"),
+    ("POST", "/api/v1/messages/x", {}, None, 405, "method-not-allowed"),
+    ("PUT", "/api/v1/messages/x", {}, None, 405, "method-not-allowed"),
     ("GET", "/v2/messages", {}, None, 404, "not-found"),
     ("GET", "/problems/nothing", {}, None, 404, "not-found"),
 ]
@@ -193,7 +194,7 @@ async def _lines(reader: Any) -> Any:
 
 
 async def test_a_batch_says_of_each_message_where_it_is_wrong(stage: Stage) -> None:
-    _, answer = await stage.ask("POST", "/v1/messages", [MESSAGE, {"to": "orders"}, {**MESSAGE, "key": 5}])
+    _, answer = await stage.ask("POST", "/api/v1/messages", [MESSAGE, {"to": "orders"}, {**MESSAGE, "key": 5}])
     first, second, third = answer["results"]
     assert (first["status"], first["to"]) == (202, "orders")
     assert [fault["pointer"] for fault in second["errors"]] == ["#/1/at", "#/1/after"]
@@ -202,14 +203,14 @@ async def test_a_batch_says_of_each_message_where_it_is_wrong(stage: Stage) -> N
 
 async def test_an_answer_says_where_the_message_is_and_when_it_is_due(stage: Stage) -> None:
     message = {"to": "orders", "at": 1_924_992_000_000, "id": "a/b c"}
-    async with stage.client.post("/v1/messages", json=message) as answer:
+    async with stage.client.post("/api/v1/messages", json=message) as answer:
         said = await answer.json()
-        assert (answer.headers["Location"], answer.headers["ETag"]) == ("/v1/messages/a%2Fb%20c", '"1924992000000"')
+        assert (answer.headers["Location"], answer.headers["ETag"]) == ("/api/v1/messages/a%2Fb%20c", '"1924992000000"')
         assert (said["due"], said["due_ms"], said["id"]) == ("2031-01-01T00:00:00.000Z", 1_924_992_000_000, "a/b c")
 
 
 async def test_orders_are_records_of_their_id_s_home(stage: Stage) -> None:
-    await stage.ask("PATCH", "/v1/messages/mine", {"at": 7}, headers={"If-Match": '"5"'})
+    await stage.ask("PATCH", "/api/v1/messages/mine", {"at": 7}, headers={"If-Match": '"5"'})
     [order] = await stage.spooled()
     headers = dict(order.headers)
     assert (order.topic, order.key, order.value, order.id) == ("delay-requests", b"mine", None, "mine")
@@ -219,12 +220,12 @@ async def test_orders_are_records_of_their_id_s_home(stage: Stage) -> None:
 
 async def test_a_full_disk_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stage.spool, "_most_bytes", 0)
-    async with stage.client.post("/v1/messages", json=MESSAGE) as answer:
+    async with stage.client.post("/api/v1/messages", json=MESSAGE) as answer:
         said = await answer.json()
         assert (answer.status, said["type"], "Retry-After" in answer.headers) == (503, "/problems/spool-full", True)
-    async with stage.client.post("/v1/messages", json=[MESSAGE, MESSAGE]) as answer:
+    async with stage.client.post("/api/v1/messages", json=[MESSAGE, MESSAGE]) as answer:
         assert (answer.status, "Retry-After" in answer.headers) == (503, True)
-    async with stage.client.delete("/v1/messages/x") as answer:
+    async with stage.client.delete("/api/v1/messages/x") as answer:
         assert answer.status == 503
 
 
@@ -244,9 +245,9 @@ class TestNamespaces:
 
     async def test_ids_of_a_token_s_requests_are_its_namespace_s(self, stage: Stage) -> None:
         shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}
-        assert (await stage.ask("POST", "/v1/messages", {**MESSAGE, "id": "x"}, **shown))[1]["id"] == "a/x"
+        assert (await stage.ask("POST", "/api/v1/messages", {**MESSAGE, "id": "x"}, **shown))[1]["id"] == "a/x"
         for id_ in ("x", "a%2Fx", "b/x"):
-            assert (await stage.ask("DELETE", f"/v1/messages/{id_}", **shown))[0] == 202
+            assert (await stage.ask("DELETE", f"/api/v1/messages/{id_}", **shown))[0] == 202
         record = {"headers": [{"name": "delay-op", "value": "Y2FuY2Vs"}, {"name": "delay-id", "value": "eA=="}]}
         await stage.ask("POST", RECORDS, record, **shown)
         assert sorted(one.id for one in await stage.spooled()) == ["a/b/x", "a/x", "a/x", "a/x", "a/x"]
@@ -255,17 +256,37 @@ class TestNamespaces:
         shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}
         for id_ in ("x", "y", "z", "a/x", "b/x"):
             full = id_ if id_.startswith("a/") else f"a/{id_}"
-            _, answer = await stage.ask("GET", f"/v1/messages/{id_}", **shown)
+            _, answer = await stage.ask("GET", f"/api/v1/messages/{id_}", **shown)
             assert f"partition {home_partition(full, (), 4)} " in answer["detail"]
 
     async def test_its_destinations_are_all_that_it_may_deliver_to(self, stage: Stage) -> None:
         shown = {"headers": {"Authorization": f"Bearer {self.TOKEN}"}}
-        status, answer = await stage.ask("POST", "/v1/messages", {"to": "reminders", "after": 1}, **shown)
+        status, answer = await stage.ask("POST", "/api/v1/messages", {"to": "reminders", "after": 1}, **shown)
         assert (status, answer["type"]) == (403, "/problems/not-allowed")
 
     async def test_who_has_no_token_is_told_so(self, stage: Stage) -> None:
         for method, path in operations():
             filled = path.format(id="x", cluster="c", topic="delay-requests", name="rate")
             async with stage.client.request(method, filled) as answer:
-                is_open = path.startswith(("/live", "/ready", "/openapi", "/problems"))
+                is_open = path.startswith(("/live", "/ready", "/api/v1/openapi.json", "/problems"))
                 assert (answer.status == 401) is not is_open, (method, path)
+
+
+@pytest.mark.parametrize(
+    ("former", "moved"),
+    [
+        ("/v1/messages", "/api/v1/messages"),
+        ("/v1/messages/-?id=a%2Fb", "/api/v1/messages/-?id=a%2Fb"),
+        ("/v1/messages//example.com/%2e%2e", "/api/v1/messages//example.com/%2e%2e"),
+        ("/openapi.json", "/api/v1/openapi.json"),
+    ],
+)
+async def test_a_former_address_redirects_to_the_new_one(stage: Stage, former: str, moved: str) -> None:
+    url = URL(f"http://{stage.client.host}:{stage.client.port}{former}", encoded=True)
+    for method in ("GET", "POST", "DELETE", "PATCH"):
+        async with stage.client.session.request(method, url, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers["Location"]) == (308, moved)
+
+
+async def test_a_post_that_follows_a_redirect_keeps_its_body(stage: Stage) -> None:
+    assert (await stage.ask("POST", "/v1/messages", MESSAGE))[0] == 202

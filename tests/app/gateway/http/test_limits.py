@@ -38,21 +38,23 @@ _PARTS = JSON_PARTS - 100
 
 async def test_a_message_has_no_more_headers_than_a_record_may_have(stage: "Stage") -> None:
     """Those that a gateway adds count too: of a record with more, a worker would refuse the whole batch."""
-    status, _ = await stage.ask("POST", "/v1/messages", _MESSAGE | {"id": "one", "headers": _headers(MAX_HEADERS - 10)})
+    status, _ = await stage.ask(
+        "POST", "/api/v1/messages", _MESSAGE | {"id": "one", "headers": _headers(MAX_HEADERS - 10)}
+    )
     assert status == 202
     [taken] = await stage.spooled()
     added = len(taken.headers) - (MAX_HEADERS - 10)
 
     for count, status in ((MAX_HEADERS - added, 202), (MAX_HEADERS - added + 1, 413), (2_000, 413)):
         for headers in (_headers(count), list(map(list, _headers(count).items()))):
-            answer = await stage.ask("POST", "/v1/messages", _MESSAGE | {"id": "two", "headers": headers})
+            answer = await stage.ask("POST", "/api/v1/messages", _MESSAGE | {"id": "two", "headers": headers})
             assert answer[0] == status, answer
     assert answer[1]["type"] == "/problems/too-large"
     assert answer[1]["detail"] == "The message has 2,000 headers, and a record has at most 1,000. Send fewer."
     assert answer[1]["errors"][0]["pointer"] == "#/headers"
 
     form = {"headers": [{"name": name, "value": ""} for name in _headers(1_001)]}
-    status, said = await stage.ask("POST", "/v1/messages", {"partition_id": 0} | form)
+    status, said = await stage.ask("POST", "/api/v1/messages", {"partition_id": 0} | form)
     assert (status, said["type"]) == (413, "/problems/too-large")
 
 
@@ -62,13 +64,13 @@ def _headers(count: int) -> dict[str, str]:
 
 async def test_a_message_has_a_maximum_of_fields(stage: "Stage") -> None:
     more = {f"{number}": 1 for number in range(MAX_FIELDS)}
-    status, said = await stage.ask("POST", "/v1/messages", _MESSAGE | more)
+    status, said = await stage.ask("POST", "/api/v1/messages", _MESSAGE | more)
     assert (status, said["type"]) == (413, "/problems/too-large")
     assert said["detail"] == "A message is an object of more than 1,000 fields, which is the maximum. Send fewer."
 
 
 def _read(raw: bytes) -> None:
-    """Read a message as POST /v1/messages and the records of Confluent's address are."""
+    """Read a message as POST /api/v1/messages and the records of Confluent's address are."""
     for draft in (short_form.draft, record_form.draft):
         with contextlib.suppress(Problem):
             check_text(raw)

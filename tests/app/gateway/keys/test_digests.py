@@ -3,7 +3,7 @@
 from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, id_seed, key_digest, request_digest
 from punctual.contract.home import home_partition, key_partition
 
-REQUEST = request_digest("POST", "/v1/messages", b"{}")
+REQUEST = request_digest("POST", "/api/v1/messages", b"{}")
 
 
 def test_keys_of_two_tokens_are_two_keys() -> None:
@@ -12,7 +12,7 @@ def test_keys_of_two_tokens_are_two_keys() -> None:
 
 
 def test_a_request_is_its_method_its_path_and_its_body() -> None:
-    others = [("PUT", "/v1/messages", b"{}"), ("POST", "/v1/other", b"{}"), ("POST", "/v1/messages", b"[]")]
+    others = [("PUT", "/api/v1/messages", b"{}"), ("POST", "/v1/other", b"{}"), ("POST", "/api/v1/messages", b"[]")]
 
     assert REQUEST not in {request_digest(*other) for other in others}
 

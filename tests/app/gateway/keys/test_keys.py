@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from app.gateway.keys.follower import ReceiptFollower
     from app.gateway.keys.writer import ReceiptWriter
 
-REQUEST = request_digest("POST", "/v1/messages", b"{}")
-OTHER = request_digest("POST", "/v1/messages", b"[]")
+REQUEST = request_digest("POST", "/api/v1/messages", b"{}")
+OTHER = request_digest("POST", "/api/v1/messages", b"[]")
 
 
 class Crash(Exception):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from app.gateway.keys.follower import ReceiptFollower
     from app.gateway.keys.writer import ReceiptWriter
 
-REQUESTS = [request_digest("POST", "/v1/messages", body) for body in (b"{}", b"[]")]
+REQUESTS = [request_digest("POST", "/api/v1/messages", body) for body in (b"{}", b"[]")]
 KEYS = ["1", "2"]
 
 

@@ -11,7 +11,7 @@ from app.gateway.keys.store import DAY_MS, KeyStore, Written
 T = 1_800_000_000_000
 KEY, OTHER = b"k" * 32, b"o" * 32
 FIRST, SECOND = Receipt(b"body", "gateway-a", T), Receipt(b"body", "gateway-b", T + 5)
-DONE = GivenAnswer(201, '{"id":"1"}', {"Location": "/v1/messages/1"})
+DONE = GivenAnswer(201, '{"id":"1"}', {"Location": "/api/v1/messages/1"})
 HOUR_MS = 3_600_000
 
 

@@ -1,0 +1,26 @@
+"""Redirects from the gateway's former addresses, for this release."""
+
+from typing import Final
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from app.gateway.parts import GatewayParts
+
+PREFIX: Final = "/api"
+_FORMER: Final = ("/v1/messages", "/openapi.json")
+
+
+def register(web_app: web.Application, _parts: GatewayParts) -> None:
+    """Have an application that has not started yet redirect whoever uses a former address."""
+    web_app.middlewares.append(redirects)
+
+
+@web.middleware
+async def redirects(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Answer 308 at a former address, so that method and body stay the same; the rest of the address stays, too."""
+    path = request.rel_url.raw_path
+    if path in _FORMER or path.startswith(f"{_FORMER[0]}/"):
+        moved = f"{PREFIX}{'/v1' if path == _FORMER[1] else ''}{request.rel_url.raw_path_qs}"
+        return web.Response(status=web.HTTPPermanentRedirect.status_code, headers={"Location": moved})
+    return await handler(request)
