@@ -68,7 +68,8 @@ def problem_of(outcome: Outcome, *, conditional: bool = False, **members: Any) -
         kind = str((outcome.event or {}).get("reason", "malformed"))
     if kind is None:
         return None
-    members |= {"outcome": outcome.outcome, "source": outcome.source, "ended": outcome.ended, "event": outcome.event}
+    told = {"outcome": outcome.outcome, "source": outcome.source, "ended": outcome.ended, "event": outcome.event}
+    members |= {name: value for name, value in told.items() if value is not None}
     return Problem(kind if kind in TYPES else "malformed", outcome.sentence, **members)
 
 

@@ -63,13 +63,11 @@ class Problem(Exception):
         return self.kind.status
 
     def body(self, at: str = "") -> dict[str, Any]:
-        """Return the members of the problem that have a value; pointers begin `at` a place of the request's body."""
+        """Return the members of the problem; pointers begin `at` a place of the request's body."""
         kind = self.kind
         body = {"type": kind.uri, "title": kind.title, "status": kind.status, "detail": self.detail}
         errors = [Fault(_below(at, fault.pointer), fault.detail) for fault in self.errors]
-        return body | {
-            name: value for name, value in {"errors": errors or None, **self.members}.items() if value is not None
-        }
+        return body | ({"errors": errors} if errors else {}) | self.members
 
 
 def response(problem: Problem) -> web.Response:
