@@ -36,6 +36,7 @@ def test_a_bootstrap_server_that_hangs_holds_nobody_up(bootstrap: str, hanging: 
         assert "ERROR" not in worker.log
 
 
+@pytest.mark.core
 def test_a_start_that_waits_is_alive_and_says_what_for(hanging: str, tmp_path: Path) -> None:
     with Worker(hanging, new_app_id("hanging"), tmp_path / "data") as worker:
         worker.start()

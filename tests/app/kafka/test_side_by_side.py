@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -49,6 +50,21 @@ def test_a_name_that_is_not_known_is_one_warning_and_no_error(
     [record] = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage().startswith("bootstrap server nohost.invalid:9092 cannot be used: ")
+
+
+def test_a_client_begins_with_the_server_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, servers = list[list[str]](), ["nohost.invalid:9092", "127.0.0.1:9092"]
+
+    async def bootstrap(client: Any) -> None:
+        begun.append(client._bootstrap_servers)
+
+    monkeypatch.setattr(side_by_side, "create_conn", connect)
+    monkeypatch.setattr(side_by_side, "_bootstrap", bootstrap)
+    options = {f"_{name}": None for name in side_by_side._OPTIONS}
+    client: Any = SimpleNamespace(_bootstrap_servers=servers, **options)
+    _run(asyncio.new_event_loop, side_by_side._begin(client))
+
+    assert (begun, client._bootstrap_servers) == ([["127.0.0.1:9092"]], servers)
 
 
 def test_a_client_that_is_given_up_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,7 @@ def read_by(package: str) -> set[str]:
     return {name for source in sources for pattern in _READ for name in pattern.findall(source)}
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("package", ["faust", "mode", "prometheus_client"])
 def test_each_variable_that_a_library_reads_is_turned_off(package: str) -> None:
     known = foreign_settings.AT_IMPORT | foreign_settings.LATER | _ELSEWHERE | OF_SETTINGS
@@ -51,6 +52,7 @@ def test_each_variable_that_a_library_reads_is_turned_off(package: str) -> None:
     assert read_by(package) - known == set()
 
 
+@pytest.mark.core
 def test_all_of_fausts_settings_are_tried() -> None:
     assert {param.env_name for param in Settings.SETTINGS.values() if param.env_name} == OF_SETTINGS
     assert len(OF_SETTINGS) > 60
@@ -76,6 +78,7 @@ def conf(env: dict[str, str]) -> dict[str, str]:
     return {name: re.sub("0x[0-9a-f]+", "", str(value)) for name, value in found.items()}
 
 
+@pytest.mark.core
 def test_fausts_settings_are_ours_whatever_the_environment_says() -> None:
     assert conf(HOSTILE) == conf({})
 

@@ -11,6 +11,8 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from faust.assignor.client_assignment import ClientAssignment, ClientMetadata
 
 from app.base.errors import GroupLost
+from app.engine.faust_host import consumer as module
+from app.engine.faust_host.consumer import Consumer
 from app.engine.faust_host.handover import Assignor, check_coordinator
 
 
@@ -51,3 +53,25 @@ async def test_a_coordinator_that_has_ended_is_missed() -> None:
     running.cancel()
     await asyncio.wait([running])
     check_coordinator(consumer(running))
+
+
+def test_a_coordinator_that_its_broker_refuses_is_missed() -> None:
+    """Whoever fetches next would hear of it, and a worker without partitions never fetches."""
+    refused: Any = consumer(None)
+    refused._coordinator._pending_exception = aiokafka.errors.InvalidSessionTimeoutError("6000")
+    with pytest.raises(GroupLost, match="InvalidSessionTimeoutError"):
+        check_coordinator(refused)
+
+
+async def test_a_fetch_that_a_broker_refuses_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refused(**_: Any) -> None:
+        raise aiokafka.errors.GroupAuthorizationFailedError("delay")
+
+    def end(error: BaseException) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "end_process", end)
+    host: Any = SimpleNamespace(_quiet=asyncio.Event(), consumer_stopped_errors=(), _getmany=refused)
+    with pytest.raises(GroupLost, match="GroupAuthorizationFailedError"):
+        await Consumer._fetch(host, set(), 0.1)
+    assert host._quiet.is_set()

@@ -1,5 +1,6 @@
 """An installation's own topics while a worker runs: what is missing, another one, or larger ends it."""
 
+import asyncio
 import logging
 from collections.abc import Collection
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from app.engine.topics import creation
 from app.kafka.metadata.topic_ids import TopicId
 from app.settings.settings import Settings
 from tables.followed import UNFINISHED, WHOLE, head_at
+from tests.harness.waiting import LIMIT_S
 
 SETTINGS = Settings.from_env({"DELAY_PARTITIONS": "4"})
 Topics = dict[str, TopicId]
@@ -133,3 +135,25 @@ async def test_a_policy_that_is_changed_under_a_worker_is_an_error(
         await creation.check_again(SETTINGS.kafka, SETTINGS.topics)
     [record] = caplog.records
     assert "cleanup.policy=compact,delete" in record.getMessage()
+
+
+async def test_settings_and_heads_are_looked_at_while_a_worker_runs(
+    monkeypatch: pytest.MonkeyPatch, there: Topics, logs: InternalLogs
+) -> None:
+    assert there
+    monkeypatch.setattr(internal_logs, "_EVERY_S", 0.001)
+    monkeypatch.setattr(internal_logs, "_SETTINGS_S", 0.0)
+    looks = asyncio.Queue[str]()
+
+    async def settings() -> None:
+        looks.put_nowait("settings")
+
+    async def heads(_: Any) -> None:
+        looks.put_nowait("heads")
+
+    monkeypatch.setattr(logs, "look_at_heads", heads)
+    running = asyncio.create_task(logs.run({}, settings))
+    async with asyncio.timeout(LIMIT_S):
+        assert {await looks.get(), await looks.get()} == {"settings", "heads"}
+    running.cancel()
+    await asyncio.wait([running])

@@ -47,6 +47,24 @@ def test_the_changelog_is_compacted() -> None:
     )
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+@pytest.mark.parametrize("topic", [SETTINGS.topics.changelog, SETTINGS.topics.progress, SETTINGS.topics.controls])
+def test_a_topic_that_keeps_the_last_record_of_each_key_is_compacted_alone(topic: str, policy: str) -> None:
+    config = {**USUAL, "cleanup.policy": "compact"}
+    assert list(mismatches(SETTINGS.topics, topic, 16, 16, config, {})) == []
+
+    [sentence] = mismatches(SETTINGS.topics, topic, 16, 16, {**config, "cleanup.policy": policy}, {})
+    assert "Set cleanup.policy=compact" in sentence
+
+
+@pytest.mark.parametrize("topic", [SETTINGS.topics.changelog, SETTINGS.topics.progress])
+def test_clocks_are_confirmed_by_the_brokers_timestamps(topic: str) -> None:
+    config = {**USUAL, "cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+    [sentence] = mismatches(SETTINGS.topics, topic, 16, 16, config, {})
+
+    assert "Set message.timestamp.type=LogAppendTime" in sentence
+
+
 @pytest.mark.parametrize("topic", sorted(SETTINGS.topics.internal_topics))
 def test_no_hint_for_a_wrong_number_of_partitions_deletes_messages(topic: str) -> None:
     one = topic in (SETTINGS.topics.progress, SETTINGS.topics.controls)
