@@ -1,8 +1,8 @@
 """The delay table: keeps pending messages until they are due.
 
 One RocksDB per partition, indexed by due time; a compacted changelog topic is its source of truth. `store` has a
-partition's rows, `entry` is a pending message, `keys` sort rows by due time. How a request looks and how a message is
-delivered is not known here: that is `app`.
+partition's rows, `entry` is a pending message, `keys` sort rows by due time. The formats of requests and the delivery
+of messages are not known here; `app` has them.
 """
 
 from tables.bound import Bound

@@ -6,11 +6,11 @@ from tables.commands import UNKNOWN_MS, RecordStamp
 
 
 class Bound(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What a message keeps of the requests that it has replaced, and of the bound that one of them has asked for.
+    """The maximum delay of a message, carried over from the requests that it has replaced.
 
-    `first_ms` is the earliest stamp among these requests and its own (epoch ms), `within_ms` how long after that it is
-    due at the latest, by the request `by`: the last one that asked for a bound. `asked_ms` is the due time that was
-    asked for, if that is later.
+    `first_ms` is the earliest stamp among the replaced requests and its own (epoch ms). `within_ms` is the maximum
+    delay after `first_ms`, set by the last request that asked for a bound, `by`. `asked_ms` is the requested due time,
+    if the bound made it earlier.
     """
 
     first_ms: int
@@ -20,13 +20,13 @@ class Bound(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def latest_ms(self) -> int | None:
-        """When it is due at the latest (epoch ms); None is ever so late."""
+        """The latest due time (epoch ms); None means no limit."""
         return None if self.within_ms is None or self.first_ms < 0 else self.first_ms + self.within_ms
 
     def joined(self, other: "Bound") -> "Bound":
-        """Return the bound of one message whose requests both stand for, whichever of them came first.
+        """Return the bound of a message that combines two requests, in whichever order they came.
 
-        What was asked for last holds, also if what came after it asked for none. The due time asked for stays.
+        The later request for a bound wins, even if newer requests asked for none. The requested due time is kept.
         """
         known = [one.first_ms for one in (self, other) if one.first_ms >= 0]
         by = self

@@ -1,4 +1,4 @@
-"""What one step does to a partition: rows, positions, remembered ids. It becomes one changelog record batch."""
+"""The changes of one step to a partition: rows, positions, remembered ids. They become one changelog record batch."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ _second = itemgetter(1)
 class Position(msgspec.Struct, array_like=True, frozen=True):
     """How far a source topic has been ingested: the next offset, and the last record's timestamp and CRC-32.
 
-    The last record identifies the log: another record there means a topic that was deleted and created again. In one
-    that was accepted as such, `base` is added to offsets wherever they name a record, so that no name comes twice.
-    `stamp_ms` is the largest timestamp so far: a new leader's clock may be behind. `log` is the topic's id, "" if it is
-    not known.
+    The last record identifies the log: a different record at its offset means that the topic was deleted and created
+    again. If that was accepted, `base` is added to every offset in a record's name, so that names stay unique.
+    `stamp_ms` is the largest timestamp so far: a new leader's clock may be behind. `log` is the topic's id, or "" if it
+    is not known.
     """
 
     offset: int
@@ -43,9 +43,9 @@ class RememberedDelivery(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ColdMark(msgspec.Struct, array_like=True, frozen=True):
-    """What the cold tier was last told of an id: by the record `source`, remembered until `expires_ms`.
+    """The last report of the cold tier about an id: its record `source`, remembered until `expires_ms`.
 
-    `kept` says that the id's message, if there is one, is this worker's; else the cold tier may have it.
+    `kept` says that this worker has the id's message, if there is one; otherwise the cold tier may have it.
     """
 
     source: str
@@ -85,10 +85,10 @@ class Changes:
         """Begin with no change."""
         self.puts: dict[bytes, tuple[Entry, bytes]] = {}
         self.fresh: set[bytes] = set()
-        #: Rows that keep their names alone, as they were.
+        #: The former entries of rows whose content was removed, and which keep only their names.
         self.emptied: dict[bytes, Entry] = {}
         self.removals: dict[bytes, Entry] = {}
-        #: Rows that are new, undecoded, and rows that are removed, as they came: plain ones, gone through by the many.
+        #: Plain rows that are added (undecoded) and removed (as the caller passed them): both are processed in bulk.
         self.plain: dict[bytes, bytes] = {}
         self.gone: dict[bytes, bytes | Entry] = {}
         self.positions: dict[str, Position] = {}
@@ -140,7 +140,7 @@ class Changes:
         self.size += len(raw) + 32
 
     def put_plain(self, keys: Sequence[bytes], raws: Sequence[bytes], size: int) -> None:
-        """Add new rows that nobody has decoded, of so many bytes: 32 more for each than its value has."""
+        """Add new rows that were never decoded; `size` is their bytes, with 32 more for each row than its value has."""
         self.plain.update(zip(keys, raws, strict=True))
         self.size += size
 
@@ -163,7 +163,7 @@ class Changes:
         self.rewrite(key, entry, raw)
 
     def remove(self, key: bytes, entry: Entry) -> None:
-        """Remove the row at `key`; one that this very step has added leaves no trace."""
+        """Remove the row at `key`; if this step added it, the changelog gets no record of the row at all."""
         self.puts.pop(key, None)
         if self.plain.pop(key, None) is not None:
             return
@@ -174,7 +174,7 @@ class Changes:
         self.size += 32
 
     def records(self, writer: int) -> Iterator[tuple[bytes, bytes | None]]:
-        """Return the changelog records, first the stamp of the `writer`'s epoch, which marks whose batch this is."""
+        """Return the changelog records. The first one is the epoch of the `writer`, which identifies the batch."""
         return itertools.chain(
             [(keys.WRITER, keys.long_bytes(writer))],
             zip(self.removed, itertools.repeat(None)),
@@ -184,7 +184,7 @@ class Changes:
         )
 
     def _marks(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Return the records of what is no row."""
+        """Return the records that are not rows."""
         for id_, commands in self.commands.items():
             yield keys.COMMANDS + id_.encode(), None if commands is None else _encode(commands)
         for id_, delivered in self.delivered.items():

@@ -1,4 +1,4 @@
-"""Which of two records for an id came first, and what is remembered of ids that are not there (docs/decisions/0010)."""
+"""The order of records for an id, and the memory of ids that have no row (docs/decisions/0010)."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -7,9 +7,9 @@ import msgspec
 
 Operation = Literal["cancel", "reschedule", "deliver-now", "pause", "resume", "replace"]
 
-#: Commands for what recurs alone.
+#: Commands that apply to recurring messages only.
 OF_SERIES = ("pause", "resume")
-#: The stamp of what has none: older than everything.
+#: The stamp of a record without one: older than every other stamp.
 UNKNOWN_MS = -1
 _NOBODY = "-0-0"
 
@@ -21,7 +21,7 @@ class RecordStamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
     source: str
 
     def precedes(self, other: "RecordStamp") -> bool:
-        """Whether this is the earlier one: by stamp, then by topic, partition and offset."""
+        """Return whether this stamp is the earlier one: by time, then by topic, partition and offset."""
         if self.stamp_ms != other.stamp_ms:
             return self.stamp_ms < other.stamp_ms
         return self.source != other.source and _place(self.source) < _place(other.source)
@@ -30,7 +30,7 @@ class RecordStamp(msgspec.Struct, array_like=True, frozen=True, gc=False):
 def _place(source: str) -> tuple[str, int, int]:
     topic, _, rest = source.rpartition("-")
     topic, _, partition = topic.rpartition("-")
-    if not (partition.isdecimal() and rest.isdecimal()):  # nobody but a forger writes that
+    if not (partition.isdecimal() and rest.isdecimal()):  # only a forged record has such a source
         return source, 0, 0
     return topic, int(partition), int(rest)
 
@@ -52,25 +52,25 @@ class Command(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def stamp(self) -> RecordStamp:
-        """When it was given."""
+        """The command's time and source."""
         return RecordStamp(self.stamp_ms, self.source)
 
     @property
     def moves(self) -> bool:
-        """Whether it moves a message whatever its due time."""
+        """Whether the command moves its message regardless of the message's due time."""
         return self.if_due_ms is None and self.op not in ("cancel", "replace")
 
     def rivals(self, other: "Command") -> bool:
-        """Whether only the later of the two counts. Those for what recurs say nothing to a message that does not."""
+        """Return whether only the later of the two applies. Pause and resume do not compete with other commands."""
         return self.moves and other.moves and (self.op in OF_SERIES) == (other.op in OF_SERIES)
 
 
 class RememberedCommands(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What is remembered of an id that is not there, until `expires_ms`.
+    """The commands and the end of an id that has no row, remembered until `expires_ms`.
 
-    `stamp_ms` and `source` are of the record that ended its last message, or would have: requests before it have lost,
-    to a cancel if `cancelled`. `commands`, in their order, are for an older request that comes after them. Workers
-    before these knew cancels alone, by the first four fields: one with `if_due_ms` has ended nothing.
+    `stamp_ms` and `source` belong to the record that ended its last message, or would have ended it: earlier requests
+    have no effect, because of a cancel if `cancelled`. `commands`, in their order, wait for an older request that comes
+    after them. Earlier versions stored only cancels, in the first four fields: with `if_due_ms`, no message was ended.
     """
 
     stamp_ms: int
@@ -84,7 +84,7 @@ class RememberedCommands(msgspec.Struct, array_like=True, frozen=True, gc=False)
     def of(
         cls, expires_ms: int, ended: RecordStamp | None, commands: tuple[Command, ...], *, cancelled: bool
     ) -> "RememberedCommands":
-        """Return what is remembered of an id whose last message was `ended` by a record, or not that is known."""
+        """Return the memory of an id whose last message was `ended` by a record (None: not known)."""
         stamp_ms, source = (UNKNOWN_MS, _NOBODY) if ended is None else (ended.stamp_ms, ended.source)
         return cls(stamp_ms, expires_ms, source, None, cancelled, commands)
 
@@ -95,21 +95,21 @@ class RememberedCommands(msgspec.Struct, array_like=True, frozen=True, gc=False)
 
     @property
     def waiting(self) -> tuple[Command, ...]:
-        """The commands that an older request is still to meet."""
+        """The commands that still wait for an older request."""
         if self.if_due_ms is None:
             return self.commands
         return (Command("cancel", self.source, stamp_ms=self.stamp_ms, if_due_ms=self.if_due_ms),)
 
     def has_ended(self, stamp: RecordStamp) -> bool:
-        """Whether the request or command with this stamp has lost."""
+        """Return whether the request or command with this stamp came too late to have an effect."""
         ended = self.ended
         return ended is not None and stamp.precedes(ended)
 
 
 def in_order(commands: Iterable[Command]) -> tuple[Command, ...]:
-    """Return commands in the order in which they were given, each once; as they came, if that is not known of all."""
+    """Return commands in the order of their stamps, without duplicates; unsorted if a stamp is unknown."""
     each = tuple({command.source: command for command in commands}.values())
-    if len(each) < 2 or any(command.stamp_ms < 0 for command in each):  # noqa: PLR2004 - nothing to sort
+    if len(each) < 2 or any(command.stamp_ms < 0 for command in each):  # noqa: PLR2004 - sorting needs two
         return each
     return tuple(sorted(each, key=lambda command: (command.stamp_ms, *_place(command.source))))
 

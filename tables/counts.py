@@ -17,7 +17,7 @@ _HOUR_MINUTES = _HOUR_MS // MINUTE_MS
 
 
 class PendingCounts:
-    """How many rows wait, per destination and per hour; kept in memory and written with the step that changed them."""
+    """The number of rows per destination and per hour, kept in memory and written with the step that changes them."""
 
     def __init__(self, db: Database) -> None:
         """Read the counts that the database holds."""
@@ -32,23 +32,23 @@ class PendingCounts:
         self.total = sum(self.destinations.values())
 
     def add(self, destination: str, row_key: bytes, number: int) -> None:
-        """Count `number` more rows (or fewer) for a destination and the hour of the row's due time, when written.
+        """Count `number` more (or fewer) rows for a destination and the hour of the row's due time, at the next write.
 
-        Those of URLs are counted by origin.
+        URLs are counted by origin.
         """
         due_ms = due_of(row_key)
-        # Here and not in a function: it is done twice for each message.
+        # This is inlined because it runs twice for each message.
         place = destination, due_ms // MINUTE_MS if row_key < self.near.end else -1 - due_ms // _HOUR_MS
         self._added[place] = self._added.get(place, 0) + number
 
     def add_all(self, places: Iterable[tuple[str, int, int]], times: int) -> None:
-        """Count rows, or with -1 `times` fewer, by destination and unit, as tables/places.py has added them up."""
+        """Add `times` (1 or -1) the counts by destination and unit that tables/places.py has added up."""
         for destination, unit, number in places:
             place = destination, unit
             self._added[place] = self._added.get(place, 0) + number * times
 
     def write(self, batch: rocksdict.WriteBatch) -> None:
-        """Count what was added since the last write, and put the counters into the step's batch; those at zero go."""
+        """Put the counters that changed since the last write into the step's batch; counters at zero are deleted."""
         names, hours = Counter[str](), Counter[int]()
         for (name, unit), number in self._added.items():
             names[display_name(name)] += number
@@ -73,14 +73,14 @@ def _write(batch: rocksdict.WriteBatch, key: bytes, counters: dict[T, int], name
 
 
 def _hour_of(unit: int) -> int:
-    """Return the hour of a minute, or of what is less than 0, the further the hour is: what has no minute counted."""
+    """Return the hour of a unit: a minute, or -1 minus an hour where rows are not counted by minute."""
     return unit // _HOUR_MINUTES if unit >= 0 else -1 - unit
 
 
 def display_name(to: str) -> str:
-    """Return a topic's name as it is, and of a URL the origin: scheme, host and port.
+    """Return a topic's name unchanged, and a URL's origin: scheme, host and port.
 
-    Paths may hold secrets, and be as many as there are messages.
+    Paths are left out because they may hold secrets, and there may be as many paths as messages.
     """
     if "://" not in to:
         return to

@@ -1,7 +1,7 @@
-"""One RocksDB, as the store uses it: damage is never taken for the end of what there is.
+"""A RocksDB database for the store, which never mistakes damage for the end of its data.
 
-The iterators of rocksdict end without a word where a block cannot be read, and RocksDB opens a database whose MANIFEST
-or an older WAL has lost its end as if nothing were missing in between. Here both are said; steps are numbered for that.
+The iterators of rocksdict end silently at a block that cannot be read, and RocksDB opens a database whose MANIFEST
+or an older WAL has lost its end as if no data were missing. This module detects both; steps are numbered for that.
 """
 
 import contextlib
@@ -16,26 +16,26 @@ import rocksdict
 from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable
 from tables.keys import META, long_bytes, span
 
-#: What RocksDB says of a lock held by this process or another (env/fs_posix.cc, LockFile): a path, or a damaged block,
-#: has "lock" in its name too.
+#: RocksDB's messages about a lock held by this process or another (env/fs_posix.cc, LockFile). The word "lock" alone
+#: is not enough, because it occurs in paths and in errors about blocks.
 _LOCKED = re.compile("lock hold by current process|While lock file")
-#: An answer of the disk, RocksDB's or rocksdict's own, not of what is on it; a file that is missing is damage.
+#: Errors of the disk, from RocksDB or rocksdict, as opposed to damaged data; a missing file counts as damage.
 _DISK, _MISSING = re.compile(r"^IO error|\(os error \d+\)"), "No such file or directory"
-#: An empty file of this name in a database's directory: damage was found while it was in use.
+#: An empty file of this name in a database's directory marks a database that was found damaged while in use.
 _DAMAGED = "damaged"
 
 _META_STEPS, _META_SLOT = META + b"steps", META + b"#"
-#: Each step leaves its number in one of so many slots, in turn: one that is missing leaves an older number there. What
-#: can go missing in between lies right before the write-ahead logs, and those hold at most three write buffers; a step
-#: takes some 350 bytes of them at least, so that is 36,000 steps.
+#: The number of slots. Each step writes its number into the next slot, so a missing step leaves an older number there.
+#: Steps can go missing only right before the write-ahead logs. Those hold at most three write buffers, and a step takes
+#: at least some 350 bytes of a buffer, so this concerns at most the last 36,000 steps.
 _SLOTS = 1 << 16
 
 
 class Database:
     """An open RocksDB.
 
-    Every read and write raises StoreCorrupt if it meets damage, which the database is marked with, and StoreUnusable
-    if the disk does not do what it is asked.
+    Every read and write raises StoreCorrupt (and marks the database as damaged) if it meets damage, and StoreUnusable
+    if the disk fails.
     """
 
     def __init__(self, path: Path, options: rocksdict.Options) -> None:
@@ -59,8 +59,8 @@ class Database:
             raise StoreCorrupt(str(path), error) from error
         self._writes = write_options()
         live = {Path(file["name"]).name for file in self._db.live_files()} if tables else tables
-        #: Whether there are traces of a flush or compaction that was cut off. As a rule that is all; but a MANIFEST or
-        #: WAL that has lost its end leaves the same traces, and then what lies between the two is missing.
+        #: Whether there are traces of an interrupted flush or compaction. Usually they are harmless, but a MANIFEST or
+        #: WAL that has lost its end leaves the same traces, and then the steps between the two are missing.
         self.cut_off = logs > 1 or not tables <= live
 
     def close(self) -> None:
@@ -71,7 +71,7 @@ class Database:
             self._trouble(error)
 
     def get(self, key: bytes) -> bytes | None:
-        """Return what is stored under a key, or None."""
+        """Return the value stored under a key, or None."""
         try:
             found: bytes | None = self._db.get(key)
         except Exception as error:  # noqa: BLE001 - theirs
@@ -84,7 +84,7 @@ class Database:
         return int.from_bytes(raw, "big") if raw is not None else 0
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Return what is stored under each key, None where there is nothing, in one read."""
+        """Return the value stored under each key, or None for a missing key, in one read."""
         try:
             found: list[bytes | None] = self._db.get(list(keys))
         except Exception as error:  # noqa: BLE001 - theirs
@@ -92,7 +92,7 @@ class Database:
         return found
 
     def items(self, start: bytes = b"", end: bytes = b"\xff") -> Iterator[tuple[bytes, bytes]]:
-        """Go through keys from `start` to before `end` and their values, in order."""
+        """Iterate over the keys from `start` to before `end` and their values, in order."""
         options, key = _before(end), None
         for item in self._db.items(from_key=start, read_opt=options):
             key = item[0]
@@ -108,7 +108,7 @@ class Database:
         )
 
     def keys(self, start: bytes, end: bytes) -> Iterator[bytes]:
-        """Go through keys from `start` to before `end`, in order."""
+        """Iterate over the keys from `start` to before `end`, in order."""
         options, key = _before(end), None
         for key in self._db.keys(from_key=start, read_opt=options):
             yield key
@@ -122,14 +122,14 @@ class Database:
             self._trouble(error)
 
     def sync(self) -> None:
-        """Return when all that was written so far is on disk; other threads run meanwhile, as in no other method."""
+        """Return when all previous writes are on disk; this is the only method that lets other threads run."""
         try:
             self._db.flush_wal(True)  # noqa: FBT003 - theirs
         except Exception as error:  # noqa: BLE001 - theirs
             self._trouble(error)
 
     def _assure_end(self, start: bytes, options: rocksdict.ReadOptions) -> None:
-        """See that an iterator has ended because nothing follows (4 µs)."""
+        """Raise an error if an iterator that ended at `start` has stopped because of damage (takes 4 µs)."""
         look = self._db.iter(options)
         try:
             look.seek(start)
@@ -139,7 +139,7 @@ class Database:
             self._trouble(error)
 
     def _trouble(self, error: Exception) -> NoReturn:
-        """Raise what a RocksDB error means."""
+        """Raise StoreUnusable or StoreCorrupt for a RocksDB error that means it, or else the error itself."""
         said = str(error)
         if _DISK.search(said):
             raise StoreUnusable(str(self.path), error) from error
@@ -149,21 +149,21 @@ class Database:
         raise error
 
     def condemn(self) -> None:
-        """Mark the database as damaged, so that whoever opens it next does not believe it."""
+        """Mark the database as damaged, so that it is not trusted when it is next opened."""
         with contextlib.suppress(OSError):  # the damage is found again
             (self.path / _DAMAGED).touch()
 
 
 class DatabaseScan:
-    """Keys and their values in order, as many at a time as one asks for: none of them passes through Python alone."""
+    """Keys and their values in order, read in bulk, so that Python does not handle them one by one."""
 
     def __init__(self, items: Iterator[tuple[bytes, bytes]], start: bytes, assure_end: Callable[[bytes], None]) -> None:
-        """Begin at `start`; `assure_end` sees that what seems to be the end is one."""
+        """Begin at `start`; `assure_end` is called with the key where the items end, and raises if that is damage."""
         self._items, self._next, self._assure_end = items, start, assure_end
         self._ended = False
 
     def take(self, number: int) -> list[tuple[bytes, bytes]]:
-        """Return the next `number`, or fewer at the end."""
+        """Return the next `number` items, or fewer at the end."""
         found = [] if self._ended else list(islice(self._items, number))
         if found:
             self._next = found[-1][0] + b"\x00"
@@ -174,18 +174,18 @@ class DatabaseScan:
 
 
 class StepNumbers:
-    """The number of a database's last step, written with each."""
+    """The number of a database's last step, written with each step."""
 
     def __init__(self, db: Database) -> None:
-        """Read it."""
+        """Read the last step's number from the database."""
         self._db = db
         #: The number of the last step that was written.
         self.last = db.number(_META_STEPS)
 
     def assure(self) -> None:
-        """See that all of the last steps are there (30 ms): some may be missing in between.
+        """Check that none of the last steps is missing (takes 30 ms).
 
-        Raises StoreCorrupt if they are.
+        Raises StoreCorrupt if one is missing.
         """
         there = {int.from_bytes(value, "big") for _, value in self._db.items(*span(_META_SLOT))}
         last = range(max(0, self.last - _SLOTS) + 1, self.last + 1)
@@ -195,7 +195,7 @@ class StepNumbers:
             raise StoreCorrupt(str(self._db.path), f"{missing:,} of its last {len(last):,} steps are missing")
 
     def write(self, batch: rocksdict.WriteBatch) -> None:
-        """Put the next step's number into its batch."""
+        """Put the next step's number into the step's batch."""
         step = self.last + 1
         number = long_bytes(step)
         batch.put(_META_STEPS, number)
@@ -203,14 +203,14 @@ class StepNumbers:
 
 
 def write_options() -> rocksdict.WriteOptions:
-    """Return the options of all writes: keys that come in order are put a third faster (tables/rocksdb_options.py)."""
+    """Return the options of all writes. With them, puts in key order are a third faster (tables/rocksdb_options.py)."""
     options = rocksdict.WriteOptions()
     options.memtable_insert_hint_per_batch = True
     return options
 
 
 def _before(end: bytes) -> rocksdict.ReadOptions:
-    """Return options for an iterator that ends before `end`. RocksDB points to it: they must live as long."""
+    """Return options for an iterator that ends before `end`. Keep them alive: RocksDB holds a pointer to them."""
     options: Any = rocksdict.ReadOptions()
     options.set_iterate_upper_bound(end)
     return options

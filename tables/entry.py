@@ -1,4 +1,4 @@
-"""A row's value: the message that waits, and its versioned codec."""
+"""A row's value: the pending message, and its versioned codec."""
 
 import msgspec
 
@@ -7,23 +7,23 @@ from tables.bound import Bound
 from tables.commands import UNKNOWN_MS, Command, RecordStamp
 from tables.errors import UnknownRowVersion
 
-#: The newest version of a row, which is read like all before it. 2: stamps. 3: bounds, and next tries.
-#: 4: series.
+#: The newest version of a row; all earlier versions can be read. Version 2 added stamps, 3 bounds and next tries,
+#: 4 series.
 VERSION = 4
-#: The first version that knows series.
+#: The first version that has series.
 RECURRING = 4
 _PREFIXES = {version: bytes([version]) for version in range(1, VERSION + 1)}
-#: Fields of an entry and of a command that the versions before have.
+#: The number of fields that an entry and a command have in earlier versions.
 _FIELDS = {1: (15, 5), 2: (18, 7), 3: (20, 7)}
 
 Headers = list[tuple[str, bytes | None]]
 
 
 class Series(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A series whose next occurrence waits in a row.
+    """A recurring message; the next occurrence is in the row.
 
-    `rule` says when it goes on, as whoever reads requests has encoded it. `number` counts occurrences from 1;
-    `planned_ms` (epoch ms) is when the one that waits was to be by the rule: the next one is planned after that.
+    `rule` is the recurrence rule, as encoded by the reader of requests. `number` counts occurrences from 1.
+    `planned_ms` (epoch ms) is the planned time of the pending occurrence; the next occurrence is planned after it.
     """
 
     rule: bytes
@@ -35,11 +35,10 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One pending message: what to deliver, where, and under which policies.
 
     `source` is `topic-partition-offset` of the request; times are epoch milliseconds, durations milliseconds. `to` is a
-    topic, or a URL to post to.
-    `url` is set instead of `to` for a failure callback that waits for its next try. `stamp_ms` says when it was asked
-    for, by the record `asked_by` if that is another than the source; `moved` when its due time was, if by another.
-    `bound` says how late it may become due, and `next_try_ms` until when a delivery waits that has failed `attempts`
-    times. With `series` it is the next occurrence of a recurring message.
+    topic, or a URL to post to. `url` is set instead of `to` for a failure callback that waits for its next try.
+    `stamp_ms` is when it was requested, by the record `asked_by` if it is not the source; `moved` stamps the record
+    that set its due time, if it is another. `bound` limits how late it may become due. A delivery that has failed
+    `attempts` times waits until `next_try_ms`. With `series` it is the next occurrence of a recurring message.
     """
 
     id: str
@@ -66,37 +65,37 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def replaced(self) -> bool:
-        """Whether a later request of the same id has taken its place: its id is no longer its own."""
+        """Whether a later request has taken over its id."""
         return bool(self.commands) and any(command.op == "replace" for command in self.commands)
 
     @property
     def asked(self) -> RecordStamp:
-        """When its content was asked for."""
+        """The stamp of the record that set its content."""
         return RecordStamp(self.stamp_ms, self.asked_by or self.source)
 
     @property
     def timed(self) -> RecordStamp:
-        """When its due time was asked for."""
+        """The stamp of the record that set its due time."""
         return self.moved or self.asked
 
-    # how late it may become due --------------------------------------------------------------------------------------
+    # maximum delay ---------------------------------------------------------------------------------------------------
     @property
     def no_later_ms(self) -> int | None:
-        """How long after the first request of its id it is due at the latest; None is ever so late."""
+        """The maximum delay after the first request of its id, in milliseconds; None means no limit."""
         return None if self.bound is None else self.bound.within_ms
 
     @property
     def own_bound(self) -> Bound:
-        """Its bound; the one of its request alone, if it has replaced none and asked for none."""
+        """Its bound; if it has none, the bound of its own request alone."""
         return self.bound or Bound(self.stamp_ms)
 
     def asked_due(self, row: bytes) -> int:
-        """Return the due time (epoch ms) that was asked for, of the message in a row: its bound may be earlier."""
+        """Return the requested due time (epoch ms) of the message at key `row`; its bound may make it due earlier."""
         bound = self.bound
         return keys.due_of(row) if bound is None or bound.asked_ms is None else bound.asked_ms
 
     def within(self, asked_ms: int) -> tuple[int, "Entry"]:
-        """Return when it is due (epoch ms) that is asked for then, and the entry that knows what was asked for."""
+        """Return the due time (epoch ms) for a requested time, limited by the bound, and the entry that keeps both."""
         bound = self.bound
         if bound is None:
             return asked_ms, self
@@ -108,7 +107,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return due_ms, msgspec.structs.replace(self, bound=msgspec.structs.replace(bound, asked_ms=kept_ms))
 
 
-#: msgpack's nil, and what numbers begin with that have one, two, four or eight bytes.
+#: msgpack's nil, and the first bytes of numbers with one, two, four and eight bytes.
 _NIL, _UINT8, _UINT16, _UINT32, _UINT64 = 0xC0, 0xCC, 0xCD, 0xCE, 0xCF
 
 _encode, _NEWEST = msgspec.msgpack.Encoder().encode, _PREFIXES[VERSION]
@@ -116,7 +115,7 @@ _decoder = msgspec.msgpack.Decoder(Entry)
 
 
 def encode(entry: Entry, version: int = VERSION) -> bytes:
-    """Return an entry as version byte and msgpack array; what an older `version` has no field for is left out."""
+    """Return an entry as version byte and msgpack array, without the fields that an older `version` does not have."""
     if version == VERSION:
         return _NEWEST + _encode(entry)
     count, of_command = _FIELDS[version]
@@ -129,7 +128,7 @@ def encode(entry: Entry, version: int = VERSION) -> bytes:
 def encode_plain(
     id_: str, to: str, key: bytes | None, value: bytes | None, headers: Headers, source: str, stamp_ms: int
 ) -> bytes:
-    """Return encode() of an entry whose other fields have their defaults, for less than half of its CPU time."""
+    """Return the same bytes as encode() for an entry whose other fields have defaults, in under half the CPU time."""
     return _NEWEST + _encode((
         id_, to, key, value, headers, source, None, None, None, None, None, None, 0, (), None, stamp_ms,
         None, None, None, None, None,
@@ -137,15 +136,15 @@ def encode_plain(
 
 
 def emptied(entry: Entry) -> Entry:
-    """Return an entry without its content: what has been replaced is not sent again, and is told of by name."""
+    """Return an entry without key, value and headers: a replaced message is not sent again, only named."""
     return msgspec.structs.replace(entry, key=None, value=None, headers=[])
 
 
 def may_recur(raw: bytes) -> bool:
-    """Whether the entry in a row's value may have a series: of those that have none hardly any, at no cost.
+    """Return whether the entry in a row's value may have a series. False is certain; a wrong True is rare.
 
-    The series is the last field, and ends with its number; an entry without one ends with msgpack's nil. A number may
-    end with the same byte behind its own first one.
+    The series is the last field, and ends with its number; an entry without series ends with msgpack's nil. The last
+    byte of a number can be the same as nil, so the byte that begins the number is checked too.
     """
     if raw[0] < RECURRING:
         return False

@@ -1,18 +1,18 @@
-"""What can go wrong with the table.
+"""Errors of the table.
 
 TableError
 ├── StoreLocked         another process has this data directory open
 ├── StoreCorrupt        the local database is damaged
-├── StoreUnusable       the disk does not do what the local database asks of it
+├── StoreUnusable       the disk of the local database fails
 ├── UnknownRowVersion   a row was written by a newer version of Punctual
 ├── UnknownRecordKind   a changelog record was written by a newer version of Punctual
 ├── RecordsGarbled      some of the changelog's records cannot be read
-└── RecordUnreadable    a changelog record cannot be read, and this is the one
+└── RecordUnreadable    a changelog record cannot be read, and this error names it
 """
 
 
 class TableError(Exception):
-    """Something is wrong with the delay table; the message says what and what to do."""
+    """The delay table has failed; the message says how, and what to do."""
 
 
 class StoreLocked(TableError):
@@ -38,7 +38,7 @@ class StoreCorrupt(TableError):
 
 
 class StoreUnusable(TableError):
-    """The disk does not do what the local database asks of it."""
+    """The disk of the local database fails."""
 
     def __init__(self, path: str, cause: object) -> None:
         """Name the `path` and the `cause` that the disk gives."""
@@ -74,15 +74,15 @@ class RecordsGarbled(TableError):
     """Some of the changelog's records cannot be read; an inspection finds out which."""
 
     def __init__(self, partition: str, end: int, cause: object) -> None:
-        """Name the changelog's partition, the offset before which they are and what came up."""
+        """Name the changelog's partition, the offset `end` that all such records are before, and the `cause`."""
         super().__init__(f"the changelog of partition {partition} cannot be read before offset {end}: {cause}")
 
 
 class RecordUnreadable(TableError):
-    """A changelog record cannot be read, and nothing better has been written for its key since."""
+    """A changelog record cannot be read, and no later record has replaced its key."""
 
     def __init__(self, name: str, offset: int, why: str, number: int) -> None:
-        """Name the changelog's partition, the first such record and why it cannot be read; how many there are."""
+        """Name the changelog's partition, the first unreadable record, the reason, and the `number` of such records."""
         more = f" (and {number - 1:,} more)" if number > 1 else ""
         super().__init__(
             f"the changelog record {name}-{offset}{more} cannot be read: {why[:300]}. If a newer version of Punctual "

@@ -1,6 +1,6 @@
 """Ids that are remembered for a while: for records that come late, as delivered, or as known to the cold tier.
 
-Each kind has an index by the time it ends, so that forgetting needs no scan.
+Each kind has an index by expiry time, so that forgetting needs no scan.
 """
 
 import itertools
@@ -13,14 +13,14 @@ import rocksdict
 from tables import keys
 from tables.database import Database
 
-#: Half a MiB of a partition's memory while it remembers any: one id in ten is looked up in vain with 50,000 of them.
+#: This takes half a MiB of a partition's memory while it has marks. With 50,000 ids, one lookup in ten is in vain.
 _PLACES = 1 << 19
-#: A place that has counted so far counts no more: whatever goes, it says that there may be an id.
+#: A place that has reached this count stays at it, and always means that there may be an id.
 _MANY = 255
 
 
 class Mark(Protocol):
-    """What is remembered of an id, until `expires_ms`."""
+    """A mark of an id, remembered until `expires_ms`."""
 
     @property
     def expires_ms(self) -> int:
@@ -41,19 +41,19 @@ class ExpiringIndex(Generic[M]):
         decode: Callable[[bytes], M],
         counted: Callable[[str, int], object] = lambda _id, _number: None,
     ) -> None:
-        """Read how many there are; `counted` hears how many more (or fewer) there are of an id, with each write."""
+        """Read the number of marks; each write calls `counted` with an id and the change of its number of marks."""
         self._db, self._kind, self._decode, self._counted = db, kind, decode, counted
         self._counter = keys.META + b"count" + kind
         self.count = db.number(self._counter)
-        #: How many ids are remembered by their hashes: most that are asked for are not, and a look into the database
-        #: takes ten times as long. Counted, so that those that were forgotten leave no trace, however many they were.
+        #: The number of remembered ids per hash. Most lookups are for unknown ids, and a read of the database takes ten
+        #: times as long. Forgotten ids are subtracted again.
         self._places = bytearray()
-        #: No mark ends before this key: looks begin here, past the tombstones of what was forgotten, of which there may
-        #: be millions; a look from the beginning at each step would take longer than all the rest of it.
+        #: No mark expires before this key. Reads begin here, after the tombstones of forgotten marks: there may be
+        #: millions, and reading through them at each step would take longer than the rest of the step.
         self._low = b""
-        #: What is left before this key waits for its end: it was looked at, and may be of use until then.
+        #: Marks before this key have been checked by `spent`, are still of use, and wait for their expiry.
         self._kept = b""
-        #: What was found of those that are to be forgotten, until the next write.
+        #: Marks that were read because they are about to be forgotten, until the next write.
         self._looked: dict[str, M | None] = {}
         if self.count:
             for key in db.keys(*keys.span(kind)):
@@ -78,7 +78,7 @@ class ExpiringIndex(Generic[M]):
         return self._places[hash(id_) % _PLACES] > 0
 
     def first_of(self, ids: Sequence[str]) -> int | None:
-        """Return the place of the first of these ids that is remembered, None if none is."""
+        """Return the position of the first remembered id in `ids`, or None."""
         if not self.count:
             return None
         places = self._places
@@ -94,7 +94,7 @@ class ExpiringIndex(Generic[M]):
         return None if raw is None else self._decode(raw)
 
     def get_many(self, ids: Sequence[str]) -> list[M | None]:
-        """Return the marks of ids, None where there is none, in one read of those that may be there."""
+        """Return the mark or None for each id, with one read for all ids that may be there."""
         if not self.count:
             return [None] * len(ids)
         places, decode = self._places, self._decode
@@ -106,7 +106,7 @@ class ExpiringIndex(Generic[M]):
         return [None if raw is None else decode(raw) for raw in raws]
 
     def write(self, batch: rocksdict.WriteBatch, marks: Mapping[str, M | None]) -> None:
-        """Remember ids, or forget those without a mark, when the batch is written."""
+        """Remember ids, or forget those with None as their mark, when the batch is written."""
         looked, self._looked = self._looked, {}
         others = [id_ for id_ in marks if id_ not in looked]
         looked.update(zip(others, self.get_many(others), strict=True))
@@ -139,13 +139,13 @@ class ExpiringIndex(Generic[M]):
             self._see(id_)
 
     def replay(self, batch: rocksdict.WriteBatch, key: bytes, value: bytes | None) -> None:
-        """Apply a changelog record of this kind. An id may be in a batch once."""
+        """Apply a changelog record of this kind. A batch may contain an id at most once."""
         id_, self._looked = key[1:].decode(), {}
         self._put(batch, id_, None if value is None else self._decode(value), self.get(id_))
         self._end(batch)
 
     def expired(self, now_ms: int, limit: int) -> list[str]:
-        """Return up to `limit` ids that are to be forgotten at `now_ms`."""
+        """Return up to `limit` ids that have expired at `now_ms`."""
         if not self.count:
             return []
         begin, end = keys.expiry_key(self._kind, 0, b""), keys.expiry_key(self._kind, now_ms + 1, b"")
@@ -154,9 +154,9 @@ class ExpiringIndex(Generic[M]):
         return [key[len(begin) :].decode() for key in there]
 
     def spent(self, end_ms: int, limit: int, is_spent: Callable[[M], bool]) -> list[str]:
-        """Return ids among up to `limit` that end before `end_ms` whose marks are of no use any more.
+        """Check up to `limit` ids that expire before `end_ms`; return those whose marks are of no use any more.
 
-        One that is still of use is looked at once, and waits for its end.
+        A mark that is still of use is not checked again, and waits for its expiry.
         """
         if not self.count:
             return []

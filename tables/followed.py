@@ -1,4 +1,4 @@
-"""Which changelog a database is a copy of, and what the changelog says of its own beginning.
+"""The changelog that a database is a copy of, and the changelog's own record about its beginning.
 
 A changelog is only compacted, so its first offset is 0 for ever. One that begins later has lost records, and one with
 another topic id was deleted and created again: neither is complete until a complete database has been written to it.
@@ -8,15 +8,16 @@ import msgspec
 
 from tables.changes import Position
 
-#: What stands for a changelog's CRC-32 in its head: whether everything that counts is in it.
+#: The values that a changelog's head has in place of a CRC-32: whether the changelog is complete.
 WHOLE, UNFINISHED = 0, 1
 
 
 class Followed(msgspec.Struct, array_like=True, frozen=True):
     """The changelog of a database.
 
-    `log` is the topic id, "" if it is not known. The database is restored from the offset `begun` on; until it is known
-    to be complete it is `restoring`. While `writing`, it is being written to the changelog, which lacks some of it.
+    `log` is the topic id, or "" if it is not known. The database is restored from the offset `begun` on, and is
+    `restoring` until it is known to be complete. While `writing`, the database is being written to the changelog,
+    which lacks a part until that has ended.
     """
 
     log: str = ""
@@ -30,15 +31,15 @@ decode_followed = msgspec.msgpack.Decoder(Followed).decode
 
 
 def head_at(offset: int, state: int) -> Position:
-    """Return what a changelog says of its beginning: from `offset` on it is WHOLE, or UNFINISHED."""
+    """Return the head of a changelog that is WHOLE or UNFINISHED, by `state`, from `offset` on."""
     return Position(offset, -1, state)
 
 
 def whole_from(head: Position | None) -> int:
-    """Return the first offset from which on the changelog is known to be complete, by what it says; 0 if nothing."""
+    """Return the first offset from which on the changelog is complete, according to its head; 0 without a head."""
     return head.offset if head is not None and head.crc == WHOLE else 0
 
 
 def unfinished(head: Position | None) -> bool:
-    """Return whether a database was being written to the changelog, and not all of it is there."""
+    """Return whether the database was still being written to the changelog, which therefore lacks a part."""
     return head is not None and head.crc == UNFINISHED

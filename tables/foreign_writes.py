@@ -1,4 +1,4 @@
-"""Keys that a zombie was the last to write, until their true values are written again."""
+"""Keys that a zombie has overwritten, until their true values are written again."""
 
 import msgspec
 import rocksdict
@@ -12,21 +12,21 @@ _decode = msgspec.msgpack.Decoder(list[bytes]).decode
 
 
 class ForeignWrites:
-    """Keys of the changelog, kept with the offset that has gone past the zombie's records of them.
+    """Keys that a zombie has overwritten in the changelog, stored together with the store's offset.
 
-    Without that, a process that dies after it has read a zombie's batch and before it has set it right would not know
-    of it when it comes back.
+    Without them, a process that dies after reading a zombie's batch and before correcting it would have forgotten the
+    batch at its next start.
     """
 
     def __init__(self, db: Database) -> None:
-        """Read what the database holds."""
+        """Read the keys that the database holds."""
         raw = db.get(_META_DOUBT)
         self.keys: set[bytes] = set(_decode(raw)) if raw is not None else set()
-        #: How many of them the database holds.
+        #: The number of keys in the database.
         self.written = len(self.keys)
 
     def write(self, batch: rocksdict.WriteBatch) -> None:
-        """Put them into the step's batch if there are more than there were, or none any more."""
+        """Put the keys into the step's batch if there are more than before, or none any more."""
         if len(self.keys) == self.written:
             return
         if self.keys:

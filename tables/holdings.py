@@ -1,4 +1,4 @@
-"""Which destinations each sender has messages waiting for, and how many."""
+"""The number of pending messages of each sender for each destination."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from tables import places
 from tables.counts import display_name
 from tables.entry import Entry
 
-#: Stands between the sender and the destination in the name of a number: neither can have it.
+#: Separates the sender from the destination in the name of a number, because neither can contain it.
 _BETWEEN = "\0"
 _crc = itemgetter(slice(16, None))
 
@@ -17,12 +17,12 @@ class Holdings:
     """Counts messages by sender and destination; the number of both has the name `<sender>NUL<destination>`."""
 
     def __init__(self) -> None:
-        """Know of none."""
+        """Begin with no numbers."""
         self.known: dict[str, dict[str, int]] = {}
         self._added: dict[tuple[str, str], int] = {}
 
     def read(self, stored: Mapping[str, bytes]) -> None:
-        """Know what a database holds, by name; names of other things are passed over."""
+        """Take over the numbers that a database holds, by name; other names are ignored."""
         for name, value in stored.items():
             sender, between, destination = name.partition(_BETWEEN)
             if between:
@@ -39,12 +39,12 @@ class Holdings:
         return self.known.get(sender, {}).get(destination, 0)
 
     def add(self, sender: str, to: str, number: int) -> None:
-        """Count so many messages more, or fewer; failure callbacks, which go nowhere, are not counted."""
+        """Count `number` more (or fewer) messages; failure callbacks have no destination, and are not counted."""
         if to:
             self._added[sender, to] = self._added.get((sender, to), 0) + number
 
     def add_rows(self, rows: Mapping[bytes, bytes | Entry], inputs: Mapping[int, str], times: int) -> None:
-        """Count plain rows, or with -1 `times` fewer, for the `inputs` whose checksums their keys have."""
+        """Add `times` (1 or -1) the counts of plain rows; `inputs` maps the checksums in the rows' keys to topics."""
         by_crc: dict[bytes, dict[bytes, bytes | Entry]] = defaultdict(dict)
         for key, row in rows.items():
             by_crc[_crc(key)][key] = row
@@ -55,7 +55,7 @@ class Holdings:
                 self.add(sender, to, number * times)
 
     def settle(self) -> set[str]:
-        """Add up; return the names of the numbers that have changed."""
+        """Add up the changes; return the names of the numbers that have changed."""
         changed = set[str]()
         for (sender, to), number in self._added.items():
             destination, of = display_name(to), self.known.setdefault(sender, {})

@@ -1,4 +1,4 @@
-"""Changelog records looked at one by one: which of them cannot be read, and whether a later one has mended it."""
+"""Inspection of single changelog records: which cannot be read, and whether a later record replaces them."""
 
 import struct
 from collections.abc import Callable, Collection
@@ -12,10 +12,10 @@ from tables.commands import decode_commands
 from tables.entry import decode
 from tables.errors import RecordUnreadable, TableError, UnknownRecordKind
 
-#: What decoding can raise, whatever the bytes.
+#: All exceptions that decoding can raise, for any bytes.
 GARBLED = (msgspec.MsgspecError, ValueError, ArithmeticError, IndexError, RecursionError, struct.error, TableError)
 _LONG = 8
-#: Rows' counts per hour, expiry times and offsets are written as 8 bytes, offsets with others added to them.
+#: Counts per hour, expiry times and offsets are written as 8 bytes, and other offsets may be added to them.
 _LARGEST = 1 << 62
 
 _MARKS: dict[bytes, Callable[[bytes], Any]] = {
@@ -30,22 +30,22 @@ class ChangelogRecord(Protocol):
 
     @property
     def offset(self) -> int:
-        """Where it is."""
+        """Its offset in the partition."""
         ...
 
     @property
     def key(self) -> bytes | None:
-        """What it is about."""
+        """Its key."""
         ...
 
     @property
     def value(self) -> bytes | None:
-        """What it says, None for a tombstone."""
+        """Its value, None for a tombstone."""
         ...
 
 
 def trouble(key: bytes, value: bytes | None) -> str | None:
-    """Say why a record cannot be read, or give None."""
+    """Return why a record cannot be read, or None if it can."""
     try:
         _read(key, value)
     except GARBLED as error:
@@ -54,7 +54,7 @@ def trouble(key: bytes, value: bytes | None) -> str | None:
 
 
 def odd(key: bytes, value: bytes | None) -> bool:
-    """Return whether a mark is one that no table writes, and that nothing else would notice."""
+    """Return whether an origin or position is unreadable: no table writes such a mark, and decoding accepts it."""
     return key[:1] in (keys.ORIGIN, keys.POSITION) and value is not None and trouble(key, value) is not None
 
 
@@ -88,24 +88,24 @@ def _assure(condition: bool, otherwise: str) -> None:  # noqa: FBT001 - an asser
 
 
 class Inspection:
-    """Takes records out that cannot be read, and knows of which nothing better has been written since."""
+    """Filters out unreadable records, and remembers the ones not replaced by a later record."""
 
     def __init__(self, name: str, skip: Collection[int] = ()) -> None:
-        """Look at the changelog partition called `name`; records at the offsets `skip` are left out for good."""
+        """Inspect the changelog partition `name`; unreadable records at the offsets `skip` are accepted as lost."""
         self._name, self._skip = name, skip
         self._found: dict[bytes, tuple[int, str]] = {}
-        #: Keys of what was left out for good: the truth about them has to be written again.
+        #: The keys of records that were accepted as lost: their true values have to be written again.
         self.skipped: set[bytes] = set()
 
     @property
     def clean(self) -> bool:
-        """Whether all is well so far."""
+        """Whether no unreadable record is left so far."""
         return not self._found
 
     def passes(self, offset: int, key: bytes, value: bytes | None) -> bool:
-        """Return whether a record can be read, and note it if it cannot."""
+        """Return whether a record can be read, and remember it if it cannot."""
         why = trouble(key, value)
-        if why is None or value is None:  # a tombstone of what nobody knows removes nothing
+        if why is None or value is None:  # an unreadable key belongs to no row, so its tombstone has no effect
             self._found.pop(key, None)
         elif offset in self._skip:
             self._found.pop(key, None)
@@ -115,7 +115,7 @@ class Inspection:
         return why is None
 
     def conclude(self) -> None:
-        """Raise RecordUnreadable if something is left that cannot be read."""
+        """Raise RecordUnreadable if an unreadable record is left."""
         if self._found:
             offset, why = min(self._found.values())
             raise RecordUnreadable(self._name, offset, why, len(self._found))

@@ -16,18 +16,18 @@ _due = _LONG.unpack_from
 ROW_SIZE = _ROW.size
 MAX_DUE_MS = (1 << 55) - 1
 
-#: Kinds that live in the changelog and in the database.
+#: Kinds of keys that are in the changelog and in the database.
 DELIVERED, COMMANDS, ORIGIN, POSITION, SEAL, COLD, WRITER = b"d", b"c", b"o", b"p", b"s", b"t", b"w"
-#: The position without a topic: from which offset of the changelog on everything that counts is in it.
+#: The position without a topic: the changelog is complete from this offset on.
 HEAD = POSITION
-#: Kinds that live in the database alone: they are rebuilt from the others.
+#: Kinds of keys that are only in the database, and are rebuilt from the others.
 BUCKET, EXPIRY, ID, META, COUNT, SHARE = b"b", b"e", b"i", b"m", b"n", b"s"
 
 #: One past the last row key.
 ROWS_END = b"\x01"
 
-#: Rows that have come from another partition's changelog have a number below this in place of a topic's CRC-32
-#: (app/ops/repartition/moves.py). No input may have such a name once partitions have been rewritten.
+#: Rows that come from another partition's changelog have a number below this in place of a topic's CRC-32
+#: (app/ops/repartition/moves.py). Once partitions have been rewritten, no input's name may have such a CRC-32.
 MOVED = 1 << 20
 
 #: Due times are counted per hour: 5 years are 43,800 counters, whatever the number of messages.
@@ -45,7 +45,7 @@ def row_key(due_ms: int, offset: int, crc: int) -> bytes:
 
 
 def suffix_of(key: bytes) -> tuple[int, int]:
-    """Return the offset and the CRC-32 in a row key: no two rows of a partition have both alike."""
+    """Return the offset and the CRC-32 in a row key; together they are unique in a partition."""
     return int.from_bytes(key[8:16], "big"), int.from_bytes(key[16:], "big")
 
 
@@ -77,12 +77,12 @@ def is_local(key: bytes) -> bool:
 
 
 def due_bound(due_ms: int) -> bytes:
-    """Return the smallest key that is due after `due_ms`: an exclusive upper bound for what is due by then."""
+    """Return the smallest key that is due after `due_ms`: an exclusive upper bound of the keys due by then."""
     return _LONG.pack(due_ms + 1)
 
 
 def span(kind: bytes) -> tuple[bytes, bytes]:
-    """Return where the keys of a kind begin, and the exclusive end of them."""
+    """Return the first key of a kind, and the exclusive end of the kind's keys."""
     return kind, kind[:-1] + bytes([kind[-1] + 1])
 
 
@@ -92,10 +92,10 @@ def long_bytes(number: int) -> bytes:
 
 
 def expiry_key(kind: bytes, expires_ms: int, id_bytes: bytes) -> bytes:
-    """Return the key under which what is remembered of an id waits for its end."""
+    """Return the index key by which an id's mark of this kind expires."""
     return EXPIRY + kind + _LONG.pack(expires_ms) + id_bytes
 
 
 def origin_key(topic: str, partition: int) -> bytes:
-    """Return the key that remembers how far forwards from this partition have been applied."""
+    """Return the key of the offset up to which forwards from this partition have been applied."""
     return ORIGIN + f"{topic}-{partition}".encode()

@@ -7,14 +7,14 @@ import importlib
 import os
 from typing import Any, Final
 
-#: Only the extension of this release is used: another release's may write other rows.
+#: Only the extension of this release is used, because other releases may write different rows.
 VERSION: Final = "0.2.0"
-#: The version of its calls (kernel/src/python/mod.rs), because they change between releases, too.
+#: The version of the extension's functions (kernel/src/python/mod.rs), which may change within a release.
 API: Final = 5
 
 
 def found() -> tuple[Any, str]:
-    """Return the extension and ""; or None and why it is not used."""
+    """Return the extension and ""; or None and the reason why it is not used."""
     if os.environ.get("PUNCTUAL_KERNEL") == "off":
         return None, "PUNCTUAL_KERNEL is off"
     try:
@@ -31,5 +31,5 @@ def found() -> tuple[Any, str]:
     return extension, ""
 
 
-#: The native extension, or None; and why it is None.
+#: The native extension or None, and the reason why it is None.
 module, missing = found()

@@ -1,4 +1,4 @@
-"""How many rows are due by minute, as far ahead as somebody has had them looked at; nobody asks, nothing is counted."""
+"""The number of rows due per minute, as far ahead as a caller has looked; without a caller no minute is counted."""
 
 import itertools
 
@@ -9,19 +9,19 @@ MINUTE_MS = 60_000
 
 
 class NearCounts:
-    """Counts rows before a key that moves ahead: once as it passes them, and from then on as they come and go."""
+    """Counts rows before a key that moves ahead: each once as the key passes it, then as rows are added and removed."""
 
     def __init__(self, db: Database) -> None:
-        """Have looked at nothing."""
+        """Begin with no rows counted."""
         self._db = db
         #: All rows before this key are counted.
         self.end = b""
         self.minutes: dict[int, int] = {}
 
     def look(self, start: bytes, until_ms: int, limit: int) -> bool:
-        """Go on from where the last look ended, or from `start`; return whether all due by then is counted.
+        """Count on from the last call's end, or from `start`; return whether all rows due by `until_ms` are counted.
 
-        At most `limit` rows are looked at; what is written between two looks must have been told to Counts.
+        Each call scans at most `limit` rows. All writes between two calls must be passed to `add`.
         """
         bound, seen = keys.due_bound(until_ms), 0
         if self.end >= bound:
@@ -40,13 +40,13 @@ class NearCounts:
             del self.minutes[minute]
 
     def due_by(self, time_ms: int) -> int | None:
-        """Return how many rows are due by the end of the minute of a time; None if not all of them are counted."""
+        """Return how many rows are due by the end of the minute of `time_ms`, or None if some are not counted yet."""
         last = time_ms // MINUTE_MS
         if self.end < keys.due_bound((last + 1) * MINUTE_MS - 1):
             return None
         return sum(number for minute, number in self.minutes.items() if minute <= last)
 
     def forget(self) -> None:
-        """Count nothing any more."""
+        """Stop counting, and drop all counts."""
         self.end = b""
         self.minutes.clear()

@@ -1,4 +1,4 @@
-"""Where plain rows count and which IDs they have, many per call: the table's part of the fast path."""
+"""The counters and ids of plain rows, in bulk: the table's part of the fast path."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from tables.near_counts import MINUTE_MS
 
 
 class _Names(msgspec.Struct, array_like=True, gc=False):
-    """The names in a row: with these two first, the rest of it is passed over."""
+    """The first two fields of a row; the decoder ignores the rest."""
 
     id: str
     to: str
@@ -27,9 +27,9 @@ Places = tuple[list[bytes], list[tuple[str, int, int]]]
 
 
 def in_python(rows: Rows, near_end: bytes) -> Places:
-    """Return the ID keys of plain rows; and topics, units of time, and how many rows each has there.
+    """Return the id keys of plain rows, and the number of rows per topic and unit of time.
 
-    A unit is a minute; from the row key `near_end` on an hour, as a number less than 0 (tables/counts.py).
+    A unit is a minute; from the row key `near_end` on it is an hour, as a number less than 0 (tables/counts.py).
     """
     names = [_names(memoryview(row)[1:]) if isinstance(row, bytes) else row for row in rows.values()]
     ids = [_ID + one.id.encode() for one in names]
@@ -42,5 +42,5 @@ def in_python(rows: Rows, near_end: bytes) -> Places:
 
 
 _extension = native_extension.module
-#: The same in Rust, where there is the native extension.
+#: The same function in Rust, if the native extension is available.
 of_rows: Final[Callable[[Rows, bytes], Places]] = in_python if _extension is None else _extension.places

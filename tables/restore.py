@@ -12,10 +12,10 @@ from tables.store import PartitionStore
 
 log = logging.getLogger(__name__)
 
-#: Rows a chunk: long enough to make one write worth its while, short enough (about 20 ms) for other tasks to run.
+#: Rows per chunk: enough to make one write worthwhile, and few enough (about 20 ms) to let other tasks run.
 CHUNK = 2_000
 _REPORT_EVERY_MS = 2_000
-#: Each owner's epoch is one more than the last one's: nobody counts so far.
+#: The exclusive maximum of an epoch. Each owner's epoch is one more than the last owner's, so it is never reached.
 EPOCHS = 1 << 62
 _LONG, _ROW = 8, b"\x00"
 
@@ -40,32 +40,32 @@ class RestoreProgress:
     """How far the recovery of one partition is: offsets of the changelog, which compaction thins out."""
 
     def __init__(self, partition: int, monotonic_ms: Callable[[], int]) -> None:
-        """Begin at nothing; how long it takes is seen by `monotonic_ms`."""
+        """Begin at 0 records; `monotonic_ms` measures the duration."""
         self.partition, self.begin, self.position, self.end, self.rows = partition, 0, 0, 0, 0
         self._monotonic_ms = monotonic_ms
         self._started_ms = self._reported_ms = monotonic_ms()
 
     def start(self, position: int, end: int) -> None:
-        """Set out from `position` towards `end`."""
+        """Begin the recovery at `position`, with `end` as its goal."""
         self.begin = self.position = position
         self.end = end
         self._started_ms = self._reported_ms = self._monotonic_ms()
 
     @property
     def rows_per_s(self) -> float:
-        """Records restored a second so far."""
+        """Records restored per second so far."""
         return 1_000 * self.rows / max(1, self._monotonic_ms() - self._started_ms)
 
     @property
     def seconds_left(self) -> float | None:
-        """Time left at the present rate, or None while that is not known."""
+        """Estimated seconds left at the present rate, or None if there is no rate yet."""
         done = self.position - self.begin
         if not done:
             return None
         return (self.end - self.position) * (self._monotonic_ms() - self._started_ms) / 1_000 / done
 
     def advance(self, position: int, rows: int) -> None:
-        """Move on to `position` with `rows` more restored; says so in the log now and then."""
+        """Move on to `position` with `rows` more records restored; logs the progress every two seconds."""
         self.position, self.rows = position, self.rows + rows
         now_ms = self._monotonic_ms()
         if now_ms - self._reported_ms >= _REPORT_EVERY_MS:
@@ -73,11 +73,11 @@ class RestoreProgress:
             log.info(str(self))
 
     def finish(self) -> None:
-        """Say in the log that it is done, if it has been heard of there."""
+        """Log that the recovery is done, at INFO if its progress was logged."""
         log.log(logging.INFO if self._reported_ms > self._started_ms else logging.DEBUG, "%s: done", self)
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return the progress as a sentence."""
         left = "" if self.seconds_left is None else f", {self.seconds_left:.0f} s left"
         return (
             f"restoring partition {self.partition}: {self.rows:,} records, offset {self.position:,} of {self.end:,}, "
@@ -86,9 +86,9 @@ class RestoreProgress:
 
 
 def epoch_of(value: bytes | None) -> int | None:
-    """Return the epoch that a writer's stamp says, None if no owner can have written it.
+    """Return the epoch in a writer's stamp, or None if no owner can have written the stamp.
 
-    The same one for everybody, whatever else was read: compaction may have removed what came before.
+    The result depends on the stamp alone, because compaction may have removed earlier records.
     """
     if value is None or len(value) != _LONG:
         return None
@@ -97,11 +97,11 @@ def epoch_of(value: bytes | None) -> int | None:
 
 
 class StaleFilter:
-    """Keeps out the batches of a writer that had lost the partition.
+    """Filters out the batches of a writer that had lost the partition.
 
-    Each batch begins with its writer's epoch. Epochs only grow, so a batch with a smaller one than seen before was
-    written by a zombie after its successor had begun; its keys are remembered, for their true values have to be
-    written again (compaction would keep the zombie's, being the later ones).
+    Each batch begins with its writer's epoch. Epochs only grow, so a batch with a smaller epoch than an earlier batch
+    was written by a zombie after its successor had begun. The keys of such a batch are remembered, because their true
+    values have to be written again (compaction would keep the zombie's values, which are later).
     """
 
     def __init__(
@@ -111,18 +111,18 @@ class StaleFilter:
         skip: Collection[int] = (),
         inspection: Inspection | None = None,
     ) -> None:
-        """Begin with the highest epoch known; the zombie's keys are added to `suspects`.
+        """Begin with the highest known epoch, `writer`; the keys that zombies wrote are added to `suspects`.
 
-        Stamps at the offsets `skip` are nobody's. With an `inspection`, records that cannot be read are taken out.
+        Stamps at the offsets `skip` are ignored. With an `inspection`, unreadable records are filtered out.
         """
         self.writer = writer
         self.keys: set[bytes] = set() if suspects is None else suspects
-        #: Whether the last record was a zombie's: then the next one may belong to the same batch.
+        #: Whether the last record was a zombie's: the next record may belong to the same batch.
         self.inside = False
         self._skip, self._inspection = skip, inspection
 
     def accept(self, records: Iterable[ChangelogRecord]) -> Iterator[tuple[bytes, bytes | None]]:
-        """Return the records of rightful writers; a batch whose stamp no owner can have written is nobody's."""
+        """Return the records of rightful writers, without batches whose stamp no owner can have written."""
         for record in records:
             key, value = record.key or b"", record.value
             if key == keys.WRITER and value is not None:
@@ -138,9 +138,9 @@ class StaleFilter:
             self.keys |= self._inspection.skipped
 
     def replay(self, store: PartitionStore, records: Iterable[ChangelogRecord], position: int, now_ms: int) -> None:
-        """Apply the records of rightful writers; the store's offset stays before a zombie's batch that may go on.
+        """Apply the records of rightful writers. The store's offset stays before a zombie's batch that may go on.
 
-        So whoever goes on from there sees whose batch it is. It stays too before what an inspection has taken out.
+        So a restart from that offset reads the batch's writer again. The offset also stays before unreadable records.
         Raises RecordsGarbled if some cannot be read: the store has to be opened again.
         """
         accepted = list(self.accept(records))
@@ -166,15 +166,15 @@ async def restore(
 ) -> set[bytes]:
     """Bring `store` to the changelog's end; return the keys that a zombie was the last to write.
 
-    The reader must stand at `store.offset`. Can be cut off at any point and done again: until the end is reached the
-    store counts as old as what it held before, for the tombstones of that may lie among what has not been read yet.
-    Stamps at the offsets `skip` are nobody's. Raises RecordsGarbled if records cannot be read or, with an `inspection`,
-    RecordUnreadable in the end.
+    The reader must be at `store.offset`. The restore can be interrupted at any point and repeated: until it reaches the
+    end, the store keeps the age of its former content, whose tombstones may still be unread. Stamps at the offsets
+    `skip` are ignored. Raises RecordsGarbled if records cannot be read or, with an `inspection`, RecordUnreadable at
+    the end.
     """
     stale = StaleFilter(store.writer, store.foreign.keys, skip, inspection)
     since = store.seen_ms if store.offset else now_ms()
     if store.shares is not None:
-        while store.shares.count(CHUNK):  # noqa: ASYNC110 - it waits for nothing, and lets others work
+        while store.shares.count(CHUNK):  # noqa: ASYNC110 - it only lets other tasks run
             await asyncio.sleep(0)
     progress.start(store.offset, await reader.end())
     while progress.position < progress.end:

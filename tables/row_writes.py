@@ -1,7 +1,7 @@
-"""The rows of a step as they are written: with the index of their IDs, and counted.
+"""The writes of a step's rows, with the index of their ids and their counts.
 
-Plain rows go in the order of their keys, then their IDs in order: RocksDB searches for the place of the next key from
-the place of the last one.
+Plain rows are written in the order of their keys, then their ids in order: RocksDB searches for the place of the next
+key from the place of the last one.
 """
 
 from collections import deque
@@ -16,26 +16,26 @@ from tables.counts import PendingCounts
 from tables.database import Database
 from tables.entry import Entry, entry_of
 
-#: Exhausts an iterator, in C: a loop in Python would take as long as the work itself.
+#: Exhausts an iterator in C: a loop in Python would take as long as the work itself.
 exhaust: Final = deque[object](maxlen=0).extend
 
 
 class IdIndex:
     """The ids of one partition's messages, and the keys of their rows.
 
-    Callbacks are left out: each bears the id of a message that has ended.
+    Failure callbacks are left out: each has the id of a message that has ended.
     """
 
     def __init__(self, db: Database) -> None:
-        """Know of no clash."""
+        """Begin with no clashes in the index of the database `db`."""
         self._db = db
-        #: Rows found in recovery whose id has a later row: what is left of them is replaced.
+        #: Rows that a recovery found to have an id that a later row also has: they count as replaced.
         self.clashes: set[bytes] = set()
-        #: What a replay makes of ids, until it is written.
+        #: The replayed changes to the index, until they are written; None removes an id.
         self._replayed: dict[bytes, bytes | None] = {}
 
     def drop(self, batch: rocksdict.WriteBatch, key: bytes, entry: Entry) -> None:
-        """Drop a row's id unless a later row of the same id has taken it."""
+        """Remove a row's id from the index, unless a later row has the same id."""
         if entry.url is not None:
             return
         id_key = keys.ID + entry.id.encode()
@@ -46,7 +46,7 @@ class IdIndex:
         batch.delete(id_key)
 
     def replay(self, key: bytes, entry: Entry) -> None:
-        """Hear of a row in the changelog: it takes its id from an earlier one, unless it is replaced itself."""
+        """Index a row from the changelog: it takes its id from an earlier row, unless it is replaced itself."""
         if entry.url is not None:
             return
         id_key = keys.ID + entry.id.encode()
@@ -59,7 +59,7 @@ class IdIndex:
             self._replayed[id_key] = None
 
     def replay_removal(self, key: bytes, entry: Entry) -> None:
-        """Hear that the changelog has removed a row."""
+        """Remove the id of a row that the changelog has removed, unless another row has it."""
         self.clashes.discard(key)
         id_key = keys.ID + entry.id.encode()
         if entry.url is None and self._at(id_key) == key:
@@ -69,7 +69,7 @@ class IdIndex:
         return self._replayed[id_key] if id_key in self._replayed else self._db.get(id_key)
 
     def write_replayed(self, batch: rocksdict.WriteBatch) -> None:
-        """Put what has been replayed into the batch."""
+        """Put the replayed changes to the index into the batch."""
         replayed, self._replayed = self._replayed, {}
         for id_key, row in replayed.items():
             if row is None:
@@ -79,14 +79,14 @@ class IdIndex:
 
 
 class RowWrites:
-    """Puts what a step does to rows into its batch, and into the index and the counts that go with it."""
+    """Puts a step's changes to rows into its batch, and updates the id index and the counts."""
 
     def __init__(self, ids: IdIndex, counts: PendingCounts) -> None:
-        """Keep `ids` and `counts`."""
+        """Write to the index `ids` and to `counts`."""
         self._ids, self._counts = ids, counts
 
     def write(self, batch: rocksdict.WriteBatch, changes: Changes) -> None:
-        """Put all of it into the batch; what is delivered first, for its id may have come again in the same step."""
+        """Put all row changes into the batch, removals first, because an id may be used again in the same step."""
         if changes.gone:
             self._remove_plain(batch, changes.gone)
         drop = self._ids.drop
@@ -97,7 +97,7 @@ class RowWrites:
         for key, (entry, raw) in changes.puts.items():
             batch.put(key, raw)
             if key in changes.fresh:
-                if entry.url is None:  # a callback bears the id of a message that has ended
+                if entry.url is None:  # a callback has the id of a message that has ended
                     batch.put(keys.ID + entry.id.encode(), key)
                 self._counts.add(entry.to, key, 1)
             elif entry.replaced:

@@ -1,4 +1,4 @@
-"""What waits per namespace, and which destinations each sender has: maintained with every step, never scanned for."""
+"""Usage per namespace, and destinations per sender, updated with every step without a scan."""
 
 import itertools
 import logging
@@ -18,17 +18,17 @@ from tables.holdings import Holdings
 log = logging.getLogger(__name__)
 
 _META = keys.META + b"shares"
-#: Part of the mark: shares that were counted without destinations and remembered ids are counted again.
+#: Part of the mark: shares that were counted without destinations or remembered ids are counted again.
 _LAYOUT = "destinations remembered"
-#: Rows that are looked at in one go where nobody waits.
+#: Rows that are counted at a time where no other task has to run.
 _CHUNK = 10_000
 
 
 class Whose(NamedTuple):
-    """Tells of an id which namespace it belongs to, "" for none.
+    """A function that returns the namespace of an id, or "" for none.
 
-    `mark` is another one where another answer is possible: what was counted by another is counted anew. Where there are
-    no namespaces, `inputs` has the input topics by the checksums that row keys have of them.
+    `mark` identifies the function: if it changes, all rows are counted again. Without namespaces, `inputs` maps the
+    checksums in row keys to input topics.
     """
 
     of_id: Callable[[str], str]
@@ -37,7 +37,7 @@ class Whose(NamedTuple):
 
 
 class NamespaceShare(msgspec.Struct, array_like=True, frozen=True):
-    """How much of a partition is one namespace's: messages, and the bytes of their keys, values and headers.
+    """A namespace's part of a partition: messages, and the bytes of their keys, values and headers.
 
     `remembered` counts ids: of commands that wait for their message, of messages that have ended, and of messages that
     the cold tier has.
@@ -54,30 +54,30 @@ _decode = msgspec.msgpack.Decoder(NamespaceShare).decode
 
 
 def size_of(entry: Entry) -> int:
-    """Return the bytes of a message that count: those that its sender has chosen."""
+    """Return the bytes of a message's key, value and headers."""
     own = sum(len(name) + len(value or b"") for name, value in entry.headers)
     return len(entry.key or b"") + len(entry.value or b"") + own
 
 
 class Shares:
-    """The shares of a partition; kept in memory and written with the step that changed them.
+    """The shares of a partition; kept in memory and written with the step that changes them.
 
-    They count if they were written with the last step: whoever works without them in between leaves them behind. Then
-    all rows are counted anew, before anything else is done with them.
+    They are valid if they were written with the last step: a worker without shares leaves old ones in the database. In
+    that case all rows are counted again before the first use.
     """
 
     def __init__(self, db: Database, whose: Whose, offset: int) -> None:
-        """Read the shares that the database holds; if they are not those of its last step, `count` has work to do."""
+        """Read the shares that the database holds; unless its last step wrote them, `count` counts all rows again."""
         self._db, self._of_id = db, whose.of_id
         self._mark = zlib.crc32(f"{_LAYOUT} {whose.mark}".encode())
         self._known: dict[str, NamespaceShare] = {}
         self._inputs, self._holdings = whose.inputs, Holdings()
-        #: From where on rows are still to be counted.
+        #: The first row that still has to be counted, or None.
         self._from: bytes | None = None
         self._added: dict[str, list[int]] = {}
-        begin, end = keys.span(keys.SHARE)  # what is under the kind alone is the seal of the changelog
+        begin, end = keys.span(keys.SHARE)  # the key that is only the kind is the seal of the changelog
         stored = {key[1:].decode(): value for key, value in db.items(begin + b"\0", end)}
-        #: Names whose shares in the database are others than those that are known.
+        #: Names whose shares in the database are out of date.
         self._stale = set[str]()
         if db.get(_META) == self._meta(offset):
             self._holdings.read(stored)
@@ -87,18 +87,18 @@ class Shares:
 
     @property
     def known(self) -> Mapping[str, NamespaceShare]:
-        """The share of each namespace of which anything waits or is remembered."""
+        """The share of each namespace that has pending messages or remembered ids."""
         self._count_all()
         return self._known
 
     @property
     def destinations(self) -> Mapping[str, Mapping[str, int]]:
-        """By sender, a namespace or else an input topic, how many messages wait for each destination."""
+        """The number of pending messages for each destination, by sender: a namespace, or else an input topic."""
         self._count_all()
         return self._holdings.known
 
     def count(self, limit: int) -> bool:
-        """Count so many rows, if they have to be; return whether there are more. Nothing may be written in between."""
+        """Count the next `limit` rows, if needed; return whether there are more. Do not write between two calls."""
         if self._from is None:
             return False
         rows = list(itertools.islice(self._db.items(self._from, keys.ROWS_END), limit))
@@ -117,14 +117,14 @@ class Shares:
         return False
 
     def _count_marks(self) -> None:
-        """Count the ids that are remembered; without namespaces nobody wants to know."""
+        """Count the remembered ids, if there are namespaces."""
         if self._inputs is None:
             for kind in (keys.COMMANDS, keys.DELIVERED, keys.COLD):
                 for key in self._db.keys(*keys.span(kind)):
                     self._remember(key[1:].decode(), 1)
 
     def apply(self, changes: Changes) -> None:
-        """Count what a step removes and adds, when written."""
+        """Count the rows that a step removes and adds, at the next write."""
         for key, entry in changes.removals.items():
             self.add(key, entry, -1)
         for key, entry in changes.emptied.items():
@@ -144,13 +144,13 @@ class Shares:
             self._holdings.add_rows(rows, self._inputs, number)
 
     def add(self, key: bytes, entry: Entry, number: int) -> None:
-        """Count so many more rows (or fewer) at a key with this content, when written."""
+        """Count `number` more (or fewer) rows with this key and content, at the next write."""
         if self._from is not None:
             self._count_all()
         self._count(key, entry, number)
 
     def remember(self, id_: str, number: int) -> None:
-        """Count so many more remembered ids (or fewer), when written."""
+        """Count `number` more (or fewer) remembered ids, at the next write."""
         if self._inputs is None:
             if self._from is not None:
                 self._count_all()
@@ -175,7 +175,7 @@ class Shares:
             added[1] += number * size_of(entry)
 
     def write(self, batch: rocksdict.WriteBatch, offset: int) -> None:
-        """Count what was added since the last write, and put it into the batch of the step that ends at `offset`."""
+        """Put the shares that changed since the last write into the batch of the step that ends at `offset`."""
         self._count_all()
         for name in self._settle() | self._holdings.settle() | self._stale:
             share, number = self._known.get(name), self._holdings.number(name)
@@ -189,7 +189,7 @@ class Shares:
         batch.put(_META, self._meta(offset))
 
     def _settle(self) -> set[str]:
-        """Add up; return whose shares have changed."""
+        """Add up the changes; return the names of the namespaces whose shares have changed."""
         for name, (messages, size, remembered) in self._added.items():
             before = self._known.get(name, _NONE)
             share = NamespaceShare(before.messages + messages, before.bytes + size, before.remembered + remembered)

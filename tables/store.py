@@ -1,7 +1,7 @@
-"""One partition of the table on disk: rows by due time, and what is kept beside them, in one RocksDB.
+"""One partition of the table on disk: rows by due time, remembered ids, positions and counts in one RocksDB.
 
-Everything is written in one WriteBatch a step together with the changelog offset it stands for, so that the database is
-always the exact image of a prefix of the changelog.
+Each step is one WriteBatch, which contains the changelog offset after the step. So the database is always the exact
+image of a prefix of the changelog.
 """
 
 import contextlib
@@ -41,22 +41,22 @@ _META_SEEN, _META_WRITER = keys.META + b"seen", keys.META + b"writer"
 _META_LOG = keys.META + b"log"
 _META_ZONES = keys.META + b"zones"
 
-#: The layout of the database, its keys and what they mean; a newer one is not read but restored. 2: what the cold tier
-#: was told. From 3 on: rows of the version that is so much less; written with the first of them.
+#: The format of the database: the layout of its keys, plus the newest row version in it. A database of a newer format
+#: is not read, but restored. Format 2 added marks of the cold tier.
 _LAYOUTS = 1
 FORMAT = VERSION + _LAYOUTS
 
 
 class PartitionStore(StoreReads):
-    """The rows of one partition, their index by id, counts, positions and what is remembered of ids.
+    """The rows of one partition, their index by id, counts, positions, and the marks of remembered ids.
 
     All reads show the last applied step. Not thread-safe: one event loop owns it.
     """
 
     def __init__(self, path: Path, whose: Whose | None = None) -> None:
-        """Open the database at `path`, creating it if it is not there; what waits is counted by `whose` it is.
+        """Open the database at `path`, creating it if it is not there; with `whose`, usage is counted per namespace.
 
-        Raises StoreLocked if another process has it open, StoreCorrupt if what is in it cannot be believed,
+        Raises StoreLocked if another process has it open, StoreCorrupt if its content cannot be trusted,
         StoreUnusable if the disk does not work.
         """
         self.path, self._whose = path, whose
@@ -68,30 +68,30 @@ class PartitionStore(StoreReads):
             raise
 
     def _read(self) -> None:
-        """Read what is kept in memory too, and see that it fits together."""
+        """Read the parts that are kept in memory, and check that they are consistent."""
         self.format = self._db.number(_META_FORMAT)
         if self.format > FORMAT:
             raise StoreCorrupt(
                 str(self.path), f"it has format {self.format}, but this version supports at most {FORMAT}"
             )
-        #: The newest version of a row that there may be: the layout that is needed follows from it.
+        #: The newest row version that may be in the database; it determines the format.
         self.row_version = max(1, self.format - _LAYOUTS)
         self.counts = PendingCounts(self._db)
         self.offset = self._db.number(_META_OFFSET)
-        #: What waits per namespace, None if nobody wants to know.
+        #: The shares of namespaces or senders, None if they are not counted.
         self.shares = None if self._whose is None else Shares(self._db, self._whose, self.offset)
         self.seen_ms = self._db.number(_META_SEEN)
         self.writer = self._db.number(_META_WRITER)
         self.positions: dict[str, Position] = {
             key[1:].decode(): decode_position(value) for key, value in self._scan(keys.POSITION)
         }
-        #: What the changelog says of its own beginning (tables/followed.py), None if it has never lost anything.
+        #: The changelog's record about its own beginning (tables/followed.py), None if it has never lost records.
         self.head = self.positions.pop("", None)
         raw = self._db.get(_META_LOG)
-        #: Which changelog this database is a copy of.
+        #: The changelog that this database is a copy of.
         self.followed = Followed() if raw is None else decode_followed(raw)
         self._followed_written = self.followed
-        #: By which zone data all series are planned, b"" if it is not known: then another worker may have written some.
+        #: The zone data by which all series are planned, b"" if another worker may have planned some.
         self.zones = b""
         raw = self._db.get(_META_ZONES)
         if raw is not None and raw[:8] == keys.long_bytes(self.writer):
@@ -106,9 +106,9 @@ class PartitionStore(StoreReads):
         )
         self.cold_marks: ExpiringIndex[ColdMark] = ExpiringIndex(self._db, keys.COLD, decode_cold_mark, counted)
         self.foreign = ForeignWrites(self._db)
-        #: Where the changelog goes on, if that is not here: nobody works on it any more (docs/decisions/0021).
+        #: The seal of a changelog that is continued in another topic, where workers go on (docs/decisions/0021).
         self.sealed = self._db.get(keys.SEAL)
-        #: No row lies below this key: reads begin here, past the tombstones of what has been delivered.
+        #: No row lies below this key: reads begin here, after the tombstones of delivered messages.
         self._low = b""
         self._ahead = ReadAhead(self._db)
         self._ids = IdIndex(self._db)
@@ -123,7 +123,7 @@ class PartitionStore(StoreReads):
 
     def wipe(self) -> None:
         """Close the database and delete it from disk."""
-        with contextlib.suppress(TableError):  # what is wrong with it goes with it
+        with contextlib.suppress(TableError):  # the errors of a database that is deleted do not matter
             self._db.close()
         shutil.rmtree(self.path)
 
@@ -157,7 +157,8 @@ class PartitionStore(StoreReads):
     def replay(self, records: Iterable[tuple[bytes, bytes | None]], offset: int, now_ms: int) -> None:
         """Apply changelog records in their order; `offset` is the next one after them.
 
-        A later row of the same id removes the earlier, as in live work. Applying records twice changes nothing.
+        A later row of the same id removes the earlier one, as in normal operation. Replaying records twice has no
+        effect.
         """
         last: dict[bytes, bytes | None] = {}
         for key, value in records:
@@ -185,7 +186,7 @@ class PartitionStore(StoreReads):
                 self._low = min(self._low, key)
                 if self.shares is not None:
                     self.shares.add(key, entry, 1)
-            elif entry.replaced and self.shares is not None:  # it may be emptied
+            elif entry.replaced and self.shares is not None:  # its content may have been removed
                 self.shares.add(key, decode(before), -1)
                 self.shares.add(key, entry, 1)
             self._ids.replay(key, entry)
@@ -236,17 +237,17 @@ class PartitionStore(StoreReads):
         self.sealed = value
 
     def follow(self, followed: Followed, offset: int | None = None) -> None:
-        """Be a copy of another changelog, or of another range of it; `offset` is where it goes on, if that changes."""
+        """Become a copy of another changelog or of another range; `offset`, if given, is where reading goes on."""
         self.followed = followed
         self.apply(Changes(), self.offset if offset is None else offset, self.writer, self.seen_ms)
 
     def holds_version(self, version: int) -> None:
-        """Write down that no row of a newer version is left: workers before that can open it from now on."""
+        """Record that no row newer than `version` is left, so that earlier workers can open the database."""
         self.row_version = version
         self.apply(Changes(), self.offset, self.writer, self.seen_ms)
 
     def plan_by(self, zones: bytes) -> None:
-        """Write down that all series are planned by this zone data, as long as no other worker writes."""
+        """Record that all series are planned by this zone data; this holds until another worker writes."""
         self.zones = zones
         batch = rocksdict.WriteBatch(raw_mode=True)
         self._put_zones(batch, self.writer)
@@ -256,7 +257,7 @@ class PartitionStore(StoreReads):
         batch.put(_META_ZONES, keys.long_bytes(writer) + self.zones)
 
     def _seal(self, batch: rocksdict.WriteBatch, offset: int, writer: int, now_ms: int) -> None:
-        """Write the batch with the changelog offset it stands for: one write, whole or not at all."""
+        """Write the batch together with the changelog offset that it leads to, atomically."""
         self.counts.write(batch)
         if self.shares is not None:
             self.shares.write(batch, offset)
@@ -272,7 +273,7 @@ class PartitionStore(StoreReads):
         self._steps.write(batch)
         batch.put(_META_SEEN, keys.long_bytes(now_ms))
         batch.put(_META_WRITER, keys.long_bytes(writer))
-        if writer != self.writer and self.zones:  # this worker again, in another life
+        if writer != self.writer and self.zones:  # this worker, restarted
             self._put_zones(batch, writer)
         self._db.write(batch)
         self._steps.last += 1

@@ -1,4 +1,4 @@
-"""The stores of a table: one a partition, opened, restored and closed as partitions come and go."""
+"""The stores of a table: one per partition, opened, restored and closed as partitions are assigned and revoked."""
 
 import logging
 import shutil
@@ -19,11 +19,11 @@ class Stores:
 
     stores: dict[int, PartitionStore]
     progress: dict[int, RestoreProgress]
-    #: By whom what waits is counted, if somebody wants to know.
+    #: The function that assigns messages to namespaces, if usage is counted.
     _whose: Whose | None = None
 
     def __init__(self, directory: Path, now_ms: Callable[[], int], monotonic_ms: Callable[[], int]) -> None:
-        """Have no partition open; databases lie in `directory`. The clocks are the wall's, and one that never jumps."""
+        """Begin with no open partition. `directory` has the databases; `now_ms` is wall time, `monotonic_ms` is not."""
         self._directory, self._now_ms, self._monotonic_ms = directory, now_ms, monotonic_ms
         self.stores, self.progress = {}, {}
 
@@ -32,10 +32,10 @@ class Stores:
         return self._directory / f"{partition}.db"
 
     def open(self, partition: int, oldest_ms: int) -> PartitionStore:
-        """Open a partition's store; one that was last at the changelog's end before `oldest_ms` starts anew.
+        """Open a partition's store; empty it if it was last up to date before `oldest_ms`, or if it is damaged.
 
-        Tombstones older than the changelog's delete.retention.ms may be gone: a disk that slept longer would bring
-        delivered messages back. One that is damaged starts anew, too.
+        Tombstones older than the changelog's delete.retention.ms may be gone, so a store that is older would bring
+        delivered messages back.
         """
         store = self.stores.get(partition)
         if store is None:
@@ -70,7 +70,7 @@ class Stores:
         return PartitionStore(store.path, self._whose)
 
     def renew(self, partition: int) -> PartitionStore:
-        """Start a partition's store anew, empty."""
+        """Delete a partition's store and open an empty one."""
         self.stores[partition] = self._renew(self.stores[partition])
         return self.stores[partition]
 
@@ -80,7 +80,7 @@ class Stores:
         if store is not None:
             try:
                 store.close()
-            except TableError as error:  # the changelog has what it holds
+            except TableError as error:  # the changelog has the data
                 log.warning("partition %d: %s", partition, error)
 
     async def restore(
@@ -92,8 +92,8 @@ class Stores:
     ) -> set[bytes]:
         """Bring a partition's store to the changelog's end; return the keys that a zombie was the last to write.
 
-        Raises RecordsGarbled if records cannot be read: the store has to be opened and restored again, with an
-        `inspection`, which raises RecordUnreadable at the end if nothing has mended them.
+        Raises RecordsGarbled if records cannot be read. Then open the store again and restore it with an `inspection`,
+        which raises RecordUnreadable at the end if no later record replaces them.
         """
         progress = self.progress[partition] = RestoreProgress(partition, self._monotonic_ms)
         try:

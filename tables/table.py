@@ -1,4 +1,4 @@
-"""The faust.Table of delayed messages: one store a partition, one changelog topic."""
+"""The faust.Table of delayed messages: one store per partition, one changelog topic."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +11,10 @@ from tables.stores import Stores
 
 
 class DelayTable(Stores, faust.Table):
-    """Messages that wait, partitioned like the requests; each change is one batch in a compacted changelog.
+    """Pending messages, partitioned like the requests; each change is one batch in a compacted changelog.
 
-    A Faust table is written from within a stream event (faust/tables/base.py:305); this one is also written by timers,
-    so its rows are reached through `stores[partition]`, and its changelog is written by the journal.
+    A Faust table is written from within a stream event (faust/tables/base.py:305); this table is also written by
+    timers, so its rows are reached through `stores[partition]`, and its changelog is written by the journal.
     """
 
     def __init__(
@@ -25,9 +25,9 @@ class DelayTable(Stores, faust.Table):
         whose: Whose | None = None,
         **kwargs: Any,
     ) -> None:
-        """Be Faust's table that `args` and `kwargs` say, with these clocks: the wall's, and one that never jumps.
+        """Create Faust's table from `args` and `kwargs`. `now_ms` is wall time; `monotonic_ms` never jumps.
 
-        What waits is counted by `whose` it is, if somebody wants to know.
+        With `whose`, usage is counted per namespace.
         """
         self._now_ms, self._monotonic_ms, self._whose = now_ms, monotonic_ms, whose
         faust.Table.__init__(self, *args, **kwargs)
@@ -40,7 +40,7 @@ class DelayTable(Stores, faust.Table):
         """Start without Faust's store: partitions are opened when they are assigned."""
 
     async def on_rebalance(self, *_: Any, **__: Any) -> None:
-        """Leave partitions to the worker's ownership, which knows what is in flight."""
+        """Leave partitions to the worker's ownership, which knows the deliveries in flight."""
 
     def path(self, partition: int) -> Path:
         """Return the directory of a partition's database."""
