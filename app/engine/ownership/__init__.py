@@ -1,5 +1,6 @@
-"""What happens at a rebalance: each assigned partition goes through stages until it delivers; a revoked one finishes.
+"""Rebalances: each assigned partition passes through stages until it delivers, and a revoked one finishes its work.
 
-It is restored from the changelog, claimed as its only writer, has read the inputs that were unread, and knows what its
-last owner had sent. `assignment` has the stages in order; the other modules are one stage, or a check, each.
+A partition is restored from the changelog, claimed by its only writer, reads the backlog of the inputs, and searches
+the destinations for deliveries of its last owner. `assignment` has the stages in order; the other modules are one
+stage, or a check, each.
 """

@@ -1,8 +1,8 @@
-"""What had arrived when a partition's last owner died: it is not sent again, though that was not written down yet.
+"""Finds messages that a partition's last owner delivered before it died, so that they are not sent again.
 
-A row leaves the changelog when its destination has acknowledged it. Who dies in between leaves rows that are due, and
-have arrived. The next owner looks for them where they would be, at the ends of their destinations: a delivery says in
-its headers what it is a copy of. What is not found there is sent: a look that fails costs duplicates, never a message.
+A row leaves the changelog after its destination has acknowledged it. A worker that dies in between leaves due rows
+whose messages have arrived. The next owner searches the ends of their destinations, where headers identify each
+delivery. Messages that are not found are sent: a failed search costs duplicates, never a message.
 """
 
 import asyncio
@@ -31,20 +31,20 @@ from tables.entry import decode
 
 log = logging.getLogger(__name__)
 
-#: So long it is looked for what has arrived, and in one partition of a destination, in seconds: what is due waits.
+#: Maximum seconds of a search, and of the search in one partition, because due messages wait for it.
 _MOST_S, _EACH_S = 2.0, 1.0
-#: Only the first rows that are due may have been on their way: so many, or of so many bytes, are looked for.
+#: Only the first due rows can have been in flight: maximum number and bytes of the rows to search for.
 _ROWS, _BYTES = 10_000, 64 << 20
-#: The last owner's clock may have been fast, and this one slow, by as much.
+#: The last owner's clock may have been fast, and this worker's slow, by this much each.
 _CLOCKS_MS = 2 * FAST_MS
-#: So many partitions of a cluster's topics are read at once.
+#: Partitions of one cluster's topics that are read at the same time.
 _AT_ONCE = 8
-#: The loop is held up by so many rows at a time.
+#: Rows that are scanned before the event loop can do other work.
 _AT_A_TIME = 500
 
 
 class ArrivalSearch:
-    """Finds what has arrived of the rows of partitions that a worker takes over."""
+    """Finds out which messages of newly assigned partitions have arrived already."""
 
     def __init__(
         self,
@@ -53,27 +53,27 @@ class ArrivalSearch:
         clock: Clock,
         targets: Mapping[str | None, DestinationCluster],
     ) -> None:
-        """Look at the ends of destinations on `targets`, by the name of the cluster."""
+        """Read the ends of destinations on `targets`, by the name of the cluster."""
         self._topics, self._engine, self._clock, self._targets = topics, engine, clock, targets
         self._turns = defaultdict[str | None, asyncio.Semaphore](lambda: asyncio.Semaphore(_AT_ONCE))
-        #: What has been read since the last assignment.
+        #: Records that were read since the last assignment.
         self._ends = dict[Route, DestinationEnd]()
 
     def begin(self) -> None:
-        """Begin anew, for a new assignment: what its partitions find, they read once for all."""
+        """Forget the records read for the last assignment: partitions of one assignment share what they read."""
         self._ends.clear()
 
     async def expected(self, store: PartitionStore) -> Mapping[Route, Expected]:
-        """Return the rows of a store that may have arrived, by where they would be: nobody writes to it meanwhile.
+        """Return the rows of a store, to which nothing is written at the same time, that may have arrived, by route.
 
-        Exactly once there are none: what has arrived is removed.
+        With exactly once there are none, because the rows of arrived messages are removed in the same transaction.
         """
         found, size = defaultdict[Route, dict[Copy, UnconfirmedRow]](dict), 0
         if self._engine.exactly_once:
             return found
         for count, (key, raw) in enumerate(self._due(store), 1):
             entry, due_ms, size = decode(raw), keys.due_of(key), size + len(raw)
-            # An occurrence that was moved may be where another one was before.
+            # A moved occurrence may be due when another one was delivered before.
             own = entry.series is None or occurrences.is_as_planned(entry.series, entry.id, due_ms)
             if entry.url is None and "://" not in entry.to and own:
                 headers = OF_ROWS.delivery(occurrences.occurrence(entry, due_ms), due_ms)
@@ -92,14 +92,14 @@ class ArrivalSearch:
         return itertools.islice(itertools.takewhile(lambda row: row[0] < bound, store.raw_rows(b"\x00")), _ROWS)
 
     def _place(self, entry: Entry) -> Route:
-        """Return where a delivery would be: in any partition if nothing chooses one, or it is not known how many."""
+        """Return the route of a delivery: any partition if none is selected, or their number is not known."""
         target = self._targets.get(entry.cluster)
         partitions = 0 if target is None else target.cluster.partitions(entry.to)
         number = chosen(entry, partitions)
         return entry.cluster, entry.to, ANY if number is None else number
 
     async def look(self, number: int, expected: Mapping[Route, Expected]) -> list[ArrivedRow]:
-        """Return those of a partition's rows that have arrived, as far as that is found out in time."""
+        """Return the rows of a partition that have arrived, as far as the search finds them in time."""
         found = list[ArrivedRow]()
         try:
             async with asyncio.timeout(_MOST_S):
@@ -116,7 +116,7 @@ class ArrivalSearch:
     async def _at(
         self, to: Destination, number: int, expected: Mapping[Route, Expected], found: list[ArrivedRow]
     ) -> None:
-        """Find what has arrived at one destination, and say what is in the way."""
+        """Add the arrivals at one destination to `found`, and log the obstacles."""
         cluster, topic = to
         target = self._targets.get(cluster)
         if target is None:
@@ -139,24 +139,24 @@ class ArrivalSearch:
             log.warning(sentence, number, named(*to), trouble, extra={"partition": number})
 
     async def _in(self, place: Route, number: int, rows: Expected, found: list[ArrivedRow]) -> str:
-        """Find what has arrived in a destination's partition; return what is in the way of that."""
+        """Add the arrivals in a destination's partition to `found`; return the obstacle, or an empty string."""
         cluster, topic, partition = place
         if place not in self._ends:
             self._ends[place] = DestinationEnd(self._targets[cluster].cluster, topic, partition)
         try:
             async with self._turns[cluster], asyncio.timeout(_EACH_S):
                 async for one in self._ends[place].find(rows, self._is_of(number)):
-                    found.append(one)  # noqa: PERF401 - what is found before the time is over counts
+                    found.append(one)  # noqa: PERF401 - arrivals found before the timeout count
         except TimeoutError:
             return f"it could not be read completely within {_EACH_S:g} s"
         except aiokafka.errors.TopicAuthorizationFailedError:
             return "this worker has no permission to read it. Grant Read on it"
-        except Exception as error:  # noqa: BLE001 - what others have written there must not hold up what is due
+        except Exception as error:  # noqa: BLE001 - foreign records must not delay due messages
             return repr(error)
         return ""
 
     def _is_of(self, number: int) -> Callable[[Copy], bool]:
-        """Return what tells whether a copy is of a partition's message."""
+        """Return a function that tells whether a copy is of a message of partition `number`."""
         inputs, partitions = self._topics.inputs, self._topics.partitions
 
         def is_of(copy: Copy) -> bool:
@@ -167,5 +167,5 @@ class ArrivalSearch:
 
 
 def _message_id(copy: Copy) -> bytes:
-    """Return the id of the message that a copy is of: an occurrence of a series has one of its own."""
+    """Return the id of the message that a copy is of; the id of an occurrence becomes that of its series."""
     return copy.id.removesuffix(b"@" + copy.due)

@@ -1,7 +1,7 @@
-"""Which partitions this worker owns, and what each goes through from assignment to firing.
+"""The partitions that this worker owns, and their stages from assignment to delivery.
 
-A partition fires only when it is assigned, restored to the changelog's end, claimed as its only writer, has ingested
-what was waiting in its inputs and looked for what its last owner had sent, all controls are read, and the assignment is
+A partition delivers only when it is assigned, restored to the changelog's end, claimed by its only writer, has ingested
+the backlog of its inputs, has searched for its last owner's deliveries, has read all controls, and its assignment is
 still the current one.
 """
 
@@ -32,24 +32,24 @@ from tables import DelayTable, PartitionStore, RecordsGarbled, RecordUnreadable
 
 log = logging.getLogger(__name__)
 
-#: So often a partition that was out of sight reads its inputs, if it takes it long to see that it is alone.
+#: How many times a partition that was out of sight reads its inputs, if checking that it is the only writer is slow.
 _LOOKS = 3
 
 _FINISH_S = 3.0
-#: How long a partition waits for its series to be planned by new zone rules, in seconds; the rest follows meanwhile.
+#: Seconds that a partition waits while its series are planned by new zone rules; the rest follows during delivery.
 _REPLAN_S = 2.0
 
 
 class SeekableInputs(FetchedPositions, Protocol):
-    """What ownership needs of the consumer."""
+    """The parts of the consumer that ownership uses."""
 
     async def begin(self, partition: int, offsets: dict[str, int]) -> None:
-        """Seek each input topic's partition to its offset and let records come."""
+        """Seek the partition of each input topic to its offset, and start to consume."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What brings a partition from assignment to firing, in order."""
+    """The stages of a partition from assignment to delivery, in order."""
 
     recovery: StoreRecovery
     logs: InputLogs
@@ -61,7 +61,7 @@ class Stages:
 
 
 class Ownership:
-    """Takes partitions in and gives them away."""
+    """Acquires and releases partitions."""
 
     def __init__(
         self,
@@ -73,10 +73,10 @@ class Ownership:
         notify: Callable[[], None],
         fatal: Callable[[BaseException], None],
     ) -> None:
-        """Own nothing yet; nobody else changes `partitions`.
+        """Own no partitions yet; `partitions` is changed only here.
 
-        `new_partition` makes one of a number, and of what is to be called when it hears nothing of its inputs. `notify`
-        hears that there may be something to fire, `fatal` of what must end the process.
+        `new_partition` creates one from its number and a callback for unreadable inputs. `notify` is called when there
+        may be due messages, `fatal` with an error that must end the process.
         """
         self.partitions, self._table, self._cluster, self._stages = partitions, table, cluster, stages
         self._new, self._notify, self._fatal = new_partition, notify, fatal
@@ -90,7 +90,7 @@ class Ownership:
         return set(self._stages.logs.topics)
 
     async def revoke(self) -> None:
-        """Stop work on all partitions: what is in flight is finished, or abandoned after a while."""
+        """Stop work on all partitions: messages in flight are finished, or abandoned after `_FINISH_S`."""
         self.generation = -1
         self._stages.catch_up.close()
         for task in self._tasks.values():
@@ -100,9 +100,9 @@ class Ownership:
         await asyncio.gather(*(partition.pause(_FINISH_S) for partition in self.partitions.values()))
 
     async def assign(self, numbers: Collection[int], generation: int) -> None:
-        """Own exactly these partitions from now on; they begin to work as each is ready.
+        """Own exactly these partitions from now on; each begins to work when it is ready.
 
-        After `close` that is none: a rebalance that ends while the process does has nothing left to work with.
+        After `close` that is none, because a rebalance can end while the process ends.
         """
         if self._closed:
             numbers, generation = (), -1
@@ -120,13 +120,13 @@ class Ownership:
             self._run(number, self._acquire(self.partitions[number], generation, look))
 
     async def close(self) -> None:
-        """Give everything away for good: databases are closed when this returns."""
+        """Release everything for good: databases are closed when this returns."""
         self._closed = True
         await self.revoke()
         await self.assign((), -1)
 
     def _look_again(self, partition: Partition) -> None:
-        """Fire no more until what waits in the inputs is read: for a while, nobody has heard of it."""
+        """Stop deliveries until the backlog of the inputs is read, because commands may have arrived unseen."""
         number = partition.number
         sentence = "partition %d: its inputs could not be read. Deliveries resume when the inputs have been read"
         log.warning(sentence, number, extra={"partition": number})
@@ -134,9 +134,9 @@ class Ownership:
         self._run(partition.number, self._catch_up_again(partition, self.generation))
 
     async def _catch_up_again(self, partition: Partition, generation: int) -> None:
-        """Bring a partition that was out of sight back to firing, unless another worker has it by now.
+        """Bring a partition that was out of sight back to delivery, unless another worker has it by now.
 
-        The group may not have told yet that it was given away while this process stood still.
+        While this process stood still, the group may have given the partition away unnoticed.
         """
         loop = asyncio.get_running_loop()
         for _ in range(_LOOKS):
@@ -144,12 +144,12 @@ class Ownership:
             await self._stages.controls.read()
             asked_s = loop.time()
             await partition.writer.see_alone()
-            if loop.time() - asked_s <= BLIND_S:  # else commands have waited meanwhile
+            if loop.time() - asked_s <= BLIND_S:  # otherwise commands may have arrived in the meantime
                 break
         self._go_live(partition, generation)
 
     async def _acquire(self, partition: Partition, generation: int, look: UnreadBacklog) -> None:
-        """Bring a partition from assignment to firing."""
+        """Bring a partition from assignment to delivery."""
         number, stages = partition.number, self._stages
         partition.restore()
         try:
@@ -158,7 +158,7 @@ class Ownership:
         except (PartitionStopped, RecordsGarbled, RecordUnreadable) as error:
             partition.stop(str(error))
             if not isinstance(error, PartitionStopped):
-                self._table.close(number)  # what it holds in memory may be half of something
+                self._table.close(number)  # its data in memory may be incomplete
             return
         began = asyncio.get_running_loop().time()
         ends = await stages.logs.ends(number)
@@ -179,8 +179,8 @@ class Ownership:
                 self._settle(partition, expected), self._catch_up(partition, ends, look, began)
             )
         finally:
-            partition.settle(())  # this life ends here, and waits for nothing
-        await stages.controls.read()  # what was paused while nobody was here stays so
+            partition.settle(())  # the partition's life ends here, and waits for no arrivals
+        await stages.controls.read()  # destinations that were paused without an owner stay paused
         if generation == self.generation and partition.working:
             await partition.follow_zones(_REPLAN_S, overdue=True)
         if asyncio.get_running_loop().time() - read_s > BLIND_S:
@@ -193,7 +193,7 @@ class Ownership:
         partition.settle(await self._stages.arrival_search.look(partition.number, expected))
 
     async def _catch_up(self, partition: Partition, ends: dict[str, int], look: UnreadBacklog, began: float) -> float:
-        """Wait until a partition has caught up; return when that was, by the loop's clock."""
+        """Wait until a partition has caught up; return the loop's time at that moment."""
         await self._stages.catch_up.wait(partition, ends, look, began)
         return asyncio.get_running_loop().time()
 

@@ -1,9 +1,9 @@
-"""Whether a changelog partition holds all that it should: no lost head, no other topic of the same name, no lost tail.
+"""Checks that a changelog partition is complete: no lost head, no other topic of the same name, no lost tail.
 
-Inputs have the same protection (app/engine/ownership/input_logs.py). A changelog is only compacted: its first offset
-is 0, its topic id stays, and it never ends before a database that was restored from it. Anything else has lost pending
-messages.
-A complete database writes them to the changelog again; without one the partition stops until the loss is accepted.
+Inputs have the same protection (app/engine/ownership/input_logs.py). A changelog is only compacted: its first offset is
+0, its topic id stays, and it never ends before a database that was restored from it. Otherwise pending messages were
+lost. A complete database writes them to the changelog again; without one the partition stops until the loss is
+accepted.
 """
 
 import logging
@@ -32,16 +32,16 @@ _WAY_ON = (
     "partition continues with the remaining records. docs/how-to/troubleshooting.md explains how to find the lost "
     "messages."
 )
-#: Gives up to where a partition of topics was read, as the group has committed it; a topic not read is left out.
+#: Returns the offsets that the group has committed for a partition of topics, without topics that were never read.
 Committed = Callable[[int, Collection[str]], Awaitable[Mapping[str, int]]]
 
 
 @dataclass(slots=True)
 class _Changelog:
-    """What a changelog partition looks like: its topic's id, its first and its next offset.
+    """The state of a changelog partition: its topic's id, its first and its next offset.
 
-    `trusted` says that the local database was complete before the rest was read, `lost` that records are missing and
-    that this is accepted, `unknown` up to where inputs were read of which the changelog says nothing any more.
+    `trusted`: the local database was complete before the rest was read. `lost`: records are missing, which is accepted.
+    `unknown`: the offsets up to which inputs were read that are missing in the changelog.
     """
 
     id: str
@@ -64,15 +64,18 @@ class ChangelogGuard:
         log_id: Callable[[], Awaitable[str]],
         committed: Committed,
     ) -> None:
-        """Guard the stores of `table`; `log_id` gives the changelog's topic id, "" if it is not known."""
+        """Guard the stores of `table`; `log_id` returns the changelog's topic id, "" if it is not known.
+
+        `committed` returns the group's offsets.
+        """
         self._topics, self._engine, self._table, self._journal = topics, engine, table, journal
         self._log_id, self._committed = log_id, committed
         self._found: dict[int, _Changelog] = {}
 
     async def before(self, number: int, store: PartitionStore, begin: int, end: int) -> PartitionStore:
-        """Check that a database is a copy of the changelog, before the rest is read; return the one to go on with.
+        """Check that a database is a copy of the changelog, before the rest is read; return the store to use.
 
-        Raises PartitionStopped with what to do if it is not.
+        Raises PartitionStopped with instructions if it is not.
         """
         found = self._found[number] = _Changelog(await self._log_id(), begin, end)
         followed = store.followed
@@ -89,9 +92,9 @@ class ChangelogGuard:
         return store
 
     async def after(self, number: int, store: PartitionStore) -> None:
-        """Check that what was restored is complete.
+        """Check that a restored store is complete.
 
-        Raises PartitionStopped with what to do if it is not.
+        Raises PartitionStopped with instructions if it is not.
         """
         name, found, head = self._name(number), self._found[number], store.head
         if store.followed.writing:
@@ -110,7 +113,7 @@ class ChangelogGuard:
             self._accept_loss(number, f"{what}: it was deleted, or has lost records")
 
     async def settle(self, number: int, store: PartitionStore, now_ms: int) -> None:
-        """Make the changelog complete again, as its only writer: from the database, or by accepting what is lost."""
+        """Complete the changelog, as its only writer: from the database, or by accepting the loss."""
         found, followed = self._found[number], store.followed
         gap = found.begin > whole_from(store.head) or unfinished(store.head)
         writes = followed.writing or (gap and not (found.lost and not found.trusted))
@@ -124,7 +127,10 @@ class ChangelogGuard:
             store.follow(Followed(found.id, found.begin))
 
     async def _apart(self, number: int, store: PartitionStore, found: _Changelog, *, other: bool) -> PartitionStore:
-        """Go on where database and changelog do not fit together: with what is complete, if either is."""
+        """Return the store to use if database and changelog contradict each other: whichever is complete.
+
+        Raises PartitionStopped if neither is.
+        """
         name, moved = self._name(number), _moved(store, found)
         if (moved or not other) and await self._is_whole(number, found, moved=moved):
             log.warning("%s was rewritten by a worker; restoring the local database from it", name)
@@ -147,7 +153,7 @@ class ChangelogGuard:
         return store
 
     async def _assure_replaced(self, number: int, store: PartitionStore, found: _Changelog) -> None:
-        """Check that a database may replace what the changelog holds. Raises PartitionStopped."""
+        """Check that a database may replace the changelog. Raises PartitionStopped."""
         if not self._engine.accepts_recreated(self._topics.changelog):
             msg = (
                 f"{self._name(number)} ends at offset {found.end}, but the local database has it up to "
@@ -166,19 +172,19 @@ class ChangelogGuard:
             self._accept_loss(number, f"another worker has read {_listed(behind)}, so the local database is outdated")
 
     def _anew(self, number: int, store: PartitionStore, found: _Changelog) -> PartitionStore:
-        """Return an empty database that is restored from all that the changelog has."""
+        """Return an empty database that will be restored from the whole changelog."""
         if store.offset:
             store = self._table.renew(number)
         store.follow(Followed(found.id, found.begin, restoring=True))
         return store
 
     async def _is_whole(self, number: int, found: _Changelog, *, moved: bool) -> bool:
-        """Return whether a worker has written its database to the changelog, and ended that."""
+        """Return whether a worker has written its whole database to the changelog."""
         _, _, head = await self._survey(number, found)
         return head is not None and head.crc == WHOLE and (moved or head.offset >= found.begin)
 
     async def _survey(self, number: int, found: _Changelog) -> tuple[set[bytes], int, Position | None]:
-        """Return the keys in a changelog partition, the highest epoch, and what it says of its beginning."""
+        """Return the keys in a changelog partition, the highest epoch, and its record about its head."""
         reader, seen, writer, head = self._journal.reader(number, found.begin), set[bytes](), 0, None
         while await reader.position() < found.end:
             for record in await reader.chunk(_CHUNK):
@@ -191,7 +197,7 @@ class ChangelogGuard:
         return seen, writer, head
 
     async def _write(self, number: int, store: PartitionStore, found: _Changelog, now_ms: int) -> None:
-        """Write the whole database to the changelog; cut off, it is done again, by this database alone."""
+        """Write the whole database to the changelog; if interrupted, only this database can write it again."""
         name = self._name(number)
         log.warning("%s is missing records that the local database has; writing them again", name)
         store.follow(msgspec.structs.replace(store.followed, writing=True))
@@ -206,7 +212,7 @@ class ChangelogGuard:
         await self._journal.commit(number, step)
 
     def _accept_loss(self, number: int, what: str) -> None:
-        """Note that a loss is accepted. Raises PartitionStopped with what to do if it is not."""
+        """Note that a loss is accepted. Raises PartitionStopped with instructions if it is not."""
         name, accepted = self._name(number), self._engine.accept_loss
         if self._topics.changelog not in accepted and name not in accepted:
             raise PartitionStopped(f"{what}. {_WAY_ON.format(name=name)}")
@@ -222,10 +228,10 @@ class ChangelogGuard:
 
 
 def _moved(store: PartitionStore, found: _Changelog) -> bool:
-    """Return whether a database is a copy of a topic that had the same name."""
+    """Return whether a database is a copy of another topic of the same name."""
     return bool(store.followed.log and found.id) and store.followed.log != found.id
 
 
 def _listed(read: Mapping[str, int]) -> str:
-    """Return a sentence's list of inputs and of the offsets up to which they were read."""
+    """Return a list of inputs and the offsets up to which they were read, for a sentence."""
     return ", ".join(f"{topic} up to offset {offset}" for topic, offset in sorted(read.items()))

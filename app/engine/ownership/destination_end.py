@@ -1,4 +1,4 @@
-"""The end of a destination's partition, where the last deliveries of a process that died would be."""
+"""The end of a destination's partition, with the last deliveries of a process that died."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -9,28 +9,28 @@ from app.kafka import Cluster
 from app.kafka.metadata.reader import ForeignReader
 from punctual.contract.native import Copy, copy_of
 
-#: So many records are read first, the last ones, then twice as many before them, and so on, so many times.
+#: Number of last records that are read first, and number of blocks, each twice as long and before the previous one.
 _LAST, _BLOCKS = 1_000, 6
-#: Fetches are small: unpacking one holds up deliveries of other partitions.
+#: Fetches are small, because unpacking one delays deliveries of other partitions.
 _FETCH_BYTES = 512 * 1024
-#: Nothing is sent before it is due, by a clock that is a second fast at most; with those of brokers, it is this much.
+#: No record is sent before it is due, by a clock at most a second fast. This tolerance includes brokers' clocks.
 _CLOCKS_MS = 10_000
 
 
 class UnconfirmedRow(NamedTuple):
-    """A row that may have arrived: its key, the source of its message, and the hash of what is delivered of it."""
+    """A row that may have arrived: its key, the source of its message, and the hash of its delivery's content."""
 
     row: bytes
     source: str
     content: int
 
 
-#: What may have arrived at one destination.
+#: The rows that may have arrived at one destination, by copy.
 Expected = Mapping[Copy, UnconfirmedRow]
 
 
 class _Delivery(NamedTuple):
-    """A record that is a copy of something: the hash of its content, its offset and timestamp."""
+    """A delivery in the log: its copy, the hash of its content, its offset and timestamp."""
 
     copy: Copy
     content: int
@@ -39,39 +39,39 @@ class _Delivery(NamedTuple):
 
 
 class _Block(NamedTuple):
-    """Deliveries in a stretch of records, in their order, and the latest timestamp of all records there, if any are."""
+    """Deliveries in a range of records, in order, and the latest timestamp of all its records, None if it has none."""
 
     deliveries: list[_Delivery]
     latest_ms: int | None
 
 
 def content_of(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
-    """Return the hash of a delivery, as far as it is its sender's; it is good within this process."""
+    """Return the hash of a delivery's content without Punctual's own headers; it is only valid within this process."""
     return hash((key, value, tuple(map(tuple, headers[: -len(Copy._fields)]))))
 
 
 class DestinationEnd:
-    """Reads a partition backwards from where it ends at first; all who look for something there share what is read."""
+    """Reads a partition backwards from its first known end; all searches share the records that were read."""
 
     def __init__(self, cluster: Cluster, topic: str, partition: int) -> None:
-        """Look at a partition of a cluster's topic."""
+        """Read a partition of a topic in `cluster`."""
         self._cluster, self._topic, self._partition = cluster, topic, partition
         self._blocks, self._reading = list[_Block](), asyncio.Lock()
-        #: Where the log begins, and what is read already; not known yet.
+        #: The log's first offset, and the start of the records that were read; -1 if not known yet.
         self._begin = self._start = -1
 
     async def find(self, expected: Expected, ours: Callable[[Copy], bool]) -> AsyncIterator[ArrivedRow]:
-        """Go through what there is of what is expected, the last stretch first.
+        """Yield the arrivals among the expected rows, from the last block backwards.
 
-        `ours` tells what the same sender has sent: one after the other, and it has taken note in the same order of what
-        had arrived. So before a delivery of its that is not expected, nothing is. What is not committed is not there.
-        Raises aiokafka's errors if the topic has gone or may not be read.
+        `ours` tells whether a copy is of the same sender. A sender delivers and confirms in the same order, so the
+        search ends at one of its deliveries that is not expected. Uncommitted records are not read. Raises aiokafka's
+        errors if the topic does not exist or may not be read.
         """
         first_ms, number = min(int(copy.due) for copy in expected) - _CLOCKS_MS, 0
         while (block := await self._block(number)) is not None:
             if block.latest_ms is not None and block.latest_ms < first_ms:
                 return
-            settled: bool | None = None  # as the first delivery of the same sender says
+            settled: bool | None = None  # by the first delivery of the same sender
             for copy, content, offset, at_ms in block.deliveries:
                 waiting = expected.get(copy)
                 if waiting is not None:
@@ -86,7 +86,7 @@ class DestinationEnd:
             number += 1
 
     async def _block(self, number: int) -> _Block | None:
-        """Return a stretch of the records, the last one first; None if there are no more."""
+        """Return a block of records, the last one first; None if there are no more."""
         async with self._reading:
             if self._start < 0:
                 reader = self._reader()
@@ -96,7 +96,7 @@ class DestinationEnd:
             return self._blocks[number] if number < len(self._blocks) else None
 
     async def _read(self, start: int) -> _Block:
-        """Read the records from `start` on to what is read already."""
+        """Read the block of records from `start` to the start of the previous block."""
         deliveries, latest_ms = list[_Delivery](), None
         async for record in self._reader(start).up_to(self._start):
             if record.offset >= self._start:

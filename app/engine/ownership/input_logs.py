@@ -1,4 +1,4 @@
-"""The input topics of a partition: where they end, where to read on, and whether they are the logs that were read."""
+"""The inputs of a partition: their ends, the offsets to continue from, and whether they are the logs read before."""
 
 import asyncio
 import logging
@@ -38,12 +38,12 @@ class _InputLog(NamedTuple):
     begin: int
 
     def __str__(self) -> str:
-        """Name it."""
+        """Return the topic and partition as text."""
         return f"{self.topic}-{self.number}"
 
 
 class InputLogs:
-    """Looks into the inputs of an installation, the forwards among them."""
+    """Inspects the inputs of an installation, including the forwards."""
 
     def __init__(
         self,
@@ -54,28 +54,28 @@ class InputLogs:
         journal: Journal,
         producers_time: Collection[str] = (),
     ) -> None:
-        """Look by `cluster`; records of topics that have `producers_time` do not say when they were appended."""
+        """Read from `cluster`; topics with `producers_time` have timestamps that producers, not brokers, have set."""
         self._topics, self._engine, self._cluster, self._clock, self._journal = topics, engine, cluster, clock, journal
         self._producers_time = producers_time
         self._id_of = RequestCoalescer(self._ids)
         self.topics = (*topics.inputs, topics.forwards)
 
     async def ends(self, number: int) -> dict[str, int]:
-        """Return where a partition's inputs end."""
+        """Return the end offsets of a partition's inputs."""
         return {topic: await self._reader(topic, number).end() for topic in self.topics}
 
     async def forwarded_end(self, number: int) -> int:
-        """Return where a partition's forwards end; exactly once, what was forwarded may not be readable yet."""
+        """Return the end of a partition's forwards; with exactly once, the last forwards may not be readable yet."""
         return await self._reader(self._topics.forwards, number).written_end()
 
     async def positions(self, number: int, store: PartitionStore) -> dict[str, int]:
-        """Return where to read on in each input; sees that they are the same logs as before.
+        """Return the offset to continue from in each input, after checking that the logs are the same as before.
 
-        One that has lost its last records goes on at its end, with an event. One that is seen for the first time is
-        read from its first offset, whatever that is; the offset is kept, so that records that are deleted before any
-        was read are noticed. Raises PartitionStopped if one is another log.
+        A log that lost its last records continues at its end, with an event. A new log is read from its first offset,
+        which is stored, so that records that are deleted before they are read are noticed. Raises PartitionStopped if
+        one is another log.
         """
-        now_ms = self._clock.now_ms()  # before its offset: it notices jumps
+        now_ms = self._clock.now_ms()  # before offset_ms, because it notices jumps
         step = Step(now_ms, now_ms - self._clock.offset_ms)
         offsets = {}
         for topic in self.topics:
@@ -89,14 +89,14 @@ class InputLogs:
             if following.offset != position.offset or following.base != position.base:
                 step.changes.positions[topic] = following
             else:
-                store.positions[topic] = following  # the next step that reads something writes the id
+                store.positions[topic] = following  # the next step that reads a record writes the id
             offsets[topic] = max(found.begin, following.offset)
         if step:
             await self._journal.commit(number, step)
         return offsets
 
     async def _following(self, step: Step, found: _InputLog, position: Position) -> Position:
-        """Return where to read on in an input that was read up to a position. Raises PartitionStopped."""
+        """Return the position to continue from in an input that was read before. Raises PartitionStopped."""
         trouble = await self._differs(found, position)
         if not trouble:
             if found.begin > position.offset:
@@ -108,7 +108,7 @@ class InputLogs:
         return self._from_its_start(found, position, f"{trouble}: {why}", ", or restore the old one")
 
     async def _differs(self, found: _InputLog, position: Position) -> str:
-        """Say how a topic differs from the one that was read before, or nothing."""
+        """Return how a topic differs from the one that was read before, or an empty string."""
         if position.timestamp_ms < 0:
             return ""
         if position.log and found.id and position.log != found.id:
@@ -122,7 +122,7 @@ class InputLogs:
         return ""
 
     async def _has(self, found: _InputLog, position: Position) -> bool:
-        """Return whether an input has the last record that was read, as far as it can be told."""
+        """Return whether an input has the last record that was read, as far as this can be determined."""
         last = position.offset - 1
         reader = self._reader(found.topic, found.number, last)
         while await reader.position() <= last:
@@ -132,20 +132,20 @@ class InputLogs:
         return True
 
     async def _is_same(self, found: _InputLog, position: Position) -> bool:
-        """Return whether a log is the one that was read before, though it does not have all that was read."""
+        """Return whether a log is the same as before, although records that were read are missing."""
         if position.log and found.id:
             return position.log == found.id
         if found.topic in self._producers_time:
             return False
-        # Where no id is known: a record that is older than the last one that was read was not written to a new topic.
+        # Without ids: a record older than the last one that was read cannot be in a new topic.
         for record in await self._reader(found.topic, found.number, found.begin).chunk(1):
             return record.timestamp_ms <= position.timestamp_ms
         return False
 
     async def _truncated(self, step: Step, found: _InputLog, position: Position, trouble: str) -> Position:
-        """Return where a log goes on that has lost its last records, and add the event that says so.
+        """Return the position to continue from in a log that has lost its last records, and add an event for the loss.
 
-        Raises PartitionStopped if that cannot be told.
+        Raises PartitionStopped if the position cannot be determined.
         """
         if found.topic in self._producers_time:
             why = (
@@ -154,7 +154,7 @@ class InputLogs:
             )
             again = ". Requests are then processed again, even if their messages were delivered"
             return self._from_its_start(found, position, f"{trouble}: {why}", again)
-        # What has come since was appended later than the last record that was read.
+        # New records were appended later than the last record that was read.
         after = await self._reader(found.topic, found.number).after(position.timestamp_ms)
         at = min(position.offset, after)
         base, lost = position.base, position.offset - at
@@ -173,9 +173,9 @@ class InputLogs:
         return Position(at, -1, 0, base + lost, max(position.stamp_ms, position.timestamp_ms), found.id)
 
     def _from_its_start(self, found: _InputLog, position: Position, trouble: str, more: str) -> Position:
-        """Return where an input is read on from its start, which its operator has accepted.
+        """Return the start of an input, if its operator has accepted to read it from there.
 
-        Raises PartitionStopped with the way on, and `more` about it, if it is not accepted.
+        Otherwise raises PartitionStopped with instructions, extended by `more`.
         """
         if not self._engine.accepts_recreated(found.topic):
             way_on = f"Set DELAY_ACCEPT_LOSS=recreated:{found.topic} and restart to read it from its start{more}."
@@ -192,7 +192,7 @@ class InputLogs:
         return Position(found.begin, -1, 0, base, max(position.stamp_ms, position.timestamp_ms), found.id)
 
     async def _ids(self, topics: Collection[str]) -> dict[str, str]:
-        """Return the ids of topics, "" for those that are not known; waits for brokers that are down."""
+        """Return the ids of topics, "" for unknown ones; waits for brokers that are down."""
         while True:
             try:
                 found = await topic_ids(self._cluster, topics)
@@ -207,6 +207,6 @@ class InputLogs:
 
 
 def _is_unread_former(found: _InputLog, position: Position) -> bool:
-    """Return whether a position is that of a former log of which nothing was read."""
+    """Return whether a position is that of a former log of which no record was read."""
     unread = position.timestamp_ms < 0 and position.stamp_ms == UNKNOWN_MS
     return unread and bool(position.log and found.id) and position.log != found.id

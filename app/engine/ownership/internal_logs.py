@@ -1,6 +1,6 @@
-"""Punctual's own topics while a worker runs: one that is deleted, created again, or given partitions ends the worker.
+"""Watches Punctual's own topics: if one is deleted, created again, or given partitions, the worker ends.
 
-A worker that went on would write to a topic that lacks what the last one had, or wait for ever for what it never reads.
+Otherwise the worker would write to a topic without the former records, or never read the new partitions.
 """
 
 import asyncio
@@ -26,19 +26,19 @@ T = TypeVar("T")
 
 _EVERY_S = 2.0
 _AGAIN_S, _PATIENCE_S = 0.1, 5.0
-#: So many looks in a row must find a topic missing: a broker that has just started may not know all of them.
+#: Number of checks in a row that must miss a topic: a broker that has just started may not know all topics.
 _LOOKS = 2
-#: How often settings of topics are compared with those that they need.
+#: Interval in seconds of the comparison of topics' settings with the required ones.
 _SETTINGS_S = 60.0
 
 
 class InternalLogs:
-    """Looks at the topics of one installation: those that hold messages, commands or pauses, and no one else has."""
+    """Checks one installation's own topics: those with messages, commands or pauses."""
 
     def __init__(self, topics: TopicSettings, engine: EngineSettings, cluster: Cluster, *, cold: bool = False) -> None:
-        """Look by `cluster`; with `cold` the cold topic is one of them."""
+        """Check the topics in `topics` on `cluster`, with `cold` also the cold topic."""
         self._topic_settings, self._engine, self._cluster = topics, engine, cluster
-        #: Topics that no other part watches (app/engine/faust_host/handover.py watches the others).
+        #: Topics that no other module watches (app/engine/faust_host/handover.py watches the others).
         self._own = (
             topics.changelog,
             topics.controls,
@@ -47,27 +47,27 @@ class InternalLogs:
             topics.dead_letters,
             *((topics.cold,) if cold else ()),
         )
-        #: Topics whose partitions are those of the installation.
+        #: Topics that must have the installation's number of partitions.
         self._read = (*topics.inputs, topics.forwards, topics.changelog)
         self._topics = {*self._read, *self._own}
         self._known = dict[str, str]()
         self._missing = 0
 
     async def changelog_id(self) -> str:
-        """Return the changelog's topic id, "" on brokers that have none."""
+        """Return the changelog's topic id, "" if brokers do not have ids."""
         found = await _persist(lambda: topic_ids(self._cluster, [self._topic_settings.changelog]))
         return found[self._topic_settings.changelog].id if self._topic_settings.changelog in found else ""
 
     async def committed(self, number: int, topics: Collection[str]) -> Mapping[str, int]:
-        """Return up to where a partition of topics was read, as the group has committed it."""
+        """Return the offsets that the group has committed for a partition of topics."""
         if not topics:
             return {}
         return await _persist(lambda: committed(self._cluster, self._topic_settings.app_id, topics, number))
 
     async def run(self, stores: Mapping[int, PartitionStore], check_settings: Callable[[], Awaitable[None]]) -> None:
-        """Look until cancelled, at the changelog of `stores` too; `check_settings` compares the topics' settings.
+        """Check the topics and the heads of the changelogs of `stores` until cancelled, and call `check_settings`.
 
-        Raises LogChanged with what to do if a topic is not the one that it was at the start.
+        Raises LogChanged with instructions if a topic is not the same as at the start.
         """
         now = asyncio.get_running_loop().time
         checked = now()
@@ -83,7 +83,7 @@ class InternalLogs:
             await asyncio.sleep(_EVERY_S)
 
     async def look(self) -> None:
-        """Look once. Raises LogChanged, or aiokafka.errors.KafkaError if no broker answers."""
+        """Check the topics once. Raises LogChanged, or aiokafka.errors.KafkaError if no broker answers."""
         found = await topic_ids(self._cluster, self._topics)
         gone = [topic for topic in self._own if topic not in found]
         self._missing = self._missing + 1 if gone else 0
@@ -99,9 +99,9 @@ class InternalLogs:
                 )
 
     async def look_at_heads(self, stores: Mapping[int, PartitionStore]) -> None:
-        """Log an error for each partition whose changelog has lost records that its database has, and for controls.
+        """Log an error for each changelog that has lost records that its database has, and for lost controls.
 
-        Raises aiokafka.errors.KafkaError, or TimeoutError, if brokers do not answer.
+        Raises aiokafka.errors.KafkaError or TimeoutError if brokers do not answer.
         """
         for number, store in list(stores.items()):
             begin = await self._begin(self._topic_settings.changelog, number)
@@ -134,7 +134,7 @@ class InternalLogs:
 
 
 async def _persist(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask until brokers answer."""
+    """Call `ask` until brokers answer, and return the answer."""
     while True:
         try:
             return await ask()

@@ -1,4 +1,4 @@
-"""A partition reads what waits in its inputs before it fires: commands among it come before what they are for."""
+"""A partition reads the backlog of its inputs before it delivers, because commands in it apply to due messages."""
 
 import asyncio
 import logging
@@ -20,12 +20,12 @@ _CUT_SHORT = Counter(
     "delay_catch_up_cut_short", "How often a partition started to deliver before it had read all unread records."
 )
 _LOOK_S = 0.02
-#: Partitions that hear nothing of their inputs so soon after each other wait for the same.
+#: Partitions that lose sight of their inputs within this time share one look at the backlog.
 _TOGETHER_S = 1.0
 
 
 class PartitionCatchUp:
-    """Lets the partitions of one worker catch up, those that begin together with one look at what waits."""
+    """Lets the partitions of one worker catch up; those that begin together share one look at the backlog."""
 
     def __init__(
         self,
@@ -37,37 +37,37 @@ class PartitionCatchUp:
         partitions: Mapping[int, Partition],
         report: Callable[[], Awaitable[None]],
     ) -> None:
-        """Look after `partitions`. `report` writes progress records: other workers may wait for those."""
+        """Serve `partitions`. `report` writes progress records, for which other workers may wait."""
         self._topics, self._engine, self._cluster, self._logs, self._fetched = topics, engine, cluster, logs, fetched
         self._partitions, self._report = partitions, report
-        #: Those that may still be waited for, the latest last, which began at this time.
+        #: Looks that partitions may still wait for, the last of which began at `_looked_s`.
         self._looks: list[UnreadBacklog] = []
         self._looked_s = 0.0
-        #: Partitions of others that were not waited for since the assignment.
+        #: Partitions of other workers that were not waited for since the assignment.
         self._silent = set[int]()
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting."""
         for look in self._looks:
             look.close()
         self._looks.clear()
 
     def begin(self) -> UnreadBacklog:
-        """Begin anew, for a new assignment; return the look that all of its partitions share."""
+        """Forget silent partitions, for a new assignment, and return the look that its partitions share."""
         self._silent.clear()
         return self._look()
 
     async def again(self, partition: Partition) -> None:
-        """Wait until what waits now is ingested."""
+        """Wait until the present backlog is ingested."""
         began, look = asyncio.get_running_loop().time(), self._shared()
         await self.wait(partition, await self._logs.ends(partition.number), look, began)
 
     async def wait(self, partition: Partition, ends: dict[str, int], look: UnreadBacklog, began: float) -> None:
-        """Wait until what waited at assignment is ingested: commands among it come before firing.
+        """Wait until the backlog at assignment is ingested, because commands in it come before deliveries.
 
-        They may come from other partitions: those are waited for too, and then what they have forwarded. If it is long
-        since it was looked what waits, for the `ends` when it `began`, commands that have come meanwhile have waited
-        for long too: so it is done again, until it is not.
+        Commands may come from other partitions, so those are waited for too, and then their forwards. If the look or
+        the `ends` (read when it `began`) are too old by then, newer commands have waited for as long, so the wait is
+        repeated.
         """
         partition.catch_up()
         loop = asyncio.get_running_loop()
@@ -87,7 +87,7 @@ class PartitionCatchUp:
             )
 
     def _shared(self) -> UnreadBacklog:
-        """Return the last look if it has just begun, else a new one."""
+        """Return the last look if it has just begun, otherwise a new one."""
         together = asyncio.get_running_loop().time() - self._looked_s <= _TOGETHER_S
         return self._looks[-1] if self._looks and together else self._look()
 
@@ -112,7 +112,7 @@ class PartitionCatchUp:
         await self._ingested(partition, {self._topics.forwards: written})
 
     def _note_silent(self, silent: set[int]) -> None:
-        """Say and count that some partitions have not been waited for."""
+        """Log and count the partitions that were not waited for."""
         if silent - self._silent:
             log.error(
                 "deliveries start before partitions %s have read all their requests, because no worker has reported "

@@ -1,4 +1,4 @@
-"""From a changelog to a store that is complete, with this worker as its only writer."""
+"""Turns a changelog into a complete store with this worker as its only writer."""
 
 import logging
 
@@ -29,9 +29,9 @@ class StoreRecovery:
         guard: ChangelogGuard,
         tombstones_ms: int,
     ) -> None:
-        """Restore stores of `table`; the changelog keeps tombstones for `tombstones_ms`.
+        """Restore stores of `table` with `journal`; the changelog keeps tombstones for `tombstones_ms`.
 
-        `guard` checks that it is whole.
+        `guard` checks that it is complete.
         """
         self._topics, self._engine, self._clock, self._table, self._journal = topics, engine, clock, table, journal
         self._guard, self._tombstones_ms = guard, tombstones_ms
@@ -39,8 +39,8 @@ class StoreRecovery:
     async def restore(self, number: int) -> PartitionStore:
         """Restore to the changelog's end and become the only writer.
 
-        Raises PartitionStopped if the changelog is not whole, RecordUnreadable if a record cannot be read,
-        RecordsGarbled if such ones keep coming meanwhile.
+        Raises PartitionStopped if the changelog is not complete, RecordUnreadable if a record cannot be read, and
+        RecordsGarbled if unreadable records continue to arrive.
         """
         try:
             return await self._take_over(number)
@@ -61,8 +61,8 @@ class StoreRecovery:
             return await self._read(number, looked_at=True)
 
     async def end_replaced(self, number: int, store: PartitionStore) -> None:
-        """End rows that a later row of the same id had replaced when the process died."""
-        now_ms = self._clock.now_ms()  # before its offset: it notices jumps
+        """End the rows that a later row of the same id had replaced when the process died."""
+        now_ms = self._clock.now_ms()  # before offset_ms, because it notices jumps
         step = Step(now_ms, now_ms - self._clock.offset_ms)
         for key in list(store.clashes):
             entry = store.entry(key)
@@ -80,9 +80,9 @@ class StoreRecovery:
         store = await self._read(number, looked_at=looked_at)
         _assure_open(store, name)
         sent_ms, jumps = self._clock.now_ms(), self._clock.jumps
-        # Before anything is fired, the clock is known not to be fast.
+        # The clock must not be fast when the first message is sent.
         self._clock.confirm(sent_ms, jumps, await self._journal.claim(number, sent_ms))
-        _assure_open(store, name)  # what came before the claim has been read with it
+        _assure_open(store, name)  # the restored records include all before the claim
         if store.foreign.keys:
             sentence = "partition %d: corrected %d keys that an outdated worker wrote"
             log.warning(sentence, number, len(store.foreign.keys), extra={"partition": number})
@@ -93,7 +93,7 @@ class StoreRecovery:
     async def _read(self, number: int, *, looked_at: bool) -> PartitionStore:
         name = f"{self._topics.changelog}-{number}"
         skip = self._engine.skipped(name)
-        # However old it is: it may be all that is left.
+        # A database of any age is opened, because it may be the only complete copy.
         store = self._table.open(number, 0)
         reader = self._journal.reader(number, store.offset)
         begin, end = await reader.begin(), await reader.end()
@@ -108,7 +108,7 @@ class StoreRecovery:
 
 
 def _assure_open(store: PartitionStore, name: str) -> None:
-    """See that the changelog has not been left for another one. Raises PartitionStopped."""
+    """Raise PartitionStopped if the changelog is sealed in favour of another one."""
     if store.sealed is not None:
         msg = (
             f"{name} is sealed, because a repartition has begun or is complete. Its successor is "

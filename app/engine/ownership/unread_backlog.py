@@ -1,8 +1,8 @@
-"""What waits in the inputs of the whole installation when partitions are assigned.
+"""The backlog of all inputs of the installation when partitions are assigned.
 
-A command may stand in any partition of an input and reach its message through the forwards (records.md#commands). So a
-partition has read all that waited for it only when every partition has ingested what its inputs held, and then itself
-what its forwards hold. What other workers have ingested is in their progress records.
+A command can be in any partition of an input and reach its message through the forwards (records.md#commands). So a
+partition has read its whole backlog only when every partition has ingested its inputs as of then, and it has then
+ingested its own forwards. Progress records show what other workers have ingested.
 """
 
 import asyncio
@@ -19,19 +19,19 @@ from app.kafka.metadata.reader import PartitionReader, Stored
 from app.settings.topics import TopicSettings
 
 _LOOK_S = 0.02
-#: A partition of which nobody has told anything for so long is waited for no more: workers tell each second of all that
-#: they have. A look that takes longer than a second counts as one, for the brokers may have been away.
+#: Seconds without a report after which a partition is not waited for; workers report all their partitions each second.
+#: A longer read counts as one second, because brokers may have been down.
 SILENT_S, _COUNTED_S = 10.0, 1.0
-#: One that was not waited for before is waited for so long: it may have been heard of again.
+#: Seconds that a formerly silent partition is waited for again: there may be a report of it.
 _AGAIN_S = 1.5
-#: Progress records of each partition to begin with: the last ones, and some.
+#: Progress records per partition that are read at first: the last ones, and some before.
 _REPORTS = 8
-#: Ends that are so little ahead may be ends of transactions, which are no records.
+#: If an end is ahead by at most this, the difference may consist of transaction markers, which are no records.
 _MARKERS = 100
 
 
 class _Report(msgspec.Struct):
-    """What matters here of a progress record."""
+    """The fields of a progress record that are used here."""
 
     partition: int
     positions: dict[str, int]
@@ -42,7 +42,7 @@ _decode = msgspec.json.Decoder(_Report).decode
 
 
 class UnreadBacklog:
-    """What waited at one assignment; all partitions that were assigned with it share it."""
+    """The backlog at one assignment, shared by all partitions that were assigned with it."""
 
     def __init__(
         self,
@@ -53,24 +53,24 @@ class UnreadBacklog:
         report: Callable[[], Awaitable[None]],
         silent: Collection[int] = (),
     ) -> None:
-        """Look after `partitions`, which are ours; `ingested` tells whether one has read a topic up to an offset.
+        """Wait for this worker's `partitions`, and for others; `ingested` tells whether one has read up to an offset.
 
-        `report` tells other workers how far ours are; of those that are `silent` nothing was told lately.
+        `report` writes the progress records of this worker; `silent` partitions have had no report lately.
         """
         self._topics, self._cluster, self._partitions = topics, cluster, partitions
         self._ingested, self._report, self._silent = ingested, report, silent
         self._told: dict[TopicPartition, int] = {}
-        #: For how long nothing has been told of each partition of others; for one that is stopped that is for ever.
+        #: Seconds since the last report of each partition of other workers; infinite for a stopped one.
         self._silent_s: dict[int, float] = {}
         #: Partitions that were not waited for to the end.
         self.without: set[int] = set()
         self._reports = PartitionReader(cluster, topics.progress, 0)
         self._task: asyncio.Task[None] | None = None
-        #: When it was looked what waits.
+        #: When the ends of the inputs were read, by the loop's clock.
         self.began_s = math.inf
 
     async def cleared(self) -> None:
-        """Wait until every partition of the installation has ingested what its inputs hold now."""
+        """Wait until every partition of the installation has ingested its inputs up to their present ends."""
         if self._task is None:
             loop = asyncio.get_running_loop()
             self.began_s, self._task = loop.time(), loop.create_task(self._clear())
@@ -78,7 +78,7 @@ class UnreadBacklog:
 
     @property
     def over(self) -> bool:
-        """Whether it has been waited for, and is cleared."""
+        """Whether the wait was started, and has ended."""
         return self._task is not None and self._task.done()
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class UnreadBacklog:
         await self._wait_for_others({tp: end for tp, end in ends.items() if tp[1] not in self._partitions})
 
     async def _wait_for_others(self, behind: dict[TopicPartition, int]) -> None:
-        """Wait until partitions of other workers have read their inputs, as long as somebody tells of them."""
+        """Wait until partitions of other workers have read their inputs, while there are reports of them."""
         now = asyncio.get_running_loop().time
         self._silent_s = {n: SILENT_S - _AGAIN_S if n in self._silent else 0.0 for _, n in behind}
         while behind := {tp: end for tp, end in behind.items() if not await self._done(tp, end)}:
@@ -111,7 +111,7 @@ class UnreadBacklog:
             behind = {tp: end for tp, end in behind.items() if tp[1] not in self.without}
 
     def _done_here(self, tp: TopicPartition, end: int) -> bool:
-        """Return whether a partition of ours has read a topic up to `end`, or never will; others are not looked at."""
+        """Return whether our partition has read a topic up to `end` or never will; True for other partitions."""
         topic, number = tp
         partition = self._partitions.get(number)
         if partition is None or partition.state is State.STOPPED or self._told.get(tp, 0) >= end:
@@ -133,13 +133,13 @@ class UnreadBacklog:
         return True
 
     async def _forget_former(self, tp: TopicPartition, end: int) -> None:
-        """Forget a position beyond what a topic has: it is of a log that was there before, by the same name."""
+        """Forget a position beyond a topic's end: it belongs to a former topic of the same name."""
         position = self._told.get(tp, 0)
         if position > end and position > await PartitionReader(self._cluster, *tp).end():
             del self._told[tp]
 
     async def _read_reports(self) -> None:
-        """Read the last progress records that there are."""
+        """Read the last existing progress records."""
         begin, end = await self._reports.begin(), await self._reports.end()
         begin = max(begin, end - _REPORTS * self._topics.partitions)
         self._reports = PartitionReader(self._cluster, self._topics.progress, 0, begin)
@@ -160,7 +160,7 @@ class UnreadBacklog:
 
 
 def _report_of(key: bytes | None, value: bytes) -> _Report:
-    """Decode a progress record; raises ValueError or what msgspec raises if it is none."""
+    """Decode a progress record; raises ValueError or an error of msgspec if it is invalid."""
     report = _decode(bounded(value))
     if key != b"%d" % report.partition:
         msg = f"the key is {key!r}, the partition {report.partition}"

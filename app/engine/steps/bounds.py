@@ -1,4 +1,4 @@
-"""Requests that share a bound with the message that waits, though it has not replaced them (records.md#debounce)."""
+"""Bounds on the due time that the requests of one message's life share (records.md#debounce)."""
 
 import itertools
 from collections.abc import Callable
@@ -14,10 +14,10 @@ from tables.entry import decode, encode
 
 
 class BoundJoiner:
-    """Joins the bounds of requests for one id, for one partition, whatever order they come in."""
+    """Joins the bounds of requests for one id in one partition, in whichever order the requests arrive."""
 
     def __init__(self, context: PartitionContext) -> None:
-        """Serve the partition of a context."""
+        """Use the store, claims, cold tier and command memory of a partition's `context`."""
         self._store, self._claims = context.store, context.claims
         self._cold, self._memory = context.cold, context.memory
         self._looked_at = 2 * context.settings.engine.max_in_flight
@@ -25,10 +25,11 @@ class BoundJoiner:
     def join(
         self, step: Step, row: bytes, other: Bound, by: str, stamp_ms: int, row_at: Callable[[int], bytes]
     ) -> None:
-        """Count for the message in `row` the bound of an older request of its life, which has lost to it.
+        """Join the bound of an older request of the same life to the message in `row`.
 
-        `by` and `stamp_ms` are of the record that shows it. If it moves the message, `row_at` gives the key of its new
-        row. One that is being sent stays where it is: it is due.
+        The event names `by`, the source of the record that reveals the older request; `stamp_ms` is its stamp. If the
+        bound moves the message, `row_at` returns the key of its new row. A message in flight keeps its row, because it
+        is due.
         """
         entry = self._entry(step, row)
         if entry.series is not None:
@@ -51,10 +52,11 @@ class BoundJoiner:
                 self._memory.end(step, new, moved)
 
     def pass_on(self, step: Step, entry: Entry, by: Command) -> None:
-        """Count the bound of a message that was not sent for the one that has replaced it meanwhile, `by` a command.
+        """Join the bound of a message that was not sent to the replacement that the command `by` named.
 
-        Perhaps that one is being sent itself, or is to be looked at; or another has replaced it, which began no later.
-        What began later has its own life, for that one was delivered.
+        The replacement may be in flight, may have been in flight when the previous process ended, or may have been
+        replaced again. A message that began after the replacement has its own life, because the replacement was
+        delivered.
         """
         row = next((row for row, other in self._claims.items() if other.source == by.source), None)
         if row is None or step.changes.removes(row):
@@ -66,9 +68,10 @@ class BoundJoiner:
         self.join(step, row, entry.own_bound, entry.source, step.broker_ms, partial(keys.with_due, row))
 
     def _left(self, step: Step, source: str) -> bytes | None:
-        """Return the row of a message that was being sent when the process before ended, and that is not looked at yet.
+        """Return the row of the message from `source` that was in flight when the previous process ended, or None.
 
-        Its id is another's by now. It is among the first rows, as far as no more than that are passed over.
+        Another message has its id by now. Its row is among the first ones, so only `max_in_flight` rows, twice, are
+        searched.
         """
         said = source.encode()
         for row, raw in itertools.islice(self._store.raw_rows(b""), self._looked_at):

@@ -1,7 +1,6 @@
 """Failure callbacks: a message that cannot be accepted or delivered goes back to its sender's URL (delay-on-failure).
 
-A callback waits in the table like a message, so it survives whatever a message survives. The dead letter is written in
-any case.
+A callback is a row of the table, so it is as durable as a message. The dead letter is always written too.
 """
 
 import base64
@@ -21,9 +20,9 @@ from tables.entry import encode
 
 
 def check(url: str, allowed: AllowList, called: str) -> None:
-    """Refuse a callback URL that is not allowed on the request's input, and that is `called` so in a request.
+    """Raise Refusal if `allowed`, the patterns of the request's input, does not allow a callback URL.
 
-    Raises Refusal.
+    `called` is the header or field that holds the URL in the request.
     """
     try:
         allowed.allowed(url)
@@ -38,7 +37,7 @@ def check(url: str, allowed: AllowList, called: str) -> None:
 
 
 def is_allowed(url: str, allowed: AllowList) -> bool:
-    """Return whether a callback URL is allowed: a worker is no means to reach others' hosts."""
+    """Return whether a callback URL is allowed, so that workers cannot be made to reach other hosts."""
     try:
         allowed.allowed(url)
     except ValueError:
@@ -55,11 +54,11 @@ def queue(
     sentence: str,
     body: bytes | None = None,
 ) -> None:
-    """Add to `step` the callback of a message that failed, if it asks for one; the key of its `row` lends the rest.
+    """Add the callback of a failed message to `step` if the message asks for one, under a key like that of its `row`.
 
-    A dialect may have a `body` of its own, beside which a header has the reason. A callback that would be larger than
-    a row can be, with the next occurrence that the step may have beside it, leaves the message's content out and says
-    so, in the default body.
+    A dialect may give the `body`; the reason is then in a header. If the callback, together with the next occurrence in
+    the same step, would be larger than a row can be, it has the default body without the message's key, value and
+    headers.
     """
     if entry.on_failure is None:
         return
@@ -80,7 +79,7 @@ def queue(
 
 
 def _body(entry: Entry, reason: Reason, sentence: str) -> bytes:
-    """Return what a callback says of a message."""
+    """Return the JSON of a callback for a message."""
     return msgspec.json.encode(
         {
             "id": entry.id,

@@ -1,9 +1,9 @@
-"""The cold tier as a partition sees it: what is due beyond the horizon is parked there.
+"""The cold tier, seen from a partition: messages that are due beyond the horizon are parked there.
 
-All that the tier knows comes from one topic (docs/reference/cold-topic.md): parked messages, and touches, which say
-what happens to an id that it may have something of. The last record of an id decides. Shortly before a parked message
-is due, it comes back as a request. It is taken in only if the tier knew the latest about its id: what it was told is
-remembered for longer than what it sends may be on its way.
+The tier learns everything from one topic (docs/reference/cold-topic.md): parked messages, and touches, which report
+changes of ids that the tier may hold. The last record of an id decides. Shortly before a parked message is due, it
+comes back as a request. The worker accepts it only if the tier knew the latest record of its id: a partition remembers
+its records to the tier for longer than a returning message can be under way.
 """
 
 from app.engine.steps.step import OutgoingRecord, Step
@@ -18,18 +18,18 @@ from punctual.contract.events import Event
 from punctual.contract.request import Headers, Parked, Reason, Refusal, Request
 from tables import ColdMark, Entry, PartitionStore, keys
 
-#: Of what is remembered, so much is for clocks that differ, and for records that are written but not readable yet.
+#: Part of the memory that covers different clocks, and records that are written but cannot be read yet.
 _SLACK_MS = 120_000
-#: As long as the cold topic keeps what is on it (app/engine/topics/creation.py).
+#: How long the cold topic keeps its records (app/engine/topics/creation.py).
 _KEPT_MS = 30 * 86_400_000
-#: What a request has beside what a row holds: the names of headers, and what the tier says of the message.
+#: Bytes that a returning request has in addition to its row: names of headers, and the tier's own headers.
 _RETURN_BYTES = 1_024
-#: A record may be so much older than the brokers' time, or a tenth of the horizon, and is still judged by its own.
+#: A record that is older than the brokers' time by at most this, or a tenth of the horizon, is judged by its own time.
 _FRESH_MS = 60_000
 
 
 class ColdTier:
-    """Parks messages of one partition, and tells the cold tier what concerns the ids that it may hold."""
+    """Parks messages of one partition, and writes touches for ids that the cold tier may hold."""
 
     def __init__(
         self,
@@ -40,24 +40,24 @@ class ColdTier:
         store: PartitionStore,
         limits: TopicLimits,
     ) -> None:
-        """Serve partition `number`."""
+        """Park messages of partition `number`, whose rows are in `store`; `limits` has the size of a request."""
         self._number, self._topic, self._store = number, topics.cold, store
         self._horizon_ms, self._memory_ms = retention.horizon_ms, retention.cold_memory_ms
         self._fresh_ms = min(_FRESH_MS, retention.horizon_ms // 10)
         self._largest = limits.request
-        #: Whether the cold topic is there: messages may be parked, even if no more are.
+        #: Whether the cold topic exists: then messages may be parked, even if no further ones are.
         self.there = limits.cold
-        #: Whether a step's records are there with its changes or not at all, or are none.
+        #: Whether a step's records and changes are committed together, or there are no records.
         self._whole = engine.exactly_once or not self.there
-        #: What came back and is settled here, by a step that is being committed: the tier does not know yet.
+        #: Returned messages that a step has settled before its commit: the tier has not been notified yet.
         self.owed: list[Request] = []
 
-    # what is accepted or moved here ----------------------------------------------------------------------------------
+    # accepted and moved messages -------------------------------------------------------------------------------------
     def park(self, step: Step, due_ms: int, entry: Entry, size: int, source: str, stamp_ms: int) -> bool:
-        """Park a message that was accepted, of `size` bytes, if it is due beyond the horizon; return whether it is.
+        """Park an accepted message of `size` bytes if it is due beyond the horizon, and return whether it was parked.
 
-        `source` and `stamp_ms` are of the record that made it due then. Of one that stays the tier hears if it may have
-        something of its id. What recurs always stays: a series is one row, however far its next occurrence.
+        `source` and `stamp_ms` are those of the record that set the due time. If the message stays and the tier may
+        hold its id, the tier is notified. Series always stay: they are one row each, however far their next occurrence.
         """
         if entry.series is None and self._is_far(step, due_ms, stamp_ms) and self._comes_back(size):
             self._park(step, due_ms, entry, source, stamp_ms)
@@ -67,9 +67,9 @@ class ColdTier:
         return False
 
     def settle(self, step: Step, row: bytes, source: str, stamp_ms: int) -> bool:
-        """Park the message that a command (`source`, `stamp_ms`) has moved to `row` if that is beyond the horizon.
+        """Park the message that a command (`source`, `stamp_ms`) has moved to `row` if it is due beyond the horizon.
 
-        Return whether it is.
+        Return whether it was parked.
         """
         if not self._horizon_ms:
             return False
@@ -83,9 +83,9 @@ class ColdTier:
         return False
 
     def _is_far(self, step: Step, due_ms: int, stamp_ms: int) -> bool:
-        """Return whether it is due beyond the horizon, by the time of the record that says so as long as that is fresh.
+        """Return whether `due_ms` is beyond the horizon, counted from the time of its record while that is fresh.
 
-        Whoever does a step again after a crash then decides as was decided before.
+        A step that is repeated after a crash then decides the same.
         """
         if not self._horizon_ms:
             return False
@@ -93,16 +93,16 @@ class ColdTier:
         return due_ms > now + self._horizon_ms
 
     def _comes_back(self, size: int) -> bool:
-        """Return whether a message fits into the request that it comes back as, whatever its compression was."""
+        """Return whether a message of `size` bytes fits, even uncompressed, into the request that returns it."""
         return size + _RETURN_BYTES <= self._largest
 
     def _was_far(self, due_ms: int, stamp_ms: int) -> bool:
-        """Return whether a step that came to nothing in a crash may have parked it, when it was early enough."""
+        """Return whether an earlier step that was lost in a crash may have parked the message."""
         return bool(self._horizon_ms) and due_ms > stamp_ms + self._horizon_ms
 
-    # what the tier is told -------------------------------------------------------------------------------------------
+    # records for the tier --------------------------------------------------------------------------------------------
     def _park(self, step: Step, due_ms: int, entry: Entry, source: str, stamp_ms: int) -> None:
-        """Hand a message over: its life here ends."""
+        """Hand a message over to the tier, which ends its life here."""
         headers = [*native.again(entry, due_ms), (names.OP, b"schedule")]
         if entry.bound is not None:
             headers.append((names.FIRST, b"%d" % entry.bound.first_ms))
@@ -110,13 +110,13 @@ class ColdTier:
         ended(step, "parked", due_ms, entry)
 
     def keep(self, step: Step, id_: str, source: str, stamp_ms: int) -> None:
-        """Tell the tier that this worker has an id now: whatever it holds of it is void."""
+        """Notify the tier that this worker has an id now, so that whatever the tier holds of the id is void."""
         self._tell(step, id_, source, stamp_ms, [(names.OP, b"schedule"), (names.ID, id_.encode())], kept=True)
         if self.there:
             step.tell(Event("deferred", id_, step.now_ms, source))
 
     def defer(self, step: Step, request: Request) -> None:
-        """Leave a command to the tier, for its id is not pending here."""
+        """Forward a command to the tier, because its id is not pending here."""
         headers: Headers = [(names.OP, request.op.encode()), (names.ID, request.id.encode())]
         if request.op != "cancel":
             headers.append((names.AT, b"%d" % request.due_ms))
@@ -137,7 +137,7 @@ class ColdTier:
         *,
         kept: bool = False,
     ) -> None:
-        """Add a record to the cold topic, as far as there is one, and remember of its id that it was told."""
+        """Add a record to the cold topic if there is one, and remember that the tier was notified about the id."""
         self._remember(step, id_, source, kept=kept)
         if self.there:
             headers += [
@@ -151,32 +151,28 @@ class ColdTier:
         step.changes.cold_marks[id_] = ColdMark(source, step.broker_ms + max(memory_ms, self._memory_ms), kept)
         step.changes.size += len(id_.encode()) + len(source) + 32
 
-    # what comes back -------------------------------------------------------------------------------------------------
+    # returned messages -----------------------------------------------------------------------------------------------
     def assure_there(self) -> None:
-        """Refuse what claims to come back from a tier that is not there.
-
-        Raises Refusal.
-        """
+        """Raise Refusal if a request claims to return from a tier that does not exist."""
         if not self.there:
             sentence = f"{names.PARKED} is only for the cold tier, which this installation does not use. Leave it out."
             raise Refusal(Reason.MALFORMED, sentence)
 
     def confirm(self, step: Step, request: Request) -> None:
-        """Tell the tier that what it has sent is here now, or settled here: it can forget it.
+        """Notify the tier that a message it returned is stored or settled here, so that the tier can forget it.
 
-        At least once, a step's records are sent before it is in the changelog. The tier must not forget what only a
-        step knows that may come to nothing: it is told by the next one (`settle_debts`). If there is none, for the
-        process dies, it sends it again, and is told then.
+        At least once, a step's records are sent before its changelog batch, and the step can still fail. So the next
+        step notifies the tier (`settle_debts`). If the process ends before that, the tier returns the message again.
         """
         if self._whole:
             self.keep(step, request.id, request.source, request.stamp_ms)
         else:
-            # Whatever becomes of this process, the tier may send it again as long as the topic keeps what it has of it.
+            # The tier may return the message again, even after a crash, as long as the cold topic keeps its record.
             self._remember(step, request.id, request.source, kept=True, memory_ms=_KEPT_MS)
             self.owed.append(request)
 
     def settle_debts(self, step: Step) -> None:
-        """Confirm what the steps before this one have settled, unless the tier was told something else since."""
+        """Confirm the messages that earlier steps have settled, unless the tier has a later record of the id."""
         owed, self.owed = self.owed, []
         for request in owed:
             told = self._store.cold_marks.get(request.id)
@@ -184,5 +180,5 @@ class ColdTier:
                 self.keep(step, request.id, request.source, request.stamp_ms)
 
     def is_stale(self, step: Step, parked: Parked) -> bool:
-        """Return whether the tier may have been told something before it sent this that is forgotten by now."""
+        """Return whether the tier's snapshot is so old that a record to the tier since then may be forgotten."""
         return parked.snapshot_ms < step.broker_ms - self._memory_ms + _SLACK_MS

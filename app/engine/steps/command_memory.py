@@ -1,4 +1,4 @@
-"""What a partition remembers of commands for ids that are not there: the last one wins (docs/decisions/0010)."""
+"""Commands that a partition remembers for ids that are not pending: the last command wins (docs/decisions/0010)."""
 
 from collections.abc import Iterable
 
@@ -11,57 +11,59 @@ from tables import Command, Entry, PartitionStore, RecordStamp, RememberedComman
 from tables.commands import UNKNOWN_MS, in_order
 from tables.entry import entry_of
 
-#: Commands that one id may have waiting: two that move it, of a kind each, the rest with conditions of their own.
+#: Maximum number of commands that wait for one id: two kinds that move it, and others with conditions.
 _COMMANDS = 8
-#: What a stamp takes in addition to its source, and a mark in addition to its stamps.
+#: Bytes of a stamp in addition to its source, and of a mark in addition to its stamps.
 _STAMP_BYTES, _MARK_BYTES = 32, 48
-#: The brokers' clocks may differ by so much: stamps are by theirs, and when a mark was written by the worker's.
+#: Maximum difference between brokers' clocks: they set the stamps, but the worker's clock sets a mark's time.
 _BEFORE_MS = 500
 
 
 def stamp_of(request: Request) -> RecordStamp:
-    """Return when something was asked for: of what the cold tier sends back, the last that the tier knew of its id.
+    """Return the stamp of a request; for a message from the cold tier, the last stamp that the tier knew of its id.
 
-    Whoever names an id that Punctual has given itself knew of its message: whatever the clocks say, that came first.
+    A command for an automatic id is always later than its message, whatever the clocks say, because its sender knew the
+    id.
     """
     record = request.parked or request
     return RecordStamp(UNKNOWN_MS if request.id in (request.source, record.source) else record.stamp_ms, record.source)
 
 
 class CommandMemory:
-    """Asks a step, and then the table, what is remembered of an id; and adds to it."""
+    """Reads and adds remembered commands, in a step first and then in the table."""
 
     def __init__(self, topics: TopicSettings, retention: RetentionSettings, store: PartitionStore) -> None:
-        """Look into `store`."""
+        """Remember for the time in `retention`, in steps for `store`; `topics` has the inputs."""
         self._memory_ms, self._store = retention.command_memory_ms, store
-        #: No record with a stamp below this can come any more (app/engine/reports/watermark.py).
+        #: No record with a stamp below this can arrive any more (app/engine/reports/watermark.py).
         self.watermark_ms = UNKNOWN_MS
-        #: Up to which stamp each input is claimed to be read; and up to which it could be, for there is no more.
+        #: By input: the stamp up to which it is claimed to be read, and the one up to which it has no more records.
         self._claimed: dict[str, int] = {}
         self._idle: dict[str, int] = {}
         self._inputs = topics.inputs
-        #: When a record came that had waited somewhere else (`delay-asked-at`): nothing is claimed for a while.
+        #: Time of the last record that was stored elsewhere before (`delay-asked-at`): nothing is claimed for a while
+        #: after.
         self._waited_ms = -self._memory_ms
 
     # stamps ----------------------------------------------------------------------------------------------------------
     def claim(self, topic: str, stamp_ms: int) -> None:
-        """Give what is read of an input from now on this stamp at least."""
+        """Give all further records of an input at least this stamp."""
         self._claimed[topic] = max(stamp_ms, self._claimed.get(topic, UNKNOWN_MS))
 
     def claimed(self, topic: str) -> int:
-        """Return the least stamp that what is read of an input gets."""
+        """Return the minimum stamp of further records of an input."""
         return self._claimed.get(topic, UNKNOWN_MS)
 
     def idle(self, topic: str, until_ms: int) -> None:
-        """Note that all of an input is read that was there at a time of the brokers' clock."""
+        """Note that an input has been read up to all records that it had at `until_ms` of the brokers' clock."""
         self._idle[topic] = until_ms
 
     def waited(self, broker_ms: int) -> None:
-        """Note a record that is older than the records around it."""
+        """Note the time of a record that is older than the records around it."""
         self._waited_ms = broker_ms
 
     def read_to(self, broker_ms: int) -> dict[str, int]:
-        """Claim, by input, the stamp up to which all records have been read, and return it."""
+        """Return, by input, the stamp up to which all records have been read, and claim it."""
         if broker_ms - self._waited_ms < self._memory_ms:
             return {}
         positions = self._store.positions
@@ -71,9 +73,9 @@ class CommandMemory:
             self.claim(topic, max(read_ms, self._idle.get(topic, UNKNOWN_MS)))
         return {topic: self._claimed[topic] for topic in self._inputs}
 
-    # what is remembered ----------------------------------------------------------------------------------------------
+    # remembered commands ---------------------------------------------------------------------------------------------
     def of(self, step: Step, id_: str) -> RememberedCommands | None:
-        """Return what is remembered of an id, or None."""
+        """Return the remembered commands of an id, or None."""
         told, store = step.changes.commands, self._store.commands
         if not (told or store.count):
             return None
@@ -81,7 +83,7 @@ class CommandMemory:
         return found if found is not None and found.expires_ms > step.broker_ms else None
 
     def wait(self, step: Step, id_: str, command: Command) -> None:
-        """Remember a command for an id that is not there; an unconditional cancel takes the place of older commands."""
+        """Remember a command for an id that is not pending; an unconditional cancel replaces older commands."""
         known = self.of(step, id_)
         ended, cancelled = (known.ended, known.cancelled) if known is not None else (None, False)
         commands = known.waiting if known is not None else ()
@@ -92,14 +94,15 @@ class CommandMemory:
         self._write(step, id_, ended, commands, cancelled=cancelled)
 
     def overlook(self, step: Step, entry: Entry, command: Command) -> None:
-        """Remember a command that says nothing to a message, for that does not recur: one that comes late may."""
+        """Remember a command on a series that does not apply to this message, because it can apply to a late series."""
         if not occurrences.allows(entry, command.op):
             self.wait(step, entry.id, command)
 
     def outdo(self, step: Step, row: bytes, entry: Entry, command: Command, *, stale: bool = False) -> None:
-        """Remember what has moved a series before a command does that moves it, or the command if it is `stale`.
+        """Remember the commands that moved a series before `command` moves it, or `command` itself if it is `stale`.
 
-        Of a pause and a reschedule one says nothing to a message that comes late and does not recur.
+        A pause and a reschedule do not replace each other: a late message that does not recur is moved by the latter
+        alone.
         """
         movers = occurrences.movers(entry, row)
         if not command.moves or (stale and any(map(command.rivals, movers))):
@@ -109,9 +112,9 @@ class CommandMemory:
                 self.wait(step, entry.id, command if stale else moved)
 
     def end(self, step: Step, row: bytes, entry: Entry, cancel: Command | None = None) -> None:
-        """Remember that the message in a row ends, perhaps by a `cancel`; not if nothing older can come any more.
+        """Remember that the message in a row ends, by a `cancel` if given, unless no older record can arrive any more.
 
-        An id that a later request has taken has that request's commands.
+        If a later request has taken the id, nothing is remembered: commands belong to that request.
         """
         if entry.id == entry.source or entry.replaced:
             return
@@ -131,7 +134,7 @@ class CommandMemory:
             self.wait(step, entry.id, cancel)
 
     def end_plain(self, step: Step, rows: Iterable[bytes | Entry]) -> int | None:
-        """Remember that plain rows end; if one's id has a mark, do nothing, and return the place of the first such."""
+        """Remember the end of plain rows and return None; if an id has a mark, only return the first such index."""
         since_ms, entries = max(0, self.watermark_ms), enumerate(map(entry_of, rows))
         kept = [one for one in entries if one[1].stamp_ms >= since_ms and one[1].id != one[1].source]
         first = self._store.commands.first_of([entry.id for _, entry in kept])
@@ -142,9 +145,9 @@ class CommandMemory:
         return None
 
     def spent(self, limit: int) -> list[str]:
-        """Return up to `limit` ids whose messages ended so long ago that nothing older can come any more.
+        """Return up to `limit` ids whose messages ended before the watermark, after which no older record can arrive.
 
-        They would leave no mark if they ended now. Cancels and commands that wait are remembered for their time.
+        They would leave no mark if they ended now. Cancels and waiting commands are kept for their whole time.
         """
         watermark_ms = self.watermark_ms
         if watermark_ms <= 0:
@@ -154,7 +157,7 @@ class CommandMemory:
             ended = None if mark.cancelled or mark.commands else mark.ended
             return ended is not None and ended.stamp_ms < watermark_ms
 
-        # When a mark ends tells when it was written; few that were written before the watermark have a stamp after it.
+        # The expiry of a mark shows when it was written. Few marks from before the watermark have a stamp after it.
         return self._store.commands.spent(watermark_ms - _BEFORE_MS + self._memory_ms, limit, is_spent)
 
     def _write(
@@ -171,7 +174,7 @@ class CommandMemory:
 
 
 def _joined(commands: tuple[Command, ...], new: Command) -> tuple[Command, ...]:
-    """Return commands with one more: of those that move a message whatever its due time, only the last one counts."""
+    """Return commands with a new one; of unconditional commands that move a message, only the last one is kept."""
     rivals = [one for one in (*commands, new) if one.rivals(new)]
     ordered = in_order((*(one for one in (*commands, new) if one not in rivals), *in_order(rivals)[-1:]))
     while len(ordered) > _COMMANDS:

@@ -1,4 +1,4 @@
-"""What one life of a partition works on: handed to whatever makes steps of records and outcomes."""
+"""The parts of a partition between two assignments, for the code that turns records and outcomes into steps."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -13,7 +13,7 @@ from tables import Entry, PartitionStore, keys
 
 @dataclass(frozen=True, slots=True)
 class PartitionContext:
-    """A partition between two assignments. `claims` are its rows whose sends are outstanding."""
+    """A partition between two assignments. `claims` are its rows in flight."""
 
     number: int
     settings: Settings
@@ -35,10 +35,10 @@ class PartitionContext:
         return cls(number, settings, limits, store, claims, cold, memory)
 
     def free_key(self, step: Step, row: bytes, due_ms: int) -> bytes:
-        """Return a key for a new row that is due then and has the rest of the key `row`, or soon after if it is taken.
+        """Return a free key for a new row that is due at `due_ms`, or soon after, with the rest of the key `row`.
 
-        The next occurrence of a series and the callbacks of those that have failed all have that rest. A key that the
-        step itself removes is taken too: one batch of the changelog says one thing of a key.
+        The next occurrence of a series and the callbacks of its failed ones all have the same rest. A key that the step
+        itself removes is not free, because a changelog batch has one record per key.
         """
         key = keys.with_due(row, due_ms)
         while step.changes.touches(key) or self.store.raw(key) is not None:

@@ -1,4 +1,4 @@
-"""Dead letters: what could not be accepted or delivered, with the reason (records.md#dead-letters)."""
+"""Dead letters: messages that were not accepted or delivered, with the reason (records.md#dead-letters)."""
 
 from app.engine.steps.step import OutgoingRecord
 from punctual.contract import headers as names
@@ -7,14 +7,14 @@ from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal
 from tables import Entry, keys
 
-#: Beside value and headers a record has a few dozen bytes of its own.
+#: Maximum bytes of a record in addition to its key, value and headers.
 _SLACK = 1_024
-#: What the sentence of one says that was too large: it lacks its value, perhaps its key and headers too.
+#: Part of the error in a dead letter that was too large: it lacks its value, or key, value and headers.
 LEFT_OUT = "left out, because the dead letter would be too large"
 
 
 def refused(dialect: Dialect, topic: str, limit: int, record: Record, reason: Reason, sentence: str) -> OutgoingRecord:
-    """Return the dead letter of a record that was never accepted; larger than `limit` bytes it loses its value."""
+    """Return the dead letter of a record that was never accepted; its value is left out if it exceeds `limit` bytes."""
     source = f"{record.topic}-{record.partition}-{record.offset}"
     letter = OutgoingRecord(topic, record.partition, record.key, record.value, dialect.kept(record))
     return _signed(dialect, letter, limit, reason, sentence, source)
@@ -37,20 +37,20 @@ def unsent(
     reason: Reason,
     sentence: str,
 ) -> OutgoingRecord:
-    """Return the dead letter of a request that never came into its topic: it has no source."""
+    """Return the dead letter of a request that never reached its topic, so it has no source."""
     letter = _signed(OF_ROWS, OutgoingRecord(topic, partition, *record), limit, reason, sentence, "")
     return letter._replace(headers=[header for header in letter.headers if header[0] != names.SOURCE])
 
 
 def signed(letter: OutgoingRecord, limit: int, refusal: Refusal, source: str) -> OutgoingRecord:
-    """Return a letter in the native format that says why it is one; larger than `limit` bytes it loses its value."""
+    """Return a native dead letter with the reason in its headers; its value is left out if it exceeds `limit` bytes."""
     return _signed(OF_ROWS, letter, limit, refusal.reason, refusal.sentence, source)
 
 
 def _signed(
     dialect: Dialect, letter: OutgoingRecord, limit: int, reason: Reason, sentence: str, source: str
 ) -> OutgoingRecord:
-    """Return a letter that says why it is one, and leaves out what makes it larger than `limit` bytes."""
+    """Return a dead letter with the reason in its headers, without the parts that make it exceed `limit` bytes."""
     topic, partition, key, value, headers = letter
     rest = len(key or b"") + sum(len(n.encode()) + len(v or b"") + 16 for n, v in headers) + len(sentence.encode())
     if rest + len(value or b"") + _SLACK > limit:

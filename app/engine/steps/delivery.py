@@ -1,4 +1,4 @@
-"""Deliveries that are part of a step: exactly once, they are in its transaction."""
+"""Deliveries that are part of a step: with exactly once, they are in its transaction."""
 
 from typing import Any, Protocol
 
@@ -15,36 +15,36 @@ class Delivery(Protocol):
 
     route: Route
     batch: Batch
-    #: The keys of its rows, with their partition: exactly once that is one.
+    #: Keys of its rows, by partition; with exactly once there is one partition.
     runs: list[tuple[Any, list[bytes]]]
     sent_ms: int
-    #: When its first row was chosen to be sent, by the event loop's clock.
+    #: Time at which its first row was selected, by the event loop's clock.
     chosen_s: float
-    #: Bytes of the ids of its rows.
+    #: Total bytes of the ids of its rows.
     id_bytes: int
-    #: Bytes of the next occurrences that take the place of its rows.
+    #: Total bytes of the next occurrences that replace its rows.
     following: int
 
     def append(self, row: tuple[Any, bytes], entry: Entry, now_ms: int) -> bool:
-        """Add a row; False if it doesn't fit any more."""
+        """Add a row; return False if it does not fit."""
         ...
 
     def extend(self, owner: Any, rows: PlainRows, begin: int, now_ms: int) -> int:
-        """Add plain rows of a partition, from the one at `begin` on, as far as they fit; return how many."""
+        """Add as many plain rows of the partition `owner` as fit, from index `begin` on, and return their number."""
         ...
 
     def taken(self) -> None:
-        """Hear that the destination takes messages."""
+        """Note that the destination accepted messages."""
 
     def refused(self, error: SendError) -> None:
-        """Hear that the destination will never take it."""
+        """Note that the destination refused the delivery for good."""
 
     def failed(self, error: Untaken) -> None:
-        """Hear that one of those in its transaction, itself or another, has not been taken."""
+        """Note that a delivery of the same transaction, this or another, was not accepted."""
 
     def struck(self, error: Untaken) -> bool:
-        """Return whether it cannot be delivered for the reason that `error` gives."""
+        """Return whether this delivery caused `error`."""
         ...
 
     def untaken(self, error: Untaken) -> None:
-        """Hear that the destination has not taken them."""
+        """Note that the destination did not accept the delivery."""

@@ -1,4 +1,4 @@
-"""Rows that are written again in an older version, so that older workers can read them (docs/decisions/0010)."""
+"""Rewrites rows in an older version, so that older workers can read them (docs/decisions/0010)."""
 
 import logging
 from collections.abc import Callable
@@ -9,25 +9,25 @@ from tables.entry import decode, encode
 
 log = logging.getLogger(__name__)
 
-#: Rows looked at for a step, about a millisecond, and bytes of them that are written again with it.
+#: Rows scanned per step, which takes about a millisecond, and bytes of rows that are rewritten with it.
 _LOOKS, _BYTES = 1_000, 128 * 1024
 
 
 class Downgrade:
-    """Writes a partition's rows again in an older version, some with each step, so that older workers can read them."""
+    """Rewrites a partition's rows in an older version, some with each step."""
 
     def __init__(self, number: int, version: int, store: PartitionStore, busy: Callable[[bytes], bool]) -> None:
-        """Write the rows of `store` in `version`; rows that are `busy` wait for the next pass."""
+        """Rewrite the rows of `store` in `version`; rows that are `busy` wait for the next pass."""
         self._number, self._version, self._store, self._busy = number, version, store, busy
         self._cursor, self._found = b"", False
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether all rows have at most the older version."""
         return self._store.row_version <= self._version
 
     def put_into(self, step: Step) -> None:
-        """Add rows to a step, until a pass through all rows has found none of a newer version."""
+        """Add rewritten rows to a step, until a pass through all rows has found none of a newer version."""
         before, limit = step.size, step.size + _BYTES
         for looks, (key, raw) in enumerate(self._store.raw_rows(self._cursor), 1):
             if step.size > before and step.size + len(raw) > limit:  # a large row goes alone

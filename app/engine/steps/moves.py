@@ -1,8 +1,8 @@
-"""What commands do to the due time of a message, and to the plan of a series (docs/reference/recurring-messages.md).
+"""Effects of commands on the due time of a message, and on the plan of a series (recurring-messages.md).
 
-All counts from the stamp of the command: a worker may read it much later. A pause and a resume leave the due time of an
-occurrence as it is, so the row of a series knows two records: the one that has set the due time, and the one that holds
-the series or has it go on.
+Effects count from the stamp of the command, because a worker may read it much later. A pause and a resume keep the due
+time of an occurrence. So the row of a series knows two records: the one that set the due time, and the last pause or
+resume.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from tables import Command, Entry, RecordStamp, Series
 
 
 class MovedOccurrence(NamedTuple):
-    """When a message is due now, and what of its series is passed over for that; `over` if nothing is left to come."""
+    """A message's new due time and entry, the planned times that it skips, and whether its series is `over`."""
 
     due_ms: int
     entry: Entry
@@ -26,7 +26,7 @@ class MovedOccurrence(NamedTuple):
 
 
 class _Released(NamedTuple):
-    """A series that is not paused, and when its occurrence is due; all of `passed` is what it passes over."""
+    """A series that is not paused, the due time of its occurrence, and all the planned times that it skips."""
 
     due_ms: int
     series: Series
@@ -35,7 +35,7 @@ class _Released(NamedTuple):
 
 
 def moved(entry: Entry, due_ms: int, command: Command) -> MovedOccurrence:
-    """Return what a command makes of a message that was to be due at `due_ms`."""
+    """Return the effect of a command on a message that was due at `due_ms`."""
     series = entry.series
     if series is None:
         overdue = command.op == "deliver-now" and due_ms <= command.due_ms
@@ -52,9 +52,9 @@ def moved(entry: Entry, due_ms: int, command: Command) -> MovedOccurrence:
     return MovedOccurrence(command.due_ms, _having(entry, unheld(series)))
 
 
-# commands that come late ---------------------------------------------------------------------------------------------
+# late commands -------------------------------------------------------------------------------------------------------
 def is_before_hold(entry: Entry, command: Command) -> bool:
-    """Return whether a command that comes late sets a due time that a later pause or resume has left as it was."""
+    """Return whether a late command sets the due time that a newer pause or resume, already applied, has kept."""
     if entry.series is None or entry.moved is None or command.op not in ("reschedule", "deliver-now"):
         return False
     kept = rule_of(entry.series).kept
@@ -64,7 +64,7 @@ def is_before_hold(entry: Entry, command: Command) -> bool:
 
 
 def _moved_before_hold(entry: Entry, series: Series, due_ms: int, command: Command) -> MovedOccurrence:
-    """Return a series as it is if a command is followed by the pause or the resume that has come before it."""
+    """Return a series as if a late command had been applied before the pause or resume that arrived earlier."""
     assert entry.moved is not None, "nothing has held it"
     hold = Command("resume", entry.moved.source, stamp_ms=entry.moved.stamp_ms)
     if due_ms == PAUSED_MS:
@@ -76,9 +76,9 @@ def _moved_before_hold(entry: Entry, series: Series, due_ms: int, command: Comma
 
 # pause and resume ----------------------------------------------------------------------------------------------------
 def _held(entry: Entry, series: Series, due_ms: int, command: Command) -> Entry:
-    """Return a series that is paused from a command on, or since the earlier time that this says.
+    """Return a series that is paused from a command's stamp on, or from the earlier time in the command.
 
-    One that is paused already has been for longer.
+    A series that is already paused stays as it is.
     """
     rule = rule_of(series)
     if due_ms == PAUSED_MS and plan.held_since(rule) is not None:
@@ -91,7 +91,7 @@ def _held(entry: Entry, series: Series, due_ms: int, command: Command) -> Entry:
 
 
 def _resumed(entry: Entry, series: Series, due_ms: int, command: Command) -> MovedOccurrence:
-    """Return a series that goes on; what was to be while it was paused is passed over."""
+    """Return a series that continues; the occurrences planned during the pause are skipped."""
     found = _Released(due_ms, series)
     if due_ms == PAUSED_MS:
         found = _released(entry, series, command.stamp_ms)
@@ -102,14 +102,14 @@ def _resumed(entry: Entry, series: Series, due_ms: int, command: Command) -> Mov
 
 
 def _released(entry: Entry, series: Series, stamp_ms: int) -> _Released:
-    """Return a series that is not paused any more from `stamp_ms` on, and what it passes over.
+    """Return a series that is no longer paused from `stamp_ms` on, and the times that it skips.
 
-    Due times decide: what was due when it was paused is still to come, and so is what is due after `stamp_ms`. One more
-    occurrence than was planned is never passed over.
+    Due times decide: occurrences that were due when the pause began, and those due after `stamp_ms`, are delivered. An
+    extra occurrence is never skipped.
     """
     since_ms, due_ms, kept = plan.held_since(rule_of(series)), own_due(entry, series, PAUSED_MS), rule_of(series).kept
     series = unheld(series)
-    if kept is None:  # by a worker before these, which kept the plan alone
+    if kept is None:  # paused by an older worker, which kept only the plan
         series = _planned(series)
         due_ms = due_of(rule_of(series), entry.id, series.planned_ms)
         since_ms = entry.moved.stamp_ms if since_ms is None and entry.moved is not None else since_ms
@@ -127,7 +127,7 @@ def _released(entry: Entry, series: Series, stamp_ms: int) -> _Released:
 
 
 def _later(entry: Entry, series: Series, stamp_ms: int) -> _Released:
-    """Return a series whose occurrence goes on as the first one that is due after a time."""
+    """Return a series whose next occurrence is the first one that is due after `stamp_ms`."""
     rule = rule_of(series)
     own = Plan(rule, series.planned_ms - 1, None if rule.count is None else max(1, rule.count - series.number + 1))
     rest, passed = own.past(max(series.planned_ms, own.due_by(entry.id, stamp_ms)), "paused")
@@ -142,7 +142,7 @@ def _later(entry: Entry, series: Series, stamp_ms: int) -> _Released:
 
 
 def _beside_first(rule: Rule, passed: Passed | None) -> Passed | None:
-    """Return what is passed over beside the first of these times, which ends as an occurrence."""
+    """Return the skipped times without the first one, which ends as an occurrence."""
     first_ms = None if passed is None else plan.after(rule, passed.first_ms)
     if passed is None or first_ms is None or passed.number == 1:
         return None
@@ -150,7 +150,7 @@ def _beside_first(rule: Rule, passed: Passed | None) -> Passed | None:
 
 
 def own_due(entry: Entry, series: Series, due_ms: int) -> int:
-    """Return when an occurrence is due beneath a pause."""
+    """Return the due time that an occurrence has without its pause."""
     rule = rule_of(series)
     if due_ms != PAUSED_MS:
         return due_ms
@@ -160,18 +160,18 @@ def own_due(entry: Entry, series: Series, due_ms: int) -> int:
 
 
 def _is_planned(entry: Entry, series: Series, due_ms: int) -> bool:
-    """Return whether the plan says when an occurrence is due."""
+    """Return whether an occurrence is due as planned, not moved or extra."""
     return not is_extra(series) and is_as_planned(series, entry.id, due_ms)
 
 
 # deliver-now ---------------------------------------------------------------------------------------------------------
 def _run_now(entry: Entry, series: Series, due_ms: int, command: Command) -> MovedOccurrence:
-    """Return a series with one more occurrence before the one that is planned, or with one that is due already."""
+    """Return a series with an extra occurrence before the planned one, unless its occurrence is already due."""
     found, stamp = _Released(due_ms, unheld(series)), timed(entry)
     if due_ms == PAUSED_MS:
         found = _released(entry, series, command.stamp_ms)
     series, rule = found.series, rule_of(found.series)
-    if found.over:  # one that nobody has planned
+    if found.over:  # the extra occurrence is not in the plan
         series = with_rule(series, rule, command.due_ms, series.number)
     elif found.due_ms <= command.due_ms:
         again = _was_run_now(entry, series, found.due_ms, stamp, command)
@@ -182,9 +182,9 @@ def _run_now(entry: Entry, series: Series, due_ms: int, command: Command) -> Mov
 
 
 def _was_run_now(entry: Entry, series: Series, due_ms: int, stamp: RecordStamp | None, command: Command) -> bool:
-    """Return whether an occurrence is overdue for an order of the same kind alone: the last one counts.
+    """Return whether an extra occurrence is overdue only because of an earlier deliver-now: then the last one counts.
 
-    One more occurrence of a series stays before the one that is planned.
+    The extra occurrence must stay before the planned one.
     """
     if stamp is None or stamp.stamp_ms != due_ms or not is_extra(series):
         return False
@@ -194,14 +194,14 @@ def _was_run_now(entry: Entry, series: Series, due_ms: int, stamp: RecordStamp |
 
 # the plan ------------------------------------------------------------------------------------------------------------
 def unheld(series: Series) -> Series:
-    """Return a series that is not paused, as if it never had been."""
+    """Return a series that is not paused, as if it had never been."""
     rule = rule_of(series)
     held = rule.held if plan.held_since(rule) is None else rule.held[:-1]
     return with_rule(series, msgspec.structs.replace(rule, held=held, kept=None), series.planned_ms, series.number)
 
 
 def _planned(series: Series) -> Series:
-    """Return a series whose occurrence is the one that is planned, instead of one more."""
+    """Return a series whose occurrence is the planned one instead of an extra one."""
     rule = rule_of(series)
     planned_ms = rule.after(series.planned_ms - 1)
     if planned_ms is None or planned_ms == series.planned_ms:
@@ -210,7 +210,7 @@ def _planned(series: Series) -> Series:
 
 
 def as_planned(series: Series) -> Series:
-    """Return a series whose next occurrence is the one that is planned, and that is not paused."""
+    """Return a series that is not paused and whose next occurrence is the planned one."""
     return _planned(unheld(series))
 
 

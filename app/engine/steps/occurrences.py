@@ -1,6 +1,6 @@
-"""Occurrences of recurring messages: which comes next, and what each looks like (docs/reference/recurring-messages.md).
+"""Occurrences of recurring messages: which comes next, and its message (docs/reference/recurring-messages.md).
 
-The row of a series is its next occurrence. Whatever ends that puts the one after it in the same step.
+The row of a series is its next occurrence. The step that ends an occurrence also adds the following one.
 """
 
 from typing import Final, NamedTuple
@@ -14,51 +14,51 @@ from punctual.contract.recurrence import SHORTEST_MS, Recurrence
 from tables import Command, Entry, RecordStamp, Series, keys
 from tables.commands import OF_SERIES, Operation
 
-#: For so long after the occurrence that waits it is counted whether a series has ended: a century takes milliseconds.
+#: Times are counted this far after the pending occurrence to find a series' end; a century takes milliseconds.
 _COUNTED_MS: Final = 10 * 365 * 86_400_000
-#: So many planned times are looked at for one whose jitter makes it due at a time.
+#: Maximum number of planned times that are tried to find the one whose jitter gives a due time.
 _LOOKS: Final = 100
-#: A series catches up with no more: one request with a schedule from 1970 would ask for more than a billion deliveries.
+#: Maximum occurrences to catch up with: a schedule since 1970 would otherwise cause over a billion deliveries.
 MOST_MISSED: Final = 10_000
 
 
 def due_of(rule: Recurrence, id_: str, planned_ms: int) -> int:
-    """Return when an occurrence is due that is planned then: its jitter may be later."""
+    """Return the due time of an occurrence that is planned at `planned_ms`: jitter can make it later."""
     return rule.due(id_, planned_ms)
 
 
 def is_as_planned(series: Series, id_: str, due_ms: int) -> bool:
-    """Return whether an occurrence is due as its series has planned it, and was not moved."""
+    """Return whether an occurrence is due as planned, and was not moved."""
     return due_ms == due_of(rule_of(series), id_, series.planned_ms)
 
 
 def number_of(entry: Entry) -> int | None:
-    """Return which occurrence a row is, for its events; None for the first one, and for what does not recur."""
+    """Return the number of a row's occurrence for its events; None for the first one and outside a series."""
     series = entry.series
     return None if series is None or series.number == 1 else series.number
 
 
 def occurrence(entry: Entry, due_ms: int) -> Entry:
-    """Return the message that a row is when it is due: of a series one of its own, which does not recur."""
+    """Return the message to deliver for a row; that of a series has an id of its own and does not recur."""
     if entry.series is None:
         return entry
     return msgspec.structs.replace(entry, id=f"{entry.id}@{due_ms}", series=None)
 
 
 def source_of(entry: Entry, due_ms: int) -> str:
-    """Return the name that no other delivery and no other callback has: the source, of an occurrence with its time."""
+    """Return the name that identifies a delivery or callback: the source, and for an occurrence its due time."""
     return entry.source if entry.series is None else f"{entry.source}@{due_ms}"
 
 
 def allows(entry: Entry, op: str) -> bool:
-    """Return whether a command can be for a message: only what recurs is paused, and resumed."""
+    """Return whether a command can apply to a message: only series can be paused and resumed."""
     return entry.series is not None or op not in OF_SERIES
 
 
 def is_meant(entry: Entry, due_ms: int, command: Command) -> bool:
-    """Return whether a command is for a message that is due then, as far as its `if_due_ms` tells.
+    """Return whether a command applies to a message that is due at `due_ms`, by its `if_due_ms`.
 
-    The occurrence of a series changes by itself, so any time of its rule will do, whichever occurrence had it.
+    The occurrence of a series changes by itself, so any time of its rule matches.
     """
     wanted_ms, series = command.if_due_ms, entry.series
     if wanted_ms is None or wanted_ms == due_ms:
@@ -70,7 +70,7 @@ def is_meant(entry: Entry, due_ms: int, command: Command) -> bool:
 
 
 def is_missed(entry: Entry, row: bytes, now_ms: int) -> bool:
-    """Return whether an occurrence is not to be delivered any more: too late, or a later one has taken its place."""
+    """Return whether an occurrence must not be delivered any more: it is too late, or a later one is due."""
     series = entry.series
     if series is None:
         return False
@@ -84,9 +84,9 @@ def is_missed(entry: Entry, row: bytes, now_ms: int) -> bool:
 
 
 class Onward(NamedTuple):
-    """How a series goes on after an occurrence: planned times that it passes over, and when the next one is due.
+    """How a series continues after an occurrence: the planned times that it skips, and the next due time and entry.
 
-    Without the latter it is over.
+    Without a next occurrence the series has ended.
     """
 
     passed: tuple[Passed, ...] = ()
@@ -94,10 +94,9 @@ class Onward(NamedTuple):
 
 
 def following(entry: Entry, row: bytes, now_ms: int, most: int) -> Onward:
-    """Return what comes after the occurrence in a row.
+    """Return how a series continues after the occurrence in a row.
 
-    Of the occurrences that are planned by `now_ms` the policy for what was missed chooses, the last `most` of them at
-    the most.
+    The policy for missed occurrences chooses among those planned by `now_ms`, at most the last `most` of them.
     """
     series = entry.series
     assert series is not None, "it does not recur"
@@ -115,16 +114,16 @@ def following(entry: Entry, row: bytes, now_ms: int, most: int) -> Onward:
 
 
 def timed(entry: Entry) -> RecordStamp | None:
-    """Return the stamp of the record that set the due time of a row's occurrence, beneath a pause or a resume."""
+    """Return the stamp of the record that set the due time of a row's occurrence, ignoring a pause or resume."""
     kept = None if entry.series is None else rule_of(entry.series).kept
     return entry.moved if kept is None else kept.stamp
 
 
 def movers(entry: Entry, row: bytes) -> tuple[Command, ...]:
-    """Return the commands that have moved the message in a row, in their order, for an older request that comes late.
+    """Return, in order, the commands that have moved the message in a row, for an older request that arrives late.
 
-    The row knows when they were given, and what has come of them. An occurrence that is due as planned was moved by
-    what a message that does not recur has nothing of: the series was resumed, or it is an earlier one that was moved.
+    They are reconstructed from the row. If an occurrence of a moved series is due as planned, the series was resumed or
+    an earlier occurrence was moved; neither changes a message that does not recur.
     """
     if entry.moved is None:
         return ()
@@ -147,7 +146,7 @@ def _command(op: Operation, stamp: RecordStamp, due_ms: int) -> Command:
 
 
 def is_extra(series: Series) -> bool:
-    """Return whether the occurrence that waits is one more than was planned."""
+    """Return whether the pending occurrence is an extra one."""
     rule = rule_of(series)
     if rule.offset_s is not None:  # other rules of its zone may have planned it
         return is_between(series)
@@ -155,7 +154,7 @@ def is_extra(series: Series) -> bool:
 
 
 def _planned_for(rule: Recurrence, id_: str, due_ms: int) -> int | None:
-    """Return when an occurrence of a rule is planned that is due then, or planned then; None if there is none."""
+    """Return the planned time of the occurrence that is due, or planned, at `due_ms`; None if there is none."""
     if rule.after(due_ms - 1) == due_ms:
         return due_ms
     since_ms = due_ms - (rule.jitter_ms or 0)
@@ -170,9 +169,9 @@ def _planned_for(rule: Recurrence, id_: str, due_ms: int) -> int | None:
 
 
 def _is_after_end(series: Series, planned_ms: int) -> bool:
-    """Return whether the rule of a series plans a time that comes after its last occurrence, by its count.
+    """Return whether a planned time comes after the last occurrence of a series, by its count.
 
-    False as well if the last one is not within ten years: a command must not cost more the further ahead its time is.
+    Also False if the last occurrence is over ten years away, so that the cost of a command does not grow with its time.
     """
     rule = rule_of(series)
     if rule.count is None or planned_ms <= series.planned_ms:
@@ -183,17 +182,17 @@ def _is_after_end(series: Series, planned_ms: int) -> bool:
 
 
 def _rest(series: Series, due_ms: int) -> tuple[Plan, Passed | None]:
-    """Return what is planned after an occurrence: one that was put off takes the place of others."""
+    """Return the plan after an occurrence, and the times that it skips because the occurrence was postponed."""
     rule = rule_of(series)
     left = None if rule.count is None else max(0, rule.count - series.number)
-    # One that was sent by other rules of its zone has used up its local time, which these may plan later.
+    # An occurrence sent by other rules of its zone has used its local time, which this worker's rules may plan later.
     here_ms = None if rule.offset_s is None else planned_here(series)
     rest = Plan(rule, max(series.planned_ms, here_ms or 0), left)
     return rest.past(due_ms, "moved") if _is_put_off(series, due_ms) else (rest, None)
 
 
 def _is_put_off(series: Series, due_ms: int) -> bool:
-    """Return whether an occurrence is due later than jitter makes the planned one, which an extra one comes before."""
+    """Return whether an occurrence is due after the planned time that it stands for or precedes, plus jitter."""
     if due_ms <= series.planned_ms:
         return False
     rule, extra = rule_of(series), is_extra(series)
@@ -202,18 +201,17 @@ def _is_put_off(series: Series, due_ms: int) -> bool:
 
 
 def _chosen(rest: Plan, now_ms: int, most: int) -> tuple[int | None, Passed | None]:
-    """Return when the next occurrence is planned of which it is not known by `now_ms` that it is missed.
+    """Return the planned time of the next occurrence that is not known to be missed by `now_ms`, and the skipped times.
 
-    And what is passed over before it. Of a series that has no such time the last one is next, and will be dropped: how
-    many occurrences a series has does not depend on when it is looked at, and what is done again after a crash is the
-    same.
+    If every time is missed, the last one is next and will be dropped. So the number of occurrences does not depend on
+    when the series is checked, and a step that is repeated after a crash decides the same.
     """
     rule, planned_ms = rest.rule, rest.first()
     if planned_ms is None or planned_ms > now_ms:
         return planned_ms, None
     if rule.misfire == "catch-up-last":
         planned_ms = rest.last(now_ms) or planned_ms
-    elif now_ms - planned_ms > most * SHORTEST_MS:  # no series has more of them in less
+    elif now_ms - planned_ms > most * SHORTEST_MS:  # a series has no more times in a shorter period
         planned_ms = rest.latest(now_ms, most).first() or planned_ms
     if rule.window_ms is not None and now_ms - planned_ms > rule.window_ms:
         late, _ = rest.past(max(planned_ms, now_ms - rule.window_ms - 1), "missed")

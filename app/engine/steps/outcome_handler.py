@@ -24,22 +24,22 @@ from tables.entry import encode
 log = logging.getLogger(__name__)
 
 
-#: A callback is tried so often: for about twelve hours in all.
+#: Maximum number of tries of a callback, which take about twelve hours.
 _TRIES = 24
-#: Waits between tries over HTTP: the first and the longest; each is twice the one before, give or take a quarter.
+#: First and longest wait between tries over HTTP; each is twice the previous one, give or take a quarter.
 FIRST_MS, LONGEST_MS = 1_000, 3_600_000
 #: A message that its host has not accepted three days after its due time becomes a dead letter: a receiver that is down
-#: over a weekend gets its messages. Senders ask for less with delay-max-late, which holds for attempts too.
+#: over a weekend gets its messages. Senders can shorten this with delay-max-late, which holds for attempts too.
 HTTP_GIVE_UP_MS = 3 * 86_400_000
 _JITTER = 0.25
 _DOUBLINGS = 12
 
 
 class OutcomeHandler:
-    """Turns outcomes into steps, for one partition."""
+    """Turns the outcomes of sends into steps, for one partition."""
 
     def __init__(self, context: PartitionContext) -> None:
-        """Serve the partition of a context."""
+        """Use the settings, claims, cold tier and command memory of a partition's `context`."""
         self._context, self._number, self._topics, self._destinations, self._retention = (
             context,
             context.number,
@@ -52,7 +52,7 @@ class OutcomeHandler:
         self._longest_ms = context.settings.retention.longest_dedupe_ms(context.settings.topics)
 
     def apply(self, step: Step, outcome: Outcome) -> None:
-        """Add to `step` what an outcome does."""
+        """Add the effects of an outcome to `step`."""
         if isinstance(outcome, Delivered):
             self._delivered(step, outcome)
             return
@@ -61,7 +61,7 @@ class OutcomeHandler:
         if isinstance(outcome, Attempted) and entry.url is None:
             why, tries = outcome.why, entry.attempts + 1
             ended(step, "attempted", keys.due_of(outcome.row), entry, reason=why, attempts=tries)
-        if entry.commands:  # not sent: what was asked meanwhile comes first
+        if entry.commands:  # it was not sent, so the commands given in flight come first
             self._apply_all(step, outcome.row, entry)
         elif isinstance(outcome, Rejected):
             self._rejected(step, outcome, entry)
@@ -103,14 +103,14 @@ class OutcomeHandler:
                 self._overtake(step, row, entry)
 
     def _overtake(self, step: Step, row: bytes, entry: Entry) -> None:
-        """Say that the commands on a row came too late: it was delivered."""
+        """Add a conflict for each command on a row, because the row was delivered before."""
         for command in in_order(entry.commands):
             if command.op != "replace":
                 ended(step, "conflict", keys.due_of(row), entry, by=command.source)
                 self._leave(step, entry, command)
 
     def _end(self, step: Step, row: bytes, entry: Entry) -> None:
-        """End what was in a row; of a series the next occurrence takes its place, with the commands on the row."""
+        """End the message in a row; in a series, the next occurrence takes its place, with the commands on the row."""
         onward = occurrences.Onward()
         if entry.series is not None and not entry.replaced:
             onward = occurrences.following(entry, row, step.broker_ms, occurrences.MOST_MISSED)
@@ -146,7 +146,7 @@ class OutcomeHandler:
         self._end(step, outcome.row, entry)
 
     def _call_back(self, step: Step, outcome: Rejected, entry: Entry) -> None:
-        """Queue the failure callback of a message, in the words of the input that its source names."""
+        """Queue the failure callback of a message, in the dialect of the input that its source names."""
         due_ms, body = keys.due_of(outcome.row), None
         returned = self._topics.dialect(entry.source.rsplit("-", 2)[0]).returned
         if entry.on_failure is not None and returned is not None:
@@ -154,7 +154,7 @@ class OutcomeHandler:
         callbacks.queue(self._context, step, outcome.row, entry, outcome.reason, outcome.sentence, body)
 
     def _uncalled(self, step: Step, outcome: Attempted, entry: Entry) -> None:
-        """Try a callback again later, or leave it at the dead letter."""
+        """Schedule the next try of a callback, or give the callback up: its dead letter exists already."""
         step.remove(outcome.row, entry)
         tries = entry.attempts + 1
         if tries >= _TRIES or outcome.never:
@@ -165,10 +165,10 @@ class OutcomeHandler:
         step.put(self._context.free_key(step, outcome.row, due_ms), again, encode(again, step.version))
 
     def _attempted(self, step: Step, outcome: Attempted, entry: Entry) -> None:
-        """Have a message wait for its next try in its row, or give it up."""
+        """Schedule the next try of a message in its own row, or reject the message."""
         row, failed = outcome.row, entry.attempts + 1
         last_ms = keys.due_of(row) + HTTP_GIVE_UP_MS
-        # By the brokers' time: one that was taken from a clock that had jumped would be an hour or a year away.
+        # Brokers' time is used because the worker's clock can jump by an hour or a year.
         if outcome.never or step.broker_ms >= last_ms:
             self._rejected(step, Rejected(row, Reason.UNDELIVERABLE, _given_up(outcome, failed, entry)), entry)
             return
@@ -176,16 +176,16 @@ class OutcomeHandler:
         waiting = msgspec.structs.replace(entry, attempts=failed, next_try_ms=next_ms)
         step.changes.rewrite(row, waiting, encode(waiting, step.version))
         step.again[row] = next_ms
-        del self._claims[row]  # what comes in this very step finds it waiting
+        del self._claims[row]  # a command in the same step finds the row waiting
 
     def _miss(self, step: Step, entry: Entry, command: Command) -> None:
-        """Say that there is nothing for a command on a row any more: one before it has ended the message."""
+        """Report a command on a row as unknown, because an earlier command has ended the message."""
         if command.op != "replace":
             step.tell(Event("unknown", entry.id, step.now_ms, command.source, by=command.source))
             self._leave(step, entry, command)
 
     def _leave(self, step: Step, entry: Entry, command: Command) -> None:
-        """Leave a command whose message is gone to a request that comes late, unless a later one has the id."""
+        """Remember a command for a late request, unless a later request has taken the id."""
         if not entry.replaced and command.stamp_ms >= 0:
             self._memory.wait(step, entry.id, command)
 
@@ -218,7 +218,7 @@ class OutcomeHandler:
         stamp_ms = entry.moved.stamp_ms if entry.moved is not None and entry.moved.stamp_ms >= 0 else step.broker_ms
         if there and moved_by and self._cold.settle(step, row, moved_by, stamp_ms):
             self._memory.end(step, row, entry)
-        if entry.replaced:  # the id is another row's, of which the step may know more than the table
+        if entry.replaced:  # the id belongs to another row, perhaps one of this step
             step.ids.pop(entry.id, None)
             step.ids.update(known)
         if by is not None and not give_back(self._context, step, row, entry, by):
@@ -226,7 +226,7 @@ class OutcomeHandler:
 
 
 def _given_up(outcome: Attempted, failed: int, entry: Entry) -> str:
-    """Return the sentence of the dead letter of a message that is not posted again."""
+    """Return the error of the dead letter for a message that is given up."""
     to, tries = display_name(entry.to), f"{failed} {'attempt' if failed == 1 else 'attempts'}"
     if outcome.never:
         return (
@@ -240,9 +240,9 @@ def _given_up(outcome: Attempted, failed: int, entry: Entry) -> str:
 
 
 def wait_ms(failed: int, source: str, after_ms: int | None = None) -> int:
-    """Return how many milliseconds after its `failed`-th try a message is tried again, at least `after_ms`.
+    """Return the wait in milliseconds after the `failed`-th failed try of a message, at least `after_ms`.
 
-    It is the same for the same source and number: a step that is done again after a crash decides alike.
+    It depends only on source and number, so a step that is repeated after a crash decides the same.
     """
     average_ms = min(LONGEST_MS, FIRST_MS << min(failed - 1, _DOUBLINGS))
     share = zlib.crc32(f"{source} {failed}".encode()) / 0xFFFFFFFF

@@ -1,4 +1,4 @@
-"""What can become of a row that is sent or posted."""
+"""Outcomes of sending or posting a row."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -9,9 +9,9 @@ from punctual.contract.request import Reason
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The destination has acknowledged these rows: the offset of the first, topic and partition, the time of sending.
+    """The destination accepted these rows: the first at `offset`, the others at the offsets after it.
 
-    The others follow it. One that was posted has none of the former: its topic is empty.
+    A row that was posted has an empty topic, and neither offset nor partition.
     """
 
     rows: list[bytes]
@@ -23,7 +23,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """This row will not be delivered."""
+    """The row cannot be delivered; `sentence` is the error of its dead letter."""
 
     row: bytes
     reason: Reason
@@ -32,7 +32,7 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """This row is too late, by so much when it was looked at, and its sender wants it dropped then."""
+    """The row was `late_ms` too late when it was chosen, and its sender wants late messages dropped."""
 
     row: bytes
     late_ms: int
@@ -41,23 +41,23 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Unsent:
-    """This row has not been sent, and a command is written on it: it applies now."""
+    """The row was not sent, so the command on it applies now."""
 
     row: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """This row's failure callback has been taken."""
+    """The row's failure callback was accepted."""
 
     row: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Attempted:
-    """This row, a message or a callback, was posted and not taken.
+    """The row, a message or a callback, was posted and not accepted.
 
-    Why, how long to wait at least, and whether it is never taken.
+    `why` is the failure, `after_ms` the minimum wait, and `never` says that the host accepts no more messages.
     """
 
     row: bytes
@@ -70,7 +70,7 @@ Outcome = Delivered | Rejected | Dropped | Unsent | Called | Attempted
 
 
 def reason_of(error: SendError) -> Reason:
-    """Return the reason code of a send that failed for good."""
+    """Return the reason code of a permanent send error."""
     if isinstance(error, TopicUnknown):
         return Reason.UNKNOWN_TOPIC
     if isinstance(error, TooLarge):

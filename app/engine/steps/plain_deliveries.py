@@ -1,4 +1,4 @@
-"""Plain rows that were delivered are removed, many per call, on the fast path (app/kafka/fast_path)."""
+"""Removes delivered plain rows, many per call, on the fast path (app/kafka/fast_path)."""
 
 import itertools
 from collections.abc import Iterable, Sequence
@@ -11,19 +11,19 @@ from tables import Entry, keys
 
 
 class PlainDeliveries:
-    """Removes the rows of one partition of which there is nothing to say but that they were delivered."""
+    """Removes the rows of one partition whose delivery has no effect but its event."""
 
     def __init__(self, context: PartitionContext) -> None:
-        """Serve the partition of a context."""
+        """Use the claims, command memory and deduplication window of a partition's `context`."""
         self._claims, self._memory = context.claims, context.memory
         self._keeps = bool(context.settings.retention.dedupe_window_ms)
 
     def remove(
         self, step: Step, rows: list[bytes], first: int, where: str | None, sent_ms: int
     ) -> Iterable[tuple[bytes, int]]:
-        """Remove rows that `where` has taken from offset `first` on; go through the others, with theirs.
+        """Remove rows that the partition `where` accepted from offset `first` on; yield the others with their offsets.
 
-        Those that were posted are all among the others.
+        All posted rows are yielded.
         """
         touched = step.changes.puts and not step.changes.puts.keys().isdisjoint(rows)
         if where is None or self._keeps or touched:
@@ -34,7 +34,7 @@ class PlainDeliveries:
         while begin < len(rows):
             run = fast_path.chosen.delivered(rows, begin, begin + most, batch)
             traces = batch.watermark_ms == keys.MAX_DUE_MS
-            if not run.taken and not traces:  # from here on, they leave traces
+            if not run.taken and not traces:  # from here on, rows are remembered
                 batch = batch._replace(watermark_ms=keys.MAX_DUE_MS)
                 continue
             known, taken = self._known(step, run.ids, run.rows, traces=traces), run.taken
@@ -52,6 +52,6 @@ class PlainDeliveries:
             begin, most = others, next_length(taken)
 
     def _known(self, step: Step, ids: Sequence[str], rows: Sequence[bytes | Entry], *, traces: bool) -> int | None:
-        """Return the place of the first id of which more is known; if there is none, leave what `traces` they leave."""
+        """Return the index of the first id that has a record or mark; without any, remember the rows if `traces`."""
         known = step.first_known(ids)
         return self._memory.end_plain(step, rows) if known is None and traces else known

@@ -1,8 +1,7 @@
-"""The times that a series has still before it: those of its rule that come after a moment, within its count.
+"""The remaining planned times of a series: those that its rule plans after a moment, within its count.
 
-`delay-count` counts planned times, whatever becomes of them, and numbers of occurrences have no gaps. So the count in a
-row is the number that its last occurrence will have: times that are passed over are taken from it, and one that is run
-in addition is added.
+`delay-count` counts planned times, delivered or not, and occurrences are numbered without gaps. So the count in a row
+is the number of its last occurrence: skipped times are subtracted from it, and an extra occurrence is added.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -15,18 +14,18 @@ from tables import RecordStamp
 
 Reason = Literal["missed", "paused", "moved"]
 
-#: When an occurrence of a series is due that is paused: 9999-12-31, which no request can ask for.
+#: Due time of the occurrence of a paused series: 9999-12-31, which no request can have.
 PAUSED_MS: Final = 253_402_214_400_000
-#: How many times as far a search looks back each time.
+#: Factor by which a search looks back further each time.
 _FURTHER: Final = 8
-#: A series keeps so many spans in which it was paused: beyond that the first is forgotten, and delivered.
+#: Maximum number of pauses that a series keeps; the first is dropped for another, and its times are delivered.
 _HELD: Final = 8
 
 
 class HeldOccurrence(NamedTuple):
-    """What a pause or a resume has left as it was: an occurrence's due time, and the stamp of the record that set it.
+    """The due time of an occurrence, and the stamp of the record that set it, which a pause or resume has kept.
 
-    `due_ms` (epoch ms) is None if the occurrence is due as planned, and once its row has the due time again.
+    `due_ms` (epoch ms) is None if the occurrence is due as planned, or if its row has the due time again.
     """
 
     due_ms: int | None = None
@@ -34,11 +33,11 @@ class HeldOccurrence(NamedTuple):
 
 
 class Rule(Recurrence, array_like=True, frozen=True, gc=False):
-    """What a row keeps of when its series goes on: what the request has asked for, and when the series was paused.
+    """The schedule in a series' row: that of the request, and the times at which the series was paused.
 
-    After the first and up to the second of the times (epoch ms) in `held` nothing is planned. `offset_s` is how far the
-    clocks of `zone` are ahead of UTC at the planned time of the row, by the zone rules that it was planned by. `kept`
-    is there if a pause or a resume is the last command that has moved the occurrence.
+    Each of `held` is a pair of epoch ms: nothing is planned after the first and up to the second. `offset_s` is how far
+    clocks in `zone` are ahead of UTC at the row's planned time, by the zone rules that it was planned by. `kept` is set
+    if the last command that moved the occurrence was a pause or resume.
     """
 
     held: tuple[tuple[int, int], ...] = ()
@@ -47,7 +46,7 @@ class Rule(Recurrence, array_like=True, frozen=True, gc=False):
 
 
 class Passed(NamedTuple):
-    """Planned times that never became occurrences: how many, the first of them (epoch ms), and why."""
+    """Planned times that were skipped: the first one (epoch ms), their number, and the reason."""
 
     first_ms: int
     number: int
@@ -55,7 +54,7 @@ class Passed(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What a rule plans after a time, `left` of it at most; None is all of it."""
+    """The times that a rule plans after `after_ms`; at most `left` of them, or all if it is None."""
 
     rule: Rule
     after_ms: int
@@ -66,11 +65,11 @@ class Plan(NamedTuple):
         return None if self.left == 0 else after(self.rule, self.after_ms)
 
     def until(self, to_ms: int) -> int:
-        """Return how many times are planned that are not after a time."""
+        """Return the number of planned times up to `to_ms`."""
         return between(self.rule, self.after_ms, to_ms, self.left)
 
     def last(self, to_ms: int) -> int | None:
-        """Return the last of the planned times that are not after a time."""
+        """Return the last planned time up to `to_ms`."""
         found = _last_before(self.rule, self.after_ms, to_ms)
         if found is None or self.left is None:
             return found
@@ -78,10 +77,10 @@ class Plan(NamedTuple):
         return found if number < self.left else _nth(self.rule, self.after_ms, self.left, found)
 
     def latest(self, to_ms: int, most: int) -> "Plan":
-        """Return what is planned of this, but of the times that are not after `to_ms` the last `most` alone.
+        """Return this plan with only the last `most` of its times up to `to_ms`.
 
-        It looks back from `to_ms`, each time eight times as far, until there are more, and halves the last stretch. It
-        counts nothing again that it has counted, so it costs about twice as much as to count all.
+        The search looks back from `to_ms`, eight times as far each time, until there are more, and halves the last
+        range. No range is counted twice, so it costs about twice as much as counting all times.
         """
         if self.left is not None:
             if self.left <= most:
@@ -107,12 +106,12 @@ class Plan(NamedTuple):
         return Plan(rule, enough_ms, None if self.left is None else most)
 
     def due_by(self, id_: str, ms: int) -> int:
-        """Return the time up to which all planned times are due by `ms`: jitter makes the last one due later."""
+        """Return the time up to which all planned times are due by `ms`: jitter can make the last one due later."""
         found = self.last(ms) if self.rule.jitter_ms else None
         return ms if found is None or self.rule.due(id_, found) <= ms else found - 1
 
     def past(self, ms: int, reason: Reason) -> tuple["Plan", Passed | None]:
-        """Return what is planned after a time, and what that passes over."""
+        """Return the plan after `ms`, and the times that are skipped for it."""
         if ms <= self.after_ms:
             return self, None
         number, first_ms = self.until(ms), self.first()
@@ -122,7 +121,7 @@ class Plan(NamedTuple):
 
 
 def after(rule: Rule, ms: int) -> int | None:
-    """Return the first time after `ms` that a rule plans, and at which its series was not paused."""
+    """Return the first time after `ms` that a rule plans while its series is not paused."""
     planned_ms = rule.after(ms)
     for begin_ms, end_ms in rule.held:
         if planned_ms is not None and begin_ms < planned_ms <= end_ms:
@@ -131,7 +130,7 @@ def after(rule: Rule, ms: int) -> int | None:
 
 
 def between(rule: Rule, after_ms: int, to_ms: int, most: int | None = None) -> int:
-    """Return how many times are planned after one and not after another, up to `most`."""
+    """Return how many times are planned after `after_ms` and up to `to_ms`, at most `most`."""
     if not rule.held:
         return planned_between(rule, after_ms, to_ms, most)
     number, at_ms = 0, after_ms
@@ -142,24 +141,24 @@ def between(rule: Rule, after_ms: int, to_ms: int, most: int | None = None) -> i
 
 
 def hold(rule: Rule, stamp_ms: int) -> Rule:
-    """Return a rule that plans nothing after a time, until it is released."""
+    """Return a rule that plans nothing after `stamp_ms`, until it is resumed."""
     return msgspec.structs.replace(rule, held=(*rule.held[-_HELD + 1 :], (stamp_ms, PAUSED_MS)))
 
 
 def held_since(rule: Rule) -> int | None:
-    """Return since when a series is paused, None if it is not."""
+    """Return the time since which a series is paused, None if it is not."""
     return rule.held[-1][0] if rule.held and rule.held[-1][1] == PAUSED_MS else None
 
 
 def without_holds(rule: Rule, before_ms: int) -> Rule:
-    """Return a rule without the spans that were over before a time."""
+    """Return a rule without the pauses that ended before `before_ms`."""
     if not rule.held:
         return rule
     return msgspec.structs.replace(rule, held=tuple(span for span in rule.held if span[1] >= before_ms))
 
 
 def less(rule: Rule, number: int) -> Rule:
-    """Return a rule whose count has no room any more for `number` times; a negative number makes room."""
+    """Return a rule with its count reduced by `number`; a negative number raises it."""
     if rule.count is None or not number:
         return rule
     return msgspec.structs.replace(rule, count=rule.count - number)

@@ -1,6 +1,6 @@
-"""A series that is asked for again goes on with its schedule (docs/reference/recurring-messages.md).
+"""A series that is requested again continues its schedule (docs/reference/recurring-messages.md).
 
-What is due or missed survives, and an interval counts from where it did.
+Due and missed occurrences survive, and an interval counts from its former start.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from tables.entry import encode
 
 
 class Resent(NamedTuple):
-    """When a series is due that goes on, what waits of it, and what it passes over."""
+    """A series that continues: its next due time, its row, and the planned times that it skips."""
 
     due_ms: int
     series: Series
@@ -27,7 +27,7 @@ class Resent(NamedTuple):
 
 
 class SeriesRequest(NamedTuple):
-    """A request for a series: its entry, its stamp, and whether it says when the series begins."""
+    """A request for a series: its entry, its stamp, and whether it sets the time of the first occurrence."""
 
     entry: Entry
     stamp: RecordStamp
@@ -35,7 +35,7 @@ class SeriesRequest(NamedTuple):
 
 
 def goes_on(request: SeriesRequest, row: bytes, before: Entry) -> Resent | None:
-    """Return how a series goes on with the one in a row, which nobody is sending; None if it begins anew."""
+    """Return how a request continues the series in a row that is not in flight; None if the series starts again."""
     found = _state(request, row, before)
     if found is None:
         return None
@@ -47,9 +47,9 @@ def goes_on(request: SeriesRequest, row: bytes, before: Entry) -> Resent | None:
 
 
 def goes_on_after(request: SeriesRequest, row: bytes, before: Entry, now_ms: int, most: int) -> Resent | None:
-    """Return how a series goes on after the occurrence in a row, which is being sent; None if it begins anew.
+    """Return how a request continues a series after the occurrence in flight in a row; None if it starts again.
 
-    Of what was missed by `now_ms` it catches up with `most` occurrences at the most.
+    It catches up with at most `most` of the occurrences that were missed by `now_ms`.
     """
     found = _state(request, row, before)
     if found is None:
@@ -64,9 +64,9 @@ def goes_on_after(request: SeriesRequest, row: bytes, before: Entry, now_ms: int
 
 
 def give_back(context: PartitionContext, step: Step, row: bytes, entry: Entry, by: Command) -> bool:
-    """Have a series that has replaced the occurrence in a row begin with it after all, for that was not sent.
+    """Let the series of command `by`, which has replaced the occurrence in a row, begin with it, as it was not sent.
 
-    False if it does not recur.
+    Return whether the message in the row recurs.
     """
     later_row = step.ids[entry.id] if entry.id in step.ids else context.store.find(entry.id)
     if entry.series is None or later_row is None or later_row in context.claims:
@@ -88,10 +88,10 @@ def give_back(context: PartitionContext, step: Step, row: bytes, entry: Entry, b
 
 
 def _state(request: SeriesRequest, row: bytes, before: Entry) -> tuple[int, Series, tuple[Passed, ...]] | None:
-    """Return when a series was due when it was asked for again, how it stood, by the new rule, and what it passes over.
+    """Return a series by its new rule, as of the request: its due time, its state, and the planned times that it skips.
 
-    None if the request has another schedule, or if nothing was left of the series. What was commanded later comes to
-    the new one too, so it does not count.
+    None if the request has another schedule, or if the series had ended. Commands later than the request do not count,
+    because they are applied to the new series too.
     """
     if before.series is None or request.entry.series is None:
         return None
@@ -114,13 +114,13 @@ def _state(request: SeriesRequest, row: bytes, before: Entry) -> tuple[int, Seri
     held = msgspec.structs.replace(rule, held=rule_of(series).held)
     if due_ms > request.stamp.stamp_ms and occurrences.is_as_planned(series, before.id, due_ms):
         due_ms = due_of(held, before.id, series.planned_ms)  # by the jitter of the request
-    if occurrences.is_extra(series):  # it does not count
+    if occurrences.is_extra(series):  # an extra occurrence does not count
         held = plan.less(held, -1)
     return due_ms, with_rule(series, held, series.planned_ms, series.number), () if passed is None else (passed,)
 
 
 def _next(request: SeriesRequest, series: Series, passed: tuple[Passed, ...]) -> Resent | None:
-    """Return a series of which nothing was due or planned: it begins when the request says, if that is to come."""
+    """Return a series without due or planned occurrences: it starts at the requested time if that is in the future."""
     new = request.entry.series
     assert new is not None
     if request.says_when and new.planned_ms > request.stamp.stamp_ms:
@@ -134,7 +134,7 @@ def _next(request: SeriesRequest, series: Series, passed: tuple[Passed, ...]) ->
 
 
 def _unless_planned_later(request: SeriesRequest, rule: Rule) -> Rule:
-    """Return a rule that plans nothing between a request and the first time that it asks for, if that is later."""
+    """Return a rule that plans nothing from the stamp of a request until its first time, if that is later."""
     series, stamp_ms = request.entry.series, request.stamp.stamp_ms
     assert series is not None
     until_ms = series.planned_ms - 1
@@ -144,13 +144,13 @@ def _unless_planned_later(request: SeriesRequest, rule: Rule) -> Rule:
 
 
 def _joined(request: SeriesRequest, new: Rule, old: Rule) -> Rule | None:
-    """Return a rule with the times of the old one, None if the new one has others."""
+    """Return the new rule with the times of the old one, None if their schedules differ."""
     goes_on = new.every_ms is not None and new.every_ms == old.every_ms and not request.says_when
     return msgspec.structs.replace(new, anchor_ms=old.anchor_ms) if goes_on or _is_same(new, old) else None
 
 
 def _is_same(one: Rule, other: Rule) -> bool:
-    """Return whether two rules have the same times, as far as both have begun and not ended."""
+    """Return whether two rules have the same times while both have begun and not ended."""
     if one.every_ms is None or other.every_ms is None:
         return (one.cron, one.zone, one.every_ms) == (other.cron, other.zone, other.every_ms)
     return one.every_ms == other.every_ms and (one.anchor_ms - other.anchor_ms) % one.every_ms == 0

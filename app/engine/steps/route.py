@@ -1,4 +1,4 @@
-"""Where messages go: the route of a message, and the destination that it belongs to."""
+"""The route of a message, and the destination that it belongs to."""
 
 from typing import Final
 
@@ -7,11 +7,11 @@ from punctual.contract.home import key_partition
 from tables import Entry
 from tables.counts import display_name
 
-#: Where a message goes: cluster (None: our own), topic, partition (-1: not known yet).
+#: Target of a message: cluster (None: the requests' own), topic, partition (-1: not known yet).
 Route = tuple[str | None, str, int]
 
-#: The partition of a route that a message without a key waits for: any of the topic. And that of routes over HTTP,
-#: whose cluster is the host: what does not fit is held like a message whose destination is blocked.
+#: Partition of a route for messages without a key, which can go to any partition; and that of routes over HTTP, whose
+#: topic is the host. Messages that exceed a host's limits are held like those of a blocked destination.
 ANY: Final = -3
 HTTP: Final = -2
 
@@ -22,9 +22,9 @@ def destination_of(entry: Entry) -> Destination:
 
 
 def chosen(entry: Entry, partitions: int) -> int | None:
-    """Return the partition that a message asks for, or its key chooses as Kafka's own clients do.
+    """Return the partition that a message names, or that Kafka's hash of its key selects.
 
-    None if neither does: any will do, or with no `partitions` it is not known how many there are.
+    None if it has neither, or if the number of `partitions` is not known (0).
     """
     if entry.partition is not None or entry.key is None or not partitions:
         return entry.partition
@@ -32,11 +32,11 @@ def chosen(entry: Entry, partitions: int) -> int | None:
 
 
 def destination_of_route(route: Route) -> Destination:
-    """Return the destination that a route leads to a part of."""
+    """Return the destination that a route belongs to."""
     return (None, route[1]) if route[2] == HTTP else route[:2]
 
 
 def name_of(route: Route) -> str:
-    """Return the name of a route's destination in reports: over HTTP that is an origin, or stands for callbacks."""
+    """Return the name of a route's destination in reports; over HTTP it is an origin, or the name for callbacks."""
     cluster, topic, partition = route
     return topic if partition == HTTP else named(cluster, topic)

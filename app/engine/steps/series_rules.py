@@ -1,4 +1,4 @@
-"""The rule of a series, as its row has it: when it goes on, in which zone, and how older workers write it."""
+"""The rule of a series in its row: its schedule, its zone, and the format that older workers write."""
 
 import logging
 from functools import lru_cache
@@ -36,19 +36,19 @@ def _rule(raw: bytes) -> Rule:
 
 
 def rule_of(series: Series) -> Rule:
-    """Return when a series goes on."""
+    """Return the schedule of a series."""
     return _rule(series.rule)
 
 
 def begun(rule: Recurrence, planned_ms: int) -> Series:
-    """Return a series whose first occurrence is planned then."""
+    """Return a series whose first occurrence is planned at `planned_ms`."""
     if rule.zone is None:
         return Series(_encode(rule), planned_ms)
     return Series(_encoded(_located(Rule(*msgspec.structs.astuple(rule)), planned_ms)), planned_ms)
 
 
 def with_rule(series: Series, rule: Rule, planned_ms: int, number: int) -> Series:
-    """Return a series with another rule; one that is not changed stays as whoever accepted it has written it."""
+    """Return a series with another rule; an unchanged rule keeps the bytes that its first worker wrote."""
     if rule.zone is not None:
         rule = _located(rule, planned_ms)
     known = rule_of(series)
@@ -60,7 +60,7 @@ def with_rule(series: Series, rule: Rule, planned_ms: int, number: int) -> Serie
 
 
 def _located(rule: Rule, planned_ms: int) -> Rule:
-    """Return a rule that says what clocks show at a planned time, for a worker with other zone rules."""
+    """Return a rule with the zone's UTC offset at a planned time, for workers with other zone rules."""
     offset_s = None if (schedule := schedule_of(rule)) is None else schedule.offset(planned_ms // 1000)
     return rule if offset_s == rule.offset_s else msgspec.structs.replace(rule, offset_s=offset_s)
 
@@ -78,9 +78,9 @@ def schedule_of(rule: Recurrence) -> cron.Schedule | None:
 
 
 def planned_here(series: Series) -> int | None:
-    """Return when the occurrence of a series is planned by this worker's rules of its zone.
+    """Return the planned time of a series' occurrence by this worker's rules of its zone.
 
-    None if it has no zone, or if these rules have no such time before its end.
+    None if it has no zone, or if these rules plan no such time before its end.
     """
     rule, extra = rule_of(series), is_between(series)
     planned_ms, schedule = series.planned_ms + extra, schedule_of(rule)
@@ -97,12 +97,12 @@ def planned_here(series: Series) -> int | None:
 
 
 def is_between(series: Series) -> bool:
-    """Return whether the occurrence of a series in a zone is run in addition: its time is just before a planned one."""
+    """Return whether the occurrence of a series in a zone is an extra one: its time is just before a planned one."""
     return series.planned_ms % 1000 != 0
 
 
 def _encoded(rule: Rule) -> bytes:
-    """Return a rule as older workers write it, as far as it has nothing that they do not know."""
+    """Return the bytes of a rule, without the trailing fields that are not used, which older workers do not know."""
     fields = msgspec.structs.astuple(rule)
     added = (rule.held or None, rule.offset_s, rule.kept)
     unused = next((place for place, field in enumerate(reversed(added)) if field is not None), len(added))

@@ -10,7 +10,7 @@ from tables.changes import Pairs
 from tables.counts import display_name
 from tables.entry import VERSION
 
-#: A step has about so many bytes at most, but for one large row.
+#: Approximate maximum size of a step, unless one row is larger.
 STEP_BYTES = 512 * 1024
 
 
@@ -25,9 +25,9 @@ class OutgoingRecord(NamedTuple):
 
 
 class Step:
-    """What changes together. Its events and records are sent before its changelog batch, that before the local write.
+    """Changes committed together: events and records are sent first, then its changelog batch, then local rows.
 
-    `ids` shows what the step itself has done to ids, for records further down the same step.
+    `ids` maps the ids that the step itself has changed to their rows, for later records of the same step.
     """
 
     __slots__ = (
@@ -50,32 +50,32 @@ class Step:
     )
 
     def __init__(self, now_ms: int, broker_ms: int | None = None, version: int = VERSION) -> None:
-        """Begin with nothing to do; without `broker_ms` the brokers' time is the worker's.
+        """Create an empty step at the worker's time `now_ms`; `broker_ms`, the brokers' time, is the same by default.
 
-        `version` is that of the rows that it writes.
+        `version` is the version of the rows that it writes.
         """
         self.changes = Changes()
         self.version, self._sent_bytes = version, 0
-        #: Events in their order, in parts: those of a call of the native extension stay as it has packed them.
+        #: Events in order, in parts; a part from the native extension stays as it was packed.
         self.events: list[Pairs] = []
         self.sends: list[OutgoingRecord] = []
         #: Dead letters by reason.
         self.rejects = dict[Reason, int]()
-        #: Most steps have events of one kind: only events of other kinds than the first one's are counted one by one.
+        #: Most steps have one kind of event, so only the events of other kinds than the first are counted one by one.
         self._commonest: events.Kind | None = None
         self._others = dict[events.Kind, int]()
-        #: The part that takes further events that come one by one.
+        #: The last part, if further single events can be appended to it.
         self._single: list[tuple[bytes, bytes]] | None = None
         self.ids: dict[str, bytes | None] = {}
         self.fired: list[bytes] = []
-        #: Rows that stay where they are and are tried again, and when.
+        #: Rows that stay, and the times of their next tries.
         self.again: dict[bytes, int] = {}
-        #: Exactly once: deliveries that are part of the step; what becomes of them is in it before it is committed.
+        #: With exactly once, deliveries in the step's transaction; their outcomes are added before the commit.
         self.deliveries: Sequence[Any] = ()
-        #: The records that it has taken in, while traces are on.
+        #: The records that the step has processed, while tracing is on.
         self.read: Sequence[Sequence[Any]] = ()
         self.now_ms = now_ms
-        #: The brokers' time goes on as before when the worker's clock jumps: what is remembered for a while goes by it.
+        #: The brokers' time continues when the worker's clock jumps, so everything that expires uses it.
         self.broker_ms = now_ms if broker_ms is None else broker_ms
 
     def __bool__(self) -> bool:
@@ -84,11 +84,11 @@ class Step:
 
     @property
     def size(self) -> int:
-        """Bytes gathered, about: of changes, and of records for other topics."""
+        """Approximate bytes of the changes, and of records for other topics."""
         return self.changes.size + self._sent_bytes
 
     def send(self, out: OutgoingRecord) -> None:
-        """Add a record."""
+        """Add a record for another topic."""
         self.sends.append(out)
         headers = sum(len(name) + len(value or b"") + 4 for name, value in out.headers)
         self._sent_bytes += len(out.key or b"") + len(out.value or b"") + headers + 32
@@ -99,9 +99,9 @@ class Step:
         self.rejects[reason] = self.rejects.get(reason, 0) + 1
 
     def tell(self, event: events.Event) -> None:
-        """Add an event; of a URL it names the origin alone."""
+        """Add an event, in which a URL is reduced to its origin."""
         to = event.to
-        if to is not None and "/" in to:  # no topic has one in its name
+        if to is not None and "/" in to:  # topic names have no slash
             event.to = display_name(to)
         if event.event is not self._commonest:
             self._another(event.event, 1)
@@ -111,7 +111,7 @@ class Step:
         self._single.append((event.id.encode(), events.encode(event)))
 
     def tell_all(self, kind: events.Kind, told: Pairs) -> None:
-        """Add events of one kind that are encoded already."""
+        """Add encoded events of one kind."""
         if kind is not self._commonest:
             self._another(kind, len(told))
         self.events.append(told)
@@ -125,14 +125,14 @@ class Step:
 
     @property
     def kinds(self) -> dict[events.Kind, int]:
-        """How many events of each kind there are."""
+        """Number of events by kind."""
         counts, others = dict(self._others), sum(self._others.values())
         if self._commonest is not None:
             counts[self._commonest] = counts.get(self._commonest, 0) + sum(map(len, self.events)) - others
         return counts
 
     def first_known(self, ids: Sequence[str]) -> int | None:
-        """Return the place of the first of these ids of which this step has something to say, None if there is none."""
+        """Return the index of the first of `ids` that this step changes or has commands for, None if there is none."""
         told = self.changes.commands
         if self.ids.keys().isdisjoint(ids) and told.keys().isdisjoint(ids):
             return None
@@ -145,12 +145,12 @@ class Step:
             self.ids[entry.id] = key
 
     def put_plain(self, ids: Sequence[str], keys: Sequence[bytes], raws: Sequence[bytes], size: int) -> None:
-        """Add new rows with these ids, undecoded, of so many bytes."""
+        """Add new undecoded rows with these ids, `size` bytes in all."""
         self.changes.put_plain(keys, raws, size)
         self.ids.update(zip(ids, keys, strict=True))
 
     def remove_plain(self, ids: Sequence[str], keys: Sequence[bytes], rows: Sequence[bytes | Entry]) -> None:
-        """Remove delivered rows with these ids, as they came."""
+        """Remove delivered rows with these ids, encoded or decoded."""
         self.changes.remove_plain(keys, rows)
         self.ids.update(dict.fromkeys(ids))
         self.fired += keys

@@ -1,4 +1,4 @@
-"""What a step does to a message that waits: it ends, or moves to another due time."""
+"""Changes of a pending message in a step: it ends, or moves to another due time."""
 
 from typing import Any
 
@@ -14,26 +14,26 @@ from tables.entry import encode
 
 
 def ended(step: Step, event: Kind, due_ms: int, entry: Entry, **said: Any) -> None:
-    """Add the event that ends a message's lifecycle, or that says what did not."""
+    """Add an event of a message: the end of its lifecycle, or one without effect on it."""
     number = occurrences.number_of(entry)
     step.tell(Event(event, entry.id, step.now_ms, entry.source, due=due_ms, to=entry.to, occurrence=number, **said))
 
 
 def cancelled(step: Step, key: bytes, entry: Entry, by: str) -> None:
-    """End a message by a cancel."""
+    """Cancel a message by the command `by`."""
     step.remove(key, entry)
     ended(step, "cancelled", keys.due_of(key), entry, by=by)
 
 
 def skipped(step: Step, entry: Entry, passed: Passed) -> None:
-    """Add the event that says which planned times of a series have no occurrence, told with the one before them."""
+    """Add the event for skipped planned times, which come after the occurrence in `entry`."""
     ended(step, "skipped", passed.first_ms, entry, reason=passed.reason, count=passed.number)
 
 
 def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes | None:
-    """Give a message another due time, no later than it may be, and with it another row, whose key is returned.
+    """Apply a command that moves a message, within its bound, and return the key of its new row.
 
-    None if nothing of its series is left to come: then it has ended.
+    None if its series has no occurrence left: then the series has ended.
     """
     step.remove(key, entry)
     found = moved(entry, entry.asked_due(key), command)
@@ -44,7 +44,7 @@ def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes | None
         return None
     stamp = entry.moved if is_before_hold(entry, command) else command.stamp
     due_ms, waiting = msgspec.structs.replace(found.entry, commands=(), moved=stamp).within(found.due_ms)
-    if due_ms != keys.due_of(key) or command.op == "deliver-now":  # tries belong to a due time: they begin anew
+    if due_ms != keys.due_of(key) or command.op == "deliver-now":  # tries are counted for each due time
         waiting = msgspec.structs.replace(waiting, attempts=0, next_try_ms=None)
     new = keys.row_key(due_ms, command.offset, command.topic_crc)
     step.put(new, waiting, encode(waiting, step.version))
@@ -53,5 +53,5 @@ def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes | None
 
 
 def why(due_ms: int, asked_ms: int) -> str | None:
-    """Return the reason why a message is due before the time asked for, None if it is not."""
+    """Return the reason why a message is due before the requested time, None if it is not."""
     return NO_LATER if due_ms < asked_ms else None

@@ -1,6 +1,6 @@
-"""Series that were planned by other rules of their zones are planned again (docs/reference/recurring-messages.md).
+"""Plans series again that were planned by other rules of their zones (docs/reference/recurring-messages.md).
 
-An occurrence keeps its number. What clocks show at its planned time stays; if that is over by now, it was missed.
+An occurrence keeps its number and its local time; if that time is over, the occurrence was missed.
 """
 
 from typing import NamedTuple
@@ -19,14 +19,14 @@ from tables.entry import encode
 
 
 class Replanned(NamedTuple):
-    """When an occurrence is due by the zone rules of this worker, and its entry."""
+    """The due time of an occurrence by the zone rules of this worker, and its entry."""
 
     due_ms: int
     entry: Entry
 
 
 def replan(context: PartitionContext, step: Step, key: bytes, entry: Entry) -> None:
-    """Add to a step what the zone rules of this worker change in a series."""
+    """Add to a step the changes in a series by the zone rules of this worker."""
     changed = replanned(entry, key)
     if changed is None:
         return
@@ -41,10 +41,10 @@ def replan(context: PartitionContext, step: Step, key: bytes, entry: Entry) -> N
 
 
 def replanned(entry: Entry, row: bytes) -> Replanned | None:
-    """Return what the zone rules of this worker make of the message in a row, None if they change nothing.
+    """Return the message in a row by the zone rules of this worker, None if they change nothing.
 
-    One that was moved, that is paused, or that is run in addition keeps its due time: only the plan of its series
-    changes. So does one that the new rules would have after the end of its series.
+    Only the plan of its series changes, not its due time, if the occurrence was moved, is paused, or is an extra one,
+    or if the new rules would plan it after the end of its series.
     """
     series = entry.series
     if series is None or entry.replaced:

@@ -1,1 +1,1 @@
-"""How much destinations get: pauses and rate limits that operators set, and when there is room for another message."""
+"""Limits on deliveries to destinations: pauses and rate limits that operators set, and the room for more messages."""

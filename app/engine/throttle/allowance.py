@@ -1,4 +1,4 @@
-"""What one destination may get from this worker now, by its rate and this worker's slots."""
+"""The number of messages that one destination may get from this worker, by its rate limit and this worker's slots."""
 
 import math
 from bisect import bisect_left
@@ -7,29 +7,29 @@ from collections.abc import Iterable
 
 from punctual.contract.rate import Rate
 
-#: A slot that is not used within that time is lost, but for a burst: what comes later must not come all at once.
+#: An unused slot is lost after this time unless it belongs to a burst, because slots must not be used all at once.
 _KEPT_S = 0.2
 #: A slot of a slow rate may be used up to half the time until the next one: the worker may be busy when it begins.
 _HALF = 0.5
-#: What arrives in ten seconds may be so much above the rate: what an outage has held up for a while would come at once,
-#: beside what comes then.
+#: Maximum ratio of arrivals to the rate over ten seconds: messages delayed by an outage would otherwise arrive together
+#: with the regular ones.
 _ABOVE = 1.03
-#: What has arrived is counted over so long.
+#: Period over which arrivals are counted.
 SPAN_MS = 10_000
-#: RecentArrivals so close together are counted as one.
+#: Arrivals within this time are counted together.
 _STEP_MS = 100
 
 
 class Slots:
-    """Moments at which a destination may get a message, dealt out to partitions: no two workers have the same.
+    """Moments at which a destination may get a message, divided among partitions, so that no two workers share any.
 
-    A rate of r a second has a slot each 1/r seconds, numbered since 1970 in the brokers' time. Slot n is partition
-    `n % P`'s, and a worker has the slots of the partitions that it owns. So the workers of an installation never have
-    more than the rate together, whoever starts, ends or gets partitions, and without exchanging a message.
+    A rate of r per second has a slot every 1/r seconds, numbered since 1970 in the brokers' time. Slot n belongs to
+    partition `n % P`, and a worker has the slots of the partitions that it owns. So all workers together never exceed
+    the rate, without exchanging a message, whichever workers start, end or get partitions.
     """
 
     def __init__(self, partitions: int) -> None:
-        """Own none, of an installation with so many partitions."""
+        """Own no slots yet, in an installation with this many `partitions`."""
         self._all = partitions
         self._own: list[int] = []
 
@@ -39,11 +39,11 @@ class Slots:
 
     @property
     def share(self) -> float:
-        """The part of all slots that is this worker's."""
+        """The fraction of all slots that belongs to this worker."""
         return len(self._own) / self._all
 
     def between(self, begin: int, end: int) -> int:
-        """Return how many of the slots from `begin` to before `end` are this worker's."""
+        """Return the number of this worker's slots from `begin` to before `end`."""
         return self._before(end) - self._before(begin)
 
     def following(self, begin: int) -> int | None:
@@ -62,16 +62,16 @@ class Slots:
 
 
 class RecentArrivals:
-    """How many messages have arrived in the last ten seconds, by what was sent and what is on its way. Times are ms."""
+    """Counts the messages that arrived in the last ten seconds, including those in flight. Times are ms."""
 
     def __init__(self, now_ms: float) -> None:
-        """Begin with none."""
+        """Start at `now_ms` without any arrivals."""
         self._total = 0.0
-        #: Sums of all arrivals at some times, the oldest of which is at least ten seconds ago or the beginning.
+        #: Totals of arrivals at some times, the oldest of which is at least ten seconds ago or the start.
         self._sums = deque([(now_ms, 0.0)])
 
     def note(self, now_ms: float, total: float) -> None:
-        """Note that `total` have arrived in all."""
+        """Note that `total` messages have arrived since the start."""
         self._total = total
         sums = self._sums
         if now_ms - sums[-1][0] >= _STEP_MS:
@@ -81,24 +81,24 @@ class RecentArrivals:
 
     @property
     def lately(self) -> float:
-        """How many have arrived in the last ten seconds; some more, rather than less."""
+        """The number of arrivals in the last ten seconds, rounded up."""
         return self._total - self._sums[0][1]
 
     def scale(self, part: float) -> None:
-        """Count only a part of what has arrived so far: the rest is somebody else's from now on."""
+        """Multiply the arrivals so far by `part`: the rest now belongs to another worker."""
         total = self._total
         self._sums = deque((at_ms, total - (total - one) * part) for at_ms, one in self._sums)
 
 
 class Allowance:
-    """Counts slots and what was sent, from when it is made. Times are milliseconds of a clock that all workers share.
+    """Counts slots and sent messages since its creation. Times are milliseconds of a clock that all workers share.
 
-    In any ten seconds, all workers together let through 1.03 times the rate, and the burst; or one message more each,
-    for messages are whole.
+    In any ten seconds, all workers together send at most 1.03 times the rate plus the burst, and one message each due
+    to rounding.
     """
 
     def __init__(self, rate: Rate, slots: Slots, now_ms: float) -> None:
-        """Begin with nothing allowed: what a worker before this one has left is not known."""
+        """Start with no messages allowed at `now_ms`, because the slots that a previous worker left are not known."""
         self.rate, self._slots = rate, slots
         self._kept_ms = 1000 * max(_KEPT_S, _HALF / rate.per_s, rate.burst / rate.per_s)
         self._seen, self._share = self._begun(now_ms), slots.share
@@ -111,7 +111,7 @@ class Allowance:
         return math.floor(now_ms * self.rate.per_s / 1000)
 
     def refill(self, now_ms: float) -> None:
-        """Add the slots that have begun since the last time; those that are too old are lost."""
+        """Add the slots that have begun since the last call, and drop those that are too old."""
         begun = self._begun(now_ms)
         if begun > self._seen:
             self._left += self._slots.between(self._seen, begun)
@@ -119,7 +119,7 @@ class Allowance:
         self._left = min(self._left, self._slots.between(self._begun(now_ms - self._kept_ms), begun))
 
     def room(self, now_ms: float, on_their_way: int) -> int:
-        """Return how many messages may be sent now, `on_their_way` of which are not acknowledged yet."""
+        """Return how many messages may be sent now, if `on_their_way` messages are not acknowledged yet."""
         self.refill(now_ms)
         self.used_ms = now_ms
         share, self._share = self._share, self._slots.share
@@ -130,11 +130,11 @@ class Allowance:
         return min(self._left, math.floor(most - self._arrivals.lately) - on_their_way)
 
     def spend(self) -> None:
-        """Note that a message is sent."""
+        """Count a message as sent."""
         self._left -= 1
         self._sent += 1
 
     def until_ms(self, now_ms: float) -> float:
-        """Return in how many milliseconds this worker's next slot begins."""
+        """Return the milliseconds until this worker's next slot begins."""
         following = self._slots.following(self._begun(now_ms))
         return math.inf if following is None else max(0.0, (following + 1) * 1000 / self.rate.per_s - now_ms)

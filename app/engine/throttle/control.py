@@ -1,4 +1,4 @@
-"""A control record: what an operator wants of one destination (records.md#controls)."""
+"""A control record: an operator's settings for one destination (records.md#controls)."""
 
 import math
 
@@ -12,7 +12,7 @@ _TEXT, _LARGEST_MS = 500, 1 << 52
 
 
 class _ControlRecord(msgspec.Struct, frozen=True):
-    """The value as it stands there; unknown fields are ignored, so that newer workers can know more."""
+    """The JSON value of a control record; unknown fields are ignored, so that newer workers can add fields."""
 
     paused: bool = False
     reason: str | None = None
@@ -22,9 +22,9 @@ class _ControlRecord(msgspec.Struct, frozen=True):
 
 
 class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """What holds for a destination: whether and until when (epoch ms) it is paused, why, by whom, its rate limit.
+    """The control of a destination: whether it is paused, until when (epoch ms), why and by whom, and its rate limit.
 
-    Without a `rate` that of the settings holds, unless it is `unlimited`.
+    Without a `rate`, the rate limit in the settings applies, except if the destination is `unlimited`.
     """
 
     paused: bool = False
@@ -43,9 +43,9 @@ _decode = msgspec.json.Decoder(_ControlRecord).decode
 
 
 def decode(key: bytes | None, value: bytes | None) -> tuple[Destination, Control | None]:
-    """Return the destination of a record and what is wanted of it; None if that is no more than the settings say.
+    """Return the destination of a record and its control; None if only the settings apply.
 
-    Raises ValueError, or what msgspec raises, with what is wrong.
+    Raises ValueError, or an error of msgspec, if the record is invalid.
     """
     if key is None:
         msg = "it has no key, which must be the destination"
@@ -76,7 +76,7 @@ def _time(said: int | str | None) -> int | None:
 
 
 def _rate(said: str | float | None) -> tuple[Rate | None, bool]:
-    """Return a rate limit, and whether there is to be none."""
+    """Return a rate limit, and whether the destination is unlimited."""
     if said is None or said == UNLIMITED:
         return None, said is not None
     if isinstance(said, str):

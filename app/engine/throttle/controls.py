@@ -1,4 +1,4 @@
-"""Follows the control topic: what operators want of destinations, as every worker knows it before it fires."""
+"""Follows the control topic: every worker reads the controls of destinations before it delivers."""
 
 import asyncio
 import logging
@@ -20,37 +20,37 @@ from punctual.contract.destination import Destination
 log = logging.getLogger(__name__)
 
 _EVERY_S = 0.25
-#: Destinations that controls are kept of; they are compared each time that the topic is read.
+#: Maximum number of destinations with controls; all are compared each time that the topic is read.
 _MOST = 10_000
-#: A topic that cannot be read for so long is said, and again each so often.
+#: Seconds after which an unreadable topic is logged, and interval of further log lines.
 _WARN_S = 10.0
 
 
 class Controls:
-    """Knows the last record of each destination.
+    """Knows the last control record of each destination.
 
-    While the topic cannot be read, what was known last holds, and partitions that are to begin to fire wait: what an
-    operator has held back must not go out because a worker does not know of it.
+    While the topic cannot be read, the last known controls apply, and new partitions do not deliver: messages that an
+    operator has held back must not be sent by a worker that does not know of it.
     """
 
     def __init__(self, topics: TopicSettings, engine: EngineSettings, cluster: Cluster) -> None:
-        """Know nothing yet."""
+        """Read the control topic in `topics` from `cluster`; nothing is known until `read` returns."""
         self._topic, self._cluster, self._accept_loss = topics.controls, cluster, engine.accept_loss
         self._reader: PartitionReader | None = None
         self._reading = asyncio.Lock()
         self._known: dict[Destination, Control] = {}
-        #: Called when something has changed.
+        #: Called after a change of the controls.
         self.changed: Callable[[], None] = lambda: None
 
     @property
     def known(self) -> Mapping[Destination, Control]:
-        """What is wanted of each destination: a live, read-only view."""
+        """The control of each destination: a live, read-only view."""
         return MappingProxyType(self._known)
 
     async def assure_whole(self) -> None:
-        """Check that no record was deleted: the topic is only compacted, so its first offset is 0 for ever.
+        """Check that no record was deleted: the topic is only compacted, so its first offset stays 0.
 
-        Raises TopicMismatch with what to do, unless the loss is accepted.
+        Raises TopicMismatch with instructions, unless the loss is accepted.
         """
         begin = await PartitionReader(self._cluster, self._topic, 0).begin()
         if not begin:
@@ -75,12 +75,12 @@ class Controls:
             await asyncio.sleep(_EVERY_S)
 
     async def read(self) -> None:
-        """Read to the topic's present end; waits as long as it takes, and says so in the log."""
+        """Read to the topic's present end; wait while it cannot be read, and log that."""
         async with self._reading:
             self._warn_later()
             try:
                 found = await self._read()
-            except BaseException:  # cancelled, for one: what was read until then is not known, so read it again
+            except BaseException:  # on cancellation, too, the records read so far are dropped and have to be read again
                 self._reader = None
                 raise
             finally:
@@ -91,13 +91,13 @@ class Controls:
             self.changed()
 
     async def _read(self) -> dict[Destination, Control]:
-        """Return what is known at the topic's end; one that was made anew is read from its beginning."""
+        """Return the controls at the topic's end; a topic that was created again is read from its beginning."""
         found = dict(self._known)
         while True:
             reader = self._reader
             if reader is None:
                 begin = await PartitionReader(self._cluster, self._topic, 0).begin()
-                if not begin:  # else records were deleted: what they said is known here alone, and holds
+                if not begin:  # otherwise records were deleted, and the controls in memory stay in force
                     found.clear()
                 reader = self._reader = PartitionReader(self._cluster, self._topic, 0, begin)
             try:

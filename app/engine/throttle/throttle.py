@@ -1,6 +1,6 @@
-"""Which destinations are paused or rate-limited, and whether one may get a message now.
+"""Paused and rate-limited destinations, and whether one may get a message now.
 
-`room` and `spend` go together: whoever sends a message to a throttled destination asks for room first, and spends then.
+Before a message is sent to a throttled destination, call `room`; then call `spend`.
 """
 
 import math
@@ -16,15 +16,15 @@ from app.settings.topics import TopicSettings
 from punctual.contract.destination import Destination
 from punctual.contract.rate import Rate
 
-#: What is due for longer than that is backlog, which DELAY_CATCH_UP_RATE is for.
+#: Messages that are due for longer than this are backlog, which DELAY_CATCH_UP_RATE limits.
 BACKLOG_MS = 10_000
-#: Destinations that have caught up are forgotten after that time.
+#: Destinations without backlog are forgotten after this time.
 _FORGET_MS = 60_000
 _NOTHING: Mapping[Destination, Control] = {}
 
 
 class Throttle:
-    """Holds messages back as settings and control records want it, for one worker. A record wins over the settings."""
+    """Holds back one worker's messages according to settings and control records. Records override the settings."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Throttle:
         clock: Clock,
         controls: Mapping[Destination, Control] = _NOTHING,
     ) -> None:
-        """Go by `controls`, which is looked at again at each update()."""
+        """Use the rate limits in the settings and the live `controls`, which update() reads again."""
         self._clock, self._controls = clock, controls
         self._of_settings, self._catch_up = (
             by_destination(destinations.rates),
@@ -46,17 +46,17 @@ class Throttle:
         self._rates: dict[Destination, Rate] = {}
         self._pauses: dict[Destination, Control] = {}
         self._allowed: dict[Destination, Allowance] = {}
-        #: What clusters get that have a rate limit of their own, all their topics together.
+        #: Allowances of clusters with a common rate limit for all their topics.
         self._together: dict[str, Allowance] = {}
-        #: What the monotonic clock says plus this is the brokers' time, as it was when it was first needed.
+        #: Brokers' time minus the monotonic clock, as of its first use.
         self._base_ms: int | None = None
-        #: Whether there is anything to hold back at all: nobody needs to ask if not.
+        #: Whether any destination is throttled; otherwise callers skip all checks.
         self.active = False
         self.update()
 
-    # what is wanted --------------------------------------------------------------------------------------------------
+    # settings --------------------------------------------------------------------------------------------------------
     def update(self) -> None:
-        """Go by what the controls say now."""
+        """Apply the current controls."""
         controls = self._controls
         lifted = {to for to, control in controls.items() if control.unlimited}
         rates = {to: rate for to, rate in self._of_settings.items() if to not in lifted}
@@ -80,39 +80,39 @@ class Throttle:
         self._count()
 
     def _count(self) -> None:
-        """Count the slots of every rate limit: what is not used for a while makes a burst."""
+        """Start to count the slots of every rate limit, because unused ones can make a burst."""
         for to in self._rates:
             self._allowance(to, 0)
         for cluster in self._of_clusters:
             self._allowance_together(cluster)
 
-    # asked for each message ------------------------------------------------------------------------------------------
+    # for each message ------------------------------------------------------------------------------------------------
     def paused(self, to: Destination) -> Control | None:
         """Return the control that pauses a destination now, None if it is not paused."""
         control = self._pauses.get(to)
         return control if control is not None and control.pauses(self._clock.brokers_ms()) else None
 
     def throttles(self, to: Destination, late_ms: int) -> bool:
-        """Return whether a message that is so late is to wait until there is room for it."""
+        """Return whether a message that is `late_ms` late has to wait for room."""
         return self.limits(to, late_ms) or self.paused(to) is not None
 
     def limits(self, to: Destination, late_ms: int) -> bool:
-        """Return whether a message that is so late counts for a rate limit."""
+        """Return whether a message that is `late_ms` late counts for a rate limit."""
         return to in self._rates or self.shares(to) or self.is_backlog(to, late_ms)
 
     def is_backlog(self, to: Destination, late_ms: int) -> bool:
-        """Return whether a message that is so late counts for DELAY_CATCH_UP_RATE, for which later ones do not."""
+        """Return whether a message that is `late_ms` late counts for DELAY_CATCH_UP_RATE: it is late enough."""
         return self._catch_up is not None and late_ms > BACKLOG_MS and to not in self._rates
 
     def shares(self, to: Destination) -> bool:
-        """Return whether a destination has a rate limit together with all others of its cluster."""
+        """Return whether a destination shares a rate limit with all others of its cluster."""
         return to[0] in self._of_clusters
 
     def room(self, to: Destination, late_ms: int, on_their_way: int, to_cluster: int = 0) -> float:
-        """Return how many messages that are so late a destination may get now.
+        """Return how many messages that are `late_ms` late a destination may get now, `math.inf` without a limit.
 
-        `on_their_way` to it from this worker are so many that have no answer yet, and so many `to_cluster`, which is
-        needed if it `shares` a rate limit. It is `math.inf` without a limit.
+        This worker has `on_their_way` unacknowledged messages to it, and `to_cluster` to its cluster, which is only
+        used if it `shares` a rate limit.
         """
         if self.paused(to) is not None:
             return 0
@@ -121,13 +121,13 @@ class Throttle:
         return room if together is None else min(room, together.room(self._now_ms(), to_cluster))
 
     def spend(self, to: Destination, late_ms: int) -> None:
-        """Note that a destination gets a message that is so late."""
+        """Count a message that is `late_ms` late as sent to a destination."""
         for allowance in (self._allowance(to, late_ms), self._allowance_together(to[0])):
             if allowance is not None:
                 allowance.spend()
 
     def until_s(self, to: Destination, late_ms: int) -> float:
-        """Return in how many seconds to ask again for room; `math.inf` if that must change first."""
+        """Return the seconds until there may be room; `math.inf` if only a new control can make room."""
         control = self.paused(to)
         if control is not None:
             until_ms = control.until_ms
@@ -135,10 +135,10 @@ class Throttle:
         allowances = (self._allowance(to, late_ms), self._allowance_together(to[0]))
         return max((one.until_ms(self._now_ms()) / 1000 for one in allowances if one is not None), default=0.0)
 
-    # for those who watch ---------------------------------------------------------------------------------------------
+    # for observers ---------------------------------------------------------------------------------------------------
     @property
     def rates(self) -> Mapping[Destination, Rate]:
-        """The rate limits that hold now."""
+        """The rate limits by destination that are in force now."""
         return self._rates
 
     @property
@@ -169,7 +169,7 @@ class Throttle:
         return found
 
     def _now_ms(self) -> float:
-        """Return the brokers' time as it goes by evenly: a clock that is set must not make slots, or take them away."""
+        """Return the brokers' time without jumps: setting a clock must neither add nor remove slots."""
         passed_ms = self._clock.monotonic_ms()
         if self._base_ms is None:
             self._base_ms = self._clock.brokers_ms() - passed_ms
