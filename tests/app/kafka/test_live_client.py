@@ -138,3 +138,20 @@ async def test_a_connection_that_does_not_open_is_not_waited_for_either(monkeypa
     async with asyncio.timeout(HANGS / 2):
         assert await asyncio.gather(*waiting) == [False, False]
     await client.close()
+
+
+async def test_a_connection_that_does_not_open_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Scripted()
+
+    async def connect(host: str, *_: Any, **__: Any) -> Any:
+        await asyncio.sleep(HANGS if host == "broker-1" else 0)
+        return Answering(client, 2)
+
+    monkeypatch.setattr("aiokafka.client.create_conn", connect)
+    waiting = asyncio.create_task(client.ready(1))
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(HANGS / 2):
+        assert await client.ready(2)
+    assert not waiting.done()
+    waiting.cancel()
+    await client.close()

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Collection, Hashable
 from typing import Any, cast
 
 import aiokafka.errors as kafka
@@ -588,3 +588,20 @@ async def test_giving_up_a_partition_that_is_fine_does_nothing(cluster: Scripted
 
     assert cluster.stored["orders", 0] == [b"a", b"b"]
     assert sender.blocked_s("orders", 0) == 0
+
+
+@pytest.mark.parametrize("answer", [LEADER_MOVED, kafka.RequestTimedOutError(), kafka.KafkaConnectionError()])
+async def test_after_any_failure_the_leader_is_looked_for(
+    answer: int | Exception, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked, refresh = list[set[str]](), cluster.refresh
+
+    async def refreshed(topics: Collection[str]) -> set[str]:
+        looked.append(set(topics))
+        return await refresh(topics)
+
+    monkeypatch.setattr(cluster, "refresh", refreshed)
+    sender = await started(cluster)
+    cluster.script["orders", 0].append(answer)
+    await sender.submit("orders", 0, batch(b"a"))
+    await until(lambda: {"orders"} in looked)

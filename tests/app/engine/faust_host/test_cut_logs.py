@@ -112,3 +112,39 @@ async def test_a_log_that_has_other_records_before_the_position_ends_the_process
         await Consumer._see_uncut(consumer)
     assert Before.asked == 8
     assert not epochs.risen
+
+
+class Sought:
+    """A consumer of aiokafka, and where it was sought to."""
+
+    def __init__(self, begin: int) -> None:
+        self._begin, self.offsets = begin, dict[Any, int]()
+
+    async def beginning_offsets(self, partitions: list[Any]) -> dict[Any, int]:
+        return dict.fromkeys(partitions, self._begin)
+
+    def seek(self, partition: Any, offset: int) -> None:
+        self.offsets[partition] = offset
+
+
+async def test_a_position_that_a_log_does_not_have_is_one_of_deleted_records_or_ends_the_process(
+    epochs: LeaderEpochs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(error: BaseException) -> None:
+        raise error
+
+    assert not epochs.risen
+    monkeypatch.setattr(module, "end_process", end)
+    partition = aiokafka.TopicPartition(*TP)
+    for begin in (9, 7, 0):
+        theirs = Sought(begin)
+        host: Any = SimpleNamespace(
+            _thread=SimpleNamespace(_ensure_consumer=lambda theirs=theirs: theirs),
+            state_of=lambda _: SimpleNamespace(position=7),
+        )
+        if begin > 7:
+            await Consumer._skip_deleted(host, {partition: 7})
+            assert theirs.offsets == {partition: 9}
+        else:
+            with pytest.raises(InputGone):
+                await Consumer._skip_deleted(host, {partition: 7})

@@ -1,11 +1,14 @@
 """Partitions take turns: one with many records does not keep the others waiting."""
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any
 
 from aiokafka.consumer.fetcher import Fetcher, FetchResult
 from aiokafka.structs import TopicPartition
+from faust.types import TP
 
+from app.engine.faust_host.consumer import Consumer
 from app.engine.faust_host.consumer_thread import ConsumerThread
 
 
@@ -46,3 +49,27 @@ class _context:  # noqa: N801
 
     def __exit__(self, *_: object) -> None:
         pass
+
+
+async def test_a_partition_with_two_chunks_on_their_way_is_not_fetched() -> None:
+    full, other = TP("flooded", 0), TP("other", 0)
+    fetched, loop = list[set[TP]](), asyncio.get_running_loop()
+
+    async def fetch(partitions: set[TP], _: float) -> dict[TP, list[Any]]:
+        fetched.append(partitions)
+        return {}
+
+    host: Any = SimpleNamespace(
+        app=SimpleNamespace(engine=SimpleNamespace(catching_up=False), consumer_generation_id=1),
+        loop=loop,
+        held_back=False,
+        flow_active=True,
+        _reached_s=loop.time(),
+        _ahead={full: 2, other: 1},
+        _paused_partitions=set(),
+        _get_active_partitions=lambda: {full, other},
+        _fetch=fetch,
+    )
+    await Consumer._drain_once(host)
+
+    assert fetched == [{other}]

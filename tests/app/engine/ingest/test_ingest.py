@@ -7,6 +7,7 @@ import zlib
 import msgspec
 import pytest
 
+from app.engine.ingest.ingest import crc_of
 from app.engine.steps.step import Step
 from tables import RecordStamp, keys
 from tests.app.workbench import Workbench, source
@@ -321,3 +322,11 @@ def test_records_that_are_refused_are_given_back_at_once(bench: Workbench) -> No
         assert [one() for one in gone] == [None] * 3
     finally:
         gc.enable()
+
+
+def test_a_record_is_known_again_by_the_beginning_of_its_value() -> None:
+    """Compressed, a value that is far too large costs its sender nothing."""
+    largest = bytes(4 << 20)
+
+    assert crc_of(b"k", largest + b"more") == crc_of(b"k", largest)
+    assert crc_of(b"k", largest[:-1] + b"x") != crc_of(b"k", largest)

@@ -246,3 +246,11 @@ async def test_a_topic_of_which_nothing_was_read_may_be_created_again(looking: L
 
     assert await looking.offset() == 0
     assert looking.position.log == "22" * 16
+
+
+async def test_another_log_with_the_same_records_stops_the_partition(looking: Looking) -> None:
+    looking.inputs[TOPIC].write(10, 20, 30)
+    looking.read(3)
+    looking.inputs[TOPIC].id = "22" * 16
+    with pytest.raises(PartitionStopped, match="has a different topic id than when it was last read"):
+        await looking.offset()
