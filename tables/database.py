@@ -100,7 +100,7 @@ class Database:
         self._assure_end(start if key is None else key + b"\x00", options)
 
     def scan(self, start: bytes, end: bytes) -> "DatabaseScan":
-        """Return the same, for who takes many at a time, once: what is read does not stay in the block cache."""
+        """Return a scan of the same items in bulk, for one pass; its blocks do not stay in the block cache."""
         options = _before(end)
         options.fill_cache(False)  # noqa: FBT003 - theirs
         return DatabaseScan(

@@ -23,7 +23,7 @@ class Stores:
     _whose: Whose | None = None
 
     def __init__(self, directory: Path, now_ms: Callable[[], int], monotonic_ms: Callable[[], int]) -> None:
-        """Begin with no open partition. `directory` has the databases; `now_ms` is wall time, `monotonic_ms` is not."""
+        """Begin with no open partition. `directory` has the databases; `monotonic_ms` is a clock that never jumps."""
         self._directory, self._now_ms, self._monotonic_ms = directory, now_ms, monotonic_ms
         self.stores, self.progress = {}, {}
 

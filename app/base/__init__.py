@@ -1,1 +1,1 @@
-"""Knows no messages: the clock, errors, HTTP out and in, the process and its tasks."""
+"""Parts that do not depend on messages: the clock, errors, HTTP clients and servers, the process and its tasks."""

@@ -1,4 +1,4 @@
-"""What stops a worker, or keeps it from starting.
+"""Errors that stop a worker, or keep it from starting.
 
 PunctualError
 ├── SettingInvalid        an environment variable has a value that makes no sense
@@ -6,15 +6,15 @@ PunctualError
 ├── DataDirectoryTaken    another process uses the data directory
 ├── DataDirectoryForeign  the data directory is another installation's
 ├── DataDirectoryUnusable the data directory cannot be written, or is gone
-├── TracesUnusable        traces are asked for, and what makes them is not installed
+├── TracesUnusable        traces are turned on, and OpenTelemetry is not installed
 ├── WebPortUnusable       the console cannot listen on its port
-├── SignInMissing         others reach the console, and nobody has to sign in
+├── SignInMissing         other machines reach the console, which needs no login
 ├── TopicMismatch         a topic is there with settings that would lose messages
 ├── PartitionStopped      a partition cannot go on safely; the others do
-├── InputGone             a topic that was being read is gone, or has begun anew
-├── LogChanged            an internal topic or an input is not the one that it was at the start
+├── InputGone             a topic was deleted, created again or truncated while it was read
+├── LogChanged            an internal topic or an input is not the same as at the start
 ├── TransactionForbidden  the brokers do not let this worker use its transactional ids
-├── GroupLost             the consumer group is no longer minded
+├── GroupLost             the consumer group has failed, or does not accept this worker
 └── NotOwner              another worker owns the partition now
 """
 
@@ -28,20 +28,20 @@ E = TypeVar("E", bound=BaseException)
 
 
 def untraced(error: E) -> E:
-    """Return an error without its causes and frames: in a list, they would keep all that the frames refer to."""
+    """Return an error without its causes and frames, which would keep all referenced objects alive in a list."""
     error.__cause__ = error.__context__ = None
     return error.with_traceback(None)
 
 
 class PunctualError(Exception):
-    """The message says what is wrong, where, and what to do next."""
+    """A failure with a message for operators: what is wrong, where, and what to do next."""
 
 
 class SettingInvalid(PunctualError):
-    """An environment variable has a value that makes no sense."""
+    """An environment variable has an invalid value."""
 
     def __init__(self, name: str, shown: str, why: str) -> None:
-        """Name the variable, its value as it may be shown, and why it is refused."""
+        """Name the variable, the value as it may be shown, and why it is invalid."""
         super().__init__(f"{name}={shown}: {why}. docs/reference/settings.md lists the valid values.")
 
 
@@ -49,7 +49,7 @@ class ClusterUnusable(PunctualError):
     """The cluster does not answer, or not as it should."""
 
     def __init__(self, bootstrap: str, error: object) -> None:
-        """Name the brokers asked and their error."""
+        """Name the bootstrap servers and their error."""
         super().__init__(
             f"Kafka at {bootstrap} cannot be used: {error}. Check KAFKA_BOOTSTRAP_SERVERS, the security settings, "
             "and that the brokers are running."
@@ -68,10 +68,10 @@ class DataDirectoryTaken(PunctualError):
 
 
 class DataDirectoryForeign(PunctualError):
-    """The data directory is another installation's."""
+    """The data directory belongs to another installation."""
 
     def __init__(self, path: object, theirs: str, ours: str) -> None:
-        """Name the directory, the installation that it belongs to and the one that is served here."""
+        """Name the directory, the installation that owns it (`theirs`) and this worker's (`ours`)."""
         super().__init__(
             f"the data directory {path} belongs to {theirs}, but this worker serves {ours}. Give this worker its own "
             "data directory (DATADIR or PORT). If the other installation no longer exists, move this directory away."
@@ -82,7 +82,7 @@ class DataDirectoryUnusable(PunctualError):
     """The data directory cannot be written, or is gone."""
 
     def __init__(self, path: object, error: object) -> None:
-        """Name the directory and what the system says."""
+        """Name the directory and the error of the system."""
         super().__init__(
             f"the data directory {path} cannot be used: {error}. Check that its disk is mounted, has free space and "
             "is writable (DATADIR is its path). Then start the worker again. No data is lost, because the changelog "
@@ -91,10 +91,10 @@ class DataDirectoryUnusable(PunctualError):
 
 
 class TracesUnusable(PunctualError):
-    """Traces are asked for, and what makes them is not installed."""
+    """Traces are turned on, and OpenTelemetry is not installed."""
 
     def __init__(self, missing: object) -> None:
-        """Name the module that is missing."""
+        """Name the missing module."""
         super().__init__(
             f"OTEL_TRACES_EXPORTER=otlp needs OpenTelemetry, and {missing} is not installed. Install it: "
             f"{install_command('punctual-kafka-worker[otel]')}. Or set OTEL_TRACES_EXPORTER=none."
@@ -105,7 +105,7 @@ class WebPortUnusable(PunctualError):
     """The console cannot listen on its port."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
-        """Name the address and what the system says."""
+        """Name the address and the error of the system."""
         super().__init__(
             f"the console cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Set PORT to a free port "
             "and HOST to an address of this machine, or stop the process that listens there."
@@ -116,7 +116,7 @@ class SignInMissing(PunctualError):
     """The console can be reached from other machines without signing in."""
 
     def __init__(self, host: str) -> None:
-        """Name the address that it would listen on."""
+        """Name the address that the console would listen on."""
         super().__init__(
             f"HOST={host}: other machines could open the console without a login. Set DELAY_WEB_USERS_FILE or "
             "DELAY_WEB_OIDC_FILE (docs/how-to/secure.md), keep HOST at 127.0.0.1, or set DELAY_WEB_INSECURE=on if "
@@ -133,10 +133,10 @@ class PartitionStopped(PunctualError):
 
 
 class InputGone(PunctualError):
-    """A topic that was being read is gone, or has begun anew."""
+    """A topic was deleted, created again or truncated while it was read."""
 
     def __init__(self, topics: Iterable[str]) -> None:
-        """Name what was deleted."""
+        """Name the topics."""
         super().__init__(
             f"{', '.join(sorted(topics))}: deleted, created again, or truncated while this worker was reading it. "
             "This process ends, so that no record is skipped silently. Start it again: the worker continues, or "
@@ -145,10 +145,10 @@ class InputGone(PunctualError):
 
 
 class LogChanged(PunctualError):
-    """An internal topic or an input is not the one that it was when the worker started."""
+    """An internal topic or an input is not the same as when the worker started."""
 
     def __init__(self, what: str) -> None:
-        """Say what has changed."""
+        """Describe in `what` the topic and its change."""
         super().__init__(
             f"{what}. This process ends, so that no message is lost silently. Keep its data directory and start it "
             "again: the worker then says what to do."
@@ -159,7 +159,7 @@ class TransactionForbidden(PunctualError):
     """The brokers do not let this worker use its transactional ids."""
 
     def __init__(self, transactional_id: object) -> None:
-        """Name the first one that is refused."""
+        """Name the first refused id."""
         super().__init__(
             f"the brokers do not let this worker use the transactional id {transactional_id}. With "
             "DELAY_GUARANTEE=exactly_once, it needs DESCRIBE and WRITE on all ids that begin with DELAY_APP_ID and "
@@ -167,7 +167,7 @@ class TransactionForbidden(PunctualError):
         )
 
 
-#: What to do about a refusal of the group's coordinator, by a part of the error's name.
+#: Hints for errors of the group's coordinator, by a part of the error's name.
 _GROUP_HINTS = {
     "InvalidSessionTimeout": (
         "Set DELAY_SESSION_TIMEOUT to a time between the brokers' group.min.session.timeout.ms and "
@@ -190,10 +190,10 @@ _GROUP_HINTS = {
 
 
 class GroupLost(PunctualError):
-    """The consumer group is no longer minded, or does not take this worker."""
+    """The consumer group has failed, or does not accept this worker."""
 
     def __init__(self, error: object) -> None:
-        """Name what has happened to it."""
+        """Name the error of the group."""
         said = f"{error!r} {error}"
         hint = next((hint for name, hint in _GROUP_HINTS.items() if name in said), "Start it again.")
         super().__init__(

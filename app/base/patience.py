@@ -1,6 +1,6 @@
-"""Waits for a cluster of which a broker has just been lost: others lead its partitions within its session.
+"""Retries requests while a cluster recovers from the loss of a broker.
 
-For as long requests fail that need that broker, though nothing is wrong with the configuration.
+Until other brokers lead its partitions, requests to the broker fail although the configuration is correct.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-#: Brokers end another broker's session after 9 s (broker.session.timeout.ms), and elect leaders after that.
+#: Brokers end another broker's session after 9 s (broker.session.timeout.ms), and then elect leaders.
 PATIENCE_S, _AGAIN_S = 30.0, 0.5
 
 
 async def patiently(ask: Callable[[], Awaitable[T]], what: str) -> T:
-    """Do what needs brokers that may have been lost a moment ago, again and again for a while; return its answer.
+    """Call `ask` until it succeeds, or for PATIENCE_S while its errors are retriable; return its result.
 
-    Raises the KafkaError that no other try mends, or that is still there after PATIENCE_S.
+    `what` names the request in the log. Raises the KafkaError that is not retriable, or the last one.
     """
     loop = asyncio.get_running_loop()
     until_s, told = loop.time() + PATIENCE_S, False

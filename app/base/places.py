@@ -1,4 +1,4 @@
-"""Places that many share: whoever comes takes some, and always leaves some for others."""
+"""Places shared by many clients: each client leaves some for the others."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
@@ -6,28 +6,28 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Final
 
-#: Whom the present request is of: a user, or an address where nobody signs in. None is another worker, or this one.
+#: The client of the current request: a user, or an address without login. None is this worker, or another worker.
 WHO: Final[ContextVar[Hashable]] = ContextVar("who", default=None)
 
 
 class NoPlace(Exception):
-    """There is no place left, or none for this one."""
+    """No place is left, or none for this client."""
 
 
 class Places:
-    """A number of places, of which nobody gets another one while they have as many as are free.
+    """A number of places; a client gets more only while it has fewer than are free.
 
-    So one alone can have half of them, and however many have taken all that they can, there is as much left for the
-    next one as each of them has.
+    So a single client can have half of the places. After any number of clients have taken their maximum, the next one
+    can have as many as each of the others.
     """
 
     def __init__(self, most: int) -> None:
-        """Have `most` places, all of them free."""
+        """Begin with `most` places, all free."""
         self._most, self._taken = most, Counter[Hashable]()
         self._free = most
 
     def take(self, who: Hashable, number: int = 1) -> bool:
-        """Take places; returns whether there were so many. None has no share: what it asks for has been judged."""
+        """Take `number` places for `who`, and return True, or False if they are not available. None has no limit."""
         if (0 if who is None else self._taken[who]) + number > self._free:
             return False
         self._taken[who] += number
@@ -43,7 +43,7 @@ class Places:
 
     @contextmanager
     def one(self, who: Hashable) -> Iterator[None]:
-        """Have a place for as long as something takes. Raises NoPlace."""
+        """Hold one place in a `with` block. Raises NoPlace."""
         if not self.take(who):
             raise NoPlace
         try:
@@ -52,9 +52,9 @@ class Places:
             self.leave(who)
 
     def held(self, who: Hashable) -> int:
-        """Return how many places somebody has."""
+        """Return the number of places that `who` has."""
         return self._taken[who]
 
     def __len__(self) -> int:
-        """Return how many places are taken."""
+        """Return the number of places taken."""
         return self._most - self._free

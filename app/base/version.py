@@ -1,3 +1,3 @@
-"""The version of Punctual that runs here."""
+"""The version of Punctual."""
 
 VERSION = "0.2.0"

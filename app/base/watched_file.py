@@ -1,4 +1,4 @@
-"""A file of lines that a setting names: read again when it changes."""
+"""A file of lines, named by a setting, which is read again when it changes."""
 
 import logging
 from collections.abc import Callable, Sized
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 T = TypeVar("T", bound=Sized)
-#: A line that says something, and its number.
+#: A line with content, and its number.
 Line = tuple[int, str]
 
 _EVERY_S: Final = 1.0
@@ -15,15 +15,15 @@ log = logging.getLogger(__name__)
 
 
 class WatchedFile(Generic[T]):
-    """What the lines of a file say; empty ones, and those that begin with `#`, say nothing.
+    """The parsed content of a file, without empty lines and lines that begin with `#`.
 
-    Of a file that cannot be read any more, what was read last holds.
+    If the file cannot be read any more, its last content stays in use.
     """
 
     def __init__(self, setting: str, path: str, parse: Callable[[list[Line]], T], what: str) -> None:
-        """Read the file at `path`; an empty path is no file. `what` names in the log what there is of.
+        """Read the file at `path`; an empty path is no file. `what` says in the log how the lines are used.
 
-        Raises ValueError, from `parse` too, which says what is wrong and names a line, never what may be secret.
+        Raises ValueError, also from `parse`, which names the problem and the line, without secrets.
         """
         self._setting, self._parse, self._what = setting, parse, what
         self._path = Path(path) if path else None
@@ -36,7 +36,7 @@ class WatchedFile(Generic[T]):
         return self._path is not None
 
     def content(self, now_s: float) -> T:
-        """Return what it says; looks, once a second by the loop's clock, whether the file has changed."""
+        """Return the content; checks once a second, by the loop's clock, whether the file has changed."""
         if self._path is not None and now_s - self._checked_s >= _EVERY_S:
             self._checked_s = now_s
             self._look()
@@ -44,7 +44,7 @@ class WatchedFile(Generic[T]):
 
     @property
     def last(self) -> T:
-        """What it said when it was read last."""
+        """The content as it was last read."""
         return self._content
 
     def _look(self) -> None:
@@ -55,7 +55,7 @@ class WatchedFile(Generic[T]):
         try:
             self._content = self._read()
         except ValueError as error:
-            if state != self._told:  # and tries again at the next look: that it may be read is no part of the state
+            if state != self._told:  # and tries again, because permissions are not part of the state
                 self._told = state
                 log.error(  # noqa: TRY400 - the sentence says it
                     "%s has changed, but is not valid: %s. The previous content stays in use.", self._setting, error
@@ -65,7 +65,7 @@ class WatchedFile(Generic[T]):
             log.info("%s has changed: it now has %d %s", self._setting, len(self._content), self._what)
 
     def _state(self) -> tuple[int, ...]:
-        """Return what shows that the file is another one."""
+        """Return a value that changes when the file does."""
         try:
             stat = self._path.stat() if self._path is not None else None
         except OSError:

@@ -1,7 +1,7 @@
 """For developers.
 
 broker   a real Kafka for this machine: `punctual.dev`, `punctual broker`
-demo     what `make run` shows
+demo     the demonstration of `make run`
 testing  tests of users' programs on a simulated clock: `punctual.testing`
-former   names that modules had until 0.2.0
+former   module names of versions before 0.2.0
 """

@@ -1,11 +1,11 @@
 """The settings of workers and gateways, read from environment variables.
 
-settings  reads and checks all settings, and has them by section
-declared  how one is declared and read
-values    what a value may be: durations, patterns, numbers
-checks    whether settings fit together
+settings  reads and checks all settings, by section
+declared  how a setting is declared and read
+values    valid values: durations, patterns, numbers
+checks    consistency of settings with each other
 
-The sections, each of which a part can take alone:
+Each part takes only the sections that it needs:
 
 kafka         brokers, logins, other clusters
 topics        the names of topics, inputs, namespaces and quotas

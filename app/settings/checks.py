@@ -1,4 +1,4 @@
-"""Whether settings make sense beside each other; what each takes by itself is in app/settings/values.py."""
+"""Checks of settings against each other; app/settings/values.py checks each by itself."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -20,7 +20,7 @@ from tables import native_extension
 from tables.keys import MOVED, topic_crc
 
 _MINUTE_MS = 60_000
-#: Workers send a heartbeat each 1.5 s: a few of them may get lost.
+#: The minimum session timeout: workers send a heartbeat every 1.5 s, and a few may get lost.
 LEAST_SESSION_MS = 6_000
 MOST_NAMESPACES = 300
 
@@ -33,7 +33,7 @@ def check(
     engine: EngineSettings,
     process: ProcessSettings,
 ) -> None:
-    """See that settings make sense beside each other. Raises SettingInvalid, which names one and says why."""
+    """Check settings against each other. Raises SettingInvalid, which names a setting and says why."""
     _check_inputs(topics)
     if process.kernel == "require" and native_extension.module is None:
         install = install_command("punctual-kafka-worker[kernel]")
@@ -58,7 +58,7 @@ def check(
 
 
 def _check_accepted(topics: TopicSettings, accept_loss: Iterable[str]) -> None:
-    """See that what is accepted of the changelog or the controls is named as workers name it."""
+    """Check that accepted losses in the changelog or the controls have the names that workers print."""
     for name in accept_loss:
         of_changelog = re.fullmatch(rf"{re.escape(topics.changelog)}(-[0-9]{{1,9}}(-[0-9]{{1,19}})?)?", name)
         recreated = name.removeprefix(RECREATED) not in ("", name)
@@ -71,7 +71,7 @@ def _check_accepted(topics: TopicSettings, accept_loss: Iterable[str]) -> None:
 
 
 def _check_inputs(topics: TopicSettings) -> None:
-    """See that inputs can be told apart, and that what is said of them makes sense."""
+    """Check that inputs can be distinguished, and that their dialects and policies are valid."""
     for topic, text in topics.inputs.items():
         try:
             to = dialect_of(text).to
@@ -95,7 +95,7 @@ def _check_inputs(topics: TopicSettings) -> None:
 
 
 def _check_namespaces(topics: TopicSettings) -> None:
-    """See that namespaces are those of inputs, and that the requests topic stays everybody's."""
+    """Check that only inputs have namespaces, and that the requests topic has none."""
     for topic, name in topics.namespaces.inputs.items():
         if topic == topics.requests:
             why = (
@@ -119,7 +119,7 @@ def _check_namespaces(topics: TopicSettings) -> None:
 
 
 def _check_numbers(crcs: dict[int, str]) -> None:
-    """See that rows that have come from other partitions can be told from those of inputs."""
+    """Check that rows from other partitions can be distinguished from those of inputs."""
     for crc, topic in crcs.items():
         if crc < MOVED:
             why = "the CRC-32 of this name is reserved (as for one name in 4,096). Rename the topic"
@@ -127,7 +127,7 @@ def _check_numbers(crcs: dict[int, str]) -> None:
 
 
 def _check_rates(rates: Iterable[str], clusters: Collection[str]) -> None:
-    """See that there is each cluster of which a destination has a rate."""
+    """Check that the cluster of each destination with a rate exists."""
     for name in rates:
         cluster, _ = destination(name)
         if cluster is not None and cluster not in clusters:
@@ -135,7 +135,7 @@ def _check_rates(rates: Iterable[str], clusters: Collection[str]) -> None:
 
 
 def _check_security(kafka: KafkaSettings) -> None:
-    """See that files are there and can be used, and that there is a user where one is needed, for each cluster."""
+    """Check the login of each cluster: its files must be usable, and a user must be there where one is needed."""
     try:
         kafka.options()
     except LoginInvalid as error:
@@ -149,7 +149,7 @@ def _check_security(kafka: KafkaSettings) -> None:
 
 
 def _check_horizon(retention: RetentionSettings) -> None:
-    """See that what is parked can be followed, and known again when it comes back."""
+    """Check that the cold tier works with the horizon, and that returning messages can be recognized."""
     if retention.horizon_ms < _MINUTE_MS:
         raise SettingInvalid("DELAY_HORIZON", str(retention.horizon_ms), "the minimum is PT1M; 0 turns it off")
     if retention.dedupe_window_ms < COLD_MEMORY_MS:

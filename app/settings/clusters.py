@@ -1,4 +1,4 @@
-"""Other clusters to deliver to: `name=servers` pairs, or a file of TOML that says of each how it is reached."""
+"""Other clusters to deliver to: `name=servers` pairs, or a TOML file with the login of each cluster."""
 
 import os
 import tomllib
@@ -15,7 +15,7 @@ _SERVERS: Final = "bootstrap_servers"
 _RATE: Final = "rate"
 _LOGIN: Final = frozenset(name.lower() for name in NAMES)
 _SECRETS: Final = frozenset(name.lower() for name in SECRETS)
-#: A secret's own key is refused; these say where it is.
+#: Secrets are not allowed as keys; these keys name the environment variables that have them.
 _FROM_ENV: Final = {f"{secret}_env": secret for secret in sorted(_SECRETS)}
 _KEYS: Final = (_SERVERS, _RATE, *sorted((_LOGIN - _SECRETS) | _FROM_ENV.keys()))
 
@@ -24,13 +24,13 @@ class Clusters(dict[str, str]):
     """Bootstrap servers by the clusters' names.
 
     Attributes:
-        logins: how those are shown who asks for which the file says it; the others are as our own cluster is.
-        rates: what those get at most, all their topics together, for which the file says it.
+        logins: the logins of clusters that the file gives one; the others use our own cluster's.
+        rates: the maximum rates of clusters, each of all its topics together, where the file has one.
         file: the path of the file, empty if there is none.
     """
 
     def __init__(self, bootstrap: Mapping[str, str] = {}, file: str = "") -> None:
-        """Begin without logins of their own."""
+        """Begin without logins and rates."""
         super().__init__(bootstrap)
         self.logins: dict[str, Login] = {}
         self.rates: dict[str, Rate] = {}
@@ -38,9 +38,9 @@ class Clusters(dict[str, str]):
 
 
 def clusters(text: str, env: Mapping[str, str] = os.environ) -> Clusters:
-    """Return what DELAY_CLUSTERS says: `name=servers,…`, or the path of a file that ends in `.toml`.
+    """Parse DELAY_CLUSTERS: `name=servers,…`, or the path of a file that ends in `.toml`.
 
-    Raises ValueError, which says what is wrong and where, never with a value that may be secret.
+    Raises ValueError, which names the problem and its place, without values that may be secret.
     """
     if not text.endswith(".toml") or "=" in text:
         return Clusters({name: servers(value) for name, value in pairs(text).items()})
@@ -49,7 +49,7 @@ def clusters(text: str, env: Mapping[str, str] = os.environ) -> Clusters:
         where = f"[clusters.{name}]"
         topic_name(name)
         if not isinstance(said, dict):
-            raise ValueError(f"{where} must be a table with {_SERVERS}")  # noqa: TRY004 - of settings, all are
+            raise ValueError(f"{where} must be a table with {_SERVERS}")  # noqa: TRY004 - settings: ValueError
         _only_known(where, said)
         found[name] = _bootstrap(where, said)
         if _RATE in said:
@@ -103,14 +103,14 @@ def _rate(where: str, said: Any) -> Rate:
 
 
 def _login(where: str, said: Mapping[str, Any], env: Mapping[str, str]) -> Login:
-    """Return the login of a cluster: one that says anything of it says all of it."""
+    """Return the login of a cluster. A cluster with any security key takes none from our own cluster."""
     if "security_protocol" not in said:
         raise ValueError(f"{where} has security keys, but no security_protocol. Add it")
     texts = {}
     for key in said.keys() & (_LOGIN | _FROM_ENV.keys()):
         texts[key.upper()] = said[key]
         if not isinstance(said[key], str):
-            raise ValueError(f"{where} {key} must be text")  # noqa: TRY004 - of settings, all are ValueErrors
+            raise ValueError(f"{where} {key} must be text")  # noqa: TRY004 - settings: ValueError
     for key, secret in _FROM_ENV.items():
         name = said.get(key)
         if name is None:

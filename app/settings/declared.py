@@ -1,4 +1,4 @@
-"""One setting: the environment variable that it is, declared and read. A secret may also be in a file."""
+"""A setting: its environment variable, declared and read. A secret may also be in a file."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import field, fields
@@ -14,30 +14,30 @@ Section = TypeVar("Section")
 
 
 def is_secret(env: str) -> bool:
-    """Return whether what a variable says is shown to nobody."""
+    """Return whether the value of a variable must not be shown."""
     return env.endswith(("_PASSWORD", "_SECRET"))
 
 
 def setting(env: str, default: str, parse: Callable[[str], Any] = str, *, rotates: bool = False) -> Any:
     """Declare a setting.
 
-    If it is a secret, `env` with `_FILE` after it may name a file that has the value, which is read at start. With
-    `rotates`, the value is then a SecretFile, to be read whenever the secret is needed.
+    The value of a secret may also be in a file, whose path is in `env` with `_FILE` after it, and which is read at
+    start. With `rotates`, the value is then a SecretFile, to be read whenever the secret is needed.
     """
     metadata = {"env": env, "default": default, "parse": parse, "rotates": rotates}
     return field(repr=not is_secret(env), metadata=metadata)
 
 
 def variables(declared: "Field[Any]") -> set[str]:
-    """Return the environment variables that can have the value of a setting."""
+    """Return the environment variables that can set a setting."""
     env = declared.metadata["env"]
     return {env, f"{env}_FILE"} if is_secret(env) else {env}
 
 
 def read(declared: "Field[Any]", env: Mapping[str, str]) -> Any:
-    """Return what `env` says of a setting, or its default.
+    """Return the value of a setting in `env`, or its default.
 
-    Raises SettingInvalid, which names the variable and says what it takes.
+    Raises SettingInvalid, which names the variable and its valid values.
     """
     name, parse = declared.metadata["env"], declared.metadata["parse"]
     if is_secret(name) and env.get(f"{name}_FILE"):

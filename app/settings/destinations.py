@@ -1,4 +1,4 @@
-"""Settings of destinations: topics, URLs and rates. docs/reference/settings.md documents each of them."""
+"""Settings of destinations: topics, URLs and rates (docs/reference/settings.md)."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from punctual.contract.times import parse_duration
 class DestinationSettings:
     """Topics and URLs that messages may go to, their rates, and when a delivery is given up.
 
-    What is allowed is by input; `*` stands for each input.
+    Allowed destinations are by input; `*` stands for all inputs.
     """
 
     allowed_topics: dict[str, tuple[str, ...]] = setting("DELAY_DESTINATIONS", "", patterns)

@@ -1,4 +1,4 @@
-"""Settings of how a worker takes its partitions over and works on them. docs/reference/settings.md has each."""
+"""Settings of a worker's partitions: how it takes over and processes them (docs/reference/settings.md)."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ RECREATED = "recreated:"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineSettings:
-    """The guarantee and the limits of a worker's partitions, and which losses are accepted.
+    """The guarantee and the limits of a worker's partitions, and the accepted losses.
 
     Durations are milliseconds, sizes bytes.
     """
@@ -33,10 +33,10 @@ class EngineSettings:
         return self.guarantee == "exactly_once"
 
     def accepts_recreated(self, topic: str) -> bool:
-        """Return whether it is accepted that a topic was deleted and created again."""
+        """Return whether the loss of a topic that was deleted and created again is accepted."""
         return f"{RECREATED}{topic}" in self.accept_loss
 
     def skipped(self, log: str) -> frozenset[int]:
-        """Return the offsets in a changelog partition, `topic-partition`, whose records are left out."""
+        """Return the offsets of the records in a changelog partition, `topic-partition`, that are skipped."""
         named = (record.rpartition("-") for record in self.accept_loss)
         return frozenset(int(offset) for name, _, offset in named if name == log)

@@ -1,4 +1,4 @@
-"""Settings of Kafka and of the clusters that are delivered to. docs/reference/settings.md documents each of them."""
+"""Settings of Kafka and of the clusters to deliver to (docs/reference/settings.md)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +13,7 @@ from punctual.security.secret_file import SecretFile
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KafkaSettings:
-    """Where brokers are, and how they are shown who asks."""
+    """The addresses of brokers, and the logins to them."""
 
     bootstrap: str = setting("KAFKA_BOOTSTRAP_SERVERS", "127.0.0.1:9092", servers)
     security_protocol: str = setting("KAFKA_SECURITY_PROTOCOL", "PLAINTEXT", one_of(*PROTOCOLS))
@@ -33,13 +33,13 @@ class KafkaSettings:
 
     @property
     def login(self) -> Login:
-        """How our own cluster is shown who asks. Raises LoginInvalid."""
+        """The login to our own cluster. Raises LoginInvalid."""
         said = {name: getattr(self, name.lower()) for name in NAMES if not name.endswith("_FILE")}
         in_files = {f"{name}_FILE": value.path for name, value in said.items() if isinstance(value, SecretFile)}
         return login_of({name: value for name, value in said.items() if isinstance(value, str)} | in_files)
 
     def login_to(self, cluster: str) -> Login:
-        """Return how one of DELAY_CLUSTERS is shown who asks: as our own is, unless it is told otherwise."""
+        """Return the login to one of DELAY_CLUSTERS: its own, or else our cluster's."""
         return self.clusters.logins.get(cluster) or self.login
 
     def options(self, cluster: str | None = None) -> dict[str, Any]:

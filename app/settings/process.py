@@ -1,4 +1,4 @@
-"""Settings of the process itself: where it listens, stores and logs. docs/reference/settings.md has each."""
+"""Settings of the process: where it listens, stores and logs (docs/reference/settings.md)."""
 
 import ipaddress
 import socket
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from app.settings.declared import setting
 from app.settings.values import one_of, processes, whole
 
-#: Hosts that stand for all addresses of a machine. Other machines cannot use them as an address.
+#: Hosts that stand for all addresses of a machine. Other machines cannot connect to them.
 EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessSettings:
-    """Where a worker is reached and keeps its data, and how it runs."""
+    """A worker's addresses and data directory, and how it runs."""
 
     host: str = setting("HOST", "127.0.0.1")
     port: int = setting("PORT", "6066", whole(1, 65_535))

@@ -1,4 +1,4 @@
-"""How much namespaces may have waiting, ask for and have remembered, as settings say it."""
+"""Quotas of namespaces: pending messages, requests and remembered ids, as settings have them."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
@@ -9,19 +9,19 @@ from app.settings.values import pairs, whole
 from punctual.contract.namespaces import Namespaces, namespace_name
 from punctual.contract.rate import Rate, parse_rate
 
-#: What stands for each namespace that is not named.
+#: Stands for all namespaces without a quota of their own.
 OTHERS: Final = "*"
 
 
-#: So many ids are remembered for each message that may wait, if nothing else is set, and at least so many: a remembered
-#: id takes some hundred bytes on disk.
+#: The default maximum of remembered ids, per pending message of the quota, and its minimum. A remembered id takes some
+#: hundred bytes on disk.
 _REMEMBERED, _LEAST_REMEMBERED = 1_000, 1_000_000
 
 
 class Quota(msgspec.Struct, frozen=True):
-    """The most of one namespace: messages that wait, their bytes, requests by time, and ids that are remembered.
+    """The maximum of a namespace: pending messages, their bytes, rate of requests, and remembered ids.
 
-    None is without end; but where messages have a limit, remembered ids have one that follows from it.
+    None means no limit, except that a limit of messages implies one for remembered ids.
     """
 
     messages: int | None = None
@@ -31,7 +31,7 @@ class Quota(msgspec.Struct, frozen=True):
 
     @property
     def remembered_limit(self) -> int | None:
-        """How many ids may be remembered."""
+        """The maximum number of remembered ids, None without limit."""
         if self.remembered is not None or self.messages is None:
             return self.remembered
         return max(_LEAST_REMEMBERED, _REMEMBERED * self.messages)
@@ -46,7 +46,7 @@ _PARSERS: Final[Mapping[str, Callable[[str], Any]]] = {
 
 
 def quotas(text: str) -> dict[str, Quota]:
-    """Return quotas by namespace, `*` for each other: `orders=messages:100000|rate:500/s,*=bytes:1000000000`.
+    """Parse quotas by namespace, `*` for all others: `orders=messages:100000|rate:500/s,*=bytes:1000000000`.
 
     Raises ValueError with a sentence.
     """
@@ -77,7 +77,7 @@ def _quota(name: str, said: str) -> Quota:
 
 
 def of_all(named: Mapping[str, Quota], namespaces: Namespaces) -> dict[str, Quota | None]:
-    """Return each namespace that there is with its quota, None if it has none."""
+    """Return all namespaces with their quotas, None for a namespace without one."""
     others = named.get(OTHERS)
     return {name: named.get(name, others) for name in sorted(namespaces.names)}
 
@@ -88,5 +88,5 @@ def by_namespace(named: Mapping[str, Quota], namespaces: Namespaces) -> dict[str
 
 
 def senders(namespaces: Namespaces, inputs: Collection[str]) -> frozenset[str]:
-    """Return those that share what is bounded: namespaces, "" for all that have none; or else input topics."""
+    """Return the names that share limits: the namespaces and "" for messages without one, or else the input topics."""
     return namespaces.names | {""} if namespaces else frozenset(inputs)

@@ -1,4 +1,4 @@
-"""How much destinations may get, as settings say it."""
+"""Maximum rates of destinations, as settings have them."""
 
 from app.settings.values import words
 from punctual.contract.destination import Destination, destination
@@ -6,7 +6,7 @@ from punctual.contract.rate import Rate, parse_rate
 
 
 def rates(text: str) -> dict[str, Rate]:
-    """Return rates by the destinations' names: `emails=500/s,emea/orders=20/s burst 100`.
+    """Parse rates by the destinations' names: `emails=500/s,emea/orders=20/s burst 100`.
 
     Raises ValueError with a sentence.
     """
@@ -26,12 +26,12 @@ def rates(text: str) -> dict[str, Rate]:
 
 
 def by_destination(named: dict[str, Rate]) -> dict[Destination, Rate]:
-    """Return the same by destination."""
+    """Return the rates by destination instead of name."""
     return {destination(name): rate for name, rate in named.items()}
 
 
 def optional(text: str) -> Rate | None:
-    """Return a rate, None for `0`.
+    """Parse a rate; `0` is None.
 
     Raises ValueError with a sentence.
     """

@@ -1,4 +1,4 @@
-"""Settings: environment variables, typed and checked at start. docs/reference/settings.md documents each of them."""
+"""Settings: environment variables, typed and checked at start (docs/reference/settings.md)."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -21,15 +21,15 @@ from app.settings.web import WebSettings
 if TYPE_CHECKING:
     from dataclasses import Field
 
-#: It asked for sign-in. Where it is still set, a warning would not do: the console would be open.
+#: Once turned on login. Where it is still set, a warning is not enough: the console would need no login.
 _FORMER_SIGN_IN = "DELAY_WEB_OIDC_ISSUER"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Settings:
-    """All settings of a worker and a gateway, by section, which make sense together.
+    """All settings of a worker and a gateway, by section, consistent with each other.
 
-    Only what puts parts together takes all of them. A part takes the sections that it needs.
+    Only the code that assembles the parts takes all settings; each part takes the sections that it needs.
     """
 
     kafka: KafkaSettings
@@ -45,7 +45,7 @@ class Settings:
     def from_env(cls, env: Mapping[str, str] = os.environ) -> "Settings":
         """Read the settings from `env`.
 
-        Raises SettingInvalid, which names the variable and says what it takes.
+        Raises SettingInvalid, which names the variable and its valid values.
         """
         issuer = env.get(_FORMER_SIGN_IN)
         if issuer and not env.get("DELAY_WEB_OIDC_FILE"):
@@ -79,10 +79,10 @@ class Settings:
                 yield declared.metadata["env"], getattr(section, declared.name)
 
     def repartitioned(self, partitions: int) -> "Settings":
-        """Return the settings of the same installation once it has another number of partitions."""
+        """Return the settings of the same installation with another number of partitions."""
         return replace(self, topics=replace(self.topics, partitions=partitions, repartitioned="on"))
 
-    # what follows from two sections ----------------------------------------------------------------------------------
+    # values from two sections ----------------------------------------------------------------------------------------
     @property
     def data_path(self) -> Path:
         """The data directory; by default it follows from the port, so that workers run side by side."""
@@ -90,10 +90,10 @@ class Settings:
 
     @property
     def gateway_path(self) -> Path:
-        """The gateway's data directory: by default it follows from its port, so that gateways run side by side.
+        """The gateway's data directory; by default it follows from the port, so that gateways run side by side.
 
-        In DATADIR it does not: a gateway on another port goes on with the spool. A spool that an earlier version has
-        left in DATADIR itself, or in the default place, is used where it is.
+        In DATADIR it does not depend on the port, so a gateway on another port goes on with the spool. A spool of an
+        earlier version in DATADIR itself, or in the default place, is used there.
         """
         default = Path(f".data/{self.topics.app_id}-gateway-{self.gateway.port}")
         if not self.process.datadir:

@@ -1,4 +1,4 @@
-"""Settings of an installation's topics, and the names that follow from them. docs/reference/settings.md has each."""
+"""Settings of an installation's topics, and the names that follow from them (docs/reference/settings.md)."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ MAX_PARTITIONS = 10_000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TopicSettings:
-    """The topics of an installation; of its inputs, also their dialects, policies, namespaces and quotas."""
+    """The topics of an installation, and the dialects, policies, namespaces and quotas of its inputs."""
 
     app_id: str = setting("DELAY_APP_ID", "delay", topic_name)
     extra_inputs: dict[str, str] = setting("DELAY_INPUTS", "", pairs)
@@ -30,12 +30,12 @@ class TopicSettings:
 
     @property
     def requests(self) -> str:
-        """The topic that takes requests and commands."""
+        """The topic of requests and commands."""
         return f"{self.app_id}-requests"
 
     @property
     def forwards(self) -> str:
-        """The topic for records on their way to their id's home partition."""
+        """The topic of records on their way to the home partition of their id."""
         return topic_names.forwards(self.app_id, self.repartitioned == "on" and self.partitions)
 
     @property
@@ -50,7 +50,7 @@ class TopicSettings:
 
     @property
     def progress(self) -> str:
-        """The topic where each partition reports its progress, and how many messages are pending."""
+        """The topic in which each partition reports its progress and its number of pending messages."""
         return f"{self.app_id}-progress"
 
     @property
@@ -60,32 +60,32 @@ class TopicSettings:
 
     @property
     def audit(self) -> str:
-        """The topic of actions over HTTP; it exists after the first one."""
+        """The topic of actions over HTTP; the first action creates it."""
         return f"{self.app_id}-audit"
 
     @property
     def jobs(self) -> str:
-        """The topic of jobs, which act on all messages that match a filter; it exists after the first one."""
+        """The topic of jobs, which act on all messages that match a filter; the first job creates it."""
         return f"{self.app_id}-jobs"
 
     @property
     def queues(self) -> str:
-        """The topic where consumers of acknowledged queues say how they are, if there is one."""
+        """The topic of reports by consumers of acknowledged queues; it exists if there are such consumers."""
         return queue_report.topic_of(self.app_id)
 
     @property
     def receipts(self) -> str:
-        """The topic of requests with a key that have come to gateways, if there is one."""
+        """The topic of gateways' requests that have a key; it exists if there are gateways."""
         return f"{self.app_id}-receipts"
 
     @property
     def dead_letters(self) -> str:
-        """The topic for requests that were refused, and messages that could not be delivered."""
+        """The topic of refused requests and undeliverable messages."""
         return f"{self.app_id}-dead-letters"
 
     @property
     def cold(self) -> str:
-        """The topic for messages due beyond the horizon, and for commands for ids that may be parked."""
+        """The topic of messages due beyond the horizon, and of commands for ids that may be parked."""
         return f"{self.app_id}-cold"
 
     @property
@@ -98,13 +98,13 @@ class TopicSettings:
     # inputs ----------------------------------------------------------------------------------------------------------
     @property
     def inputs(self) -> dict[str, str]:
-        """Input topics and their dialects, each with what follows its name, the requests topic first."""
+        """Input topics with their dialects and the dialects' options, the requests topic first."""
         return {self.requests: NATIVE.name, **self.extra_inputs}
 
     def dialect(self, topic: str) -> Dialect:
         """Return the dialect of an input topic, with its namespace and its policies.
 
-        What comes from elsewhere, as forwards do, is spoken of in our own.
+        Topics that are not inputs, such as forwards, use our own dialect.
         """
         dialect = dialect_of(self.extra_inputs.get(topic, NATIVE.name))
         policies, namespace = self.policies.get(topic), self.namespaces.of_topic(topic)

@@ -1,4 +1,4 @@
-"""Variables that begin as settings do, and are none: misspelt, or settings of an earlier version."""
+"""Variables that look like settings but are not: misspelt, or settings of an earlier version."""
 
 import difflib
 import re
@@ -9,11 +9,11 @@ from app.settings.declared import variables
 from app.settings.settings import Settings
 
 _PREFIX: Final = "DELAY_"
-#: What Kubernetes tells a container of services whose names begin with `delay` (docs: Service, environment variables).
+#: Variables that Kubernetes sets for services whose names begin with `delay` (docs: Service, environment variables).
 _OF_KUBERNETES: Final = re.compile(
     r"DELAY_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)"
 )
-#: What each setting of an earlier version has become.
+#: Hints for settings of earlier versions.
 REMOVED: Final = {
     "DELAY_ACCEPT_RECREATED": "DELAY_ACCEPT_LOSS takes such topics as recreated:<topic>",
     "DELAY_CANCEL_MEMORY": "workers remember commands for 10 minutes, and longer with DELAY_HORIZON",
@@ -55,7 +55,7 @@ REMOVED: Final = {
 
 
 def unknown(env: Mapping[str, str]) -> Iterable[str]:
-    """Yield a sentence for each variable of `env` that looks like a setting and is none, with what to do."""
+    """Yield a sentence about each variable of `env` that only looks like a setting, with what to do."""
     known = {name for setting in Settings.declared() for name in variables(setting)}
     names = {name.removeprefix(_PREFIX): name for name in sorted(known)}
     for name in sorted(env.keys() - known):

@@ -1,4 +1,4 @@
-"""What settings take: each function reads a variable's text, and raises ValueError with what is needed instead."""
+"""Parsers of settings: each takes a variable's text, and raises ValueError with the valid values."""
 
 import ipaddress
 import math
@@ -11,17 +11,17 @@ from urllib.parse import urlsplit
 
 _MOST_PROCESSES: Final = 100
 MOST_PORT: Final = 65_535
-#: A secret has more characters than anybody tries out, and is no repeated word.
+#: The minimum length of a secret, and the minimum of different characters, so that it cannot be guessed.
 _SECRET_LENGTH, _SECRET_KINDS = 16, 8
 _CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
-#: RocksDB writes what its buffers held to new files when it is opened again. With less room than they need, a process
-#: that has filled its disk would never start again.
+#: RocksDB flushes its buffers to new files when it is opened again. With less space, a process that has filled its disk
+#: could never start again.
 LEAST_FREE_DISK: Final = 64 << 20
 
 
 def whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
-    """Return what reads a whole number from `low` to `high`."""
+    """Return a parser of whole numbers from `low` to `high`."""
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdigit()) or not low <= int(text) <= high:
@@ -33,7 +33,7 @@ def whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
 
 
 def one_of(*choices: str) -> Callable[[str], str]:
-    """Return what reads one of these words."""
+    """Return a parser that accepts these words."""
 
     def parse(text: str) -> str:
         if text not in choices:
@@ -45,7 +45,7 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 
 def topic_name(text: str) -> str:
-    """Return a name of which topics' names can be made."""
+    """Return `text` if it is valid in topic names."""
     if not re.fullmatch(r"[a-zA-Z0-9._-]{1,200}", text):
         msg = "it must have 1 to 200 letters, digits, dots, underscores or hyphens, as in topic names"
         raise ValueError(msg)
@@ -53,12 +53,12 @@ def topic_name(text: str) -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """Return what is listed, without what is empty: `a, b,`."""
+    """Return the items of a comma-separated list, without empty ones: `a, b,`."""
     return tuple(filter(None, (part.strip() for part in text.split(","))))
 
 
 def servers(text: str) -> str:
-    """Return a list of servers as Kafka's clients take it: names or addresses, each with a port if it has another."""
+    """Return a list of servers in the form of Kafka's clients: names or addresses, each with an optional port."""
     listed = words(text)
     for server in listed:
         found = re.fullmatch(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+(?:%\w+)?\])(?::([0-9]{1,5}))?", server)
@@ -71,7 +71,7 @@ def servers(text: str) -> str:
 
 
 def web_address(text: str) -> str:
-    """Return an address of http or https, without what follows its path."""
+    """Return an http or https address, which must end with its path."""
     if text and not re.fullmatch(r"https?://[^\s/?#@\\]+(/[^\s?#\\]*)?", text):
         msg = "it must be an address such as https://punctual.example.com"
         raise ValueError(msg)
@@ -79,7 +79,7 @@ def web_address(text: str) -> str:
 
 
 def provider_address(text: str) -> str:
-    """Return an address of https, or of this machine: by plain http, whoever is between could sign in anybody."""
+    """Return an https address, or one of this machine: over http, an attacker could sign in as any user."""
     if web_address(text) and not is_private(text):
         msg = (
             "it must use https, except on this machine: over http, an attacker on the network could sign in as any user"
@@ -89,7 +89,7 @@ def provider_address(text: str) -> str:
 
 
 def is_private(url: str) -> bool:
-    """Return whether nobody between can read or change what goes to an address: https, or this machine itself."""
+    """Return whether an address is safe from others on the network: https, or this machine."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -104,7 +104,7 @@ def is_private(url: str) -> bool:
 
 
 def secret(text: str) -> str:
-    """Return a secret that cannot be guessed, or none."""
+    """Return a secret that cannot be guessed, or an empty one."""
     if text and (len(text) < _SECRET_LENGTH or len(set(text)) < _SECRET_KINDS):
         msg = (
             f"it is too easy to guess. Use at least {_SECRET_LENGTH} characters, {_SECRET_KINDS} of them different. "
@@ -115,7 +115,7 @@ def secret(text: str) -> str:
 
 
 def urls(text: str) -> tuple[str, ...]:
-    """Return the patterns of addresses that are listed; each but `*` names its scheme, http or https."""
+    """Return a list of address patterns; each but `*` has a scheme, http or https."""
     listed = words(text)
     for pattern in listed:
         if pattern != "*" and "://" not in pattern:
@@ -128,7 +128,7 @@ def urls(text: str) -> tuple[str, ...]:
 
 
 def each(parse: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
-    """Return what reads pairs whose values `parse` reads."""
+    """Return a parser of pairs whose values `parse` reads."""
 
     def parse_each(text: str) -> dict[str, Any]:
         found = {}
@@ -144,7 +144,7 @@ def each(parse: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
 
 
 def pairs(text: str) -> dict[str, str]:
-    """Return values by their names: `name=value,other=value`."""
+    """Return values by name: `name=value,other=value`."""
     found = {}
     for item in words(text):
         name, equals, value = item.partition("=")
@@ -182,17 +182,17 @@ def url_patterns(text: str) -> dict[str, tuple[str, ...]]:
 
 
 def lower_words(text: str) -> tuple[str, ...]:
-    """Return what is listed, in lower case."""
+    """Return the items of a list, in lower case."""
     return words(text.lower())
 
 
 def processes(text: str) -> int:
-    """Return a number of processes, `auto` for as many as there are cores to use."""
+    """Return a number of processes; `auto` is the number of usable cores."""
     return cores() if text == "auto" else whole(1, _MOST_PROCESSES)(text)
 
 
 def cores(quota: Path = _CPU_QUOTA) -> int:
-    """Return how many cores this process may use: those of its affinity, or of its control group's quota if fewer."""
+    """Return how many cores this process may use: by its affinity, or by its control group's quota if that is less."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         limit, period = quota.read_text("ascii").split()

@@ -1,4 +1,4 @@
-"""Settings of the console. docs/reference/settings.md documents each of them."""
+"""Settings of the console (docs/reference/settings.md)."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from app.settings.values import one_of, secret, web_address, words
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WebSettings:
-    """What the console is told, and who may come in."""
+    """The console's login, addresses and access to payloads."""
 
     hosts: tuple[str, ...] = setting("DELAY_WEB_HOSTS", "", words)
     payloads: str = setting("DELAY_WEB_PAYLOADS", "shown", one_of("shown", "masked-for-viewers", "masked"))

@@ -1,7 +1,7 @@
-"""Which addresses may be connected to: no host's own network may be reached through a worker (SSRF).
+"""Addresses that a worker may connect to: a sender must not reach internal networks through a worker (SSRF).
 
-The networks are those of IANA's registries of special-purpose addresses, and what clouds have at public ones. Python's
-`is_global` says something else from one patch release to the next.
+The networks are from IANA's registries of special-purpose addresses, with clouds' metadata at public addresses added.
+Python's `is_global` is not used, because its result changes between patch releases.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 Address = IPv4Address | IPv6Address
 
-#: What is not globally routable.
+#: Networks that are not globally routable.
 RESERVED: Sequence[IPv4Network] = tuple(
     map(
         IPv4Network,
@@ -33,7 +33,7 @@ RESERVED: Sequence[IPv4Network] = tuple(
         ),
     )
 )
-#: All that is globally routable is in here (IANA's IPv6 address space), but for these.
+#: The only globally routable part of the IPv6 address space (IANA), except for RESERVED_6.
 GLOBAL_6 = IPv6Network("2000::/3")
 RESERVED_6: Sequence[IPv6Network] = tuple(
     map(
@@ -41,20 +41,20 @@ RESERVED_6: Sequence[IPv6Network] = tuple(
         (
             "2001::/23",  # IETF protocols: Teredo and others that lead elsewhere
             "2001:db8::/32",  # documentation
-            "2002::/16",  # 6to4: has an IPv4 address inside, and is used no more
+            "2002::/16",  # 6to4: contains an IPv4 address, and is obsolete
             "3fff::/20",  # documentation
         ),
     )
 )
-#: IPv6 addresses that stand for the IPv4 address in their last 32 bits: mapped, and of NAT64 (RFC 6052).
+#: IPv6 networks whose addresses contain an IPv4 address in their last 32 bits: mapped, and NAT64 (RFC 6052).
 EMBEDDING: Sequence[IPv6Network] = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
 
-#: What may be reached by a name that the settings name: an organisation's own networks and this machine,
+#: Networks that may be reached through a name in the settings: an organisation's own networks and this machine.
 PRIVATE: Sequence[IPv4Network | IPv6Network] = (
     *map(IPv4Network, ("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")),
     *map(IPv6Network, ("::1/128", "fc00::/7")),
 )
-#: but not clouds' metadata in them.
+#: Metadata services of clouds inside PRIVATE, which are refused all the same.
 METADATA: Sequence[Address] = (IPv4Address("100.100.100.200"), IPv6Address("fd00:ec2::254"))
 
 
@@ -67,7 +67,7 @@ def is_global(address: Address) -> bool:
 
 
 def is_near(address: Address) -> bool:
-    """Return whether an address may be reached by a name that the settings name: a global or a private one."""
+    """Return whether a host that the settings name may have this address: a global or a private one."""
     plain = _plain(address)
     if plain in METADATA:
         return False
@@ -75,7 +75,7 @@ def is_near(address: Address) -> bool:
 
 
 def _plain(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address stands for, or the address itself."""
+    """Return the IPv4 address inside an IPv6 address, or the address itself."""
     if isinstance(address, IPv6Address) and any(address in network for network in EMBEDDING):
         return IPv4Address(int(address) & 0xFFFFFFFF)
     return address

@@ -1,4 +1,4 @@
-"""Which URLs the settings allow: patterns, and what no pattern allows that does not name it."""
+"""The URLs that the settings allow: patterns, and hosts that are allowed only by name."""
 
 import fnmatch
 import re
@@ -9,22 +9,22 @@ from typing import NamedTuple, Self
 from app.base.http.addresses import is_global
 from app.base.http.target import DEFAULT_PORTS, UrlTarget, target_of
 
-#: What some servers read as a dot, a slash or a way out of a path, once or twice decoded, where others see a name.
+#: Parts of a path that some servers take for a dot, a slash or `..`, once or twice decoded, and others for a name.
 DOUBTFUL = re.compile(r"%(?:25)*(?:2e|2f|5c)|/\.\.?(?:[;/]|$)", re.IGNORECASE)
-#: Names that are of a machine or of a network, not of the world (RFC 6761, 6762, 8375, and ICANN's for private use).
+#: Top-level names that belong to a machine or a local network (RFC 6761, 6762, 8375, and ICANN's for private use).
 LOCAL = ("localhost", "local", "internal", "home.arpa", "localdomain", "lan", "intranet", "corp", "home", "private")
 _ANY = "*"
 
 
 class Allowed(NamedTuple):
-    """A URL that the settings allow; `named` says that a pattern names its host, which may be a private one then."""
+    """A URL that the settings allow; `named` says that a pattern names its host, which may then be a private host."""
 
     target: UrlTarget
     named: bool
 
 
 class Pattern(NamedTuple):
-    """A pattern's parts. A host without wildcards, or with one for the port alone, is named by it."""
+    """The parts of a pattern. It names its host if the host has no wildcard, except for the port."""
 
     scheme: str
     authority: str
@@ -34,7 +34,7 @@ class Pattern(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read a pattern: `https://hooks.example.com/*`, `https://*.example.com`, `http://10.0.0.7:*`."""
+        """Parse a pattern: `https://hooks.example.com/*`, `https://*.example.com`, `http://10.0.0.7:*`."""
         scheme, _, rest = text.partition("://")
         authority, slash, path = rest.partition("/")
         authority = authority.lower().removesuffix(f":{DEFAULT_PORTS.get(scheme, 0)}")
@@ -46,13 +46,13 @@ class Pattern(NamedTuple):
         return cls(scheme, authority, slash + path, host.removeprefix("[").removesuffix("]"), port)
 
     def admits(self, target: UrlTarget) -> bool:
-        """Return whether it admits a URL: scheme and host are compared by themselves, no part of a path is one.
+        """Return whether the pattern admits a URL; the scheme and the host never match a part of the path.
 
-        The path is compared as it is sent, and none is admitted that can be misread.
+        The path is compared as it is sent, and an ambiguous path is not admitted.
         """
         if self.scheme != target.url.scheme or (self.path and not self._is_below(target)):
             return False
-        authority = self.authority.replace("[", "[[]")  # an address begins there, no set of characters
+        authority = self.authority.replace("[", "[[]")  # a bracket begins an IPv6 address, not a set of characters
         with_port = f"{target.authority.removesuffix(f':{target.port}')}:{target.port}"
         return any(fnmatch.fnmatchcase(one, authority) for one in (target.authority, with_port))
 
@@ -60,11 +60,11 @@ class Pattern(NamedTuple):
         return fnmatch.fnmatchcase(target.url.raw_path_qs, self.path) and DOUBTFUL.search(target.url.raw_path) is None
 
     def names(self, target: UrlTarget) -> bool:
-        """Return whether it names the host of a URL that it admits."""
+        """Return whether the pattern names the host of a URL that it admits."""
         return self.host == target.host
 
     def opens(self, target: UrlTarget) -> bool:
-        """Return whether it has the port of a URL that it admits: its own, or any of a host that it names."""
+        """Return whether the pattern allows the port of a URL that it admits: its own, or any port of a named host."""
         return self.port == str(target.port) or ("*" in self.port and self.names(target))
 
 
@@ -72,14 +72,14 @@ class AllowList:
     """Patterns of URLs: `*` stands for every URL of the `schemes`."""
 
     def __init__(self, patterns: Iterable[str], schemes: tuple[str, ...] = ("https",)) -> None:
-        """Allow what the patterns admit."""
+        """Allow the URLs that the patterns admit."""
         each = (text if text != _ANY else f"{scheme}://*" for text in patterns for scheme in schemes)
         self._patterns = tuple(map(Pattern.of, dict.fromkeys(each)))
 
     def allowed(self, text: str) -> Allowed:
-        """Return a URL that is allowed.
+        """Return the target of an allowed URL, and whether a pattern names its host.
 
-        Raises ValueError, with a clause that says why it is not; NotListed if no pattern admits it.
+        Raises ValueError, with a clause that says why the URL is not allowed; NotListed if no pattern admits it.
         """
         target = target_of(text)
         admitting = [pattern for pattern in self._patterns if pattern.admits(target)]
@@ -100,7 +100,7 @@ class AllowList:
 
 @lru_cache(maxsize=100)
 def allow_list(patterns: tuple[str, ...], schemes: tuple[str, ...] = ("https",)) -> AllowList:
-    """Return the list of these patterns, which is made once."""
+    """Return the cached list with these `patterns`."""
     return AllowList(patterns, schemes)
 
 
@@ -109,7 +109,7 @@ class NotListed(ValueError):
 
 
 def _assure_public(target: UrlTarget) -> None:
-    """Refuse, by a ValueError, a host that is known to be none of the world's by its name or number."""
+    """Raise ValueError for a host whose name or address shows that it is not public."""
     if target.address is not None:
         if not is_global(target.address):
             raise NotListed("has a private address that no pattern names")

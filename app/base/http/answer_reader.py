@@ -1,15 +1,15 @@
-"""Reads one answer from the bytes of a connection: its status and where it ends, at a bounded cost."""
+"""Reads one response from the bytes of a connection: its status and its end, at a bounded cost."""
 
 import re
 from typing import Final
 
-#: What an answer may consist of before its status is known: bytes of all heads, and interim answers (1xx) among them.
+#: The maximum bytes of all heads before the final status, and the maximum number of interim responses (1xx).
 HEAD_BYTES: Final = 65_536
 INTERIM: Final = 8
-#: Bytes of a body on the wire, with chunk sizes, extensions and trailers, and its chunks. More end the connection.
+#: The maximum bytes of a body with chunk sizes and trailers, and of chunks. A larger body ends the connection.
 BODY_BYTES: Final = 16_384
 CHUNKS: Final = 128
-#: Reads of the socket that one answer may take: a byte at a time costs the event loop as much as a kilobyte at a time.
+#: The maximum number of reads per response: reading one byte costs the event loop as much as a kilobyte.
 PIECES: Final = 512
 
 _SWITCHING, _NO_BODY, _FINAL = 101, frozenset({204, 304}), 200
@@ -22,35 +22,35 @@ _CHUNK: Final = re.compile(rb"([0-9a-fA-F]{1,5})[ \t]*(?:;[^\n]*)?\r?")
 
 
 class AnswerError(Exception):
-    """An answer that does not come to a status; `why` is the reason in a few words."""
+    """A response without a usable status; `why` is the reason in a few words."""
 
     def __init__(self, why: str) -> None:
-        """Say why."""
+        """Keep the reason `why`."""
         super().__init__(why)
         self.why = why
 
 
 class AnswerReader:
-    """Reads the answer to one request.
+    """Reads the response to one request.
 
-    `status` is 0 until the head of the final answer has come; a body that is framed wrongly does not change it.
-    `ended` says that nothing more is read, and `reusable` that the connection is then at the start of the next answer.
+    `status` is 0 until the head of the final response has come; a malformed body does not change it. `ended` says that
+    the reader is done, and `reusable` that the connection is then at the start of the next response.
     """
 
     def __init__(self) -> None:
-        """Wait for an answer."""
+        """Begin before the first byte of a response."""
         self.status = 0
         self.retry_after: str | None = None
         self.ended, self.reusable = False, False
         self._buffer = bytearray()
         self._head = self._interim = self._pieces = self._chunks = self._place = 0
-        #: How long the body is; -1 if it is chunked, None if it ends with the connection.
+        #: The length of the body; -1 if it is chunked, None if it ends with the connection.
         self._length: int | None = None
 
     def feed(self, data: bytes) -> None:
-        """Read what has come. Raises AnswerError if no status can follow."""
+        """Read the next bytes. Raises AnswerError if no status can follow."""
         self._pieces += 1
-        self._buffer += data[: HEAD_BYTES + 1]  # one read has up to four times as much
+        self._buffer += data[: HEAD_BYTES + 1]  # one read can have up to four times as much
         while not self.status:
             if not self._next_head():
                 self._assure_bounds()
@@ -65,7 +65,7 @@ class AnswerReader:
             raise AnswerError("the response has too many chunks")
 
     def _next_head(self) -> bool:
-        """Read one head, interim or final; return whether it was there."""
+        """Read one head, interim or final; return whether it was complete."""
         start = len(self._buffer) - len(self._buffer.lstrip(b"\r\n"))
         self._cut(start)
         found = _HEAD_END.search(self._buffer)
@@ -93,7 +93,7 @@ class AnswerReader:
         del self._buffer[:count]
 
     def _read_fields(self, head: bytes, *, recent: bool) -> None:
-        """Read how the body ends, and whether the connection goes on; what contradicts itself ends with it."""
+        """Read the body's framing, and whether the connection stays open; contradictory framing ends both."""
         values: dict[bytes, list[bytes]] = {}
         for name, value in _FIELD.findall(head):
             values.setdefault(name.lower(), []).append(value.strip())
@@ -108,7 +108,7 @@ class AnswerReader:
             self._length = int(length[:12])
 
     def _read_body(self) -> None:
-        """Read to the body's end, as far as it is short."""
+        """Read to the end of the body, up to the maximum."""
         del self._buffer[BODY_BYTES + 1 :]
         if self.status in _NO_BODY:
             self._end(at=0)
@@ -144,7 +144,7 @@ class AnswerReader:
             self._place = after + 2
 
     def _end(self, *, at: int | None) -> None:
-        """End: the connection can be used again if the answer ends exactly where the bytes end."""
+        """End the response; the connection is reusable if the response ends exactly at the last byte."""
         self.ended = True
         self.reusable = self.reusable and at == len(self._buffer)
         self._buffer.clear()

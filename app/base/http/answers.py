@@ -1,4 +1,4 @@
-"""What an answer means: taken, try again and when, or never again."""
+"""The meaning of a response: delivered, try again (and when), or never again."""
 
 import email.utils
 from datetime import UTC
@@ -7,15 +7,15 @@ from typing import Final, NamedTuple
 
 _OK: Final = range(200, 300)
 _GONE: Final = 410
-#: Of these the whole host is the cause: it is left alone for a while.
+#: Statuses caused by the whole host, which gets no requests for a while.
 _BUSY: Final = frozenset({429, 502, 503, 504})
-#: No answer can put a try off for longer.
+#: The maximum time by which a response can postpone the next try.
 LONGEST_WAIT_MS: Final = 86_400_000
 _DIGITS = 9
 
 
 class Meaning(Enum):
-    """What is to be done after a try."""
+    """What to do after a try."""
 
     TAKEN = "taken"
     AGAIN = "again"
@@ -23,9 +23,9 @@ class Meaning(Enum):
 
 
 class HttpOutcome(NamedTuple):
-    """What came of a request: what it means, why in a word or two, and whether the whole host is the cause.
+    """The outcome of a request: its meaning, the reason in a word or two, and whether the whole host is the cause.
 
-    `after_ms` is how long the host wants to be left alone, `status` what it has answered, 0 if it has not.
+    `after_ms` is the pause that the host asks for; `status` is the status of its response, 0 without a response.
     """
 
     meaning: Meaning
@@ -39,7 +39,7 @@ TAKEN: Final = HttpOutcome(Meaning.TAKEN)
 
 
 def answer_of(status: int, retry_after: str | None, now_ms: int) -> HttpOutcome:
-    """Return what a status means, at `now_ms` by this worker's clock."""
+    """Return the outcome of a response with this status, at `now_ms` by this worker's clock."""
     if status in _OK:
         return TAKEN._replace(status=status)
     if status == _GONE:
@@ -49,7 +49,7 @@ def answer_of(status: int, retry_after: str | None, now_ms: int) -> HttpOutcome:
 
 
 def _wait_ms(text: str, now_ms: int) -> int | None:
-    """Return how long `Retry-After` asks to wait, in seconds or until an HTTP date (RFC 9110, 10.2.3); bounded."""
+    """Return the wait in `Retry-After`, in seconds or until an HTTP date (RFC 9110, 10.2.3), up to the maximum."""
     text = text.strip()
     if text.isascii() and text.isdigit():
         wait_ms = int(text) * 1000 if len(text) <= _DIGITS else LONGEST_WAIT_MS

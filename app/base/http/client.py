@@ -1,4 +1,4 @@
-"""Posts over HTTP/1.1: to addresses that may be reached, without cookies, proxies or redirects."""
+"""Posts over HTTP/1.1 to allowed addresses, without cookies, proxies or redirects."""
 
 import asyncio
 import functools
@@ -20,37 +20,37 @@ from app.base.http.resolver import AddressRefused, CheckedResolver, SystemResolv
 
 log = logging.getLogger(__name__)
 
-#: From the connection to the answer's end. Once it has answered, a receiver has the second time to end its answer.
+#: The timeout from connecting to the end of the response, and the timeout of the body once there is a status.
 TIMEOUT_S, BODY_S = 15, 2
 _IDLE_S = 30
-#: Without DHE: a receiver chooses its prime, and one of 10,000 bits costs half a second of the event loop.
+#: Without DHE: a receiver chooses the prime, and a prime of 10,000 bits takes half a second of the event loop.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:!aNULL:!eNULL:!SHA1:!AESCCM"
-#: What every request says; nothing is asked for in a form that would have to be unpacked.
+#: Headers of every request. `identity` forbids compressed responses, which would have to be unpacked.
 _OWN_HEADERS = [("User-Agent", "Punctual"), ("Accept", "*/*"), ("Accept-Encoding", "identity")]
 
 
 class Client(Protocol):
-    """What posts."""
+    """Sends POST requests."""
 
     async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> HttpOutcome:
-        """Post a body, and return what came of it."""
+        """Post a body, and return the outcome."""
         ...
 
     async def stop(self) -> None:
-        """Close its connections."""
+        """Close the connections."""
 
 
 class HttpClient:
     """Posts to hosts, on connections that are kept open for a while."""
 
     def __init__(self, now_ms: Callable[[], int], resolver: AbstractResolver | None = None) -> None:
-        """Connect to nobody yet. Names are resolved as the system does, or by `resolver`."""
+        """Begin without connections. Names are resolved by `resolver`, or else by the system."""
         self._now_ms, self._resolver = now_ms, resolver
-        #: Connections to hosts that settings name are apart: others could reach private addresses by them.
+        #: Hosts that the settings name have connections of their own, because those may reach private addresses.
         self._sessions: dict[bool, aiohttp.ClientSession] = {}
 
     async def post(self, to: Allowed, body: bytes, headers: Sequence[tuple[str, str]]) -> HttpOutcome:
-        """Post a body, and return what came of it; nothing of what is answered but status and `Retry-After` is kept."""
+        """Post a body, and return the outcome. Only the status and `Retry-After` of the response are kept."""
         session = self._sessions.get(to.named)
         if session is None:
             session = self._sessions[to.named] = self._session(is_near if to.named else is_global)
@@ -59,24 +59,24 @@ class HttpClient:
                 to.target.url, data=body, headers=CIMultiDict([*_OWN_HEADERS, *headers]), allow_redirects=False
             ) as said:
                 answer = answer_of(said.status, said.headers.get("Retry-After"), self._now_ms())
-                try:  # nothing of a body comes this far, but its end
+                try:  # Exchange drops the body's content; only its end arrives here
                     async with asyncio.timeout(BODY_S):
                         await said.content.read()
-                except (aiohttp.ClientError, TimeoutError):  # it has answered
+                except (aiohttp.ClientError, TimeoutError):  # there is a status already
                     said.close()
                 return answer
         except TimeoutError:
             return HttpOutcome(Meaning.AGAIN, "timeout", of_host=True)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             return _failure(error)
-        except Exception as error:  # noqa: BLE001 - whatever a stranger's answer leads to, others' go on
+        except Exception as error:  # noqa: BLE001 - a receiver's response must not affect other requests
             origin = to.target.origin
             log.warning("a response of %s ended with %s", origin, type(error).__name__, extra={"destination": origin})
             return HttpOutcome(Meaning.AGAIN, "no HTTP answer")
 
     def _session(self, may: Callable[[Address], bool]) -> aiohttp.ClientSession:
         resolver = CheckedResolver(self._resolver or SystemResolver(), may)
-        # Without a cache: what is remembered of a name would be looked at when it was asked for, and used later.
+        # Without a cache: its addresses would be checked when they are resolved, and used later.
         connector = Connector(
             resolver=resolver,
             use_dns_cache=False,
@@ -101,8 +101,8 @@ class HttpClient:
         await asyncio.sleep(0)
 
 
-#: What an error means, the first that fits, without its text: that may have a part of the URL. All but the last are the
-#: host's, whatever is asked of it.
+#: Reasons by kind of error; the first match counts. The error's own text may contain a part of the URL. All but the
+#: last one concern the host, whatever the request.
 _ERRORS: tuple[tuple[type[BaseException], str], ...] = (
     (AddressRefused, "address not allowed"),
     (aiohttp.ClientConnectorCertificateError, "certificate not trusted"),

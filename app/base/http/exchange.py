@@ -1,7 +1,7 @@
-"""A connection to a receiver: what it answers is bounded, and only what answers a request is an answer.
+"""A connection to a receiver: responses are bounded, and only bytes after a request count as a response.
 
-aiohttp opens connections and keeps them (aiohttp/connector.py); its parser (aiohttp/client_proto.py) sees no byte of a
-receiver's, but an answer in a form of ours, so that what strangers send costs what `AnswerReader` allows.
+aiohttp opens connections and keeps them (aiohttp/connector.py). Its parser (aiohttp/client_proto.py) never sees a
+receiver's bytes, only a response rebuilt here, so that responses cost at most what `AnswerReader` allows.
 """
 
 import functools
@@ -15,31 +15,31 @@ from app.base.http.answer_reader import AnswerError, AnswerReader
 
 
 class AnswerRefusedError(aiohttp.ClientError):
-    """An answer that is none, or more than is read; `why` says it in a few words."""
+    """A malformed or too large response; `why` is the reason in a few words."""
 
     def __init__(self, why: str) -> None:
-        """Say why."""
+        """Keep the reason `why`."""
         super().__init__(why)
         self.why = why
 
 
 class Exchange(ResponseHandler):
-    """Requests and answers on one connection, one after the other."""
+    """Requests and responses on one connection, one after the other."""
 
     _reader: AnswerReader | None = None
     _begun = False
 
     def set_response_params(self, **params: Any) -> None:
-        """Wait for the answer to the request that follows."""
+        """Expect the response to the next request."""
         super().set_response_params(**params)
         self._reader, self._begun = AnswerReader(), False
 
     def is_connected(self) -> bool:
-        """Return whether the connection can be used: not if something has come that nobody asked for."""
+        """Return whether the connection can be used: it cannot if the receiver sent bytes without a request."""
         return super().is_connected() and not (self._reader is None and self._has_unread())
 
     def _has_unread(self) -> bool:
-        """Return whether the socket has bytes, or its end, that the loop has not got to yet."""
+        """Return whether the socket has bytes, or its end, that the event loop has not read yet."""
         sock = None if self.transport is None else self.transport.get_extra_info("socket")
         if sock is None or sock.fileno() < 0:
             return False
@@ -48,7 +48,7 @@ class Exchange(ResponseHandler):
         return bool(poll.poll(0))
 
     def data_received(self, data: bytes) -> None:
-        """Read an answer; what comes while no request waits for one ends the connection."""
+        """Read the response; bytes that come without a request end the connection."""
         reader = self._reader
         if reader is None:
             self.abort()
@@ -66,7 +66,7 @@ class Exchange(ResponseHandler):
             self._pass_on(reader)
 
     def _pass_on(self, reader: AnswerReader) -> None:
-        """Hand aiohttp the head once, and the end."""
+        """Give aiohttp the head once, and the end."""
         if reader.ended:
             self._reader = None
             if not reader.reusable:
@@ -82,9 +82,9 @@ class Exchange(ResponseHandler):
 
 
 class Connector(aiohttp.TCPConnector):
-    """Opens connections on which answers are bounded."""
+    """Opens connections with bounded responses."""
 
     def __init__(self, **options: Any) -> None:
-        """Open none yet."""
+        """Begin without connections; `options` are those of aiohttp."""
         super().__init__(**options)
         self._factory: Any = functools.partial(Exchange, loop=self._loop)

@@ -1,16 +1,16 @@
-"""The header fields of a request: nothing that comes from a message can be more than a value."""
+"""The header fields of a request: text from a message can only become a value."""
 
 import fnmatch
 import re
 from collections.abc import Iterable
 from urllib.parse import quote
 
-#: What belongs to a connection, to the message's own form, or to whoever signs: no sender says it.
+#: Fields of the connection, of the message's framing, or of the signature, which no sender may set.
 NEVER = frozenset(
     {
         "connection",
         "content-length",
-        "content-type",  # it is said once, by what it is
+        "content-type",  # it is set once, from the message's type
         "expect",
         "host",
         "http2-settings",
@@ -25,7 +25,7 @@ NEVER = frozenset(
     }
 )
 _OURS = ("webhook-", "delay-")
-#: What a pattern with a wildcard does not mean.
+#: Fields that a pattern with a wildcard does not include.
 _SECRET = frozenset({"authorization", "cookie"})
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}")
 _VALUE = re.compile(r"[\x21-\x7e\x80-\U0010ffff](?:[\t\x20-\x7e\x80-\U0010ffff]*[\x21-\x7e\x80-\U0010ffff])?|")
@@ -37,20 +37,20 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 
 def encoded(text: str) -> str:
-    """Return a text as a header's value: visible ASCII as it is, all else, and `%`, percent-encoded as UTF-8."""
+    """Return text as a header's value: visible ASCII unchanged; `%` and all else percent-encoded as UTF-8."""
     return quote(text, safe=_VISIBLE, errors="replace")
 
 
 def content_type(headers: Headers) -> str:
-    """Return what a message says its value is, by the last header of that name in any case that can be one."""
+    """Return the content type of a message: the last header of that name, in any case, with a valid value."""
     said = (_value(value) for name, value in headers if name.lower() == "content-type")
     return next((value for value in reversed([*said]) if value), _OCTETS)
 
 
 def travelling(headers: Headers, patterns: tuple[str, ...]) -> list[tuple[str, str]]:
-    """Return those of a sender's headers that patterns let travel, as far as HTTP can carry them.
+    """Return the sender's headers that match the patterns, as far as HTTP can carry them.
 
-    What no field can hold, a control character or what is not UTF-8, stays behind; so does what `NEVER` has.
+    Values with control characters or invalid UTF-8 are left out, and so are the names in `NEVER`.
     """
     found = []
     for name, raw in headers if patterns else ():
@@ -71,7 +71,7 @@ def _is_listed(lower: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _value(raw: bytes | None) -> str | None:
-    """Return a header's value if a field can hold it."""
+    """Return a header's value as text, or None if a field cannot hold it."""
     try:
         text = (raw or b"").decode()
     except UnicodeDecodeError:

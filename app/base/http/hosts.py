@@ -1,26 +1,26 @@
-"""How many requests each host gets at the same time: none can take the room of others, and a dead one gets few."""
+"""Concurrent requests per host: no host can take the room of others, and a failing host gets few."""
 
 import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
-#: In all, to one host at first and at most, and to all those together that have failed last.
+#: The maximum in total, the first and the largest maximum of a host, and the maximum of all failing hosts together.
 AT_ONCE, FIRST, MOST, AILING = 256, 4, 32, 64
-#: So much is kept for hosts that have answered within so long last: slow ones, and all that are new, have the rest.
+#: Room reserved for hosts whose last response took at most QUICK_S; slow and new hosts share the rest.
 KEPT, QUICK_S = 64, 1.0
-#: One sender leaves so many to others, of all; and of those for slow and new hosts it gets no more while it has as many
-#: as are free.
+#: Room that one sender always leaves to others. In the room for slow and new hosts, and for failing ones, a sender may
+#: have at most as many requests as there are free places.
 _LEFT = 32
-#: A host that has failed is left alone for so long at first, then twice as long each time up to a minute.
+#: The first pause of a failing host; each further pause is twice as long, up to the second value.
 _PAUSE_S, _LONGEST_S = 0.5, 60.0
-#: Hosts may be the senders' choice: what is known of those that fail is bounded.
+#: The maximum number of remembered hosts, because senders may choose the hosts.
 _REMEMBERED = 10_000
 
 
 @dataclass(slots=True)
 class _Host:
-    """What is known of a host that has requests under way, or has failed."""
+    """The state of a host that has requests in flight, or has failed."""
 
     room: int = FIRST
     under_way: int = 0
@@ -35,17 +35,17 @@ class Hosts:
     """Room for requests, by host."""
 
     def __init__(self, now_s: Callable[[], float]) -> None:
-        """Have no request under way; `now_s` is the loop's clock."""
+        """Begin without requests; `now_s` is the loop's clock."""
         self._now_s = now_s
         self._hosts: dict[str, _Host] = {}
         self._all = self._ailing = self._quick = 0
-        #: By sender: requests under way, and those of them to hosts that are not quick, or have failed last.
+        #: By sender: requests in flight, and those to hosts that are not quick, and to hosts that failed last.
         self._of, self._slow_of, self._ailing_of = Counter[str](), Counter[str](), Counter[str]()
-        #: Who posts to a host, as far as it is known before the first request.
+        #: The sender of each host before its first request.
         self._senders: dict[str, str] = {}
 
     def belongs(self, name: str, sender: str) -> None:
-        """Have what is posted to a host count for a sender, where there are several; the first one of a host counts."""
+        """Count the requests to a host for `sender`, where there are several senders; a host's first sender counts."""
         if name not in self._senders:
             if len(self._senders) >= _REMEMBERED:
                 self._senders.clear()
@@ -66,7 +66,7 @@ class Hosts:
         return host.under_way >= host.room
 
     def _has_share(self, sender: str | None, host: _Host | None) -> bool:
-        """Return whether a sender gets nothing more for a host, so that there is room for others."""
+        """Return whether a sender has its maximum of requests for a host, so that others have room."""
         if sender is None:
             return False
         if self._of[sender] >= AT_ONCE - _LEFT:
@@ -77,12 +77,12 @@ class Hosts:
         return host is not None and host.failures > 0 and self._ailing_of[sender] >= ailing
 
     def fails(self, name: str) -> bool:
-        """Return whether a host was the cause that its last request failed."""
+        """Return whether the last request of a host failed because of the host."""
         host = self._hosts.get(name)
         return host is not None and host.failures > 0
 
     def trouble(self, name: str) -> str:
-        """Return why a host is left alone; empty if it is not."""
+        """Return why a host is paused; empty if it is not."""
         host = self._hosts.get(name)
         return host.why if host is not None and host.failures else ""
 
@@ -98,7 +98,7 @@ class Hosts:
         self._quick += host.quick
 
     def answered(self, name: str, took_s: float) -> None:
-        """Give the room of a request back: the host works, and gets more at once the longer it does."""
+        """Release the room of a request that took `took_s`: the host works, and its maximum grows."""
         host = self._end(name)
         self._call_quick(host, quick=took_s <= QUICK_S)
         self._count_ailing(host, -host.under_way if host.failures else 0)
@@ -107,7 +107,7 @@ class Hosts:
         self._forget(name, host)
 
     def failed(self, name: str, why: str) -> float:
-        """Give the room of a request back whose host is the cause that it failed; return the seconds that it is left.
+        """Release the room of a request that failed because of its host; return the seconds of the host's pause.
 
         Several requests that fail at the same time count once.
         """
@@ -123,7 +123,7 @@ class Hosts:
         return left_s
 
     def dropped(self, name: str) -> None:
-        """Give the room of a request back that nothing is known of."""
+        """Release the room of a request with an unknown outcome."""
         self._forget(name, self._end(name))
 
     def _end(self, name: str) -> _Host:
@@ -142,19 +142,19 @@ class Hosts:
         host.quick = quick
 
     def _count(self, host: _Host, number: int) -> None:
-        """Count requests that begin, or end, for the sender of a host."""
+        """Add `number` to the requests in flight of the host's sender."""
         if host.sender is not None:
             self._of[host.sender] += number
             self._slow_of[host.sender] += 0 if host.quick else number
 
     def _count_ailing(self, host: _Host, number: int) -> None:
-        """Count requests that are under way to a host that has failed last."""
+        """Add `number` to the requests in flight to hosts that failed last."""
         self._ailing += number
         if host.sender is not None:
             self._ailing_of[host.sender] += number
 
     def _forget(self, name: str, host: _Host) -> None:
-        """Forget a host of which nothing is to be known."""
+        """Forget a host without requests that is well, or one too many."""
         well = not host.failures and host.room <= FIRST
         if not host.under_way and (well or len(self._hosts) > _REMEMBERED):
             del self._hosts[name]

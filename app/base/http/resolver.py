@@ -1,4 +1,4 @@
-"""Resolves a host once: all its addresses are looked at, and what was looked at is what is connected to."""
+"""Resolves a host once: all its addresses are checked, and the connection uses a checked address."""
 
 import asyncio
 import contextlib
@@ -12,8 +12,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from app.base.http.addresses import Address
 
-#: How many names are looked up at the same time, and how many more that took at most `_QUICK_S` the last time: names
-#: whose servers do not answer never take the room of names that are found.
+#: The maximum of concurrent lookups, and of those for names that took at most `_QUICK_S` the last time: names whose
+#: servers do not answer cannot take the room of other names.
 _AT_ONCE, _KEPT, _QUICK_S = 64, 64, 1.0
 _REMEMBERED = 10_000
 
@@ -23,20 +23,20 @@ class AddressRefused(OSError):
 
 
 class CheckedResolver(AbstractResolver):
-    """Resolves as another resolver does, and refuses a host if any of its addresses is none that it `may` reach.
+    """Resolves through another resolver, and refuses a host if `may` refuses any of its addresses.
 
-    The connection is made to one of the addresses that it returns (aiohttp/connector.py, `_create_direct_connection`):
-    nobody asks for them a second time. The host's name stays what the certificate and the Host header are about.
+    The connection is made to one of the returned addresses (aiohttp/connector.py, `_create_direct_connection`), without
+    a second lookup. The certificate and the Host header still use the host's name.
     """
 
     def __init__(self, resolver: AbstractResolver, may: Callable[[Address], bool]) -> None:
-        """Ask `resolver`."""
+        """Check the results of `resolver` with `may`."""
         self._resolver, self._may = resolver, may
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        """Return a host's addresses. Raises AddressRefused."""
+        """Return a host's addresses. Raises AddressRefused if one is not allowed."""
         found = await self._resolver.resolve(host, port, family)
         if not all(self._may(ip_address(one["host"])) for one in found):
             raise AddressRefused(f"{host} has an address that is not allowed")
@@ -48,13 +48,13 @@ class CheckedResolver(AbstractResolver):
 
 
 class SystemResolver(AbstractResolver):
-    """Resolves as the system does, each name in a thread of its own, once for all that ask for it at the same time.
+    """Resolves names through the system, each in its own thread, once for all concurrent callers.
 
-    The loop's own threads for that are few (uvloop: four), and names whose servers do not answer would take them all.
+    The loop's own threads are few (uvloop: four), and names whose servers do not answer would take them all.
     """
 
     def __init__(self) -> None:
-        """Ask nobody yet."""
+        """Begin without lookups."""
         self._asking: dict[str, asyncio.Task[list[Any]]] = {}
         self._room, self._kept = asyncio.Semaphore(_AT_ONCE), asyncio.Semaphore(_KEPT)
         self._quick: dict[str, None] = {}
@@ -76,7 +76,7 @@ class SystemResolver(AbstractResolver):
                 proto=socket.IPPROTO_TCP,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for of, _, _, _, address in await asyncio.shield(asking)  # who stops waiting leaves it to others
+            for of, _, _, _, address in await asyncio.shield(asking)  # cancelled callers leave it to the others
         ]
 
     async def _ask(self, host: str, family: socket.AddressFamily) -> list[Any]:
@@ -89,8 +89,8 @@ class SystemResolver(AbstractResolver):
                 said = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)
             except (OSError, UnicodeError) as error:
                 failure = error if isinstance(error, OSError) else OSError(str(error))
-                end = lambda _: answer.set_exception(failure)  # noqa: E731 - it is said once
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for it
+                end = lambda _: answer.set_exception(failure)  # noqa: E731 - it is called only once
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller is left
                 loop.call_soon_threadsafe(lambda: answer.done() or end(said))
 
         async with self._kept if host in self._quick else self._room:
@@ -110,7 +110,7 @@ class SystemResolver(AbstractResolver):
     def _answered(self, host: str, asking: "asyncio.Task[list[Any]]") -> None:
         del self._asking[host]
         if not asking.cancelled():
-            asking.exception()  # whoever asked may not have waited for it
+            asking.exception()  # marks the error as seen, because every caller may have stopped waiting
 
     async def close(self) -> None:
-        """Leave what is asked to its end."""
+        """Leave running lookups to their end."""

@@ -1,4 +1,4 @@
-"""Standard Webhooks' signatures, and the file of secrets to sign with.
+"""Signatures of Standard Webhooks, and the file of signing secrets.
 
 A signature is HMAC-SHA256 over id, time and body (standardwebhooks.com, spec version 1).
 """
@@ -14,14 +14,14 @@ from app.base.http.target import UrlTarget
 from app.base.watched_file import Line, WatchedFile
 
 _PREFIX = "whsec_"
-#: The specification's bounds of a secret.
+#: The minimum and maximum bytes of a secret in the specification.
 _SHORTEST, _LONGEST = 24, 64
 
 
 def secret(text: str) -> bytes:
-    """Return the secret that `whsec_…` stands for.
+    """Return the bytes of a `whsec_…` secret.
 
-    Raises ValueError, which does not repeat it.
+    Raises ValueError, which does not contain the secret.
     """
     if not text.startswith(_PREFIX):
         raise ValueError(f"a secret must begin with {_PREFIX}, followed by base64")
@@ -35,14 +35,14 @@ def secret(text: str) -> bytes:
 
 
 def signature(secrets: Iterable[bytes], id_: str, timestamp_s: int, body: bytes) -> str:
-    """Return the value of `webhook-signature`: one signature for each secret, so that they can be changed in turn."""
+    """Return the value of `webhook-signature`: one signature per secret, so that secrets can be rotated."""
     signed = b"%s.%d." % (id_.encode(), timestamp_s) + body
     digests = (hmac.digest(one, signed, hashlib.sha256) for one in secrets)
     return " ".join(f"v1,{base64.b64encode(digest).decode()}" for digest in digests)
 
 
 def webhook_id(*parts: str, kind: str = "msg") -> str:
-    """Return the id of a request by what it is about: nobody chooses it, it has no dot, and each try has the same.
+    """Return a request's id, made from its `parts`: senders cannot choose it, it has no dot, and each try has the same.
 
     It begins with the `kind` of request, which is signed with it.
     """
@@ -56,21 +56,21 @@ _Line = tuple[Pattern | None, tuple[bytes, ...]]
 
 
 class SecretsFile:
-    """Lines of a pattern and its secrets, separated by spaces: the first line whose pattern admits a URL is its own.
+    """Lines of a pattern and its secrets, separated by spaces; a URL gets the secrets of the first line that admits it.
 
-    Patterns are those of the allow lists, part by part, for a secret must not sign what goes to another host.
-    Of a file that cannot be read any more, what was read last holds.
+    Patterns are compared part by part as in allow lists, because a secret must not sign requests to other hosts.
+    If the file cannot be read any more, its last content stays in use.
     """
 
     def __init__(self, path: str) -> None:
         """Read the file at `path`; an empty path is no file.
 
-        Raises ValueError, which says what is wrong and names a line, never a secret.
+        Raises ValueError, which names the problem and the line, without a secret.
         """
         self._file = WatchedFile("DELAY_HTTP_SECRETS_FILE", path, _lines, "lines are used")
 
     def of(self, target: UrlTarget, now_s: float) -> tuple[bytes, ...]:
-        """Return the secrets for a URL; looks, once a second by the loop's clock, whether the file has changed."""
+        """Return the secrets for a URL; checks once a second, by the loop's clock, whether the file has changed."""
         lines = self._file.content(now_s)
         return next((secrets for pattern, secrets in lines if pattern is None or pattern.admits(target)), ())
 

@@ -1,4 +1,4 @@
-"""Where a URL leads: its parts as they will be used, however they are spelled."""
+"""The target of a URL: its parts as they will be used, in canonical form."""
 
 import re
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
@@ -8,44 +8,44 @@ import yarl
 
 from app.base.http.addresses import Address
 
-#: Those that are longer are not even read: that takes seconds of a mebibyte.
+#: The maximum length; longer URLs are not parsed, because a mebibyte takes seconds.
 LONGEST = 2_048
 DEFAULT_PORTS = {"https": 443, "http": 80}
-#: What no URL has as it is: some readers drop it, some take a backslash for a slash.
+#: Characters that must be encoded: some parsers drop them, some take a backslash for a slash.
 _UNCLEAN = re.compile(r"[\x00-\x20\x7f\\]")
-#: An empty user is gone when the URL is read, and so are brackets around what is no address.
+#: An empty user, and brackets around a name: the parsed URL no longer shows them.
 _USER, _BRACKETS = re.compile(r"[^/?#]*//[^/?#]*@"), re.compile(r"[^/?#]*//[^/?#]*[\[\]]")
 _LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
-#: A host whose last label is one of these is an address, or nothing (WHATWG URL, "ends in a number").
+#: A host whose last label looks like this is an IPv4 address, or invalid (WHATWG URL, "ends in a number").
 _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*", re.IGNORECASE)
 _LONGEST_NAME, _PARTS, _OCTET = 253, 4, 256
 
 
 class UrlTarget(NamedTuple):
-    """A URL's parts: canonical, so that what is checked is what is connected to."""
+    """A URL's parts in canonical form, so that the checked address is the one used."""
 
     url: yarl.URL
     host: str
     port: int
-    #: What the host is, if it is no name.
+    #: The address, if the host is not a name.
     address: Address | None
 
     @property
     def authority(self) -> str:
-        """Host and port, without a port that the scheme has anyway."""
+        """Host and port, without the scheme's default port."""
         host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
         return host if self.port == DEFAULT_PORTS[self.url.scheme] else f"{host}:{self.port}"
 
     @property
     def origin(self) -> str:
-        """Scheme, host and port: all of a URL that may be shown."""
+        """Scheme, host and port: the part of a URL that may be shown."""
         return f"{self.url.scheme}://{self.authority}"
 
 
 def target_of(text: str) -> UrlTarget:
-    """Return where a URL leads.
+    """Return the target of a URL.
 
-    Raises ValueError, with a clause that says what is wrong with it.
+    Raises ValueError, with a clause about the problem.
     """
     _assure_short(text)
     if _UNCLEAN.search(text):
@@ -54,7 +54,7 @@ def target_of(text: str) -> UrlTarget:
         url = yarl.URL(text)
         host, port = url.raw_host or "", url.port
         alone = url.raw_user is None and url.raw_password is None and _USER.match(text) is None
-    except (ValueError, IndexError) as error:  # the latter where brackets or percent signs are wrong (yarl/_parse.py)
+    except (ValueError, IndexError) as error:  # IndexError: wrong brackets or percent signs (yarl/_parse.py)
         raise ValueError("is not a URL") from error
     if url.scheme not in DEFAULT_PORTS or not host:
         raise ValueError("is not an https:// address with a host")
@@ -66,7 +66,7 @@ def target_of(text: str) -> UrlTarget:
     if _BRACKETS.match(text) and not isinstance(address, IPv6Address):
         raise ValueError("has a host that is neither a name nor an address")
     url = url.with_host(host).with_port(None if port == DEFAULT_PORTS[url.scheme] else port).with_fragment(None)
-    _assure_short(str(url))  # what had to be encoded is longer
+    _assure_short(str(url))  # encoding can make it longer
     return UrlTarget(url, host, port, address)
 
 
@@ -76,7 +76,7 @@ def _assure_short(text: str) -> None:
 
 
 def _host(text: str) -> tuple[str, Address | None]:
-    """Return a host as it is resolved, and the address that it is if it is one."""
+    """Return a host as it is resolved, and its address if it is not a name."""
     text = text.removesuffix(".")
     labels = text.split(".")
     try:
@@ -96,9 +96,9 @@ def _host(text: str) -> tuple[str, Address | None]:
 
 
 def _number(parts: list[str]) -> int:
-    """Return the IPv4 address that parts are, each decimal, octal or hexadecimal, the last one with all that is left.
+    """Return the IPv4 address in these parts, each decimal, octal or hexadecimal; the last part fills the rest.
 
-    Raises AddressValueError for what is none.
+    Raises AddressValueError if the parts are not an address.
     """
     numbers = [_digits(part) for part in parts]
     *first, last = numbers

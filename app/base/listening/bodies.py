@@ -1,4 +1,4 @@
-"""Bounds what bodies of requests take of a server's memory, all of them together; none may be packed."""
+"""Limits the memory of all request bodies of a server together; compressed bodies are refused."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from app.base.listening.protocol import TooSlow
 from app.base.places import Places
 
 _RETRY: Final = {"Retry-After": "1"}
-#: What reading a body raises that is cut off, or malformed.
+#: Exceptions from reading a body that is cut off or malformed.
 _BAD: Final = (web.RequestPayloadError, HttpProcessingError, ClientPayloadError)
 
 
 class Bodies:
-    """Lets requests in while their bodies have room."""
+    """Accepts requests while there is room for their bodies."""
 
     def __init__(
         self,
@@ -27,16 +27,16 @@ class Bodies:
         together: int,
         size_of: Callable[[web.Request], int | None] | None = None,
     ) -> None:
-        """Take bodies of at most `most` bytes each, and `together` at a time.
+        """Accept bodies of at most `most` bytes each, and `together` at a time.
 
-        A body of unknown length counts as what `size_of` says, or as `most`.
+        A body of unknown length counts as `size_of` the request, or as `most`.
         """
         self._refusals, self._most = refusals, most
         self._size_of = size_of or _unknown
         self._places = Places(together)
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request, or raise the error that says why not."""
+        """Answer a request with `handler`, or raise the error that refuses its body."""
         if not request.body_exists:
             return await handler(request)
         size = self._size(request)
@@ -55,14 +55,14 @@ class Bodies:
             )
         except asyncio.IncompleteReadError:
             refusal = HttpRefusal("bad-request", 400, "The body is incomplete.")
-        except _BAD as error:  # its text quotes the body
+        except _BAD as error:  # the error's text quotes the body
             refusal = HttpRefusal("bad-request", 400, f"The body cannot be read: {type(error).__name__}.")
         finally:
             self._places.leave(who, size)
         raise self._refusals.error(refusal)
 
     def _refusal(self, request: web.Request) -> HttpRefusal | None:
-        """Return why a body is not read at all, or None."""
+        """Return why a body is refused before it is read, or None."""
         codings = request.headers.getall("Content-Encoding", [])
         packed = next((coding for coding in codings if coding.strip().lower() not in ("", "identity")), None)
         if packed is not None:
@@ -75,7 +75,7 @@ class Bodies:
         return None
 
     def _size(self, request: web.Request) -> int:
-        """Return how many bytes a body may take."""
+        """Return the bytes to reserve for a body."""
         length = request.content_length
         if length is not None:
             return length
@@ -88,7 +88,7 @@ def _unknown(_request: web.Request) -> None:
 
 
 def middleware(bodies: Bodies) -> Middleware:
-    """Return the bound as aiohttp takes it."""
+    """Return the limit as a middleware of aiohttp."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:

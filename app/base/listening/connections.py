@@ -1,4 +1,4 @@
-"""A server's connections: how many there may be, of one address too, and an end to those that are too slow."""
+"""A server's connections: their maximum, in total and per address, and the end of slow ones."""
 
 import asyncio
 import logging
@@ -16,16 +16,16 @@ from app.base.process.fatal import end_process, telling
 log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 1.0
-#: Files, and connections to brokers.
+#: Files for other purposes, and connections to brokers.
 _OTHER_FILES: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """How many connections a server has, how many of one address, and how many bytes one of its headers may have.
+    """The maximum connections of a server, of one address, and the maximum bytes of one header.
 
-    Beyond that, the connection that has been idle for longest makes room. If all are busy, a server that lets
-    `newest_in` ends the oldest one of the address that has most; another does not take the new one.
+    At the maximum, the connection that has been idle for longest makes room. If all are busy, a server with
+    `newest_in` ends the oldest connection of the address that has most; other servers refuse the new one.
     """
 
     most: int
@@ -35,10 +35,10 @@ class ConnectionLimits:
 
 
 class Server(web.Server):
-    """Makes connections, within its bounds."""
+    """Creates connections, within the limits."""
 
     def __init__(self, bounds: ConnectionLimits, refusals: HttpRefusals, *arguments: Any, **options: Any) -> None:
-        """Make connections within `bounds`, which answer and count as `refusals` says."""
+        """Create connections within `bounds`; `refusals` answers and counts refused ones."""
         super().__init__(*arguments, **options)
         self._bounds, self._refusals = bounds, refusals
         self._most = _open_files(bounds.most)
@@ -50,7 +50,7 @@ class Server(web.Server):
         return ClientConnection(self._refusals, self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
-        """Take a connection, or end it."""
+        """Accept a connection, or close it."""
         super().connection_made(handler, transport)
         assert isinstance(handler, ClientConnection), "they are made here"
         peer = transport.get_extra_info("peername")
@@ -72,7 +72,7 @@ class Server(web.Server):
                 del self._by_address[address]
 
     def _make_room(self, new: asyncio.Transport, reason: str, address: str | None) -> None:
-        """End one connection before a new one is added, of one address if there are too many of that."""
+        """End one connection before a new one is added, of one address if it has too many."""
         self._refusals.cut_off(reason)
         oldest = self._oldest(address, only_idle=True)
         if oldest is None and self._bounds.newest_in:
@@ -80,9 +80,7 @@ class Server(web.Server):
         if oldest is not None:
             oldest.abort()
         else:
-            self._loop.call_soon(
-                new.abort
-            )  # aiohttp begins with a connection behind this, and asserts that it is there
+            self._loop.call_soon(new.abort)  # aiohttp sets the connection up after this, and asserts that it is there
 
     def _oldest(self, address: str | None, *, only_idle: bool) -> asyncio.Transport | None:
         """Return the oldest connection, of one address if that is given."""
@@ -95,7 +93,7 @@ class Server(web.Server):
         return None
 
     async def watch(self) -> None:
-        """End what is too slow, until cancelled."""
+        """End slow connections, until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_S)
             now_s = self._loop.time()
@@ -106,12 +104,12 @@ class Server(web.Server):
 
 
 class Runner(web.AppRunner):
-    """Runs an application with bounded connections."""
+    """Runs an application with limited connections."""
 
     def __init__(
         self, web_app: web.Application, refusals: HttpRefusals, bounds: ConnectionLimits, **options: Any
     ) -> None:
-        """Serve `web_app` within `bounds`; `refusals` answers and counts what is beyond."""
+        """Serve `web_app` within `bounds`; `refusals` answers and counts refused requests."""
         super().__init__(web_app, access_log=None, **(server_options(bounds.header_bytes) | options))
         self._refusals, self._bounds = refusals, bounds
         self._watching: asyncio.Task[None] | None = None
@@ -126,14 +124,14 @@ class Runner(web.AppRunner):
             original.request_handler,
             request_factory=original.request_factory,
             loop=asyncio.get_running_loop(),
-            **original._kwargs,  # noqa: SLF001 - aiohttp makes the server, and has no place to name another class
+            **original._kwargs,  # noqa: SLF001 - aiohttp creates the server, and has no option for its class
         )
         self._watching = asyncio.get_running_loop().create_task(server.watch())
         self._watching.add_done_callback(telling(end_process))
         return server
 
     async def cleanup(self) -> None:
-        """Answer what is under way, and end; who is too slow is cut off as before."""
+        """Answer the requests in progress, and end; slow clients are still cut off."""
         try:
             await super().cleanup()
         finally:
@@ -142,7 +140,7 @@ class Runner(web.AppRunner):
 
 
 def _open_files(wanted: int) -> int:
-    """Let this process have as many connections as are wanted, and return how many it may have."""
+    """Raise the process's limit of open files for `wanted` connections; return the number that it may have."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = wanted + _OTHER_FILES
     if soft < most:

@@ -1,4 +1,4 @@
-"""How much a client may take of a server, who counts as one client, and how a server refuses and counts the rest."""
+"""The limits of one client, what counts as one client, and how a server refuses and counts the rest."""
 
 import ipaddress
 from collections.abc import Mapping
@@ -7,15 +7,15 @@ from typing import Any, Final, Protocol
 
 from aiohttp import web
 
-#: Connections that the system has made and the server has not taken yet: beyond, clients try again after a second.
+#: Connections that the system has accepted and the server has not: beyond, clients try again after a second.
 BACKLOG: Final = 1_024
 #: A request's head must be complete within this time of its first byte.
 HEAD_S: Final = 10.0
-#: A body must be complete within this time of its head, plus one second for each so many bytes of it.
+#: A body must be complete within this time after its head, plus one second per BODY_BYTES_PER_S bytes.
 BODY_S, BODY_BYTES_PER_S = 15.0, 1_024
-#: A client that takes nothing of its answer for this long is cut off.
+#: A client that reads no byte of its answer for this long is cut off.
 ANSWER_S: Final = 60.0
-#: Connections without a request are kept for this long: longer than load balancers keep theirs, a minute as a rule.
+#: Connections without a request are kept for this long: longer than load balancers usually keep theirs (a minute).
 _IDLE_S: Final = 75.0
 #: The rest of a refused body is read and dropped for this long, so that the client gets to see the answer.
 _LINGER_S: Final = 2.0
@@ -23,7 +23,7 @@ _LINGER_S: Final = 2.0
 _READ_AHEAD: Final = 64 << 10
 #: Headers of one request.
 _HEADERS: Final = 64
-#: JSON of many small parts takes 25 times its size, so there is a maximum of parts.
+#: The maximum number of parts of JSON, because many small parts take 25 times their size.
 JSON_PARTS: Final = 100_000
 _SLICE: Final = 64 << 10
 
@@ -44,21 +44,21 @@ def server_options(header_bytes: int) -> dict[str, Any]:
 
 
 def has_too_many_parts(raw: bytes) -> bool:
-    """Return whether JSON has more parts than are unpacked here, wherever its commas and brackets are."""
+    """Return whether JSON has too many parts, judged by its commas and brackets wherever they are."""
     count = 0
-    for begin in range(0, len(raw), _SLICE):  # counting costs as much as there is to count, so it ends early
+    for begin in range(0, len(raw), _SLICE):  # counting has a cost too, so it ends early
         count += sum(raw.count(part, begin, begin + _SLICE) for part in (b",", b"[", b"{"))
         if count > JSON_PARTS:
             return True
     return False
 
 
-#: Whoever has one IPv6 address usually has a whole network of addresses.
+#: A client with one IPv6 address usually has a whole network.
 _NETWORK: Final = 64
 
 
 def network(address: str | None) -> str:
-    """Return the name under which an address is counted: itself, or its /64 for IPv6."""
+    """Return the name under which an address is counted: the address, or its /64 network for IPv6."""
     text = (address or "").partition("%")[0]
     try:
         found = ipaddress.ip_address(text)
@@ -80,10 +80,10 @@ class HttpRefusal:
 
 
 class HttpRefusals(Protocol):
-    """How one server answers and counts refusals."""
+    """How a server answers and counts refusals."""
 
     def error(self, refusal: HttpRefusal) -> Exception:
-        """Return the exception that answers a request with a refusal when a middleware raises it."""
+        """Return the exception that a middleware raises to answer a request with a refusal."""
 
     def answer(self, refusal: HttpRefusal) -> web.Response:
         """Return the answer to bytes that are not an HTTP request, and count the refusal."""

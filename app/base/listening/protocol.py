@@ -1,7 +1,7 @@
-"""aiohttp's connection, with what it lacks: bounds on slow heads, bodies and readers, and no client's bytes in the log.
+"""aiohttp's connection, with limits on slow heads, bodies and readers, and without clients' bytes in the log.
 
-aiohttp has a bound for what is idle (`keepalive_timeout`) and none for what is slow: a head that comes byte by byte
-counts as idle, a body may take for ever, and an answer too (aiohttp/web_protocol.py, RequestHandler).
+aiohttp limits idle connections (`keepalive_timeout`) but not slow ones: a head that comes byte by byte
+counts as idle, and bodies and answers may take for ever (aiohttp/web_protocol.py, RequestHandler).
 """
 
 import logging
@@ -19,10 +19,10 @@ log = logging.getLogger(__name__)
 
 
 class TooSlow(Exception):
-    """A body comes so slowly that it is not waited for."""
+    """A body comes too slowly."""
 
 
-#: What a body raises that is malformed, cut off or too slow.
+#: Exceptions of a body that is malformed, cut off or too slow.
 BAD_BODIES: Final = (HttpProcessingError, web.RequestPayloadError, TooSlow)
 
 
@@ -32,7 +32,7 @@ class ClientConnection(web.RequestHandler):
     __slots__ = ("_answer_s", "_body", "_body_s", "_broken", "_bytes", "_head_s", "_refusals", "_stuck_s")
 
     def __init__(self, refusals: HttpRefusals, *arguments: Any, **options: Any) -> None:
-        """Begin, as aiohttp's own does; `refusals` answers bytes that are not HTTP."""
+        """Begin as aiohttp's connection does; `refusals` answers bytes that are not HTTP."""
         super().__init__(*arguments, **options)
         self._refusals = refusals
         self._head_s: float | None = None
@@ -43,12 +43,12 @@ class ClientConnection(web.RequestHandler):
         self._stuck_s: float | None = None
 
     def data_received(self, data: bytes) -> None:
-        """Take note of what comes."""
-        if self._broken:  # aiohttp would go on reading it, and keep what it finds wrong
+        """Pass bytes to aiohttp, and note when a head or body began."""
+        if self._broken:  # aiohttp would go on reading it, and keep its errors
             return
         count, in_body = self._request_count, self._body is not None and not self._body.is_eof()
         super().data_received(data)
-        if self._request_count > count:  # a head is whole
+        if self._request_count > count:  # a head is complete
             self._head_s = None
             message, body = self._messages[-1]
             self._broken = not isinstance(message, RawRequestMessage)
@@ -62,29 +62,29 @@ class ClientConnection(web.RequestHandler):
             self._head_s = self._loop.time()
 
     def _break_off(self) -> None:
-        """Have the reader of a body say that it is malformed, for which it would wait; end the connection then."""
+        """Raise an error in the reader of a malformed body, which would wait for ever; then end the connection."""
         assert self._body is not None, "it is what is malformed"
-        self._messages.pop()  # or there would be an answer of its own to it
+        self._messages.pop()  # otherwise aiohttp would answer it separately
         self._body.set_exception(web.RequestPayloadError("the body is malformed"))
         self.close()
 
     def pause_writing(self) -> None:
-        """Note since when the client takes nothing of its answer."""
+        """Note the time since which the client has not read its answer."""
         super().pause_writing()
         self._stuck_s = self._loop.time()
 
     def resume_writing(self) -> None:
-        """Note that the client takes its answer."""
+        """Note that the client reads its answer again."""
         super().resume_writing()
         self._stuck_s = None
 
     @property
     def idle(self) -> bool:
-        """Whether nothing has come of a next request, and none is being answered."""
+        """Whether no request is being received or answered."""
         return self._head_s is None and not self._messages and not self._request_in_progress
 
     def look(self, now_s: float) -> str | None:
-        """End what is too slow; return what that is, if anything is."""
+        """End the connection if it is too slow; return which part was: `head`, `body` or `answer`, or None."""
         for since_s in (self._answer_s, self._stuck_s):
             if since_s is not None and now_s - since_s > limits.ANSWER_S:
                 return self._end("answer")
@@ -101,7 +101,7 @@ class ClientConnection(web.RequestHandler):
     async def finish_response(
         self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
     ) -> tuple[web.StreamResponse, bool]:
-        """Write an answer, as aiohttp's own does, and know since when."""
+        """Write an answer as aiohttp does, and note when it began."""
         self._answer_s = self._loop.time()
         try:
             return await super().finish_response(request, resp, start_time)
@@ -114,7 +114,7 @@ class ClientConnection(web.RequestHandler):
         return what
 
     def _end_body(self) -> str | None:
-        """Have the body's reader say so; end the connection if nobody has listened by the next look."""
+        """Raise TooSlow in the body's reader; end the connection if the error is still there at the next look."""
         assert self._body is not None, "it is what is too slow"
         if self._body.exception() is not None:
             return self._end("body")
@@ -124,18 +124,18 @@ class ClientConnection(web.RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """Answer what is no HTTP. What has come is not logged, nor sent back: it may be a secret."""
+        """Answer bytes that are not HTTP. They are neither logged nor sent back, because they may be a secret."""
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
         found = _refusal(exc, self.max_field_size)
-        exc.__traceback__ = exc.__context__ = exc.__cause__ = None  # its frames keep what has come, in a cycle
+        exc.__traceback__ = exc.__context__ = exc.__cause__ = None  # its frames keep the received bytes, in a cycle
         log.debug("%s from %s", found.sentence, request.remote)
         answer = self._refusals.answer(found)
         answer.force_close()
         return answer
 
     def log_exception(self, *arguments: Any, exc_info: Any = True, **options: Any) -> None:
-        """Log a fault of ours. A client that goes or a malformed body is none, and its error quotes the body."""
+        """Log an internal error, but not a client's disconnect or a malformed body, whose errors quote the body."""
         gone = isinstance(exc_info, ConnectionError) and self.transport is None
         if gone or isinstance(exc_info, BAD_BODIES):
             log.debug("the request body is malformed or incomplete: %s", type(exc_info).__name__)
@@ -144,7 +144,7 @@ class ClientConnection(web.RequestHandler):
 
 
 def _refusal(exc: HttpProcessingError, header_bytes: int) -> HttpRefusal:
-    """Return why a head is refused that aiohttp cannot read; the error's text quotes the head, and is not used."""
+    """Return the refusal of a head that aiohttp cannot parse, without the error's text, which quotes the head."""
     if isinstance(exc, LineTooLong):
         sentence = (
             "A line of the request's head is too long. The maximum is 8,190 bytes for the first line and "

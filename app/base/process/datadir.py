@@ -1,4 +1,4 @@
-"""A worker's data directory: one process uses it at a time, and its member id and installation stay with it."""
+"""A worker's data directory: used by one process at a time, with a fixed member id and installation."""
 
 import fcntl
 import logging
@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 
 
 def claim(path: Path) -> IO[bytes]:
-    """Take a data directory for this process, making it if it is not there; it is free again when the process ends.
+    """Lock a data directory for this process, creating it if needed; the lock ends with the process.
 
     Raises DataDirectoryTaken if another process has it: with the same member id, each would drive the other out of
     the group. Raises DataDirectoryUnusable if it cannot be written.
@@ -34,9 +34,9 @@ def claim(path: Path) -> IO[bytes]:
 
 
 def check(path: Path, lock: IO[bytes]) -> None:
-    """See that a data directory is still the one that was claimed.
+    """Check that a data directory is still the claimed one.
 
-    Raises DataDirectoryUnusable if it has been removed, or another stands in its place: what is written goes nowhere.
+    Raises DataDirectoryUnusable if it was removed or replaced: files written to it would be lost.
     """
     try:
         there = (path / "lock").stat().st_ino == os.fstat(lock.fileno()).st_ino
@@ -47,7 +47,7 @@ def check(path: Path, lock: IO[bytes]) -> None:
 
 
 def member_id(path: Path) -> str:
-    """Return the static member id that belongs to a data directory: a restart gets its partitions back at once.
+    """Return the static member id of a data directory, with which a restarted worker gets its partitions back at once.
 
     Raises DataDirectoryUnusable if there is none yet and none can be written.
     """
@@ -55,12 +55,12 @@ def member_id(path: Path) -> str:
 
 
 def belongs(path: Path, app_id: str, cluster_id: str, changelog: str) -> None:
-    """See that a data directory is this installation's, from its first use on, and has databases of `changelog`.
+    """Check that a data directory belongs to this installation, and remove databases of another changelog.
 
-    Its databases stand at offsets of one changelog: with another's they would bring back what was delivered, and lose
-    what was not.
+    A database is at an offset of one changelog: with another changelog it would bring delivered messages back, and lose
+    pending ones. The first use of a directory sets its installation.
 
-    Raises DataDirectoryForeign if it is another installation's, or on another cluster.
+    Raises DataDirectoryForeign if it belongs to another installation, or to another cluster.
     """
     ours = f"{app_id} on cluster {cluster_id}"
     theirs = stored_value(path, "installation", ours)
@@ -70,9 +70,9 @@ def belongs(path: Path, app_id: str, cluster_id: str, changelog: str) -> None:
 
 
 def _follow(path: Path, app_id: str, changelog: str) -> None:
-    """Remove databases that follow another changelog, from before the number of partitions changed.
+    """Remove databases of another changelog, from before the number of partitions changed.
 
-    Their offsets are another log's. Where nothing is said they follow the first one.
+    Their offsets belong to the other log. A directory without a record has databases of the first changelog.
     """
     file = path / "changelog"
     try:
@@ -93,16 +93,16 @@ def _follow(path: Path, app_id: str, changelog: str) -> None:
 
 
 def _write(file: Path, value: str) -> None:
-    """Write a file that appears whole: a full disk leaves an empty one."""
+    """Write a file atomically: a full disk would otherwise leave an empty file."""
     new = file.with_name(f"{file.name}.new")
     new.write_text(value, "utf-8")
     new.replace(file)
 
 
 def stored_value(path: Path, name: str, value: str) -> str:
-    """Return what a file keeps; a new one keeps `value`.
+    """Return the content of the file `name`; a new file gets `value`.
 
-    Raises DataDirectoryUnusable if it cannot be read, or not be written.
+    Raises DataDirectoryUnusable if the file cannot be read or written.
     """
     file = path / name
     try:

@@ -1,6 +1,6 @@
-"""Failures: those of background tasks are reported, and a process that must not go on ends.
+"""Failures: those of background tasks are reported, and a process that must not go on exits.
 
-State and log may never drift apart.
+State and log must never diverge.
 """
 
 import logging
@@ -18,9 +18,9 @@ FAILED = 1
 
 
 def end_process(error: BaseException) -> NoReturn:
-    """End this process at once, saying why; its supervisor starts it anew and it recovers from the changelog.
+    """Exit this process at once and log why; its supervisor restarts it, and it recovers from the changelog.
 
-    A crash is what everything here is made for; limping on is not (a crashed Faust agent leaves its process idle).
+    Every part is designed for crashes. Going on would be worse: a crashed Faust agent leaves its process idle.
     """
     from app.base.errors import PunctualError  # noqa: PLC0415 - keeps this module free of imports that could fail
     from tables import TableError  # noqa: PLC0415 - the same
@@ -38,7 +38,7 @@ def end_process(error: BaseException) -> NoReturn:
 
 
 def _log_is_seen() -> bool:
-    """Whether the log is written to stderr; `faust -f` writes it to a file alone."""
+    """Return whether the log is written to stderr; `faust -f` writes it only to a file."""
     streams = [getattr(handler, "stream", None) for handler in logging.root.handlers]
     return sys.__stderr__ in streams or sys.stderr in streams
 

@@ -1,7 +1,7 @@
-"""Environment variables that libraries read by themselves: nothing but Punctual's own settings may change anything.
+"""Environment variables that libraries read by themselves; only Punctual's own settings may have an effect.
 
-Faust reads some 80 settings (faust/types/settings/settings.py, `env_name=`), which would come before ours; they are
-turned off where its app is made (app/worker.py). What is here is read while libraries are imported, or at each use.
+Faust reads some 80 settings (faust/types/settings/settings.py, `env_name=`), which would override Punctual's; they
+are turned off where its app is made (app/worker.py). The variables here are read at import, or at each use.
 tests/app/base/process/test_foreign_settings.py finds the names in the libraries' sources.
 """
 
@@ -24,12 +24,12 @@ _OF_FAUST: Final = (
     "WEB_TRANSPORT",
     "WORKDIR",
 )
-#: Read while Faust and mode are imported: it is too late when this module is.
+#: Read while Faust and mode are imported, before this module can remove them.
 AT_IMPORT: Final = frozenset(
     {f"{prefix}{name}" for prefix in ("FAUST_", "F_") for name in _OF_FAUST}
     | {"DEVLOG", "GEVENT_LOOP", "NO_CYTHON", "TYPEXPR_DEBUG"}
 )
-#: Read later: Faust would start Django, and prometheus_client keep its counts in files.
+#: Read later: Faust would start Django, and prometheus_client would keep its counters in files.
 LATER: Final = frozenset(
     {
         "DJANGO_SETTINGS_MODULE",
@@ -39,14 +39,14 @@ LATER: Final = frozenset(
         "prometheus_multiproc_dir",
     }
 )
-#: Set for the process that stands in for one whose environment had some of these.
+#: Set when the process starts again without these variables.
 _MARK: Final = "PUNCTUAL_ENVIRONMENT"
 
 
 def drop(env: MutableMapping[str, str] = os.environ, command: Sequence[str] = sys.orig_argv) -> None:
-    """Remove the variables from `env`; if some were read already, Faust's command line starts again without them.
+    """Remove the variables from `env`; if some were read already, start Faust's command line again without them.
 
-    The process stays the same, and so do its signals. A program that imports the app goes on as it is.
+    The process id stays the same, and so do its signals. A program that imports the app is not started again.
     """
     late = AT_IMPORT & env.keys()
     for name in late | (LATER & env.keys()):
@@ -54,7 +54,7 @@ def drop(env: MutableMapping[str, str] = os.environ, command: Sequence[str] = sy
     if late and _is_fausts() and env.get(_MARK) != str(os.getpid()):
         env[_MARK] = str(os.getpid())
         sys.stdout.flush()
-        os.execve(sys.executable, [sys.executable, *command[1:]], dict(env))  # noqa: S606 - it takes this one's place
+        os.execve(sys.executable, [sys.executable, *command[1:]], dict(env))  # noqa: S606 - it replaces this process
 
 
 def _is_fausts() -> bool:

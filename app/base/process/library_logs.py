@@ -1,4 +1,4 @@
-"""What Faust, mode and aiokafka log of every step of theirs: 70 lines at a start, among which ours would be lost."""
+"""A filter for the logs of Faust, mode and aiokafka, whose 70 lines at a start would hide Punctual's own."""
 
 import contextlib
 import logging
@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from aiokafka.errors import BrokerResponseError
 
 _THEIRS = ("faust", "mode", "aiokafka")
-#: What aiokafka logs as an error while a topic is new.
+#: aiokafka logs this as an error while a topic is new.
 _NEW_TOPIC = "Topic %s not found in cluster metadata"
-#: So begin the lines of mode's services, our own subclasses among them (mode/services.py, _format_log).
+#: The beginning of lines by mode's services, including subclasses of Punctual (mode/services.py, _format_log).
 _SERVICE = "[^"
 
 
 class LibraryLogFilter(logging.Filter):
-    """Leaves out what others say below a warning, and has no error of what they only do again; not for `-l debug`."""
+    """Drops libraries' records below WARNING, and turns errors that they retry into warnings; not with `-l debug`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a record is written."""
+        """Return whether a record is written."""
         if record.levelno == logging.ERROR and _is_theirs(record) and _is_done_again(record):
             record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
         if record.levelno >= logging.WARNING:
@@ -31,7 +31,7 @@ def _is_theirs(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def silent(name: str) -> Iterator[None]:
-    """Silence a logger while its errors are raised too, and then told in a sentence of ours."""
+    """Silence a logger while its errors are also raised and logged by Punctual."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -42,9 +42,9 @@ def silent(name: str) -> Iterator[None]:
 
 
 def _is_done_again(record: logging.LogRecord) -> bool:
-    """Whether a library asks a broker again by itself: nothing is wrong while topics, or the first group, are new.
+    """Return whether the library retries by itself, as it does while topics or the first group are new.
 
-    ERROR is what operators have alarms for.
+    Operators have alarms for ERROR.
     """
     arguments = record.args if isinstance(record.args, tuple) else ()
     answers = [one for one in arguments if isinstance(one, BrokerResponseError)]

@@ -1,4 +1,4 @@
-"""The log: lines for machines, one JSON object each, and a filter for lines that repeat."""
+"""The log: JSON lines for machines, and a filter for repeated lines."""
 
 import logging
 from datetime import UTC, datetime
@@ -6,12 +6,12 @@ from typing import Any, Final
 
 import msgspec
 
-#: What a line is about, if it was logged with `extra` of these names. A partition beside a topic is that topic's.
+#: Fields of a JSON line that callers pass in `extra`. With a topic, the partition is the topic's.
 FIELDS: Final = ("topic", "partition", "offset", "destination")
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes each record as one JSON object on one line, an exception in it as a string."""
+    """Formats each record as a JSON object on one line, with an exception as a string."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as JSON: time, level, logger, message, the fields of FIELDS, exception and stack."""
@@ -31,26 +31,26 @@ class JsonFormatter(logging.Formatter):
 
 
 _WINDOW_S = 10.0
-#: Those who try again and again.
+#: Loggers with retries.
 _LOGGERS = ("app", "tables", "aiokafka")
-#: Sentences that are remembered at a time.
+#: The maximum number of remembered messages.
 _MOST = 1_000
 
 
 class RateLimitFilter(logging.Filter):
-    """Lets a warning or an error through once in ten seconds; the next one then says how many were left out.
+    """Passes each warning or error once in ten seconds; the next time, it adds how many were left out.
 
     While a broker is down, each attempt of each partition would log a line.
     """
 
     def __init__(self) -> None:
-        """Have seen nothing."""
+        """Begin without remembered messages."""
         super().__init__()
-        #: When each sentence was last let through, and how often it has come since.
+        #: For each message, the time when it was last passed, and the number left out since.
         self._seen: dict[tuple[str, str], tuple[float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is written; its sentence may get an end."""
+        """Return whether a record is written; its message may get a suffix."""
         if record.levelno < logging.WARNING or record.name.partition(".")[0] not in _LOGGERS:
             return True
         sentence = record.name, record.getMessage()
@@ -65,6 +65,6 @@ class RateLimitFilter(logging.Filter):
         return True
 
     def _forget(self, now: float) -> None:
-        """Make room: what has not been left out lately says nothing more."""
+        """Drop messages that have not been passed within the window, if there are too many."""
         if len(self._seen) >= _MOST:
             self._seen = {sentence: seen for sentence, seen in self._seen.items() if now - seen[0] < _WINDOW_S}

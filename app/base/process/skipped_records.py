@@ -1,7 +1,7 @@
-"""Records that a reader skips: those of others on internal topics, and those deleted before they were read.
+"""Records that a reader skips: foreign records on internal topics, and records deleted before they were read.
 
-Foreign records are counted, and logged once per topic: anyone who may write there can put anything there, and it must
-not end a worker at each start again.
+Foreign records are counted, and logged once per topic: any client with Write access can write them, and they must
+not stop a worker at each start.
 """
 
 import logging
@@ -13,12 +13,12 @@ log = logging.getLogger(__name__)
 
 _PASSED = Counter("delay_foreign_records", "Foreign records on an internal topic that were skipped.", ["topic"])
 _said: set[str] = set()
-#: Punctual's own records are smaller, and unpacking a mebibyte of JSON takes up to 50 ms of the event loop.
+#: The maximum size. Punctual's own records are smaller, and unpacking a mebibyte of JSON blocks the loop up to 50 ms.
 MAX_BYTES: Final = 1 << 20
 
 
 def bounded(value: bytes | None) -> bytes:
-    """Return a record's value as it is read. Raises ValueError if it is larger than any that is ours."""
+    """Return a record's value. Raises ValueError if it is larger than any of Punctual's own records."""
     if value is not None and len(value) > MAX_BYTES:
         msg = f"it has {len(value):,} bytes, but Punctual's own records have at most {MAX_BYTES:,}"
         raise ValueError(msg)
@@ -26,7 +26,7 @@ def bounded(value: bytes | None) -> bytes:
 
 
 def passed_over(topic: str, partition: int, offset: int, why: object) -> None:
-    """Count a record that cannot be ours; the first one of a topic is a warning that says `why`."""
+    """Count a foreign record; the first one of a topic is logged as a warning that says `why`."""
     _PASSED.labels(topic).inc()
     level = logging.DEBUG if topic in _said else logging.WARNING
     _said.add(topic)

@@ -1,4 +1,4 @@
-"""How long a thread keeps a core that others want too, and how soon it gets one that they have: slices of time."""
+"""A thread's time slice: how long it keeps a contended core, and how soon it gets one."""
 
 import ctypes
 import os
@@ -8,28 +8,28 @@ import struct
 import sys
 from typing import Final
 
-#: The least that Linux takes, a thirtieth of its default (kernel/sched/syscalls.c, __setparam_fair).
+#: The minimum in Linux, a thirtieth of its default (kernel/sched/syscalls.c, __setparam_fair).
 SHORTEST_NS: Final = 100_000
-#: From this release on Linux asks for slices (commit 857b158dc5e8, "sched/eevdf: Use sched_attr::sched_runtime").
+#: The first release with time slices (commit 857b158dc5e8, "sched/eevdf: Use sched_attr::sched_runtime").
 _SINCE: Final = (6, 12)
-#: The number of sched_setattr(2), for which Python has no function.
+#: The number of sched_setattr(2) by architecture, because Python has no function for it.
 _CALLS: Final = {"x86_64": 314, "aarch64": 274}
-#: size, policy, flags, nice, priority, runtime, deadline, period (struct sched_attr).
+#: The fields size, policy, flags, nice, priority, runtime, deadline, period (struct sched_attr).
 _ATTRIBUTES: Final = struct.Struct("IIQiIQQQ")
 _NORMAL, _RESET_ON_FORK = 0, 1
 
 
 def supported() -> bool:
-    """Return whether this system gives threads the slices that they ask for."""
+    """Return whether this system supports time slices of threads."""
     release = re.match(r"(\d+)\.(\d+)", platform.release())
     there = sys.platform == "linux" and platform.machine() in _CALLS
     return there and release is not None and tuple(map(int, release.groups())) >= _SINCE
 
 
 def shorten() -> None:
-    """Have this thread asked for its core after 0.1 ms instead of 3, and not those that it starts, if that can be had.
+    """Set this thread's time slice to 0.1 ms instead of 3, without its children, if the system supports it.
 
-    Whoever wakes up gets the core as much sooner.
+    With a shorter slice, a thread that wakes up gets a core sooner.
     """
     if supported():
         nice = os.getpriority(os.PRIO_PROCESS, 0)

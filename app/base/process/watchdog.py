@@ -1,6 +1,6 @@
-"""Ends a process that has stopped fetching or firing, or whose supervising process is gone.
+"""Ends a process that has stopped fetching or firing, or whose supervisor is gone.
 
-A stuck consumer looks healthy to everyone else; a worker without its supervisor would never be restarted or stopped.
+A stuck consumer looks healthy from outside; a worker without its supervisor would never be restarted or stopped.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ _STUCK_S = 30.0
 
 
 class ProcessStuck(PunctualError):
-    """Something that should run several times a second has not for half a minute."""
+    """A loop that should run several times a second has not run for half a minute."""
 
 
 class Watchdog:
-    """Watches when loops last ran, by the event loop's clock; the event loop itself is watched from a thread."""
+    """Watches when loops last ran, by the event loop's clock; a thread watches the event loop itself."""
 
     def __init__(self, beats: dict[str, Callable[[], float]]) -> None:
-        """Watch these loops, each by a function that tells when it last ran: 0 if it has not begun yet."""
+        """Watch the loops in `beats`: each function returns when its loop last ran, 0 if it has not begun."""
         self._beats = beats
         self._seen = time.monotonic()
         self._over = threading.Event()
@@ -63,9 +63,9 @@ _GRACE_S: Final = 60.0
 
 
 def watch_parent(env: MutableMapping[str, str] = os.environ) -> None:
-    """End this process as SIGTERM does when its supervising process is gone, also by kill -9.
+    """End this process as SIGTERM does when its supervisor is gone, even after kill -9.
 
-    After a minute it ends in any case: what it has not finished is done again by whoever gets its partitions.
+    After a minute it ends in any case; the next owner of its partitions repeats unfinished work.
     """
     named = env.pop(PARENT_FD, "")
     if named:
@@ -73,7 +73,7 @@ def watch_parent(env: MutableMapping[str, str] = os.environ) -> None:
 
 
 def _wait(descriptor: int) -> None:
-    os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no name
+    os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keywords
     os.read(descriptor, 1)
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(_GRACE_S)

@@ -1,4 +1,4 @@
-"""The development broker: a real Apache Kafka that needs nothing but this project's packages.
+"""The development broker: a real Apache Kafka that needs only this project's packages.
 
     with Broker() as broker:
         ...  # a client with bootstrap_servers=broker.bootstrap

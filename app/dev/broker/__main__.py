@@ -22,7 +22,7 @@ def main() -> int:
     """Run a broker until SIGINT or SIGTERM.
 
     Returns:
-        The exit code: 0 when it was asked to stop, 1 when it could not run, 2 when a setting is wrong.
+        The exit code: 0 after a signal, 1 if it could not run, 2 if a setting is wrong.
     """
     port, data = os.environ.get("KAFKA_PORT") or DEFAULT_PORT, Path(os.environ.get("KAFKA_DATA") or DEFAULT_DATA)
     if not port.isdecimal() or not 0 < int(port) < 1 << 16:

@@ -20,28 +20,28 @@ from app.dev.broker.properties import Node, new_cluster_id, server_properties, w
 from app.dev.broker.ready import answers
 from app.dev.broker.waiting import Say, silently, telling
 
-START_TIMEOUT_S = 90.0  # about 3 s on an idle machine; a starved one may take long without being broken
+START_TIMEOUT_S = 90.0  # about 3 s on an idle machine; a busy one may take much longer
 ATTEMPTS = 3  # a free port may be taken between choosing it and listening on it
 POLL_S = 0.05
 
 _HERE = Path(__file__).parent
-# Kafka's own choice of collector (its kafka-run-class.sh), in a heap that leaves room for what is being tested.
+# Kafka's own choice of collector (its kafka-run-class.sh), in a heap that leaves room for the programs under test.
 _JVM = ["-Xms256m", "-Xmx512m", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true"]
-# The second compiler takes 20 s of CPU in a broker's first minutes: too much for several on one machine.
+# The second compiler takes 20 s of CPU in a broker's first minutes: too much with several brokers on one machine.
 _JVM_OF_SEVERAL = [*_JVM, "-XX:TieredStopAtLevel=1"]
 
 
 class Broker:
-    """A broker that serves when `with Broker() as broker` is entered and is gone when it is left.
+    """A broker that serves inside `with Broker() as broker`, and is stopped at the end of the block.
 
-    It also ends when this process does, however that happens.
+    It also ends when this process does, in whatever way.
 
     Args:
-        data: where its data is kept across runs; None takes a temporary directory, removed at the end.
-        port: where it listens on 127.0.0.1; None takes a free one. It stays the same across `stop` and `start`.
-        java: as `app.dev.broker.java.find_java` takes it.
+        data: the directory of its data, which is kept; None uses a temporary directory, removed at the end.
+        port: its port on 127.0.0.1; None chooses a free one. It stays the same across `stop` and `start`.
+        java: the `choice` of `app.dev.broker.java.find_java`.
         node: its place in a cluster; by default a cluster of its own.
-        say: hears now and then how far a start is that takes long.
+        say: called now and then with the progress of a slow start.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Broker:
         say: Say = silently,
     ) -> None:
         self._data = data
-        self._port = port or 0  # 0: not chosen yet
+        self._port = port or 0  # 0: to be chosen
         self._port_is_chosen = port is not None
         self._java, self._say = java, say
         self._given = node or Node()
@@ -99,10 +99,10 @@ class Broker:
         return self._process.pid
 
     def start(self) -> None:
-        """Start it and return when it serves.
+        """Start it, and return when it serves clients.
 
         Raises:
-            BrokerError: something is missing or failed; the message says what, and what to do. Nothing runs then.
+            BrokerError: it cannot start; the message names the cause, and what to do. No process is left running.
         """
         for attempt in range(1, ATTEMPTS + 1):
             self.launch()
@@ -119,7 +119,7 @@ class Broker:
                 return
 
     def launch(self) -> None:
-        """Start it without waiting (the brokers of one cluster need each other to become ready)."""
+        """Start it without waiting, because the brokers of one cluster need each other to become ready."""
         self._port = self._port or free_port()
         require_free(self._port)
         with storage.claim(self.directory) as log:
@@ -130,7 +130,7 @@ class Broker:
         """Wait until it serves clients.
 
         Raises:
-            BrokerError: it ended by itself, or does not answer within START_TIMEOUT_S.
+            BrokerError: it exited, or does not answer within START_TIMEOUT_S.
         """
         deadline = time.monotonic() + START_TIMEOUT_S
         while not answers(self._port, self._node.id, self._node.cluster_id):
@@ -140,10 +140,10 @@ class Broker:
             time.sleep(POLL_S)
 
     def check(self) -> None:
-        """Check that it still runs.
+        """Check that it is running.
 
         Raises:
-            BrokerError: it ended by itself.
+            BrokerError: it exited.
         """
         if self._process is None or self._process.exit_code() is not None:
             raise self._failure()
@@ -167,7 +167,7 @@ class Broker:
             self._directory = None
 
     def _command(self) -> list[str]:
-        """Return what starts it; its data directory is ready for that."""
+        """Prepare the data directory, and return the command that starts Kafka."""
         logs, settings = self.directory / "logs", self.directory / "server.properties"
         stored = storage.stored_cluster_id(logs, self._node.id)
         self._node = self._settled(stored)

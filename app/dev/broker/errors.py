@@ -1,11 +1,11 @@
-"""What can go wrong with the development broker; each message says the cause and the next action.
+"""Errors of the development broker; each message says the cause and what to do.
 
 BrokerError
 ├── JavaMissingError       no Java that can run Kafka
 ├── JarsUnavailableError   Kafka's jars could not be fetched, or are not the pinned ones
 ├── PortTakenError         something else listens on the port
 ├── DataDirectoryError     the data directory is not usable
-└── BrokerFailedError      Kafka ended, or did not answer in time
+└── BrokerFailedError      Kafka exited, or did not answer in time
 """
 
 from punctual.installing import install_command
@@ -15,7 +15,7 @@ INSTALL_DEV = f"In a checkout, run `make install`. Elsewhere: {install_command('
 
 
 class BrokerError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of all deliberate errors of this package."""
 
 
 class JavaMissingError(BrokerError):
@@ -27,12 +27,12 @@ class JarsUnavailableError(BrokerError):
 
 
 class PortTakenError(BrokerError):
-    """Another process listens on the port that was asked for."""
+    """Another process listens on the requested port."""
 
 
 class DataDirectoryError(BrokerError):
-    """The data directory belongs to something else, is damaged or is in use."""
+    """The data directory belongs to another program or broker, is damaged or is in use."""
 
 
 class BrokerFailedError(BrokerError):
-    """Kafka ended by itself or did not answer in time."""
+    """Kafka exited, or did not answer in time."""

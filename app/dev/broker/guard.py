@@ -1,10 +1,10 @@
-"""Run a command, and end it when the process that asked for it is gone, even by kill -9.
+"""Run a command, and end it when the process that started this guard is gone, even by kill -9.
 
-It is run by its path with `python -I -S`, so that it imports nothing of ours and costs few milliseconds. Standard
-input is a pipe whose other end the owner holds. A byte on it asks for a graceful end. It reads as ended when the
-owner closes it, or dies in whatever way: then a directory that is only of use to the owner is removed too.
+It is run by its path with `python -I -S`, so that it imports no other module of Punctual and starts within
+milliseconds. Standard input is a pipe whose other end the owner holds. A byte on it requests a graceful end. The
+pipe ends when the owner closes it or dies: then a directory that only the owner needs is removed too.
 (PR_SET_PDEATHSIG would do without this process, but only on Linux, and it fires when the *thread* that started the
-child ends.) The command's process id goes to standard output as one line; what it prints goes to standard error.
+child ends.) The command's process id is one line on standard output; the command's own output goes to standard error.
 """
 
 import json
@@ -17,7 +17,7 @@ import threading
 
 
 class Guard:
-    """Runs a command while its owner lives and wants it."""
+    """Runs a command until it exits, or its owner dies or stops it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -25,7 +25,7 @@ class Guard:
         self._child: subprocess.Popen[bytes] | None = None
 
     def run(self, command: list[str]) -> int:
-        """Run the command, unless the end was asked for already; return its exit code, 128 + n for signal n."""
+        """Run the command, unless `end` was called before; return its exit code, 128 + n for signal n."""
         with self._lock:
             if self._ended:
                 return 0
@@ -57,8 +57,8 @@ def main(command: list[str], grace_s: float, remove: str | None) -> int:
 
     Args:
         command: an argument list.
-        grace_s: seconds between asking for the end and forcing it.
-        remove: a directory that goes when the owner does. Its content is of no use then: no grace is given.
+        grace_s: seconds between SIGTERM and SIGKILL.
+        remove: a directory that is removed when the owner dies. The command then gets no grace.
     """
     guard = Guard()
     orphaned = threading.Event()

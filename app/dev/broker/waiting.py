@@ -1,4 +1,4 @@
-"""Says now and then how far something is that takes long, so that nobody takes it for stuck."""
+"""Reports the progress of slow work now and then, so that it does not look stuck."""
 
 import threading
 import time
@@ -11,12 +11,12 @@ Say = Callable[[str], None]
 
 
 def silently(_: str) -> None:
-    """Say nothing."""
+    """Ignore the progress."""
 
 
 @contextmanager
 def telling(say: Say, so_far: Callable[[float], str]) -> Iterator[None]:
-    """Say what `so_far` returns, given the seconds since the beginning, every few seconds until the block ends."""
+    """Call `say` every few seconds until the block ends, with `so_far` of the seconds since its beginning."""
     began, over = time.monotonic(), threading.Event()
 
     def tell() -> None:

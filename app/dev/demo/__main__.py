@@ -1,4 +1,4 @@
-"""`python -m app.dev.demo`: exit code 0 when it was asked to stop, 1 when a part failed, 2 for a wrong option."""
+"""`python -m app.dev.demo`: exit code 0 after a signal, 1 if a part failed, 2 for a wrong option."""
 
 import asyncio
 import logging
@@ -19,9 +19,9 @@ from punctual import DelayError
 def main() -> int:
     """Run the demonstration and return its exit code."""
     options, screen = parse(), Screen(sys.stdout)
-    # `kill` must clean up as Ctrl-C does, also while the broker starts.
+    # `kill` must clean up as Ctrl-C does, even while the broker starts.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    # Kafka's client warns of every passing hiccup, such as topics that are a moment old; errors that last are raised.
+    # Kafka's client warns of every passing problem, such as new topics; lasting errors are raised.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     if not os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         screen.say("Starting Kafka (the first time, its 45 MB of jars are fetched) ...")

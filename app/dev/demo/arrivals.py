@@ -13,23 +13,23 @@ from punctual.contract import headers as names
 
 
 class DeliveryReader:
-    """Reads `orders` and `reminders` from now on, outside any consumer group."""
+    """Reads `orders` and `reminders` from `start` on, outside any consumer group."""
 
     def __init__(self, kafka: KafkaSettings, tally: DemoTally, screen: Screen) -> None:
-        """Prepare; `start` decides where "from now on" begins."""
+        """Create a consumer, which reads from the ends at the time of `start`."""
         self._tally, self._screen = tally, screen
         self._consumer: Any = AIOKafkaConsumer(
             bootstrap_servers=kafka.bootstrap, enable_auto_commit=False, **kafka.options()
         )
 
     async def start(self) -> None:
-        """Take the topics' present ends as the beginning."""
+        """Connect, and begin at the topics' present ends."""
         await self._consumer.start()
         places = [TopicPartition(topic, p) for topic in (ORDERS, REMINDERS) for p in range(PARTITIONS)]
         self._consumer.assign(places)
         await self._consumer.seek_to_end(*places)
         for place in places:
-            # Seeking is lazy: asked now, the end cannot slip past the first deliveries.
+            # Seeking is lazy; asking for the positions now keeps them from moving past the first deliveries.
             await self._consumer.position(place)
 
     async def stop(self) -> None:

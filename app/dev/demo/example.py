@@ -1,4 +1,4 @@
-"""`python -m app.dev.demo.example NAME`: a Kafka, a worker, and one of the programs of docs/examples with them."""
+"""`python -m app.dev.demo.example NAME`: runs a program of docs/examples with a Kafka and a worker."""
 
 import asyncio
 import os
@@ -14,7 +14,7 @@ from app.dev.demo.options import parse
 from app.dev.demo.worker import DemoError
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
-#: One of them posts to a server of its own on this machine.
+#: An example posts to its own server on this machine.
 ALLOWED = {"DELAY_HTTP_DESTINATIONS": "http://127.0.0.1*"}
 
 
@@ -24,7 +24,7 @@ def names() -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run an example; return its exit code, 1 if what it needs does not start, 2 if there is none of that name."""
+    """Run an example; return its exit code, 1 if Kafka or a worker does not start, 2 for an unknown name."""
     if len(arguments) != 1 or arguments[0] not in names():
         _say(f"Choose an example: make run NAME={' or '.join(names())}")
         return 2

@@ -1,4 +1,4 @@
-"""Everything the demonstration runs on: a broker or a given cluster, topics, and workers."""
+"""The parts of the demonstration: a broker or a given cluster, topics, and workers."""
 
 import asyncio
 import os
@@ -25,21 +25,21 @@ DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_REPLICATION_FACTOR": "1"}
 
 @dataclass(frozen=True)
 class DemoInstallation:
-    """What runs, or is about to."""
+    """The broker and the workers of the demonstration, running or about to run."""
 
     settings: Settings
     workers: list[DemoWorker]
     broker: Broker | None
-    #: Hears how far starts are.
+    #: Called with the progress of starts.
     say: Say
 
     async def wait_ready(self) -> None:
-        """Return once all workers, which were started, serve. Raises WorkerDiedError or WorkerNotReadyError."""
+        """Return when all workers, which were started, are ready. Raises WorkerDiedError or WorkerNotReadyError."""
         with telling(self.say, lambda seconds: f"The worker is starting, {seconds:.0f} s so far ..."):
             await asyncio.gather(*[worker.wait_ready() for worker in self.workers])
 
     def check(self) -> None:
-        """Raise a DemoError or BrokerError when a part ended by itself."""
+        """Raise a DemoError or BrokerError if a part has exited."""
         for worker in self.workers:
             worker.check()
         if self.broker is not None:
@@ -48,11 +48,10 @@ class DemoInstallation:
 
 @contextmanager
 def installation(options: DemoOptions, say: Say, **settings: str) -> Iterator[DemoInstallation]:
-    """Yield a cluster that serves and workers to start; at the end stop workers first, then the broker.
+    """Yield a running cluster and workers to start; at the end, stop the workers first, then the broker.
 
-    `say` hears how far starts are that take long; `settings` are the workers', unless the environment has others.
-
-    Without --data everything is removed at the end, but after an error the workers' logs stay.
+    `say` is called with the progress of slow starts; `settings` are defaults of the workers' environment.
+    Without --data everything is removed at the end, except for the workers' logs after an error.
     """
     keep = options.data is not None
     home = (options.data or Path(tempfile.mkdtemp(prefix="punctual-demo-"))).absolute()
@@ -82,7 +81,7 @@ PARTITIONS = 4
 
 
 async def create_topics(kafka: KafkaSettings, topics: TopicSettings) -> None:
-    """Create the topics `orders` and `reminders` unless they are there."""
+    """Create the topics `orders` and `reminders`, unless they exist."""
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap, **kafka.options())
     await admin.start()
     try:

@@ -11,7 +11,7 @@ DEFAULT_PORT = 6066  # the worker's own default
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What was asked for."""
+    """The options of the command line."""
 
     rate: float
     seconds: float | None
@@ -22,7 +22,7 @@ class DemoOptions:
 
 
 def parse(arguments: Sequence[str] | None = None) -> DemoOptions:
-    """Return the options; a wrong one ends the program with exit code 2 and a sentence."""
+    """Return the options; an invalid one ends the program with exit code 2 and a message."""
     parser = argparse.ArgumentParser(
         prog="python -m app.dev.demo",
         description="Start Kafka, a worker and a shop whose orders need reminders. Ctrl-C stops everything.",
@@ -54,7 +54,7 @@ def _positive(text: str) -> float:
 
 def _count(text: str) -> int:
     number = int(text)
-    if not 1 <= number <= 16:  # noqa: PLR2004 - more than partitions would idle
+    if not 1 <= number <= 16:  # noqa: PLR2004 - more than partitions would be idle
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and 16")
     return number
 

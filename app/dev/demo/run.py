@@ -23,7 +23,7 @@ LONGEST_DELAY_S = 60.0
 
 
 async def run(options: DemoOptions, place: DemoInstallation, screen: Screen) -> None:
-    """Start the workers and play until a signal or --seconds. Raises what ended it early."""
+    """Start the workers and play until a signal or --seconds. Raises the error that ended it early."""
     stop = _on_signals()
     tally = DemoTally()
     arrivals = DeliveryReader(place.settings.kafka, tally, screen)
@@ -61,7 +61,7 @@ async def _start_workers(place: DemoInstallation, screen: Screen) -> None:
 
 
 async def _until(stop: asyncio.Event, seconds: float | None, *parts: Coroutine[Any, Any, None]) -> bool:
-    """Run the parts until one ends, or `stop`, or so many seconds; whether a part ended by itself."""
+    """Run the parts until one ends, `stop` is set or `seconds` have passed; return whether a part ended by itself."""
     stopping = asyncio.create_task(stop.wait())
     tasks = [asyncio.create_task(part) for part in parts]
     done, pending = await asyncio.wait({stopping, *tasks}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

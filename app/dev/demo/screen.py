@@ -19,10 +19,10 @@ LINES_PER_SECOND: Final = 12
 
 
 class Screen:
-    """Writes what happens; above LINES_PER_SECOND it leaves lines out and the summary says how many."""
+    """Writes events; above LINES_PER_SECOND it leaves lines out, and the summary has their number."""
 
     def __init__(self, out: TextIO, env: Mapping[str, str] = os.environ) -> None:
-        """Colour only a terminal, and none with NO_COLOR (no-color.org) or a dumb one."""
+        """Use colour only on a terminal, but not with NO_COLOR (no-color.org) or a dumb terminal."""
         self._out = out
         self._colour = out.isatty() and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
         self._second = 0
@@ -30,12 +30,12 @@ class Screen:
         self._left_out = 0
 
     def say(self, text: str = "") -> None:
-        """Write a line as it is."""
+        """Write a line unchanged."""
         self._out.write(f"{text}\n")
         self._out.flush()
 
     def event(self, what: str, message_id: str, figure: str, text: str) -> None:
-        """Write one line of the story: time, what, which message, a figure, words."""
+        """Write one line of the story: time, kind of event, message, a figure, text."""
         if self._crowded():
             self._left_out += 1
             return
@@ -46,7 +46,7 @@ class Screen:
         )
 
     def summary(self, text: str) -> None:
-        """Write the counts, set apart."""
+        """Write the counts on a separate line."""
         more = f" · {self._left_out} lines left out" if self._left_out else ""
         self._left_out = 0
         self.say(self._paint(f"{'':<12}  ── {text}{more}", "1"))

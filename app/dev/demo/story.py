@@ -1,4 +1,4 @@
-"""What happens in the shop: pure decisions, drawn from a random generator."""
+"""The events in the shop, drawn from a random generator; no I/O."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ GOODS = ("espresso", "green tea", "rye bread", "honey", "olive oil", "saffron", 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A change of mind: what, how long after the order, and for a snooze the new delay from then on (seconds)."""
+    """A change of an order: its kind, its time after the order, and for a snooze the new delay (seconds)."""
 
     change: Change
     after_s: float
@@ -23,7 +23,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One order and the message it delays."""
+    """An order and its delayed message."""
 
     number: int
     text: str
@@ -38,14 +38,14 @@ class Order:
 
 
 def orders(random: Random, first_number: int, longest_s: float) -> Iterator[Order]:
-    """Yield orders without end.
+    """Yield an endless sequence of orders.
 
-    A prepaid order is released to the warehouse after a while in which it can still change; an unpaid one gets a
+    A prepaid order is released to the warehouse after a while in which it can still change; an unpaid order gets a
     reminder, which is cancelled if the customer pays, and moved if the customer asks for time.
     """
     number, shortest_s = first_number, min(1.0, longest_s / 2)
     while True:
-        # More short delays than long ones, so that there is something to see at once.
+        # Short delays are more frequent than long ones, so that there is something to see at once.
         due_s = shortest_s * (longest_s / shortest_s) ** random.random()
         text = f"{random.choice(CUSTOMERS)}: {random.randint(1, 9)} x {random.choice(GOODS)}"
         prepaid = random.choices((True, False), weights=(30, 70))[0]
@@ -54,7 +54,7 @@ def orders(random: Random, first_number: int, longest_s: float) -> Iterator[Orde
 
 
 def _turn(random: Random, due_s: float) -> Turn | None:
-    # Well before the due time, so that the change wins.
+    # The change comes well before the due time, so that it wins.
     after_s = due_s * random.uniform(0.2, 0.7)
     cancel = Turn("cancel", after_s, 0, "paid, or cancelled")
     snooze = Turn("snooze", after_s, due_s * random.uniform(0.5, 1), "asked for more time")

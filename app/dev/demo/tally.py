@@ -1,4 +1,4 @@
-"""The counts of a run, and how late its messages were."""
+"""The counts of a run, and the lateness of its messages."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ Arrival = Literal["arrived", "extra", "other"]
 
 
 class DemoTally:
-    """Knows which messages of this run are still to come; lateness in milliseconds."""
+    """Counts messages, and knows which are still to come; lateness is in milliseconds."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Begin with all counts at zero."""
         self.cancelled = self.rescheduled = self.arrived = self.extra = 0
         self._sent: set[str] = set()
         self._waiting: set[str] = set()
@@ -30,7 +30,7 @@ class DemoTally:
         self._waiting.discard(message_id)
 
     def arrive(self, message_id: str, late_ms: int) -> Arrival:
-        """Count an arrival and say what it was."""
+        """Count an arrival, and return its kind."""
         if message_id not in self._sent:
             return "other"
         if message_id not in self._waiting:
@@ -42,11 +42,11 @@ class DemoTally:
         return "arrived"
 
     def is_waiting(self, message_id: str) -> bool:
-        """Whether the message is still to come."""
+        """Return whether the message is still to come."""
         return message_id in self._waiting
 
     def summary(self) -> str:
-        """Return one line for people."""
+        """Return the counts and percentiles as one line."""
         parts = [
             f"sent {len(self._sent)}",
             f"cancelled {self.cancelled}",
@@ -63,7 +63,7 @@ class DemoTally:
 
 
 def percentiles(counts: Counter[int], shares: Iterable[float]) -> list[int]:
-    """Return for each share the smallest value that at least this share of all counted values does not exceed."""
+    """Return for each share the smallest counted value that at least this share of all values does not exceed."""
     ordered, total, found = sorted(counts.items()), counts.total(), []
     for share in shares:
         rank, seen = max(1, ceil(share * total)), 0

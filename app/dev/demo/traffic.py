@@ -12,10 +12,10 @@ from punctual import DelayClient
 
 
 class Traffic:
-    """Sends each order's message and what becomes of it, at a steady rate."""
+    """Sends each order's message and its changes, at a steady rate."""
 
     def __init__(self, client: DelayClient, tally: DemoTally, screen: Screen) -> None:
-        """Take an open client."""
+        """Send through an open `client`, count in `tally`, and show on `screen`."""
         self._client, self._tally, self._screen = client, tally, screen
 
     async def run(self, story: Iterator[Order], per_second: float) -> None:

@@ -1,4 +1,4 @@
-"""`app.embedded`, until 0.2.0 the name of `punctual.dev`; `python -m app.embedded` runs a broker."""
+"""`app.embedded`, the name of `punctual.dev` before 0.2.0; `python -m app.embedded` runs a broker."""
 
 import sys
 import warnings

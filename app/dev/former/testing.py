@@ -1,4 +1,4 @@
-"""`app.testing`, until 0.2.0 the name of `punctual.testing`."""
+"""`app.testing`, the name of `punctual.testing` before 0.2.0."""
 
 import warnings
 

@@ -1,7 +1,7 @@
 """Punctual in tests of programs that use it: on a simulated clock, without Kafka, in the test's own process.
 
-The pytest plugin gives the fixture `delayed`, in which the worker's own code decides what is due, refused or replaced.
-docs/how-to/test-your-code.md shows it. Nothing of the worker is loaded before a test asks for the fixture.
+The pytest plugin has the fixture `delayed`, in which the worker's own code decides which messages are due, refused or
+replaced. docs/how-to/test-your-code.md shows it. The worker's modules are loaded when a test first uses the fixture.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""A cluster and HTTP receivers in memory: they stand where the worker has app.kafka's classes and its HTTP client."""
+"""A cluster and HTTP receivers in memory, in place of app.kafka's classes and the HTTP client."""
 
 import asyncio
 from collections import Counter
@@ -15,18 +15,18 @@ from app.kafka import Ack, Batch
 
 
 class Brokers:
-    """Takes every batch at once; keeps what it is given but for the changelog, which the table has anyway."""
+    """Acknowledges every batch at once, and keeps the records, except for the changelog, which the table has."""
 
     def __init__(
         self, clock: Clock, own: Mapping[str, int], topics: Mapping[str, int] | None, cluster: str | None = None
     ) -> None:
-        """Have topics with so many partitions, the installation's `own` besides; any with one if `topics` is None."""
+        """Have `topics` with these numbers of partitions, and the installation's `own`; None is any topic with one."""
         self._clock, self._own, self._topics, self._cluster = clock, own, topics, cluster
         self._ends = Counter[tuple[str, int]]()
-        #: All records in the order of their writing, but those of topics that are left out.
+        #: All records in the order of their writing, without those of topics in `left_out`.
         self.written: list[Record] = []
         self.left_out: Collection[str] = ()
-        #: Hears of each record.
+        #: Called with each record.
         self.told: Callable[[Record], None] = lambda _: None
 
     def append(self, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers) -> Record:
@@ -41,16 +41,16 @@ class Brokers:
 
     # as a cluster ----------------------------------------------------------------------------------------------------
     def partitions(self, topic: str) -> int:
-        """Return a topic's number of partitions, 0 if it is not there."""
+        """Return a topic's number of partitions, 0 if it does not exist."""
         if topic in self._own:
             return self._own[topic]
         return 1 if self._topics is None else self._topics.get(topic, 0)
 
     async def learn(self, topics: Iterable[str]) -> None:
-        """Know all topics already."""
+        """Do no work, because all topics are known."""
 
     async def refresh(self, topics: Iterable[str]) -> set[str]:
-        """Return which of these topics are not there."""
+        """Return the topics that do not exist."""
         return {topic for topic in topics if not self.partitions(topic)}
 
     # as a sender -----------------------------------------------------------------------------------------------------
@@ -67,29 +67,29 @@ class Brokers:
         return acked
 
     def blocked(self, topic: str, partition: int) -> bool:  # noqa: ARG002 - the sender's signature
-        """Return that a partition takes messages."""
+        """Return False: every partition accepts messages."""
         return False
 
     def blocked_s(self, topic: str, partition: int) -> float:  # noqa: ARG002 - the sender's signature
-        """Return that it has never failed."""
+        """Return 0: no partition has ever failed."""
         return 0.0
 
     def trouble(self, topic: str, partition: int) -> str:  # noqa: ARG002 - the sender's signature
-        """Return that nothing is the matter."""
+        """Return an empty text: there is never an error."""
         return ""
 
     def recall(self, topic: str, partition: int) -> None:
-        """Have nothing to give back: it is written."""
+        """Do no work: every batch is written at once."""
 
     def give_up(self, topic: str, partition: int) -> None:
-        """Have nothing to give up."""
+        """Do no work: every batch is written at once."""
 
 
 class Web:
-    """Stands where the worker has its HTTP client: hosts answer with the status that the test's `respond` returns."""
+    """Replaces the worker's HTTP client: hosts answer with the status that the test's `respond` returns."""
 
     def __init__(self, clock: Clock, respond: Callable[[Post], int], failed: Callable[[BaseException], None]) -> None:
-        """Answer with the status that `respond` returns; `failed` hears what it raises, an assertion perhaps."""
+        """Answer with the status that `respond` returns; `failed` is called with its exceptions, such as assertions."""
         self._clock, self._respond, self._failed = clock, respond, failed
         self.posts: list[Post] = []
 
@@ -106,4 +106,4 @@ class Web:
         return answer_of(post.status, None, now_ms)
 
     async def stop(self) -> None:
-        """Have no connections to close."""
+        """Do no work: there are no connections."""

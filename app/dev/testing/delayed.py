@@ -1,4 +1,4 @@
-"""What the fixture `delayed` gives: a simulated installation, for tests with and without an event loop."""
+"""The fixture `delayed`: a simulated installation, for tests with and without an event loop."""
 
 import asyncio
 import json
@@ -22,19 +22,19 @@ from tables import keys
 
 
 def taken(_: Post) -> int:
-    """Answer a post as a receiver that takes everything."""
+    """Answer a post with 200, as a receiver that accepts everything."""
     return 200
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How the simulated installation is.
+    """The options of the simulated installation.
 
-    `settings`: the worker's environment variables (docs/reference/settings.md); every topic is an allowed destination,
-    and there is one partition, if they do not say otherwise.
-    `topics`: destination topics and how many partitions each has; without it every topic is there, with one.
-    `start`: what the clock shows at first; the present if it is not given.
-    `respond`: the HTTP status that a post is answered with.
+    `settings`: the worker's environment variables (docs/reference/settings.md); by default, every topic is an allowed
+    destination, and there is one partition.
+    `topics`: destination topics and their numbers of partitions; without it every topic exists, with one.
+    `start`: the first time on the clock; by default the present.
+    `respond`: returns the HTTP status with which a post is answered.
     """
 
     settings: Mapping[str, str] = field(default_factory=dict)
@@ -48,12 +48,12 @@ Said = str | bytes | None
 
 _THREAD = "punctual-simulation"
 _DEFAULTS = {"DELAY_DESTINATIONS": "*", "DELAY_PARTITIONS": "1"}
-#: Brokers in memory know no transactions, and nothing looks after a cold tier.
+#: Brokers in memory have no transactions, and there is no pipeline for a cold tier.
 _FIXED = {"DELAY_GUARANTEE": "at_least_once", "DELAY_HORIZON": "0"}
 
 
 class Arrived(list[Record]):
-    """Records that were delivered; awaiting it lets other tasks of the test run, and gives it again."""
+    """Delivered records; awaiting the list lets other tasks of the test run, and returns it."""
 
     def __await__(self) -> Generator[Any, None, Self]:
         """Let other tasks run once."""
@@ -65,12 +65,12 @@ class Delayed:
     """A running Punctual whose clock stands still until `advance`. Its methods work in any thread, and at once."""
 
     def __init__(self, options: Options) -> None:
-        """Start it."""
+        """Start it with `options`."""
         self._settings = Settings.from_env({**_DEFAULTS, **options.settings, **_FIXED})
         start_ms = Clock.wall_ms() if options.start is None else _epoch_ms(options.start)
         self._clock = SimulatedClock(start_ms)
         self._directory = tempfile.TemporaryDirectory(prefix="punctual-", ignore_cleanup_errors=True)
-        # A thread of its own: the test may be running on an event loop, and one thread has one.
+        # It has its own thread, because the test may run on an event loop, and a thread can run only one.
         self._thread = ThreadPoolExecutor(1, _THREAD)
         self._loop = SimulatedLoop()
 
@@ -102,14 +102,14 @@ class Delayed:
         return time_of(self._clock.wall_ms())
 
     def advance(self, delta: timedelta | None = None, **span: float) -> Arrived:
-        """Let time pass, a timedelta or its arguments (`hours=2`), and return what was delivered to topics meanwhile.
+        """Let time pass, by a timedelta or its arguments (`hours=2`); return the deliveries to topics in that time.
 
-        It may be awaited: what it has to do is done by then.
+        The result may be awaited; all work is already done.
         """
         return self.advance_to(self.now + (timedelta(**span) if delta is None else delta))
 
     def advance_to(self, moment: datetime) -> Arrived:
-        """Let time pass until then, and return what was delivered to topics meanwhile.
+        """Let time pass until `moment`; return the deliveries to topics in that time.
 
         Raises ValueError if that is in the past.
         """
@@ -122,7 +122,7 @@ class Delayed:
         self._run(self._installation.advance(until_ms))
         return Arrived(filter(self._is_delivery, self._installation.brokers.written[before:]))
 
-    # what goes in ----------------------------------------------------------------------------------------------------
+    # input -----------------------------------------------------------------------------------------------------------
     def produce(
         self,
         headers: Mapping[str, Said] | Iterable[tuple[str, Said]],
@@ -134,8 +134,8 @@ class Delayed:
     ) -> Record:
         """Write a record as any producer could, to the requests topic or to another `topic`, and return it.
 
-        What it asks for is done by then, and what is due at once is delivered. Raises NoInput if Punctual does not read
-        what is written there.
+        The request is processed, and a message that is due at once delivered, before this returns. Raises NoInput if
+        Punctual does not read the topic or partition.
         """
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         raw, to = tuple((name, _bytes(said)) for name, said in pairs), topic or self._settings.topics.requests
@@ -154,30 +154,30 @@ class Delayed:
         return 0 if key is None else key_partition(key, max(1, self.partitions(topic)))
 
     def partitions(self, topic: str) -> int:
-        """Return how many partitions a topic has that Punctual reads, 0 if it reads no such topic."""
+        """Return the number of partitions of a topic that Punctual reads, 0 for other topics."""
         read = topic in self._settings.topics.inputs or topic == self._settings.topics.controls
         return self._installation.brokers.partitions(topic) if read else 0
 
-    # what comes of it ------------------------------------------------------------------------------------------------
+    # results ---------------------------------------------------------------------------------------------------------
     def delivered(self, topic: str | None = None) -> list[Record]:
-        """Return what has been delivered, in that order: to one topic or to all."""
+        """Return the delivered records in their order, of one topic or of all."""
         written = self._installation.brokers.written
         return [one for one in written if self._is_delivery(one) and topic in (None, one.topic)]
 
     def dead_letters(self) -> list[Record]:
-        """Return what could not be accepted or delivered: headers say why (docs/reference/records.md)."""
+        """Return the refused requests and undeliverable messages; headers say why (docs/reference/records.md)."""
         return self._of(self._settings.topics.dead_letters)
 
     def events(self) -> list[dict[str, Any]]:
-        """Return what has happened to messages (docs/reference/records.md)."""
+        """Return the events of all messages (docs/reference/records.md)."""
         return [json.loads(record.value or b"") for record in self._of(self._settings.topics.events_topic)]
 
     def posts(self) -> list[Post]:
-        """Return what has been posted to URLs, failure callbacks too."""
+        """Return all posts to URLs, including failure callbacks."""
         return list(self._installation.web.posts)
 
     def pending(self) -> list[Pending]:
-        """Return the messages that wait, the next one first."""
+        """Return the pending messages, the next one first."""
 
         async def look() -> list[Pending]:
             return sorted(self._pending(), key=lambda one: (one.due is None, one.due, one.id))

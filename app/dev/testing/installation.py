@@ -1,4 +1,4 @@
-"""A worker's own parts, put together on a simulated clock and brokers in memory; and what can go wrong with them.
+"""A worker's own parts, assembled on a simulated clock and brokers in memory, and the errors of the simulation.
 
 SimulationError
 ├── NoInput   the worker reads no requests from that topic
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 
 class SimulationError(Exception):
-    """The simulation cannot go on; the message says why and what to do."""
+    """The simulation cannot go on; the message says why, and what to do."""
 
 
 class NoInput(SimulationError):
     """A record was produced to a topic that the worker does not read."""
 
     def __init__(self, topic: str, partition: int) -> None:
-        """Name the place."""
+        """Name the topic and the partition."""
         super().__init__(
             f"Punctual reads no requests from {topic} partition {partition}. Check its DELAY_APP_ID, DELAY_INPUTS "
             "and DELAY_PARTITIONS. Set them with Options(settings={…}) in the fixture delayed_options."
@@ -52,34 +52,34 @@ class NoInput(SimulationError):
 
 
 class Stuck(SimulationError):
-    """The simulated installation does not come to rest."""
+    """The simulated installation does not become idle."""
 
     def __init__(self, now_ms: int) -> None:
-        """Say when."""
+        """Name the simulated time."""
         super().__init__(
             f"at {now_ms} ms the simulated Punctual does not become idle. This is a bug: please report it."
         )
 
 
 class Inside(SimulationError):
-    """A test's `respond` has called the function that calls it."""
+    """A test's `respond` has called the simulation that is calling it."""
 
     def __init__(self) -> None:
-        """Say what to do instead."""
+        """Suggest an alternative."""
         super().__init__(
             "respond() is called while the simulation runs, so it cannot call the simulation. Record the request in "
             "respond(), and react to it after advance() has returned."
         )
 
 
-#: What a topic takes by default, less what is kept beside the largest message.
+#: The default maximum of a topic's records, and for rows, less room for fields other than the message.
 _ROW_BYTES, _RECORD_BYTES = 1 << 20, 1_048_588
-#: So long the parts get to come to rest, and so many times at the same moment: more is a fault.
+#: The simulated seconds between looks while the parts work, and the maximum number of looks before it is an error.
 _STEP_S, _STEPS = 0.005, 100_000
 
 
 class _DueLoop(DueLoop):
-    """A due loop that remembers that it was to look again."""
+    """A due loop that remembers a request to look again."""
 
     notified = False
 
@@ -88,7 +88,7 @@ class _DueLoop(DueLoop):
 
 
 class Installation:
-    """One worker with all partitions. Belongs to the simulated loop, on which it is made."""
+    """One worker with all partitions. It must be created and used on the simulated loop."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Installation:
         respond: Callable[[Post], int],
         directory: Path,
     ) -> None:
-        """Put the parts together, and begin to work."""
+        """Assemble the parts, and start them."""
         loop = asyncio.get_running_loop()
         assert isinstance(loop, SimulatedLoop), "time is simulated there alone"
         self._loop, self.settings, self.clock = loop, settings, clock
@@ -110,7 +110,7 @@ class Installation:
             settings.topics.controls,
         )
         self.brokers.told = self._take
-        #: What partitions and the test's own functions have failed with.
+        #: The errors of partitions and of the test's own functions.
         self._failures: list[BaseException] = []
         self.web = Web(clock, respond, self._failures.append)
         of = whose(settings.topics.namespaces, settings.topics.inputs)
@@ -138,7 +138,7 @@ class Installation:
 
     @staticmethod
     def _ends(brokers: Brokers) -> tuple[Any, Any]:
-        """Return what stands for a cluster, and for what sends to it."""
+        """Return the substitutes of a cluster and of its sender."""
         return brokers, brokers
 
     def _start(self) -> None:
@@ -146,7 +146,7 @@ class Installation:
         table: Any = SimpleNamespace(stores=self.stores)
         journal = Journal(self.settings.topics, self.settings.engine, cluster, sender, table)
         limits = internal_topics.TopicLimits(_ROW_BYTES, _RECORD_BYTES, _RECORD_BYTES)
-        # Nobody else writes: looking each five seconds would make a year long.
+        # There are no other writers, and a look every five seconds would make a simulated year slow.
         quotas = (
             Quotas(self.settings.topics, self.stores, (), {}, self._loop.time) if self.settings.topics.quotas else None
         )
@@ -161,14 +161,14 @@ class Installation:
             partition.go_live()
 
     async def stop(self) -> None:
-        """End it."""
+        """Stop all parts, and close the stores."""
         await self._due.stop()
         for partition in self._partitions.values():
             await partition.pause(0)
         for store in self.stores.values():
             store.close()
 
-    # what comes in ---------------------------------------------------------------------------------------------------
+    # input -----------------------------------------------------------------------------------------------------------
     def _take(self, record: Record) -> None:
         if record.topic in self._inputs:
             offered = self._partitions[record.partition].offer([cast("NativeRecord", record)])
@@ -184,9 +184,9 @@ class Installation:
 
     # time ------------------------------------------------------------------------------------------------------------
     async def advance(self, until_ms: int) -> None:
-        """Let time pass until then: stop at each moment at which something is due or to be tried again.
+        """Let time pass until `until_ms`, with a stop at each time at which a message is due or tried again.
 
-        Raises what anything has failed with.
+        Raises the first error of any part.
         """
         looks = 0
         while True:
@@ -205,8 +205,8 @@ class Installation:
         self.clock.move_to(now_ms)
 
     async def _fire(self) -> None:
-        """Do what is to be done now."""
-        await self._rest()  # timers have come
+        """Do all work that is due now."""
+        await self._rest()  # expired timers run first
         while True:
             self._due.notified = False
             self._wait_s = self._due.cycle(self.clock.now_ms())
@@ -215,9 +215,9 @@ class Installation:
                 return
 
     async def _rest(self) -> None:
-        """Wait until all parts have done what they can do now."""
+        """Wait until no part has anything left to do at this time."""
         for _ in range(_STEPS):
-            await asyncio.sleep(_STEP_S)  # it ends when nothing is ready any more
+            await asyncio.sleep(_STEP_S)  # it ends when no task is ready any more
             if self._failures:
                 raise self._failures[0]
             if not self._offers and not any(partition.claims for partition in self._partitions.values()):
@@ -225,7 +225,7 @@ class Installation:
         raise Stuck(self.clock.wall_ms())
 
     def _next_ms(self) -> float:
-        """Return the next moment at which there may be something to do; infinite if there is none."""
+        """Return the next time at which there may be work; infinite without any."""
         now_ms, moments = self.clock.wall_ms(), [math.inf]
         for partition in self._partitions.values():
             in_flight = partition.in_flight

@@ -1,4 +1,4 @@
-"""The pytest plugin: fixtures for tests of programs that use Punctual. Importing it loads nothing of the worker."""
+"""The pytest plugin: fixtures for tests of programs that use Punctual. Importing it loads no module of the worker."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def delayed_options() -> "Options":
-    """How `delayed` is; override it to have other settings, topics or times."""
+    """The options of `delayed`; override this fixture for other settings, topics or times."""
     from app.dev.testing.delayed import Options  # noqa: PLC0415 - only tests that use it pay for it
 
     return Options()
@@ -20,7 +20,7 @@ def delayed_options() -> "Options":
 
 @pytest.fixture
 def delayed(delayed_options: "Options", monkeypatch: pytest.MonkeyPatch) -> "Iterator[Delayed]":
-    """A running Punctual on a simulated clock, to which all of punctual's clients connect, whatever their servers."""
+    """A running Punctual on a simulated clock; all of Punctual's clients connect to it, whatever their servers."""
     from app.dev.testing.delayed import Delayed  # noqa: PLC0415 - only tests that use it pay for it
     from app.dev.testing.producer import opening  # noqa: PLC0415
     from punctual.client.producer import Producer  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""What a client sends with in a test: it stands where the client has its producer."""
+"""The producer of clients in tests, in place of punctual.client.producer."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SimulatedProducer:
-    """Writes to a simulated installation; safe for any thread and event loop."""
+    """Writes to a simulated installation; safe in any thread and event loop."""
 
     spoiled = False
 
@@ -21,10 +21,10 @@ class SimulatedProducer:
         self._delayed = delayed
 
     async def look(self) -> None:
-        """Know all topics already."""
+        """Do no work, because all topics are known."""
 
     def partitions(self, topic: str) -> int:
-        """Return how many partitions the topic has, 0 when it does not exist."""
+        """Return the topic's number of partitions, 0 if it does not exist."""
         return self._delayed.partitions(topic)
 
     def available(self, topic: str) -> list[int]:
@@ -32,7 +32,7 @@ class SimulatedProducer:
         return list(range(self.partitions(topic)))
 
     async def queue(self, topic: str, partition: int, request: Request) -> "asyncio.Future[Record]":
-        """Write a record, and return the future of what is known of it."""
+        """Write a record, and return a completed future with it."""
         written: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
         written.set_result(self._write(topic, partition, request))
         return written
@@ -44,14 +44,14 @@ class SimulatedProducer:
         return [await self.queue(topic, number, one) for number, requests in by_partition.items() for one in requests]
 
     async def close(self, seconds: float) -> None:
-        """Have nothing to wait for."""
+        """Do no work: every record is written at once."""
 
     def _write(self, topic: str, partition: int, request: Request) -> Record:
         return self._delayed.produce(request.headers, request.value, key=request.key, topic=topic, partition=partition)
 
 
 def opening(delayed: "Delayed") -> Any:
-    """Return what opens a producer in a test, in the place of punctual.client.producer.Producer.open."""
+    """Return the replacement of punctual.client.producer.Producer.open in tests."""
 
     async def open_(*_: Any) -> SimulatedProducer:
         return SimulatedProducer(delayed)

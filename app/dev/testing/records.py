@@ -1,4 +1,4 @@
-"""What a test sees of messages: those that wait, and what has been written and posted."""
+"""The messages of a test: pending messages, written records and posts."""
 
 import json
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ def time_of(epoch_ms: int) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record of a simulated topic, with the names that Kafka's clients give its parts; `timestamp` is epoch ms."""
+    """A record of a simulated topic, with the field names of Kafka's clients; `timestamp` is epoch ms."""
 
     topic: str
     partition: int
@@ -29,22 +29,22 @@ class Record:
 
     @property
     def at(self) -> datetime:
-        """When it was written, by the simulated clock."""
+        """The simulated time at which it was written."""
         return time_of(self.timestamp)
 
     def header(self, name: str) -> str | None:
-        """Return the last header of a name as text, None if there is none."""
+        """Return the last header with a name as text, None if there is none."""
         found = [value for key, value in self.headers if key == name and value is not None]
         return found[-1].decode() if found else None
 
     def json(self) -> Any:
-        """Return what the value says in JSON."""
+        """Return the value, parsed as JSON."""
         return json.loads(self.value or b"null")
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A message that waits; of a series, its next occurrence. `due` is None while its series is paused."""
+    """A pending message; of a series, its next occurrence. `due` is None while the series is paused."""
 
     id: str
     to: str
@@ -56,7 +56,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Post:
-    """What was posted to a URL, by the simulated clock, and the status that it was answered with."""
+    """A POST request to a URL at a simulated time, and the status of its response."""
 
     url: str
     body: bytes

@@ -1,4 +1,4 @@
-"""Simulated time: a clock that stands still until a test moves it, and an event loop on which waiting takes no time."""
+"""Simulated time: a clock that stands still until a test moves it, and an event loop that waits without delay."""
 
 import asyncio
 import selectors
@@ -8,10 +8,10 @@ from app.base.clock import Clock
 
 
 class SimulatedClock(Clock):
-    """Shows the time that a test has come to, and agrees with the brokers'."""
+    """Shows the simulated time, and agrees with the brokers' clock."""
 
     def __init__(self, start_ms: int) -> None:
-        """Show `start_ms`."""
+        """Begin at `start_ms`."""
         self._now_ms = start_ms
         super().__init__()
         self.compare(start_ms, start_ms, start_ms)
@@ -21,24 +21,24 @@ class SimulatedClock(Clock):
         return self._now_ms
 
     def monotonic_ms(self) -> int:  # type: ignore[override]
-        """Return the same: a simulated clock never jumps."""
+        """Return the same time: a simulated clock never jumps."""
         return self._now_ms
 
     def move_to(self, now_ms: int) -> None:
-        """Show another time from now on."""
+        """Set the time."""
         self._now_ms = now_ms
 
 
 class _Selector(selectors.DefaultSelector):
-    """Looks for input without waiting, and says how long it would have waited."""
+    """Polls for input without waiting, and reports how long it would have waited."""
 
     def __init__(self, waited: Callable[[float], None]) -> None:
-        """Tell `waited` the seconds."""
+        """Call `waited` with the seconds of each skipped wait."""
         super().__init__()
         self._waited = waited
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is ready now."""
+        """Return the descriptors that are ready now."""
         if timeout:
             self._waited(timeout)
         return super().select(0)
@@ -61,7 +61,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return self._now_s
 
     def skip(self, seconds: float) -> None:
-        """Let so much time pass at once; timers that it reaches are run next."""
+        """Let `seconds` pass at once; timers within them run next."""
         self._now_s += seconds
 
     def until_timer(self) -> float | None:

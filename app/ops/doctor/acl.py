@@ -1,6 +1,6 @@
-"""The permissions on a cluster with ACLs that a worker, who sends requests, and who reads deliveries need: these alone.
+"""The minimal permissions of workers, producers and consumers on a cluster with ACLs.
 
-Read, Write and Delete imply Describe, so that it stands only where nothing implies it.
+Read, Write and Delete imply Describe, so Describe is listed only without them.
 """
 
 import re
@@ -16,7 +16,7 @@ _EXACTLY_ONCE: Final = "exactly once"
 
 
 class Acl(NamedTuple):
-    """What a principal may do with resources: operations as Kafka names them, when it is needed in words."""
+    """A permission: operations on resources, by Kafka's names, and in words when it is needed."""
 
     resource: Literal["topic", "group", "transactional id"]
     name: str
@@ -26,12 +26,12 @@ class Acl(NamedTuple):
 
 
 def worker_acls(settings: Settings) -> list[Acl]:
-    """Return what a worker with these settings needs on its own cluster."""
+    """Return the permissions of a worker with these settings on its own cluster."""
     own = f"{settings.topics.app_id}-"
     acls = [
         Acl("topic", own, "prefixed", ("Create", "DescribeConfigs", "Read", "Write")),
         *(Acl("topic", name, "literal", ("DescribeConfigs", "Read")) for name in settings.topics.extra_inputs),
-        # What had arrived when a worker died is looked for there; exactly once, whether a transaction is left open.
+        # A worker reads destinations for messages that arrived before a crash, or exactly once for open transactions.
         *_destinations(settings.destinations, ("Read", "Write")),
         Acl("group", settings.topics.app_id, "literal", ("Read",)),
     ]
@@ -41,7 +41,7 @@ def worker_acls(settings: Settings) -> list[Acl]:
 
 
 def gateway_acls(settings: Settings) -> list[Acl]:
-    """Return what a gateway needs."""
+    """Return the permissions of a gateway."""
     return [
         *(Acl("topic", name, "literal", ("Write",)) for name in settings.topics.inputs),
         Acl("topic", settings.topics.receipts, "literal", ("Create", "DescribeConfigs", "Read", "Write")),
@@ -53,17 +53,17 @@ def gateway_acls(settings: Settings) -> list[Acl]:
 
 
 def producer_acls(topics: TopicSettings) -> list[Acl]:
-    """Return what who sends requests and commands needs, on all inputs."""
+    """Return the permissions of producers of requests and commands, on all inputs."""
     return [Acl("topic", name, "literal", ("Write",)) for name in topics.inputs]
 
 
 def consumer_acls(destinations: DestinationSettings, group: str) -> list[Acl]:
-    """Return what who reads deliveries as a group needs, on all topics that may be delivered to."""
+    """Return the permissions of a consumer `group`, on all topics that messages may be delivered to."""
     return [*_destinations(destinations, ("Read",)), Acl("group", group, "literal", ("Read",))]
 
 
 def _destinations(destinations: DestinationSettings, operations: tuple[str, ...]) -> Iterable[Acl]:
-    """Yield a right on all topics that a pattern of destinations means, of more if ACLs cannot say it: `*-late`."""
+    """Yield a permission for each pattern of destinations; for `*-late`, ACLs can only allow all topics."""
     patterns = dict.fromkeys(pattern for listed in destinations.allowed_topics.values() for pattern in listed)
     named = dict.fromkeys(_topics(pattern) for pattern in patterns)
     if ("*", "literal") in named:  # it includes the others
@@ -73,7 +73,7 @@ def _destinations(destinations: DestinationSettings, operations: tuple[str, ...]
 
 
 def _topics(pattern: str) -> tuple[str, Literal["literal", "prefixed"]]:
-    """Return the narrowest name and pattern type of an ACL that has all topics of a pattern of destinations."""
+    """Return the narrowest name and pattern type of an ACL that covers a pattern of destinations."""
     wildcard = _WILDCARD.search(pattern)
     if wildcard is None:
         return pattern, "literal"

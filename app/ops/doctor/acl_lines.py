@@ -1,4 +1,4 @@
-"""The permissions that a worker or a gateway needs, in the forms in which they are granted."""
+"""The permissions of a worker or a gateway, in the forms in which they are granted."""
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -10,12 +10,12 @@ from app.settings.settings import Settings
 
 _OPTIONS = {"topic": "--topic", "group": "--group", "transactional id": "--transactional-id"}
 _STRIMZI = {"topic": "topic", "group": "group", "transactional id": "transactionalId"}
-#: What Strimzi takes since 0.49, and the only one since 1.0.
+#: The version that Strimzi supports since 0.49, and the only one since 1.0.
 STRIMZI_API: Final = "kafka.strimzi.io/v1"
 
 
 def kafka_acls(settings: Settings, principal: str, acls: Iterable[Acl] | None = None) -> str:
-    """Return commands of Kafka's own tool, one for each resource: of a worker's permissions, or of these."""
+    """Return commands of Kafka's own tool, one per resource, for `acls` or else a worker's permissions."""
     wanted = worker_acls(settings) if acls is None else acls
     return "\n".join(shlex.join(_command(settings.kafka, principal, acl)) for acl in wanted)
 
@@ -28,7 +28,7 @@ def _command(kafka: KafkaSettings, principal: str, acl: Acl) -> Iterator[str]:
 
 
 def strimzi(settings: Settings, principal: str, acls: Iterable[Acl] | None = None, cluster: str = "my-cluster") -> str:
-    """Return a KafkaUser for Strimzi's operator, with a worker's permissions, or with these.
+    """Return a KafkaUser for Strimzi's operator with `acls`, or else a worker's permissions.
 
     It has a certificate if the principal is `User:CN=…`, else a password. `cluster` is the name of the Kafka.
     """
@@ -61,7 +61,7 @@ def strimzi(settings: Settings, principal: str, acls: Iterable[Acl] | None = Non
 
 
 def quoted(text: str) -> str:
-    """Return a text as YAML takes it, whatever is in it."""
+    """Return any text as a YAML string."""
     return "'" + text.replace("'", "''") + "'"
 
 

@@ -7,9 +7,9 @@ from app.ops.doctor.facts import ClusterFacts, Versions
 from app.ops.doctor.finding import Finding
 
 CHECK, REACHED = "brokers", "cluster"
-#: An installation works whose brokers take longer than this to connect to, but restores and starts are slow.
+#: If connecting to brokers takes longer than this, an installation works, but starts and restores slowly.
 _SLOW_MS = 1_000
-#: What tells releases apart that do not tell their number: an API, the version of it that came, with which release.
+#: The releases of brokers, each with an API key and the version of that API that it introduced.
 #: (Kafka's protocol guide; KIP-664, KIP-516, KIP-903, KIP-951, KIP-853.)
 _LIST_TRANSACTIONS, _FETCH = 66, 1
 _CAME = (
@@ -19,14 +19,14 @@ _CAME = (
     ("3.7", _FETCH, 16),
     ("3.9", _FETCH, 17),
 )
-#: Kafka 4.0 has dropped all versions of Fetch below this (KIP-896).
+#: Kafka 4.0 has removed all versions of Fetch below this (KIP-896).
 _FETCH_OF_4 = 4
 #: Kafka 3.6 asks the coordinator whether a batch belongs to a transaction (KIP-890).
 _ADD_PARTITIONS, _VERIFIES = 24, 4
 
 
 def release(versions: Versions) -> str | None:
-    """Return the release that a broker is of at least, None if it is older than 3.0."""
+    """Return the minimum release of a broker, None if it is older than 3.0."""
     if versions.get(_FETCH, (0, 0))[0] >= _FETCH_OF_4:
         return "4.0"
     found = [name for name, key, newest in _CAME if versions.get(key, (0, -1))[1] >= newest]
@@ -34,9 +34,9 @@ def release(versions: Versions) -> str | None:
 
 
 def check(cluster: ClusterFacts, name: str = "", *, exactly_once: bool = False) -> Iterator[Finding]:
-    """Yield how a cluster stands; `name` is what DELAY_CLUSTERS calls it, empty for our own.
+    """Yield the state of a cluster; `name` is its name in DELAY_CLUSTERS, empty for our own.
 
-    Where messages are delivered `exactly_once`, its transactions matter.
+    Its transactions matter only with `exactly_once`.
     """
     where = f"the cluster {name} at {cluster.bootstrap}" if name else f"Kafka at {cluster.bootstrap}"
     subject = name or cluster.bootstrap
@@ -63,7 +63,7 @@ def check(cluster: ClusterFacts, name: str = "", *, exactly_once: bool = False) 
 
 
 def check_session(cluster: ClusterFacts, session_timeout_ms: int) -> Iterator[Finding]:
-    """Yield if brokers would not take a worker into its group for its session timeout."""
+    """Yield an error if the brokers' groups do not allow the worker's session timeout."""
     if cluster.session_ms is None or cluster.session_ms[0] <= session_timeout_ms <= cluster.session_ms[1]:
         return
     shortest, longest = cluster.session_ms
@@ -76,7 +76,7 @@ def check_session(cluster: ClusterFacts, session_timeout_ms: int) -> Iterator[Fi
 
 
 def check_ids(cluster: ClusterFacts) -> Iterator[Finding]:
-    """Yield if brokers forget transactional ids before a worker that has nothing to do uses them again."""
+    """Yield an error if the brokers forget transactional ids before an idle worker uses them again."""
     kept_ms = cluster.id_expiration_ms
     if kept_ms is None or kept_ms >= 2 * RESTED_S * 1_000:
         return

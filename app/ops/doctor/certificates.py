@@ -1,4 +1,4 @@
-"""Checks how long certificates are good: brokers' own, this user's, and those of the authorities."""
+"""Checks when certificates expire: those of brokers, of this user, and of the authorities."""
 
 import ssl
 from collections.abc import Iterator, Mapping
@@ -10,22 +10,22 @@ from punctual.security.tls import ends_ms
 
 CHECK = "certificates"
 _DAY_MS = 86_400_000
-#: So long before its end a certificate is worth a warning: who renews at two thirds of ninety days is far from it.
+#: A warning comes this long before the end, when certificates of ninety days have usually been renewed.
 _SOON_MS = 14 * _DAY_MS
 
 
 def of_files(login: Login) -> Mapping[str, int]:
-    """Return until when (epoch ms) the certificates in a login's files are good, the longest of the authorities."""
+    """Return when (epoch ms) the certificates in a login's files expire; of the authorities, the last one."""
     if not login.encrypts:
         return {}
     try:
         return ends_ms(login)
     except (OSError, ssl.SSLError, ValueError):
-        return {}  # the connection has said what is wrong with them
+        return {}  # the connection has reported the problem
 
 
 def check(cluster: ClusterFacts, now_ms: int, name: str = "") -> Iterator[Finding]:
-    """Yield how long a cluster's certificates are good; `name` is what DELAY_CLUSTERS calls it, empty for our own."""
+    """Yield when a cluster's certificates expire; `name` is its name in DELAY_CLUSTERS, empty for our own."""
     where = f" of cluster {name}" if name else ""
     for what, end_ms in cluster.certificates.items():
         days = (end_ms - now_ms) // _DAY_MS

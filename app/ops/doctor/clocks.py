@@ -1,4 +1,4 @@
-"""Checks clocks: of this worker, and of all as far as their reports tell, against the brokers'."""
+"""Checks the clocks of this worker, and of all workers by their reports, against the brokers' clock."""
 
 from collections.abc import Iterator
 
@@ -8,12 +8,12 @@ from app.ops.doctor.facts import Facts
 from app.ops.doctor.finding import Finding
 
 CHECK = "clock"
-#: A report may be under way for so long: a clock that is less than this behind cannot be told from a slow broker.
+#: A report may take this long: a clock that is behind by less looks the same as a slow broker.
 _SLOW_MS = 1_000
 
 
 def check(facts: Facts) -> Iterator[Finding]:
-    """Yield how far each worker's clock is off, as its reports were appended by the brokers' clock."""
+    """Yield how far each worker's clock is off, by the times when the brokers appended its reports."""
     found: dict[str, list[int]] = {}
     for report in facts.reports.values():
         if report.progress.state is None and facts.now_ms - report.appended_ms <= STALE_AFTER_MS:

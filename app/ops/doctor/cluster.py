@@ -1,4 +1,4 @@
-"""Asks a cluster how it stands. Nothing is written, and no topic is created by being asked for."""
+"""Reads the state of a cluster, without writing anything or creating topics."""
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
@@ -16,9 +16,9 @@ from app.ops.doctor.facts import ClusterFacts, PartitionReplicas, Topic, Version
 from punctual.security.reason import reason
 from punctual.security.tls import end_ms
 
-#: How long one answer may take, and all of them.
+#: The timeouts of one request, and of all together.
 _REQUEST_MS, _ALL_S = 5_000, 20.0
-#: Topics whose settings come in one answer: unpacking more would hold the event loop.
+#: The number of topics per request for settings: unpacking more would block the event loop.
 _AT_ONCE = 20
 _TOPIC, _BROKER, _GROUP = 2, 4, 0
 _IDS = "transactional.id.expiration.ms"
@@ -28,7 +28,7 @@ _SESSION = ("group.min.session.timeout.ms", "group.max.session.timeout.ms")
 async def ask(
     bootstrap: str, topics: Collection[str], options: Mapping[str, Any], group: str | None = None
 ) -> ClusterFacts:
-    """Return what a cluster says of itself, of topics and of a group; what goes wrong is in its `error`.
+    """Return the facts about a cluster, topics and a group; its `error` is the reason if they cannot be read.
 
     `options` are aiokafka's security options.
     """
@@ -52,7 +52,7 @@ async def ask(
 
 
 class _Asked:
-    """A cluster that answers."""
+    """A cluster that responds."""
 
     def __init__(self, client: AIOKafkaClient) -> None:
         self._client = client
@@ -76,7 +76,7 @@ class _Asked:
         )
 
     def _certificates(self) -> dict[str, int]:
-        """Return until when the certificates are good that brokers have shown."""
+        """Return when the certificates of brokers expire."""
         found = {}
         for (node, _), connection in self._client._conns.items():  # noqa: SLF001 - aiokafka has no other way
             writer = connection._writer  # noqa: SLF001 - the same
@@ -86,7 +86,7 @@ class _Asked:
         return found
 
     async def _any(self, request: Any) -> Any:
-        """Return the answer of the first broker that has one. Raises KafkaError if none has."""
+        """Return the response of the first broker that has one. Raises KafkaError if none has."""
         for node in self._nodes:
             try:
                 return await self._client.send(node, request)
@@ -112,7 +112,7 @@ class _Asked:
         return found
 
     async def _kept(self) -> tuple[tuple[int, int] | None, int | None]:
-        """Return the bounds of a group's session timeout, and how long transactional ids are kept; None if not told."""
+        """Return the bounds of session timeouts, and how long transactional ids are kept; None where it is unknown."""
         node = self._nodes[0]
         try:
             answer = await self._client.send(node, DescribeConfigsRequest([(_BROKER, str(node), [*_SESSION, _IDS])]))
@@ -124,7 +124,7 @@ class _Asked:
         return (None if shortest is None or longest is None else (shortest, longest)), found.get(_IDS)
 
     async def _group(self, group: str) -> frozenset[str] | None:
-        """Return what may be done with a group; None if that is not told."""
+        """Return the allowed operations on a group, None if they are unknown."""
         try:
             coordinator = await self._any(FindCoordinatorRequest(group, _GROUP))
             if coordinator.error_code:
@@ -137,7 +137,7 @@ class _Asked:
 
 
 def _completed(topic: Topic, config: Any) -> Topic:
-    """Return a topic with its settings, or with why they are not told."""
+    """Return a topic with its settings, or with the error from reading them."""
     if config is None:
         return topic
     error, entries = config

@@ -1,4 +1,4 @@
-"""`faust -A app doctor`: checks an installation without changing it, and prints what it finds."""
+"""`faust -A app doctor`: checks an installation without changing it, and prints the findings."""
 
 import asyncio
 import os
@@ -30,7 +30,7 @@ _FOUND, _UNREACHABLE = 1, 3
 )
 @click.option("--principal", default="", help="Principal for --acls, such as User:punctual.")
 def doctor(form: str, acls: str | None, acls_of: str, principal: str) -> None:
-    """Examine the installation of the environment, and end with a code that says how it stands."""
+    """Examine the installation of the environment, print the findings, and exit with a code for the worst one."""
     settings = Settings.from_env()
     if acls is not None:
         click.echo(FORMS[acls](settings, _principal(settings.kafka, principal), WHOSE[acls_of](settings)))
@@ -43,14 +43,14 @@ def doctor(form: str, acls: str | None, acls_of: str, principal: str) -> None:
 
 
 def exit_code(examination: Examination) -> int:
-    """Return 0 if nothing is wrong but warnings, 1 if there are errors, 3 if our cluster cannot be reached."""
+    """Return 0 without errors, 1 with errors, 3 if our own cluster cannot be reached; warnings do not count."""
     if not examination.reached:
         return _UNREACHABLE
     return _FOUND if examination.level == "error" else 0
 
 
 def _principal(kafka: KafkaSettings, given: str) -> str:
-    """Return the principal of the permissions: the one that is named, or the user of the settings."""
+    """Return the principal of the permissions: `given`, or else the user of the settings."""
     principal = given or (f"User:{kafka.login.user}" if kafka.login.user else "")
     kind, colon, name = principal.partition(":")
     if not (kind and colon and name):
@@ -69,7 +69,7 @@ def table(examination: Examination) -> str:
 
 
 def summary(examination: Examination) -> str:
-    """Return a sentence that counts."""
+    """Return a sentence with the number of findings by level."""
     counts = {level: sum(row.level == level for row in examination.findings) for level in ("error", "warning", "ok")}
     if examination.level == "ok":
         return f"no problems found: {counts['ok']} checks passed"

@@ -1,4 +1,4 @@
-"""Checks the topics that DELAY_DESTINATIONS names: whether they are there, and take what may be sent to them."""
+"""Checks the topics in DELAY_DESTINATIONS: whether they exist, and accept the messages for them."""
 
 import re
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ _PATTERN = re.compile(r"[*?[]")
 
 
 def named(destinations: DestinationSettings) -> list[str]:
-    """Return the destinations that are named in full, as far as topics can have such names."""
+    """Return the destinations that are complete, valid topic names."""
     patterns = dict.fromkeys(one for listed in destinations.allowed_topics.values() for one in listed)
     return [one for one in patterns if not _PATTERN.search(one) and TOPIC_NAME.fullmatch(one)]
 
 
 def check(topic_settings: TopicSettings, destinations: DestinationSettings, facts: Facts) -> Iterator[Finding]:
-    """Yield how each named destination stands, on our cluster and on the others that have it."""
+    """Yield the state of each named destination, on our cluster and on the others that have it."""
     largest = _largest_request(topic_settings, facts)
     for name in named(destinations):
         if name in topic_settings.internal_topics:
@@ -40,7 +40,7 @@ def check(topic_settings: TopicSettings, destinations: DestinationSettings, fact
 
 
 def _clusters(facts: Facts) -> dict[str, dict[str, Topic]]:
-    """Return the topics of each cluster that answers, our own by the empty name."""
+    """Return the topics of each cluster that responds, our own under the empty name."""
     clusters = {"": facts.cluster, **facts.others}
     return {name: dict(cluster.topics) for name, cluster in clusters.items() if not cluster.error}
 

@@ -1,4 +1,4 @@
-"""Checks the data directory: whether it can be used, who has it, its disk."""
+"""Checks the data directory: access, the process that uses it, and its disk."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ _PASSING = ("tmpfs", "ramfs", "overlay")
 
 
 def check(engine: EngineSettings, machine: MachineFacts) -> Iterator[Finding]:
-    """Yield how the data directory of these settings stands on this machine."""
+    """Yield the state of the data directory on this machine."""
     path = machine.data_path
     if machine.error:
         sentence = (

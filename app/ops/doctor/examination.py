@@ -1,4 +1,4 @@
-"""Gathers what is known of an installation, and checks all of it."""
+"""Collects the facts about an installation, and runs all checks."""
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping
@@ -29,13 +29,13 @@ from app.settings.settings import Settings
 from app.settings.topics import TopicSettings
 from punctual.security import Login, kafka_options
 
-#: Reading the reports of all partitions takes some hundred milliseconds, more over a slow network.
+#: The timeout for the reports of all partitions, which take some hundred milliseconds, or more over a slow network.
 _REPORTS_S = 10.0
 _FETCH_MS = 100
 
 
 class Examination(msgspec.Struct, frozen=True):
-    """What was found at a moment, the worst first; `reached` says whether our own cluster has answered."""
+    """The findings at one moment, the worst first; `reached` says whether our own cluster has responded."""
 
     at_ms: int
     level: Level
@@ -50,9 +50,9 @@ async def examine(
     reports: Mapping[int, Report] | None = None,
     clock: ClockFacts | None = None,
 ) -> Examination:
-    """Look at the cluster, the workers and this machine; nothing is written.
+    """Examine the cluster, the workers and this machine, without writing anything.
 
-    A worker gives the `reports` that it has read, and its `clock`; others read the reports.
+    A worker passes the `reports` that it has read, and its `clock`; otherwise the reports are read here.
     """
     named = destinations.named(settings.destinations)
     own, *others = await asyncio.gather(
@@ -84,7 +84,7 @@ async def examine(
 
 
 def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """Yield what all checks find in the facts."""
+    """Yield the findings of all checks."""
     for name, cluster in {"": facts.cluster, **facts.others}.items():
         yield from brokers.check(cluster, name, exactly_once=settings.engine.exactly_once and not name)
         yield from certificates.check(cluster, facts.now_ms, name)
@@ -104,7 +104,7 @@ def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
 
 
 async def _ask(bootstrap: str, named: Collection[str], login: Login, group: str | None = None) -> ClusterFacts:
-    """Return how a cluster stands, and how long the certificates are good by which it is asked."""
+    """Return the facts about a cluster, with the expiry of the certificates in the login's files."""
     found = await ask(bootstrap, named, kafka_options(login), group)
     return msgspec.structs.replace(found, certificates={**found.certificates, **certificates.of_files(login)})
 
@@ -128,7 +128,7 @@ async def _read(
         async with asyncio.timeout(_REPORTS_S):
             await reader.caught_up.wait()
     except TimeoutError:
-        pass  # what has come until now is told
+        pass  # the reports until now are used
     finally:
         await reader.stop()
     return reader.reports, reader.caught_up.is_set()

@@ -1,4 +1,4 @@
-"""What the doctor finds, asked of a running worker: looked for when somebody asks, and kept for a minute."""
+"""The doctor's findings over a running worker's API: examined on request, and kept for a minute."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from app.serve.web.answers import as_json
 from app.serve.web.problem import Problem
 
 _KEPT_MS: Final = 60_000
-#: An examination takes less than a second where brokers answer; who cannot wait that long asks again.
+#: The timeout of a request. An examination takes less than a second unless brokers are slow; then clients retry.
 _PATIENCE_S: Final = 20.0
 _RETRY: Final = {"Retry-After": "2"}
 
@@ -28,16 +28,16 @@ def register(web_app: web.Application, engine: Engine) -> None:
 
 
 class Examiner:
-    """Examines the installation at most once a minute, however many ask."""
+    """Examines the installation at most once a minute, for any number of requests."""
 
     def __init__(self, engine: Engine) -> None:
-        """Examine nothing yet."""
+        """Begin without an examination."""
         self._engine = engine
         self._last: Examination | None = None
         self._task: asyncio.Task[Examination] | None = None
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/findings; with `wait=0` at once, if need be that it is not known yet."""
+        """Answer GET /api/v1/findings; with `wait=0` at once, with `not-ready` if there is no examination yet."""
         if self._last is None or Clock.wall_ms() - self._last.at_ms >= _KEPT_MS:
             found = await self._look(0.0 if request.query.get("wait") == "0" else _PATIENCE_S)
             if found is None and self._last is None:
@@ -45,18 +45,18 @@ class Examiner:
         return as_json(msgspec.to_builtins(self._last))
 
     async def stop(self, _: web.Application) -> None:
-        """End what is under way."""
+        """Cancel a running examination."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _look(self, patience_s: float) -> Examination | None:
-        """Begin an examination, unless one is under way, and wait so long for it."""
+        """Begin an examination, unless one is running, and wait at most `patience_s` for it."""
         task = self._task = self._task or asyncio.create_task(self._examine())
         await asyncio.wait([task], timeout=patience_s)
         if not task.done():
             return None
-        if self._task is task:  # several may have waited for it
+        if self._task is task:  # several requests may have waited for it
             self._task = None
         self._last = task.result()
         return self._last

@@ -1,4 +1,4 @@
-"""What is known of an installation at one moment: all that the checks go by."""
+"""The facts about an installation at one moment, which are the only input of the checks."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -7,12 +7,12 @@ import msgspec
 
 from app.engine.reports.reader import Report
 
-#: The oldest and the newest version of each API that a broker speaks, by the API's key.
+#: The oldest and the newest version of each API that a broker supports, by the API's key.
 Versions = Mapping[int, tuple[int, int]]
 
 
 class PartitionReplicas(NamedTuple):
-    """Who leads a topic's partition (-1: nobody), and which brokers have it, and have all of it."""
+    """The leader of a topic's partition (-1: none), the brokers that have it, and those in sync."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -23,7 +23,7 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """A topic as its cluster describes it.
 
     `error` is empty, or the name of Kafka's error; `config` is None if it may not be read, with the reason in
-    `config_error`; `operations` are what the asker may do with it, None if the cluster does not tell.
+    `config_error`; `operations` are the user's allowed operations, None if the cluster does not report them.
     """
 
     name: str
@@ -35,22 +35,22 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def there(self) -> bool:
-        """Whether it is there, and may be seen."""
+        """Whether the topic exists and may be described."""
         return not self.error
 
     @property
     def absent(self) -> bool:
-        """Whether there is no such topic."""
+        """Whether the topic does not exist."""
         return self.error == "UnknownTopicOrPartitionError"
 
 
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster: what its brokers speak, None for one that does not answer, and the topics that were asked for.
+    """A cluster: the API versions of its brokers (None without a response), and the requested topics.
 
-    `error` says why it cannot be reached; then nothing else is known. `answered_ms` is how long it took to connect.
-    `session_ms` are the shortest and the longest session of a group that brokers take, None if they do not tell;
-    `id_expiration_ms` is how long they keep a transactional id that is not used.
-    `controller` is -1 if there is none. `certificates` are good until then (epoch ms), by whose they are.
+    `error` says why it cannot be reached; then the rest is unknown. `answered_ms` is how long it took to connect.
+    `session_ms` is the minimum and maximum session timeout of a group, None if brokers do not report it;
+    `id_expiration_ms` is how long they keep an unused transactional id.
+    `controller` is -1 if there is none. `certificates` maps owners to expiry times (epoch ms).
     """
 
     bootstrap: str
@@ -66,17 +66,17 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClockFacts(msgspec.Struct, frozen=True):
-    """A worker's own clock: how far it is ahead of the brokers', and how often it has jumped."""
+    """A worker's own clock: its lead over the brokers' clock, and its number of jumps."""
 
     offset_ms: int
     jumps: int
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine and process that examines.
+    """The machine and process of the examination.
 
-    `user` is the process that holds the data directory, 0 if none does, None if that cannot be told. `open_files` is
-    the limit of file descriptors, -1 for none. `libraries` are releases by name, with what is needed of each.
+    `user` is the process that has locked the data directory, 0 if none, None if it is unknown. `open_files` is
+    the limit of file descriptors, -1 for none. `libraries` are the installed and the required release by name.
     """
 
     data_path: str
@@ -92,7 +92,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is known; `clock` is that of the worker that examines, None where no worker does.
+    """All facts; `clock` is the clock of the examining worker, None outside workers.
 
     `reports_read` says whether all reports of workers could be read.
     """

@@ -1,4 +1,4 @@
-"""One thing that was looked at: how it stands, and what to do about it."""
+"""The result of one check, with what to do about it."""
 
 from collections.abc import Iterable
 from typing import Final, Literal
@@ -11,9 +11,9 @@ LEVELS: Final[tuple[Level, ...]] = ("error", "warning", "ok")
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """How one thing stands: `check` is what was looked at, `subject` the topic, broker, worker or path.
+    """The result of a `check`; `subject` is the topic, broker, worker or path.
 
-    The sentence says what is wrong, where, and what to do next.
+    The sentence names the problem, its place, and what to do next.
     """
 
     level: Level
@@ -23,10 +23,10 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def ordered(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings with the worst first, else as they came."""
+    """Return findings with the worst first, otherwise in their order."""
     return sorted(findings, key=lambda finding: LEVELS.index(finding.level))
 
 
 def worst(findings: Iterable[Finding]) -> Level:
-    """Return the worst level there is; ok if there is none."""
+    """Return the worst level, ok without findings."""
     return min((finding.level for finding in findings), key=LEVELS.index, default="ok")

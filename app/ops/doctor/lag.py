@@ -1,4 +1,4 @@
-"""Checks how far workers are behind with the inputs: what is older than their retention is deleted unread."""
+"""Checks how far workers are behind the inputs, because records older than the retention are deleted unread."""
 
 from collections.abc import Iterator
 
@@ -8,13 +8,13 @@ from app.ops.doctor.finding import Finding
 from app.settings.topics import TopicSettings
 
 CHECK = "retention"
-#: An installation whose workers were stopped for so long would lose requests.
+#: With a shorter retention, workers that are stopped for this long would lose requests.
 _SHORT_MS = 86_400_000
 _HOUR_MS = 3_600_000
 
 
 def check(topics: TopicSettings, facts: Facts) -> Iterator[Finding]:
-    """Yield how each input's retention compares with how far its readers are behind."""
+    """Yield each input's retention compared to its readers' lag."""
     for topic in (*topics.inputs, topics.forwards):
         described = facts.cluster.topics.get(topic)
         if described is None or not described.config:
@@ -43,7 +43,7 @@ def check(topics: TopicSettings, facts: Facts) -> Iterator[Finding]:
 
 
 def _furthest(facts: Facts, topic: str) -> tuple[int, int] | None:
-    """Return the partition that is furthest behind, of those that say how far they are, and by how much."""
+    """Return the partition with the largest lag among recent reports, and its lag, or None."""
     found = {}
     for number, report in facts.reports.items():
         read_ms = report.progress.read_to.get(topic, -1)

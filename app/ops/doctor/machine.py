@@ -1,4 +1,4 @@
-"""Asks this machine how it stands: the data directory, its disk, and what this process may do. Nothing is written."""
+"""Reads the state of this machine: the data directory, its disk, and the process's limits. Writes nothing."""
 
 import os
 import platform
@@ -11,12 +11,12 @@ from pathlib import Path
 from app.ops.doctor.facts import MachineFacts
 
 _LOCKS, _MOUNTS = Path("/proc/locks"), Path("/proc/self/mountinfo")
-#: What the worker bends the internals of: only the releases that it was written for are known to work.
+#: Libraries whose internals the worker changes, so that only the releases it was written for are known to work.
 _BENT = ("faust-streaming", "mode-streaming", "aiokafka", "rocksdict")
 
 
 def look(data_path: Path) -> MachineFacts:
-    """Return what there is to know of this machine, and of a data directory on it."""
+    """Return the facts about this machine, and about a data directory on it."""
     place = data_path.absolute()
     nearest = next((path for path in (place, *place.parents) if path.exists()), Path("/"))
     error = ""
@@ -41,9 +41,9 @@ def look(data_path: Path) -> MachineFacts:
 
 
 def user_of(lock: Path, locks: Path = _LOCKS) -> int | None:
-    """Return the process that holds a file's lock, 0 if none does; None where the system does not tell.
+    """Return the process that has locked a file, 0 if none has; None where the system does not report it.
 
-    Trying to take it would keep a worker from starting that tries at the same moment.
+    Trying to take the lock would keep a worker from starting at the same moment.
     """
     try:
         held = locks.read_text("utf-8").splitlines()
@@ -60,7 +60,7 @@ def user_of(lock: Path, locks: Path = _LOCKS) -> int | None:
 
 
 def filesystem(path: Path, mounts: Path = _MOUNTS) -> str:
-    """Return the kind of filesystem that a path is on, such as ext4; empty where the system does not tell."""
+    """Return the type of a path's filesystem, such as ext4; empty where the system does not report it."""
     try:
         lines = mounts.read_text("utf-8").splitlines()
     except OSError:
@@ -75,7 +75,7 @@ def filesystem(path: Path, mounts: Path = _MOUNTS) -> str:
 
 
 def libraries() -> dict[str, tuple[str, str]]:
-    """Return the release of each library that must be one of a few, and which these are."""
+    """Return the installed release of each library with a required range, and that range."""
     try:
         asked = requires("punctual-kafka-worker") or []
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Checks what keeps teams apart, and how much of their quotas is used."""
+"""Checks the isolation of teams, and how much of their quotas is used."""
 
 from collections.abc import Iterator
 
@@ -10,12 +10,12 @@ from app.settings.quotas import of_all
 from app.settings.topics import TopicSettings
 
 CHECK = "namespaces"
-#: From this share of a quota on there is something to say.
+#: The share of a quota from which on there is a warning.
 _MUCH = 0.9
 
 
 def check(kafka: KafkaSettings, topics: TopicSettings, facts: Facts) -> Iterator[Finding]:
-    """Yield how namespaces stand, if there are any."""
+    """Yield the state of namespaces, if there are any."""
     if not topics.namespaces:
         return
     trusted = [topic for topic in topics.inputs if not topics.namespaces.of_topic(topic)]

@@ -1,4 +1,4 @@
-"""Checks what the user of these settings may do, as far as the brokers tell (KIP-430)."""
+"""Checks the permissions of the settings' user, as far as the brokers report them (KIP-430)."""
 
 import fnmatch
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from app.settings.settings import Settings
 
 CHECK = "rights"
 _SOMEBODY = "this user"
-#: What a worker can do without on a destination.
+#: Operations on a destination that a worker can do without.
 _OF_DESTINATIONS = frozenset({"Read"})
 
 
 def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """Yield what is lacking of what a worker needs on its own cluster, and what cannot be told."""
+    """Yield the missing permissions of a worker on its own cluster, and the unknown ones."""
     user = settings.kafka.login.user or _SOMEBODY
     acls, told = worker_acls(settings), False
     for topic in facts.cluster.topics.values():
@@ -29,7 +29,7 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     for name, cluster in facts.others.items():
         there = settings.kafka.login_to(name).user or _SOMEBODY
         for topic in cluster.topics.values():
-            if topic.there:  # what may not be described may be on another cluster alone: that is a warning
+            if topic.there:  # a topic without Describe may be on another cluster only, which is a warning
                 known_as, wanted = f"{topic.name} of cluster {name}", {"Read", "Write"}
                 yield from _lacking("topic", known_as, there, wanted, topic.operations, _OF_DESTINATIONS)
     group = facts.cluster.group_operations

@@ -1,4 +1,4 @@
-"""Checks what a worker would run with here: settings, file descriptors, Python and libraries."""
+"""Checks the environment of a worker: settings, file descriptors, Python and libraries."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,8 +11,8 @@ from app.settings.unknown import unknown
 from app.settings.web import WebSettings
 
 SETTINGS, CHECK = "settings", "process"
-#: Connections of the web port; to brokers, files of Python and the rest; files of a partition's database in use, of
-#: which it keeps up to 256 open (tables/rocksdb_options.py) and needs some for each level.
+#: Connections of the web port; connections to brokers, files of Python and others; files of a partition's database in
+#: use (it keeps up to 256 open, tables/rocksdb_options.py, and needs some for each level).
 _CONNECTIONS, _REST, _PARTITION = 256, 256, 64
 _OLDEST_PYTHON = (3, 11)
 
@@ -20,7 +20,7 @@ _OLDEST_PYTHON = (3, 11)
 def check(
     topics: TopicSettings, destinations: DestinationSettings, web: WebSettings, facts: Facts
 ) -> Iterator[Finding]:
-    """Yield what is likely to be a mistake in the environment, and what this machine gives a process too little of."""
+    """Yield likely mistakes in the environment, and limits of this machine that are too low."""
     found = [
         Finding("warning", SETTINGS, sentence.partition(" ")[0], sentence)
         for sentence in doubts(destinations, web, facts.env)
@@ -59,7 +59,7 @@ def _libraries(machine: MachineFacts) -> Iterator[Finding]:
 
 
 def fits(release: str, wanted: str) -> bool:
-    """Whether a release is within bounds such as `<0.16,>=0.15.3`."""
+    """Return whether a release is within bounds such as `<0.16,>=0.15.3`."""
     here = _numbers(release)
     for bound in filter(None, wanted.replace(" ", "").split(",")):
         if bound.startswith(">=") and here < _numbers(bound):
@@ -74,7 +74,7 @@ def _numbers(release: str) -> tuple[int, ...]:
 
 
 def doubts(destinations: DestinationSettings, web: WebSettings, env: Mapping[str, str]) -> Iterable[str]:
-    """Yield a sentence for each thing that is likely to be a mistake, with what to do."""
+    """Yield a sentence for each likely mistake, with what to do."""
     yield from unknown(env)
     if web.signs_in and not web.secret:
         yield (

@@ -1,4 +1,4 @@
-"""Checks Punctual's own topics: whether they are there, and are as a worker would make them."""
+"""Checks Punctual's own topics: whether they exist, with the settings that a worker would give them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -12,17 +12,17 @@ from app.settings.topics import TopicSettings
 
 CHECK = "topics"
 Plan = Mapping[str, tuple[int, dict[str, str]]]
-#: Not worth a word: what they hold is safe with less, and with more.
+#: Settings that may differ without a remark, because their topics are safe with other values too.
 _AT_LEAST = ("max.message.bytes", "min.insync.replicas")
 
 
 def names(topics: TopicSettings) -> list[str]:
-    """Return the topics that are to be asked about."""
+    """Return the topics to describe."""
     return [*plan(topics, cold=True), *when_needed(topics)]
 
 
 def check(topics: TopicSettings, retention: RetentionSettings, facts: Facts) -> Iterator[Finding]:
-    """Yield how each topic stands."""
+    """Yield the state of each topic."""
     cluster = facts.cluster
     cold = bool(retention.horizon_ms) or _there(cluster, topics.cold)
     needed = plan(topics, _input_bytes(topics, cluster), cold=cold)
@@ -87,7 +87,7 @@ def _one(
 
 
 def _fine(topic: Topic, config: Mapping[str, str], wanted: Mapping[str, str]) -> str:
-    """Return a sentence about a topic that is as it must be, with what is otherwise than a worker would make it."""
+    """Return a sentence about a correct topic, with the settings that differ from a worker's."""
     other = [
         f"{key}={config[key]} instead of {value}"
         for key, value in wanted.items()
@@ -98,7 +98,7 @@ def _fine(topic: Topic, config: Mapping[str, str], wanted: Mapping[str, str]) ->
 
 
 def _read_through(topics: TopicSettings) -> set[str]:
-    """Return the topics of which each record counts, whatever comes after it under its key."""
+    """Return the topics that are read through, in which a later record with the same key replaces none."""
     return {
         *topics.inputs,
         topics.forwards,
@@ -109,7 +109,7 @@ def _read_through(topics: TopicSettings) -> set[str]:
 
 
 def _room(cluster: ClusterFacts, topic: Topic, config: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield if no write can have as many replicas as it needs: Kafka 4 takes it with those that there are."""
+    """Yield an error if there are fewer replicas than min.insync.replicas; Kafka 4 accepts writes all the same."""
     if all(versions is not None and release(versions) == "4.0" for versions in cluster.brokers.values()):
         return
     least, have = int(config["min.insync.replicas"]), min((len(one.replicas) for one in topic.partitions), default=0)

@@ -1,4 +1,4 @@
-"""Checks the workers against each other: what they were told, their versions, whether they still report."""
+"""Compares the workers: their settings, their versions, and whether they still report."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ CHECK = "workers"
 
 
 def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
-    """Yield how the workers stand that have reported, and which partitions nobody serves."""
+    """Yield the state of the workers that have reported, and the partitions without a worker."""
     if not facts.reports_read:
         sentence = (
             f"some worker reports cannot be read from {settings.topics.progress}, so this check may miss running "
@@ -44,7 +44,7 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
 
 
 def _age_ms(facts: Facts, report: Report) -> int:
-    """Return how old what a report says is; what is repeated is as old as its first telling."""
+    """Return the age of a report's content; a repeated report is as old as its first copy."""
     said_ms = report.appended_ms if report.progress.state is None else report.progress.at_ms
     return facts.now_ms - said_ms
 
@@ -69,7 +69,7 @@ def _silent(topics: TopicSettings, facts: Facts, fresh: list[Report]) -> Iterato
 
 
 def _differing(ours: Mapping[str, str], told: Mapping[str, Mapping[str, str]], own_url: str) -> Iterator[Finding]:
-    """Yield workers that were told something else than most, and settings of this process that are not theirs."""
+    """Yield workers whose settings differ from most, and settings of this process that differ from theirs."""
     common = _common(told, ours)
     for worker, theirs in sorted(told.items()):
         names = differing(common, theirs)
@@ -86,7 +86,7 @@ def _differing(ours: Mapping[str, str], told: Mapping[str, Mapping[str, str]], o
 
 
 def _common(told: Mapping[str, Mapping[str, str]], ours: Mapping[str, str]) -> dict[str, str]:
-    """Return the hash of each setting that most workers have; in a tie, the one of this process."""
+    """Return the most frequent hash of each setting among workers; in a tie, this process's hash."""
     common = {}
     for name in {name for theirs in told.values() for name in theirs}:
         counts = Counter(theirs[name] for theirs in told.values() if name in theirs)

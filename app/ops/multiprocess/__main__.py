@@ -1,4 +1,4 @@
-"""`python -m app.ops.multiprocess N ARGUMENTS`: `faust ARGUMENTS` in so many processes. `--processes` comes here."""
+"""`python -m app.ops.multiprocess N ARGUMENTS`: `faust ARGUMENTS` in N processes. `--processes` starts this module."""
 
 import asyncio
 import os

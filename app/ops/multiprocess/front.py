@@ -1,4 +1,4 @@
-"""The one address of a worker of several processes: any of them shows the whole, so one is asked for each request."""
+"""The single address of a worker of several processes: any of the processes can answer a request for all."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -16,7 +16,7 @@ from app.serve.web import guard, origin, problem
 from app.serve.web.problem import Problem
 from app.serve.web.refusals import BODY_BYTES, BOUNDS, WebRefusals, bound_bodies
 
-#: What concerns one connection (RFC 9110, section 7.6.1), and what aiohttp says itself.
+#: Headers of one connection (RFC 9110, section 7.6.1), and headers that aiohttp sets itself.
 _HOP: Final = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "content-length"}
 )
@@ -26,16 +26,16 @@ _PROMETHEUS: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Front:
-    """Passes requests on to the first process that serves, and answers itself for health and metrics of all."""
+    """Passes requests to the first ready process, and answers itself for the health and metrics of all."""
 
     def __init__(self, supervisor: Supervisor, names: Sequence[str]) -> None:
-        """Pass requests under some names on to the processes of a supervisor."""
+        """Pass requests for the hosts `names` to the processes of `supervisor`."""
         self._supervisor, self._names = supervisor, names
         self._silent: set[int] = set()
         self._session: aiohttp.ClientSession | None = None
 
     async def serve(self, host: str, port: int) -> web.AppRunner:
-        """Listen; the runner's cleanup() ends that. Raises OSError if the port cannot be had."""
+        """Listen until the runner's cleanup(). Raises OSError if the port is not available."""
         web_app = web.Application(client_max_size=0, middlewares=[problem.problems, guard.only_under(self._names)])
         web_app.on_response_prepare.append(guard.secure)
         web_app.add_routes(
@@ -46,7 +46,7 @@ class Front:
                 web.route("*", "/{path:.*}", self._pass_on),
             ]
         )
-        bound_bodies(web_app, BOUNDS.most * BODY_BYTES)  # they pass through here piece by piece, and take no memory
+        bound_bodies(web_app, BOUNDS.most * BODY_BYTES)  # bodies are streamed through, without using memory
         web_app.cleanup_ctx.append(self._with_session)
         runner = Runner(web_app, WebRefusals(), BOUNDS)
         await runner.setup()
@@ -58,7 +58,7 @@ class Front:
         return runner
 
     async def _with_session(self, _: web.Application) -> AsyncIterator[None]:
-        # Clients' connections are bounded already. With aiohttp's own bound, 100 live pages would keep all others out.
+        # Clients' connections are limited already. With aiohttp's own limit, 100 live pages would keep all others out.
         connector, jar = aiohttp.TCPConnector(limit=0), aiohttp.DummyCookieJar()
         async with aiohttp.ClientSession(connector=connector, auto_decompress=False, cookie_jar=jar) as self._session:
             yield
@@ -77,7 +77,7 @@ class Front:
         return self._supervisor.children
 
     async def _metrics(self, request: web.Request) -> web.Response:
-        """Answer GET /metrics by those of all processes that answer; a refusal of one is the answer."""
+        """Answer GET /metrics with the metrics of all processes that respond, or with the refusal of one."""
         asked = await asyncio.gather(*[self._exposition(child, request) for child in self._children])
         refused = next((answer for answer in asked if isinstance(answer, web.Response)), None)
         if refused is not None:
@@ -91,7 +91,7 @@ class Front:
         return web.Response(body=body.encode(), headers={"Content-Type": _PROMETHEUS})
 
     def _note(self, silent: set[int]) -> None:
-        """Say which processes are missing from the metrics, once each time."""
+        """Report processes that are missing from the metrics, once each time."""
         for number in sorted(silent - self._silent):
             say(f"process {number} does not answer, so its metrics are missing (delay_process_up)")
         self._silent = silent
@@ -112,9 +112,9 @@ class Front:
         return ""
 
     def _asked_by(self, request: web.Request, body: "_ForwardedBody | None" = None) -> CIMultiDict[str]:
-        """Return the headers of a request, and who asks: whoever guesses passwords is told apart by the address."""
+        """Return the headers of a request, with the client's address, by which login attempts are limited."""
         headers = _passed(request.headers)
-        headers.popall("Content-Encoding", None)  # nothing is packed; aiohttp would refuse to send a stream with it
+        headers.popall("Content-Encoding", None)  # no body is compressed; aiohttp would refuse to stream with it
         if body is not None and request.content_length is not None:
             headers["Content-Length"] = str(request.content_length)
         headers[origin.PROOF_HEADER] = self._supervisor.proof
@@ -130,7 +130,7 @@ class Front:
         raise Problem("unreachable", sentence, headers={"Retry-After": "2"})
 
     async def _asked(self, child: Child, request: web.Request) -> web.StreamResponse | None:
-        """Return what a process answers; None if it cannot be reached, so that another may be asked."""
+        """Return the response of a process, None if it cannot be reached, so that another one can be tried."""
         assert self._session is not None, "it is there while this serves"
         body = _ForwardedBody(request) if request.can_read_body else None
         url = f"{child.process.url}{request.rel_url.raw_path_qs}"
@@ -148,7 +148,7 @@ class Front:
         except aiohttp.ClientConnectorError:
             return None
         except aiohttp.ClientError:
-            if body is not None and body.failed is not None:  # by its sender
+            if body is not None and body.failed is not None:  # the sender's connection has failed
                 raise body.failed from None
             sentence = "the process that handled the request has exited. Try again"
             raise Problem("process-exited", sentence) from None
@@ -159,11 +159,11 @@ class _ForwardedBody:
 
     def __init__(self, request: web.Request) -> None:
         self._content = request.content
-        #: Why the sender's side of it has failed.
+        #: The error of the sender's connection, if it has failed.
         self.failed: Exception | None = None
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes."""
+        """Yield the body as it arrives."""
         try:
             async for piece in self._content.iter_any():
                 yield piece
@@ -173,7 +173,7 @@ class _ForwardedBody:
 
 
 async def _told(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    """Pass an answer on as it comes: live pages take as long as somebody looks."""
+    """Pass a response on as it arrives: live pages never end while a browser is open."""
     told = web.StreamResponse(status=answer.status, reason=answer.reason, headers=_passed(answer.headers))
     if answer.content_length is not None:
         told.content_length = answer.content_length
@@ -182,13 +182,13 @@ async def _told(request: web.Request, answer: aiohttp.ClientResponse) -> web.Str
         async for piece in answer.content.iter_any():
             await told.write(piece)
         await told.write_eof()
-    except (aiohttp.ClientError, ConnectionError):  # half of it is there: the reader must see that it is not whole
+    except (aiohttp.ClientError, ConnectionError):  # the client must see that the response is incomplete
         if request.transport is not None:
             request.transport.abort()
     return told
 
 
 def _passed(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
-    """Return headers without those that concern one connection."""
+    """Return headers without those of one connection."""
     named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
     return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _HOP | named)

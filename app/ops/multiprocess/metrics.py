@@ -1,4 +1,4 @@
-"""One exposition of the metrics of several processes: each sample with a label `process`."""
+"""Merges the metrics of several processes: each sample gets a label `process`."""
 
 from collections.abc import Iterable, Mapping
 
@@ -6,15 +6,15 @@ _HEADS = ("# HELP ", "# TYPE ")
 
 
 def merged(expositions: Mapping[int, str]) -> str:
-    """Return expositions in Prometheus' text format as one, a family of samples in one piece, as the format wants it.
+    """Return metrics in Prometheus' text format as one text, in which each family's samples are together.
 
-    They are given by the numbers of their processes.
+    `expositions` has them by process number.
     """
     heads: dict[str, dict[str, str]] = {}
     samples: dict[str, list[str]] = {}
     for number, text in expositions.items():
         family = ""
-        for line in text.split("\n"):  # nothing else ends a line: a label's value may have what Python takes for an end
+        for line in text.split("\n"):  # splitlines() would also split at characters that label values may contain
             head = next((head for head in _HEADS if line.startswith(head)), None)
             if head is not None:
                 family = line[len(head) :].partition(" ")[0]
@@ -42,7 +42,7 @@ def _lines(heads: Mapping[str, Mapping[str, str]], samples: Mapping[str, Iterabl
 
 
 def own(up: Mapping[int, bool], restarts: Mapping[int, int]) -> str:
-    """Return what is known of the processes from outside."""
+    """Return the metrics that the supervisor has about the processes: `up` and `restarts`."""
     lines = [
         "# HELP delay_process_up 1 while a process of this worker serves and its metrics are included.",
         "# TYPE delay_process_up gauge",

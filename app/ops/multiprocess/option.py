@@ -20,7 +20,7 @@ _HELP: Final = (
 
 
 def install(settings: Settings) -> None:
-    """Give the worker's command the option; with more than one process, a supervisor takes this process's place."""
+    """Add the option to the worker's command; with more than one process, a supervisor replaces this process."""
     command = cli.commands["worker"]
     command.params.append(click.Option([_OPTION], metavar="N|auto", help=_HELP))
     command.callback = _several(settings, command.callback)
@@ -39,7 +39,7 @@ def _several(settings: Settings, alone: Callable[..., Any] | None) -> Callable[.
             sys.exit(f"punctual: {error}")
         line = [sys.executable, "-m", "app.ops.multiprocess", str(count), *without_option(sys.argv[1:])]
         sys.stdout.flush()
-        return os.execv(sys.executable, line)  # noqa: S606 - it takes this process's place, and so its signals
+        return os.execv(sys.executable, line)  # noqa: S606 - it replaces this process, and gets its signals
 
     return start
 
@@ -52,7 +52,7 @@ def _count(text: str) -> int:
 
 
 def without_option(arguments: Sequence[str]) -> list[str]:
-    """Return a command line without the option: each process is one."""
+    """Return a command line without the option, as each process is started."""
     left, skip = [], False
     for argument in arguments:
         if not skip and argument != _OPTION and not argument.startswith(f"{_OPTION}="):

@@ -1,4 +1,4 @@
-"""How many worker processes there are to be, and what each of them gets of the environment."""
+"""The plan of a worker's processes: their number, ports and environments."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,30 +11,30 @@ from app.base.errors import SettingInvalid
 from app.settings.process import ProcessSettings
 from app.settings.settings import Settings
 
-#: The variable, and how it is shown in sentences.
+#: The environment variable, for messages.
 NAME: Final = "DELAY_PROCESSES"
-#: Processes listen this far above the address of all, so that a gateway, or a second worker, has room beside it.
+#: Processes listen this far above the worker's port, so that a gateway or a second worker has room next to it.
 PORTS_FROM: Final = 10
 _MOST_PORT: Final = 65_535
-#: Hosts that are this machine's too, and where it answers itself: those of IPv6 are not those of IPv4.
+#: Hosts that include this machine, and its address for each: IPv6 and IPv4 differ.
 _HERE: Final = {"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "::": "::1"}  # noqa: S104 - compared, not listened on
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One worker process to start: its number, from 1 on, its port, and its environment."""
+    """A worker process to start: its number, from 1 on, its port, and its environment."""
 
     number: int
     port: int
-    #: Where its console answers on this machine.
+    #: The address of its console on this machine.
     url: str
     env: dict[str, str]
 
 
 def plan(count: int, settings: Settings, env: Mapping[str, str]) -> list[Process]:
-    """Return the processes of a worker: ports, data directories and addresses follow from those that one would have.
+    """Return the processes of a worker; ports, data directories and addresses follow from a single worker's.
 
-    Raises SettingInvalid if there are more than partitions, or no ports for them.
+    Raises SettingInvalid if there are more processes than partitions, or too few ports.
     """
     if count > settings.topics.partitions:
         why = (

@@ -1,4 +1,4 @@
-"""Starts the processes of a worker, starts them again when they end, and ends with them."""
+"""Starts the processes of a worker, restarts them when they exit, and exits with them."""
 
 import asyncio
 import os
@@ -14,10 +14,10 @@ from app.base.process import watchdog
 from app.ops.multiprocess.plan import Process
 from app.serve.web import origin
 
-#: A process that ends is started again after the first of these, twice as long each time, at most the second. That is
-#: longer than a session of the group: the partitions of one that crashes again and again go to others meanwhile.
+#: The pause before a restart: first and maximum, doubled each time. It becomes longer than a session of the group, so
+#: that the partitions of a process that keeps crashing move to the others.
 FIRST_S, LONGEST_S = 0.5, 60.0
-#: One that has run for so long begins anew with the first.
+#: After running for this long, a process begins again with the first pause.
 STEADY_S = 60.0
 _LOOK_S = 0.5
 _PATIENCE = aiohttp.ClientTimeout(total=5)
@@ -27,16 +27,16 @@ class Child:
     """A process that is kept running."""
 
     def __init__(self, process: Process) -> None:
-        """Describe it; it does not run yet."""
+        """Describe a process, which does not run yet."""
         self.process = process
         self.running: asyncio.subprocess.Process | None = None
-        #: Why it does not serve, as it or its absence says; None while it serves.
+        #: Why it is not ready, by its own response or without one; None while it is ready.
         self.missing: str | None = "it has not started yet"
         self.restarts = 0
 
     @property
     def ready(self) -> bool:
-        """Whether it serves."""
+        """Whether it is ready."""
         return self.missing is None
 
 
@@ -44,22 +44,22 @@ class Supervisor:
     """Keeps the processes of a worker running until it is stopped."""
 
     def __init__(self, processes: Sequence[Process], command: Sequence[str]) -> None:
-        """Run the same command with the environment of each."""
+        """Run `command` once with the environment of each process."""
         self.children = [Child(process) for process in processes]
         self._command = command
-        #: No process writes to it: children see its end when this process is gone (app/base/process/watchdog.py).
+        #: A pipe without a writer: children see its end when this process is gone (app/base/process/watchdog.py).
         self._lifeline, self._held = os.pipe()
-        #: By this they know that what they are asked comes through this process.
+        #: A secret by which the processes recognize requests from this process.
         self.proof = secrets.token_urlsafe()
         self._stopping = asyncio.Event()
-        #: What this process ends with.
+        #: The exit code of this process.
         self.code = 0
         self._served = False
 
     async def run(self) -> int:
         """Run the processes until stop(); return the exit code.
 
-        If one ends before any has served, there is something wrong with all of them, and this ends with its code.
+        If a process exits before any was ready, all must have the same problem, and this returns its code.
         """
         looks = asyncio.create_task(self._look())
         try:
@@ -102,12 +102,12 @@ class Supervisor:
         env = {**child.process.env, watchdog.PARENT_FD: str(self._lifeline), origin.PROOF: self.proof}
         child.running = await asyncio.create_subprocess_exec(*self._command, env=env, pass_fds=(self._lifeline,))
         child.missing = "it is starting"
-        if self._stopping.is_set():  # it was not there to be told
+        if self._stopping.is_set():  # it was not running yet when stop() sent the signal
             child.running.send_signal(signal.SIGTERM)
         return await child.running.wait()
 
     async def _look(self) -> None:
-        """Ask each process, twice a second, whether it serves."""
+        """Ask each process, twice a second, whether it is ready."""
         async with aiohttp.ClientSession(timeout=_PATIENCE) as session:
             while True:
                 await asyncio.gather(*[self._ask(session, child) for child in self.children])
@@ -126,6 +126,6 @@ class Supervisor:
 
 
 def say(sentence: str) -> None:
-    """Tell whoever has started this process."""
+    """Write a sentence to stderr."""
     sys.stderr.write(f"punctual: {sentence}\n")
     sys.stderr.flush()

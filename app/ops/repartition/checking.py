@@ -1,4 +1,4 @@
-"""The check: the new changelog read back as a worker reads it, and compared with the old one."""
+"""The check: reads the new changelog as a worker does, and compares it with the old one."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,28 +14,28 @@ from tables import PartitionStore, keys
 from tables.changes import decode_position
 
 _DIGEST = 16
-#: Differences that are named.
+#: The maximum number of differences in the message.
 _NAMED = 5
 
 
 class Digests:
-    """A sum of hashes for each partition: the same for the same records, in whatever order they come."""
+    """A sum of hashes per partition, which does not depend on the order of records."""
 
     def __init__(self) -> None:
-        """Have seen nothing."""
+        """Begin without records."""
         self.sums = Counter[int]()
 
     def add(self, partition: int, key: bytes, value: bytes) -> None:
-        """Count a record."""
+        """Add a record to its partition's sum."""
         digest = blake2b(key, digest_size=_DIGEST)
         digest.update(value)
         self.sums[partition] += int.from_bytes(digest.digest(), "big")
 
 
 async def check(ground: Ground, moves: Moves, found: Survey) -> Survey:
-    """See that the new changelog holds all that the old one does, each once and where it belongs.
+    """Check that the new changelog has all records of the old one, each once and in its partition.
 
-    Raises CheckFailed with what differs.
+    Raises CheckFailed with the differences.
     """
     await ground.after.read("the new changelog restored")
     stores = ground.after.stores
@@ -53,7 +53,7 @@ async def check(ground: Ground, moves: Moves, found: Survey) -> Survey:
 
 
 def _counted(found: Survey, there: Survey) -> Iterator[str]:
-    """Say which counts differ."""
+    """Yield the counts that differ."""
     for what, before, after in (
         ("rows", found.rows, there.rows),
         ("callbacks", found.callbacks, there.callbacks),
@@ -72,7 +72,7 @@ def _counted(found: Survey, there: Survey) -> Iterator[str]:
 
 
 def _placed(ground: Ground, found: Survey, stores: Sequence[PartitionStore]) -> Iterator[str]:
-    """Say which stores have other counts than rows, or other positions than they should."""
+    """Yield the stores whose counts differ from their rows, or with wrong positions."""
     for number, store in enumerate(stores):
         if store.counts.total != found.homes[number]:
             yield f"partition {number} counts {store.counts.total:,} messages and has {found.homes[number]:,}"

@@ -64,7 +64,7 @@ def as_json(report: RunReport) -> str:
 
 
 def table(report: RunReport) -> str:
-    """Return what people want to know."""
+    """Return a report as text for people."""
     if report.state == "abandoned":
         return f"abandoned: {report.before} partitions and {report.changelog}, as before"
     lines = [f"from {report.before} to {report.after} partitions: {report.state}", *_counts(report)]
@@ -74,7 +74,7 @@ def table(report: RunReport) -> str:
 
 
 def _counts(report: RunReport) -> list[str]:
-    """Return what was counted; nothing if it was done before."""
+    """Return the counts; an empty list if an earlier run did the work."""
     if not report.partitions:
         return []
     least, most = min(report.partitions), max(report.partitions)

@@ -1,7 +1,7 @@
-"""The new changelog: rows, what is remembered of ids, and positions, each where it belongs now.
+"""The new changelog: rows, marks of remembered ids, and positions, each in its new partition.
 
-What is written is a function of the old changelog, which nobody writes to any more. So it can be cut off anywhere and
-written again: the same keys get the same values.
+The new records are a function of the old changelog, which is sealed. So the copy can be interrupted anywhere and
+repeated: the same keys get the same values.
 """
 
 import asyncio
@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from app.kafka import Batch
 
 _BATCH_BYTES = 512 * 1024
-#: Rows between two notes of how far it is: so many at most are written again after a cut.
+#: The number of rows between two notes of the progress: the maximum that is written again after an interruption.
 _NOTE_ROWS = 200_000
-#: Rows that are moved in one go: about 20 ms, after which brokers are heard.
+#: Rows that are moved at a time: about 20 ms, before the event loop handles the brokers.
 _CHUNK = 2_000
 
 KeyValue = tuple[bytes, bytes]
 
 
 class _Writer:
-    """Writes to the new changelog, one batch of each partition at a time."""
+    """Writes to the new changelog, one batch per partition at a time."""
 
     def __init__(self, side: Side, epoch: int) -> None:
-        """Write as the owner of an `epoch`, which all that come later are above."""
+        """Write with an `epoch` below those of all later owners."""
         self._journal, self._stamp = side.journal, keys.long_bytes(epoch)
         self._batches: dict[int, Batch] = {}
         self._sizes: dict[int, int] = {}
         self._under_way: dict[int, asyncio.Task[None]] = {}
 
     async def add(self, partition: int, key: bytes, value: bytes) -> None:
-        """Add a record; waits while the partition has a batch on its way and another one is full."""
+        """Add a record; waits if the partition has a full batch and another one in flight."""
         size = self._sizes.get(partition, _BATCH_BYTES)
         if size >= _BATCH_BYTES:
             await self._send(partition)
@@ -51,7 +51,7 @@ class _Writer:
         self._sizes[partition] = size + len(key) + len(value) + 32
 
     async def flush(self) -> None:
-        """Wait until all is acknowledged."""
+        """Wait until all records are acknowledged."""
         for partition in list(self._batches):
             await self._send(partition)
         for task in self._under_way.values():
@@ -70,18 +70,21 @@ class ChangelogCopy:
     """Writes the new changelog."""
 
     def __init__(self, ground: Ground, moves: Moves, found: Survey) -> None:
-        """Write what was `found`, where `moves` says."""
+        """Write the records of the survey `found` to the places that `moves` computes."""
         self._ground, self._moves, self._found = ground, moves, found
         self._stores = ground.before.stores
         self._writer = _Writer(ground.after, epoch_after(self._stores))
 
     async def fence(self) -> None:
-        """Exactly once, see that no earlier run of this command writes any more."""
+        """With exactly once, fence the transactions of earlier runs of this command."""
         for number in self._ground.after.numbers:
             await self._ground.after.journal.fence(number)
 
     async def rows(self, from_ms: int, note: Callable[[int], Awaitable[None]]) -> None:
-        """Write rows that are due from `from_ms` on, in that order; `note` hears before which time all are there."""
+        """Write the rows due from `from_ms` on, in order of due time.
+
+        `note` is called with the time up to which all rows are written.
+        """
         if not from_ms:
             for partition, key in self._found.displaced:
                 raw = self._stores[partition].raw(key)
@@ -106,7 +109,7 @@ class ChangelogCopy:
         await self._writer.add(*self._moves.row(partition, key, raw))
 
     def _merged(self, from_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """Go through the rows of all partitions by due time: what was noted to be there is nowhere looked at again."""
+        """Iterate over the rows of all partitions by due time, from the last noted time on."""
 
         def of(number: int, store: PartitionStore) -> Iterator[tuple[bytes, int, bytes]]:
             return ((key, number, raw) for key, raw in store.raw_rows(keys.row_key(from_ms, 0, 0)))
@@ -114,7 +117,7 @@ class ChangelogCopy:
         return heapq.merge(*(of(number, store) for number, store in enumerate(self._stores)))
 
     async def rest(self) -> None:
-        """Write what is remembered of ids, and positions."""
+        """Write the marks of remembered ids, and the positions."""
         for partition, key, value in marks(self._stores, self._moves):
             await self._writer.add(partition, key, value)
         for partition in self._ground.after.numbers:
@@ -124,21 +127,21 @@ class ChangelogCopy:
 
 
 def epoch_after(stores: list[PartitionStore]) -> int:
-    """Return an epoch above all that the old partitions had."""
+    """Return an epoch above those of all old partitions."""
     return max(store.writer for store in stores) + 1
 
 
 def marks(stores: list[PartitionStore], moves: Moves) -> Iterator[tuple[int, bytes, bytes]]:
-    """Go through what is remembered of ids, with the partition where each id lives now."""
+    """Iterate over the marks of remembered ids, with the new home partition of each id."""
     for store in stores:
         for key, value in store.marks():
             yield moves.home(key[1:]), key, value
 
 
 def positions(ground: Ground, found: Survey, partition: int) -> Iterator[KeyValue]:
-    """Go through the positions of a new partition: old ones read on where they were, their new forwards from the start.
+    """Iterate over the positions of a new partition: old inputs go on, the new forwards begin at the start.
 
-    What was known of forwards that repeat is of no use: before the positions there is none that could.
+    The offsets of applied forwards are left out: a repeated forward can only come before the positions.
     """
     settings, stores = ground.before.settings, ground.before.stores
     if partition < len(stores):

@@ -1,9 +1,9 @@
-"""Why a number of partitions is not changed.
+"""Errors of a repartition.
 
-RepartitionError            each has a sentence: what is wrong, and what to do
-├── NotReady                something must be done first; nothing has changed
-├── TooManyOrigins          there are no numbers left for where rows come from
-└── CheckFailed             the new changelog does not hold what the old one does
+RepartitionError            each has a sentence with the problem and what to do
+├── NotReady                a precondition is not met; no partition has changed
+├── TooManyOrigins          there are too few numbers for the rows' origins
+└── CheckFailed             the new changelog differs from the old one
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ class RepartitionError(PunctualError):
 
 
 class NotReady(RepartitionError):
-    """Something must be done before partitions can be changed."""
+    """A precondition of a repartition is not met."""
 
 
 class TooManyOrigins(RepartitionError):
-    """There are no numbers left for where rows come from."""
+    """There are too few numbers for the origins of rows."""
 
     def __init__(self, needed: int, limit: int) -> None:
-        """Say how many would be needed, and how many there are."""
+        """Name the `needed` numbers and the `limit`."""
         super().__init__(
             f"rows come from {needed:,} partitions of topics (of this and earlier repartitions), but the maximum is "
             f"{limit - 1:,}. Export the pending messages and import them into a new installation instead "
@@ -32,10 +32,10 @@ class TooManyOrigins(RepartitionError):
 
 
 class CheckFailed(RepartitionError):
-    """The new changelog does not hold what the old one does."""
+    """The new changelog differs from the old one."""
 
     def __init__(self, differences: Sequence[str], changelog: str) -> None:
-        """Name the differences, and the `changelog` that was written."""
+        """Name the differences, and the new `changelog`."""
         super().__init__(
             f"{changelog} differs from the old changelog: {'; '.join(differences)}. The old changelog is unchanged. "
             "Run the command again with --abandon, and start the workers with their previous settings. If it "

@@ -1,7 +1,7 @@
-"""What is on its way between partitions when they stop: it has to be where its id lives afterwards.
+"""Records in transit between partitions when workers stop: they must reach the new home partitions of their ids.
 
-A worker that was stopped has forwarded all that it has read, and nothing else: then each forward that has not been
-applied is of a record before the position of its partition. Whatever is read after that position is forwarded anew.
+A worker that was stopped properly has forwarded all records before its positions, and none after. So each forward that
+has not been applied is of a record before its partition's position. Later records are forwarded again.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +21,7 @@ from punctual.contract.record import PlainRecord
 from punctual.contract.request import Refusal
 from tables import PartitionStore, keys
 
-#: More are not carried over in memory: so many are not left by workers that were stopped.
+#: The maximum that is kept in memory: workers that were stopped properly leave fewer.
 MOST = 500_000
 _BATCH_BYTES = 512 * 1024
 
@@ -44,13 +44,13 @@ class WaitingForward(NamedTuple):
 
 
 def source_of(text: str) -> Source:
-    """Return the place that a source names."""
+    """Return the topic, partition and offset in a source's name."""
     topic, partition, offset = text.rsplit("-", 2)
     return Source(topic, int(partition), int(offset))
 
 
 def ahead(side: Side) -> list[int]:
-    """Return the partitions that have forwarded records which they have not taken note of: they were cut off."""
+    """Return the partitions that have forwarded records beyond their positions, because they were killed."""
     found = set()
     for store in side.stores:
         for key, offset in store.origins.items():
@@ -62,7 +62,7 @@ def ahead(side: Side) -> list[int]:
 
 
 def _is_ahead(side: Side, source: Source) -> bool:
-    """Return whether a partition has forwarded a record at or behind its position; what is no input is not read."""
+    """Return whether a partition has forwarded a record at or after its position; False if it is not of an input."""
     if source.topic not in side.settings.topics.inputs or source.partition not in side.numbers:
         return False
     position = side.table.stores[source.partition].positions.get(source.topic)
@@ -70,7 +70,7 @@ def _is_ahead(side: Side, source: Source) -> bool:
 
 
 async def ends(ground: Ground) -> dict[int, int]:
-    """Return where the forwards of each old partition end, committed or not."""
+    """Return the end offset of each old partition of forwards, including open transactions."""
     topic = ground.before.settings.topics.forwards
     return {
         number: await PartitionReader(ground.cluster, topic, number).written_end() for number in ground.before.numbers
@@ -78,9 +78,9 @@ async def ends(ground: Ground) -> dict[int, int]:
 
 
 async def waiting(ground: Ground, ends: dict[int, int], moves: Moves) -> list[WaitingForward]:
-    """Return what was forwarded and has not been applied, in the order in which it is to be: by source.
+    """Return the forwards that have not been applied, in the order of their sources.
 
-    Raises NotReady if there is too much, or some is of a partition that was cut off.
+    Raises NotReady if there are too many, or if a partition was killed within a step.
     """
     found: list[WaitingForward] = []
     for number, store in enumerate(ground.before.stores):
@@ -110,7 +110,7 @@ async def _unread(ground: Ground, number: int, store: PartitionStore, end: int) 
 
 
 def _waiting(side: Side, store: PartitionStore, record: Stored, moves: Moves, number: int) -> WaitingForward | None:
-    """Return what a forward leaves to do, None if nothing: it was applied before, or is none of Punctual's."""
+    """Return a forward if it still has to be applied, or None: it was applied before, or is not from Punctual."""
     topic = side.settings.topics.forwards
     try:
         asked = forward.decode(
@@ -128,7 +128,7 @@ def _waiting(side: Side, store: PartitionStore, record: Stored, moves: Moves, nu
 
 
 def cut_off(side: Side, partitions: list[int]) -> str:
-    """Return what to do about partitions that were cut off in the midst of a step."""
+    """Return what to do about partitions whose workers were killed within a step."""
     named = ", ".join(map(str, partitions[:5])) + (" and more" if len(partitions) > 5 else "")  # noqa: PLR2004
     return (
         f"the workers of partition(s) {named} of {side.settings.topics.app_id} were killed while they processed a "
@@ -138,9 +138,9 @@ def cut_off(side: Side, partitions: list[int]) -> str:
 
 
 async def pass_on(ground: Ground, left: list[WaitingForward]) -> None:
-    """Write what is on its way to the new forwards. Done again it is the same once more, which workers recognise."""
+    """Write the pending forwards to the new topic. Workers recognize records that a repeated run writes again."""
     topic = ground.after.settings.topics.forwards
-    for number, batch in _batches(left, Clock.wall_ms()):  # retention may go by it
+    for number, batch in _batches(left, Clock.wall_ms()):  # retention may depend on the time
         await ground.sender.submit(topic, number, batch)
 
 

@@ -1,4 +1,4 @@
-"""What all stages stand on: the cluster, and for the old and the new partitions their stores, journal and recovery."""
+"""The objects that all stages use: the cluster, and the stores, journal and recovery of old and new partitions."""
 
 import asyncio
 import shutil
@@ -20,7 +20,7 @@ from app.settings.settings import Settings
 from punctual.cli.progress import Progress
 from tables import PartitionStore, Stores, keys
 
-#: Partitions that are restored at the same time: while one waits for the broker another is written to the disk.
+#: Partitions that are restored at the same time: one waits for the broker while another is written to disk.
 _AT_ONCE = 4
 
 
@@ -28,7 +28,7 @@ class Side:
     """The old partitions, or the new ones."""
 
     def __init__(self, settings: Settings, cluster: Cluster, sender: Sender, directory: Path) -> None:
-        """Have databases under `directory`; none is open yet."""
+        """Begin without open databases; they will be under `directory`."""
         self.settings, self._directory = settings, directory
         self.table = Stores(directory, Clock.wall_ms, Clock.monotonic_ms)
         self.journal = _journal(settings, cluster, sender, self.table)
@@ -42,16 +42,16 @@ class Side:
 
     @property
     def numbers(self) -> range:
-        """The partitions that there are."""
+        """The numbers of all partitions."""
         return range(self.settings.topics.partitions)
 
     @property
     def stores(self) -> list[PartitionStore]:
-        """The stores of all partitions, which have been read."""
+        """The stores of all partitions, after `read`."""
         return [self.table.stores[number] for number in self.numbers]
 
     async def read(self, what: str) -> None:
-        """Restore all partitions to the changelog's end, and show `what` that is."""
+        """Restore all partitions to the changelog's end, with `what` as the title of the progress."""
         room = asyncio.Semaphore(_AT_ONCE)
 
         async def one(number: int) -> None:
@@ -64,7 +64,7 @@ class Side:
                 progress.add(1)
 
     async def seal(self, number: int, to: str) -> None:
-        """Become a partition's only writer and leave its changelog for the one called `to`, unless that is done."""
+        """Become a partition's only writer, and seal its changelog in favour of `to`, if it is not sealed yet."""
         await self.journal.fence(number)
         store = await self.recovery.read(number)
         if store.sealed is None:
@@ -72,7 +72,7 @@ class Side:
             await self._mark(number, to.encode())
 
     async def unseal(self, number: int) -> None:
-        """Take a seal back: workers go on here."""
+        """Remove a partition's seal, so that workers go on with this changelog."""
         await self.journal.fence(number)
         if (await self.recovery.read(number)).sealed is not None:
             await self._mark(number, None)
@@ -92,13 +92,13 @@ class Side:
             self.table.close(number)
 
     def wipe(self) -> None:
-        """Begin with no database."""
+        """Close and delete all databases."""
         self.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
 class Ground:
-    """A running command's connections and databases."""
+    """The connections and databases of a running command."""
 
     def __init__(self, settings: Settings, after: int, topics: ClusterTopics, cluster: Cluster, sender: Sender) -> None:
         """Change the installation of `settings` to `after` partitions."""
@@ -116,9 +116,9 @@ class Ground:
 
 @asynccontextmanager
 async def ground(settings: Settings, after: int) -> AsyncIterator[Ground]:
-    """Connect, and take the directory for this process.
+    """Connect, and lock the directory for this process.
 
-    Raises PunctualError, or aiokafka's KafkaError if nobody answers.
+    Raises PunctualError, or aiokafka's KafkaError if no broker responds.
     """
     lock = claim(settings.data_path / "repartition")
     topics, cluster = (
@@ -144,7 +144,7 @@ async def ground(settings: Settings, after: int) -> AsyncIterator[Ground]:
 
 
 async def _nothing_read(*_: object) -> dict[str, int]:
-    """Return nothing: the new changelog does not say yet how far inputs are read."""
+    """Return no positions: the new changelog has none of the inputs yet."""
     return {}
 
 

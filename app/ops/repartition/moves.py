@@ -1,9 +1,9 @@
-"""Where a row goes when the number of partitions changes, and under which key. No I/O.
+"""The new partition and key of a row when the number of partitions changes. No I/O.
 
-A row's key is its due time, and the offset and the topic's CRC-32 of the record that set it, in its partition.
-In another partition the same two numbers may stand for another record, now or when its logs get that far. So a row
-that moves keeps its offset, which orders it among those it comes with, and gets a number in place of the CRC-32 that
-stands for where it comes from: topic and partition. These numbers are below keys.MOVED, where no input's CRC-32 is.
+A row's key has its due time, and the offset and the topic's CRC-32 of the record that set it, in its partition.
+In another partition, the same offset and CRC-32 may belong to another record, now or later. So a row that moves keeps
+its offset, which orders the rows of one origin, and gets a number for its origin (topic and partition) in place of the
+CRC-32. These numbers are below keys.MOVED, and no input's CRC-32 is.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -16,12 +16,12 @@ from punctual.contract.home import home_partition
 from tables import Command, Position, keys
 from tables.entry import decode, encode
 
-#: A row's old partition and the CRC-32 in its key.
+#: A row's old partition, and the CRC-32 in its key.
 Origin = tuple[int, int]
 
 
 class _Head(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """The first fields of an entry, which is all that most rows are looked at for."""
+    """The first fields of an entry, which suffice for most rows."""
 
     id: str
     to: str
@@ -49,7 +49,7 @@ def head_of(raw: bytes) -> _Head:
 
 
 class NewPlace(NamedTuple):
-    """Where a row is in the new changelog."""
+    """A row's place in the new changelog."""
 
     partition: int
     key: bytes
@@ -57,18 +57,18 @@ class NewPlace(NamedTuple):
 
 
 class Moves:
-    """The rule by which rows move from one number of partitions to another."""
+    """The rule by which rows move to another number of partitions."""
 
     def __init__(self, inputs: Collection[str], partitions: int, numbers: Mapping[Origin, int]) -> None:
-        """Move to so many `partitions`; `numbers` stand for where rows come from that change theirs."""
+        """Move to `partitions` partitions; `numbers` are the numbers of the origins of rows that move."""
         self._inputs, self._partitions, self._numbers = frozenset(inputs), partitions, numbers
 
     def home(self, id_: str | bytes) -> int:
-        """Return the partition where an id lives."""
+        """Return the home partition of an id."""
         return home_partition(id_, self._inputs, self._partitions)
 
     def row(self, partition: int, key: bytes, raw: bytes) -> NewPlace:
-        """Return where a row of a partition goes."""
+        """Return the new place of a row."""
         head = head_of(raw)
         home = self.home(head.id)
         if home == partition:
@@ -79,7 +79,7 @@ class Moves:
         return NewPlace(home, keys.row_key(keys.due_of(key), offset, self._numbers[partition, crc]), raw)
 
     def _with_commands(self, partition: int, raw: bytes) -> bytes:
-        """Return a row's value whose commands make keys of where they come from, as its own key does."""
+        """Return a row's value with commands that use its origin's number, as its key does."""
         entry = decode(raw)
         commands = tuple(self._command(partition, command) for command in entry.commands)
         return encode(msgspec.structs.replace(entry, commands=commands), raw[0])
@@ -91,20 +91,20 @@ class Moves:
 
 
 def has_place(command: Command) -> bool:
-    """Return whether a command on a row may make another key of it; cancels and replacements have no use for one."""
+    """Return whether a command on a row may give it a new key; cancels and replacements do not."""
     return bool(command.topic_crc)
 
 
 def origins_of(partition: int, key: bytes, commands: Iterable[Command]) -> set[Origin]:
-    """Return the origins that a row needs numbers for if it moves."""
+    """Return the origins that need a number if the row moves."""
     crcs = {keys.suffix_of(key)[1], *(command.topic_crc for command in commands if has_place(command))}
     return {(partition, crc) for crc in crcs}
 
 
 def numbered(origins: Collection[Origin], used: int) -> dict[Origin, int]:
-    """Return a number for each origin: the same ones each time, and none that is up to the highest `used` before.
+    """Return a number above `used` for each origin, the same in each run.
 
-    Raises TooManyOrigins if there are not enough.
+    Raises TooManyOrigins if there are not enough numbers.
     """
     if used + len(origins) >= keys.MOVED:
         raise TooManyOrigins(used + len(origins), keys.MOVED)
@@ -112,8 +112,8 @@ def numbered(origins: Collection[Origin], used: int) -> dict[Origin, int]:
 
 
 def first_forward(highest: int) -> Position:
-    """Return where a partition begins to read its new forwards, if `highest` is the highest offset in its rows' keys.
+    """Return the first position of a partition's new forwards; `highest` is the highest offset in its rows' keys.
 
-    What is forwarded there counts from higher ones on: of messages that are due at the same time it comes last.
+    Forwards get higher offsets, so among messages with the same due time they come last.
     """
     return Position(0, -1, 0, highest + 1)

@@ -1,4 +1,4 @@
-"""What must be so before the number of partitions is changed; nothing has changed if it is not."""
+"""Preconditions of a repartition, which are checked before any change."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from tables import PartitionStore, keys
 
 
 def assure_number(settings: Settings, after: int) -> None:
-    """See that there is something to do that can be done. Raises NotReady."""
+    """Check that the number of partitions can be increased to `after`. Raises NotReady."""
     if after <= settings.topics.partitions:
         msg = (
             f"--to {after} is not more than DELAY_PARTITIONS={settings.topics.partitions}: Kafka can only add "
@@ -26,7 +26,7 @@ def assure_number(settings: Settings, after: int) -> None:
 
 
 def _assure_names(topics: TopicSettings) -> None:
-    """See that workers start with the settings from after the change. Raises NotReady if not."""
+    """Check that workers will accept the inputs' names after the change. Raises NotReady."""
     for topic in topics.inputs:
         _assure_name(topic)
     forwards = keys.topic_crc(topics.forwards)
@@ -39,7 +39,7 @@ def _assure_names(topics: TopicSettings) -> None:
 
 
 def assure_layout(topics: TopicSettings, after: int, layout: Layout | None) -> None:
-    """See that a change that has begun is the one that is asked for, and these the settings from before it.
+    """Check that an unfinished change has the same target, and that the settings are those from before it.
 
     Raises NotReady if not.
     """
@@ -66,7 +66,7 @@ def assure_layout(topics: TopicSettings, after: int, layout: Layout | None) -> N
 
 
 async def assure_topics(ground: Ground, layout: Layout | None) -> None:
-    """See that topics are as they should be, and none in the way. Raises NotReady."""
+    """Check that the topics are as required, and that no new topic exists yet. Raises NotReady."""
     settings, after = ground.before.settings, ground.after.settings
     there = await ground.topics.partitions()
     if settings.topics.cold in there or settings.retention.horizon_ms:
@@ -92,7 +92,7 @@ async def assure_topics(ground: Ground, layout: Layout | None) -> None:
 
 
 def _assure_free(there: Mapping[str, int], topics: TopicSettings) -> None:
-    """See that the new topics are not there from an attempt before: what is in them would come back."""
+    """Check that the new topics are not left from an earlier attempt, because their records would be used."""
     for topic in (topics.changelog, topics.forwards):
         if topic in there:
             msg = f"topic {topic} is left from an earlier attempt. Delete it, and run the command again."
@@ -100,7 +100,7 @@ def _assure_free(there: Mapping[str, int], topics: TopicSettings) -> None:
 
 
 async def assure_stopped(ground: Ground) -> None:
-    """See that no worker is in the group. Raises NotReady if one is."""
+    """Check that no worker is in the group. Raises NotReady if one is."""
     settings, members = ground.before.settings, await ground.topics.members()
     if members:
         msg = (
@@ -112,9 +112,9 @@ async def assure_stopped(ground: Ground) -> None:
 
 
 def assure_numbers(stores: list[PartitionStore]) -> None:
-    """See that no input has a name whose CRC-32 is among the numbers that stand for where rows come from.
+    """Check that no input's CRC-32 is among the numbers for origins.
 
-    Raises NotReady if one has.
+    Raises NotReady if one is.
     """
     topics = {topic for store in stores for topic in store.positions}
     for topic in sorted(topics):

@@ -1,7 +1,7 @@
-"""The stages of a change of the number of partitions, in order. Each can be cut off anywhere and done again.
+"""The stages of a repartition, in order. Each can be interrupted anywhere and repeated.
 
-Nothing that a worker goes by changes before the check has passed, but for the seals, which --abandon takes back. What
-is written is noted on the layout's topic (app/engine/topics/layout.py): a command that begins again goes on from there.
+Before the check has passed, workers are affected only by the seals, which --abandon removes. Progress is recorded on
+the layout's topic (app/engine/topics/layout.py), and a repeated command goes on from there.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from punctual.cli.terminal import say
 
 
 class RunReport(msgspec.Struct, kw_only=True):
-    """What was done, or would be: rows by destination and by new partition, and how long each stage took."""
+    """The result or the plan: rows by destination and by new partition, and the duration of each stage."""
 
     state: str
     before: int
@@ -40,7 +40,7 @@ class RunReport(msgspec.Struct, kw_only=True):
 
     @property
     def rows_per_s(self) -> float:
-        """Rows a second, all stages together."""
+        """Rows per second over all stages."""
         return self.rows / max(0.001, sum(self.seconds.values()))
 
 
@@ -48,7 +48,7 @@ class Repartition:
     """Changes one installation's number of partitions."""
 
     def __init__(self, ground: Ground, layout: Layout | None) -> None:
-        """Go on from `layout`; None if the number has never changed."""
+        """Go on from `layout`; None if the number of partitions has never changed."""
         self._ground, self._layout = ground, layout
         self._settings, self._after = ground.before.settings, ground.after.settings
         self._run = 1 if layout is None else layout.run + 1
@@ -56,18 +56,18 @@ class Repartition:
 
     @classmethod
     async def begun(cls, ground: Ground) -> "Repartition":
-        """Return one that knows how far it is."""
+        """Return a repartition with the progress that is recorded on the layout's topic."""
         return cls(ground, await layouts.read(ground.before.settings.topics, ground.cluster))
 
     async def run(self) -> RunReport:
-        """Do all that is left to do.
+        """Do all remaining stages.
 
         Raises NotReady or another RepartitionError with what to do.
         """
         readiness.assure_number(self._settings, self._after.topics.partitions)
         layout = self._layout
         if layout is not None and layout.stage == "done" and layout.changelog == self._after.topics.changelog:
-            self._ground.wipe()  # the last run was cut off before it could say so
+            self._ground.wipe()  # the last run was interrupted before its report
             return self._short("done", layout)
         readiness.assure_layout(self._settings.topics, self._after.topics.partitions, layout)
         await readiness.assure_topics(self._ground, layout)
@@ -75,10 +75,10 @@ class Repartition:
         if layout is None or layout.stage not in ("copying", "switching"):
             layout = await self._begin()
         else:
-            layout = await self._note(layout)  # from here on, what an earlier run still writes does not count
+            layout = await self._note(layout)  # from here on, writes of an earlier run do not count
         with self._timed("restore"):
             await self._seal()
-        if not layout.forwards:  # nobody who counts writes there any more
+        if not layout.forwards:  # the seals have fenced all workers, so the topic has its last forward
             layout = await self._note(layout, forwards=await forwards.ends(self._ground))
         with self._timed("survey"):
             moves, found = self._look()
@@ -97,7 +97,7 @@ class Repartition:
         return self._report("done", found, len(left))
 
     async def look(self) -> RunReport:
-        """Say what would be done, without writing anything but databases of its own."""
+        """Return the plan. Writes only databases of its own."""
         hindrances: list[str] = []
         readiness.assure_number(self._settings, self._after.topics.partitions)
         readiness.assure_layout(self._settings.topics, self._after.topics.partitions, self._layout)
@@ -125,9 +125,9 @@ class Repartition:
         return report
 
     async def abandon(self) -> RunReport:
-        """Leave all as it was before a change began.
+        """Restore the state from before the change.
 
-        Raises NotReady if there is none, or the new changelog holds already.
+        Raises NotReady if no change has begun, or if the new changelog is valid already.
         """
         layout = self._layout
         if layout is None or layout.stage in ("done", "abandoned"):
@@ -148,7 +148,7 @@ class Repartition:
 
     # stages ----------------------------------------------------------------------------------------------------------
     async def _begin(self) -> Layout:
-        """See that it can be done, and keep workers from starting."""
+        """Check that the change is possible, and keep workers from starting."""
         self._ground.wipe()
         with self._timed("restore"):
             await self._ground.before.read("the changelog restored")
@@ -165,13 +165,13 @@ class Repartition:
             inputs=sorted(self._settings.topics.inputs),
         )
         layout = await self._note(layout)
-        await readiness.assure_stopped(self._ground)  # one may have started before it could know
+        await readiness.assure_stopped(self._ground)  # a worker may have started before it could see the layout
         return layout
 
     async def _seal(self) -> None:
-        """Leave the old changelog to nobody; it is final then.
+        """Seal the old changelog, which is then final.
 
-        Raises NotReady if what it holds then is not whole, and opens it again.
+        Raises NotReady if it is incomplete, after removing the seals.
         """
         for number in self._ground.before.numbers:
             await self._ground.before.seal(number, self._after.topics.changelog)
@@ -212,7 +212,7 @@ class Repartition:
             await copy.rest()
         return layout
 
-    # what is told ----------------------------------------------------------------------------------------------------
+    # reports ---------------------------------------------------------------------------------------------------------
     async def _note(self, layout: Layout, **changed: object) -> Layout:
         self._layout = layout = msgspec.structs.replace(layout, **changed, run=self._run)
         await layouts.write(self._settings.topics, self._ground.sender, layout, Clock.wall_ms())
@@ -221,7 +221,7 @@ class Repartition:
     async def _delete(self, topic: str) -> bool:
         try:
             return await self._ground.topics.delete(topic)
-        except Exception:  # noqa: BLE001 - whatever the brokers say, it is said below
+        except Exception:  # noqa: BLE001 - the caller reports any failure
             return False
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""What a changelog's partitions hold, looked at once: counts, where rows come from, and what is not as it should be."""
+"""One pass over the partitions of a changelog: counts, origins of rows, and rows in wrong places."""
 
 import itertools
 from collections import Counter
@@ -10,17 +10,17 @@ from punctual.cli.progress import Progress
 from tables import PartitionStore, keys
 from tables.counts import display_name
 
-#: Rows that are looked at in one go: their ids are looked up together.
+#: Rows that are read at a time, so that their ids are looked up together.
 _CHUNK = 2_000
 
 
 @dataclass(slots=True)
 class Survey:
-    """What is held: `rows` in all, by destination and by the partition where each is to be.
+    """The number of `rows`, in total, by destination and by new partition.
 
     `displaced` are rows (partition and key) whose id a later row has taken: recovery ends them. `highest` is the
-    highest offset in the keys of the rows of each partition to be. `misplaced` are rows whose id does not live where
-    they are.
+    highest offset in the keys of each new partition's rows. `misplaced` counts rows outside the home partition of
+    their id.
     """
 
     rows: int = 0
@@ -32,17 +32,17 @@ class Survey:
     highest: dict[int, int] = field(default_factory=dict)
     displaced: list[tuple[int, bytes]] = field(default_factory=list)
     origins: set[Origin] = field(default_factory=set)
-    #: The highest number in place of a CRC-32 that a row has already.
+    #: The highest number that a row already has in place of a CRC-32.
     used: int = 0
 
     @property
     def numbers(self) -> dict[Origin, int]:
-        """The numbers that stand for where rows come from that move. Raises TooManyOrigins."""
+        """The numbers of the origins of rows that move. Raises TooManyOrigins."""
         return numbered(self.origins, self.used)
 
 
 def survey(stores: Sequence[PartitionStore], moves: Moves, what: str) -> Survey:
-    """Look at all rows of partitions, whose homes `moves` knows; show `what` is looked at."""
+    """Survey all rows of partitions, with their new places by `moves`; `what` is the title of the progress."""
     found = Survey()
     with Progress(what, sum(store.counts.total for store in stores)) as progress:
         for partition, store in enumerate(stores):
@@ -77,7 +77,7 @@ def _look(found: Survey, partition: int, chunk: Sequence[tuple[bytes, bytes]], m
 def _displaced(
     store: PartitionStore, partition: int, chunk: Sequence[tuple[bytes, bytes]]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield rows whose id another row has: the index knows that one."""
+    """Yield rows whose id belongs to another row in the index."""
     owners = [(key, head) for key, raw in chunk if (head := head_of(raw)).url is None]
     there = store.find_many([head.id for _, head in owners])
     for (key, head), owner in zip(owners, there, strict=True):

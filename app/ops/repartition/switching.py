@@ -1,4 +1,4 @@
-"""The switch: topics get their partitions, what is on its way goes on, and the new changelog holds."""
+"""The switch: topics get their partitions, records in transit are passed on, and the new changelog becomes valid."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,12 +19,12 @@ from tables.entry import VERSION as VERSION_READ
 
 
 def grown(topics: TopicSettings) -> list[str]:
-    """Return the topics that have as many partitions as the installation and get more as they are."""
+    """Return the topics that get more partitions without being rewritten."""
     return [*topics.inputs, topics.events_topic, topics.dead_letters]
 
 
 async def switch(ground: Ground, left: list[WaitingForward]) -> None:
-    """Do all that makes the new changelog hold; can be cut off anywhere and done again."""
+    """Make the new changelog valid; can be interrupted anywhere and repeated."""
     settings = ground.after.settings
     await ground.topics.grow(grown(settings.topics), settings.topics.partitions)
     await pass_on(ground, left)
@@ -32,7 +32,7 @@ async def switch(ground: Ground, left: list[WaitingForward]) -> None:
 
 
 async def _report(ground: Ground) -> None:
-    """Write what each new partition holds, for whoever reads progress before a worker tells of it."""
+    """Write a report for each new partition, because readers of progress need one before workers report."""
     settings, now_ms = ground.after.settings, Clock.wall_ms()
     last = await _last_reports(ground)
     fired_to_ms = min((int(report.get("fired_to", 0)) for report in last.values()), default=0)
@@ -46,7 +46,7 @@ async def _report(ground: Ground) -> None:
 def _report_of(
     number: int, store: PartitionStore, last: Mapping[str, Any], fired_to_ms: int, now_ms: int
 ) -> dict[str, Any]:
-    """Return a partition's report. What was claimed to be read of an input binds who reads it on."""
+    """Return a partition's report. It keeps the old positions of inputs, which bind the next worker."""
     next_ms, counts = due_next(store), {name: of for name, of in store.counts.destinations.items() if name}
     named = names_with_largest(counts)
     rest = {"destinations": len(counts) - len(named), "messages": sum(counts.values()) - sum(named.values())}
@@ -80,5 +80,5 @@ async def _last_reports(ground: Ground) -> dict[int, dict[str, Any]]:
             if record.key == b"%d" % report.get("partition", -1):
                 found[report["partition"]] = report
         except (ValueError, TypeError, msgspec.MsgspecError, RecursionError):
-            continue  # others may write to the topic
+            continue  # foreign records are skipped
     return found

@@ -1,4 +1,4 @@
-"""What a change of the number of partitions asks of the cluster's topics and of the workers' group."""
+"""The cluster's topics and the workers' group, as a repartition reads and changes them."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -15,20 +15,20 @@ from app.ops.repartition.errors import NotReady
 from app.settings.kafka import KafkaSettings
 from app.settings.topics import TopicSettings
 
-#: A topic that is new, gone or larger gets round within this.
+#: All brokers know a created, deleted or extended topic within this time.
 _LOOKS, _LOOK_S = 100, 0.1
 
 
 class ClusterTopics:
-    """Asks and changes topics of one cluster."""
+    """Reads and changes the topics of one cluster."""
 
     def __init__(self, kafka_settings: KafkaSettings, topics: TopicSettings) -> None:
-        """Be somebody whom the security settings say."""
+        """Use the login of `kafka_settings`."""
         self._topics = topics
         self._admin = AIOKafkaAdminClient(bootstrap_servers=kafka_settings.bootstrap, **kafka_settings.options())
 
     async def start(self) -> None:
-        """Connect. Raises aiokafka's KafkaError if nobody answers."""
+        """Connect. Raises aiokafka's KafkaError if no broker responds."""
         await self._admin.start()
 
     async def close(self) -> None:
@@ -48,7 +48,7 @@ class ClusterTopics:
         return len(members)
 
     async def create_like(self, topic: str, partitions: int, like: str) -> None:
-        """Create a topic with the settings that one of our own has, as far as workers mind them; it may be there."""
+        """Create a topic, unless it exists, with the settings of the topic `like` that matter to workers."""
         wanted = plan(self._topics)[like][1]
         there = await self._config(like)
         minded = {name: there.get(name, value) for name, value in wanted.items()}
@@ -56,7 +56,7 @@ class ClusterTopics:
         await self.create(topic, partitions, minded)
 
     async def create(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
-        """Create a topic; it may be there. Raises NotReady if the brokers do not let us."""
+        """Create a topic, unless it exists. Raises NotReady if the brokers do not allow it."""
         new = NewTopic(topic, partitions, self._topics.replication_factor, topic_configs=dict(config))
         answer = await self._admin.create_topics([new])
         for _, error, message in answer.topic_errors:
@@ -71,14 +71,14 @@ class ClusterTopics:
         await self._settle({topic: partitions})
 
     async def create_layout(self) -> None:
-        """Create the topic that says how far a change is."""
+        """Create the topic that records the progress of a change."""
         config = {**plan(self._topics)[self._topics.controls][1]}
         await self.create(topic_names.layout(self._topics.app_id), 1, config)
 
     async def grow(self, topics: Collection[str], partitions: int) -> None:
-        """Give topics so many partitions, as far as they have fewer.
+        """Give topics `partitions` partitions, if they have fewer.
 
-        Raises NotReady if the brokers do not let us.
+        Raises NotReady if the brokers do not allow it.
         """
         there = await self.partitions()
         for topic in topics:
@@ -106,7 +106,7 @@ class ClusterTopics:
         return False
 
     async def _settle(self, wanted: Mapping[str, int]) -> None:
-        """Wait until topics are seen with their partitions."""
+        """Wait until the cluster shows the topics with their partitions."""
         for _ in range(_LOOKS):
             there = await self.partitions()
             if all(there.get(topic, 0) >= number for topic, number in wanted.items()):

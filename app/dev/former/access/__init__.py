@@ -1,1 +1,1 @@
-"""`app.access`, until 0.2.0 the name of `app.serve.access`: only its command is left."""
+"""`app.access`, the name of `app.serve.access` before 0.2.0, with its only remaining command."""

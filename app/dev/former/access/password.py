@@ -1,4 +1,4 @@
-"""`python -m app.access.password`, until 0.2.0 the name of `punctual password`."""
+"""`python -m app.access.password`, the name of `punctual password` before 0.2.0."""
 
 import runpy
 import sys
