@@ -19,6 +19,7 @@ from punctual.contract.home import home_partition
 from punctual.contract.native import decode
 from punctual.contract.request import Request
 from tests.harness.pace import usual_ms
+from tests.harness.waiting import crowd
 from tests.pipeline.conftest import PARTITIONS, Consume
 from tests.pipeline.records import Kept
 
@@ -140,9 +141,10 @@ def test_a_run_keeps_its_pace_and_after_a_kill_the_same_again_asks_for_the_same(
         process.send_signal(signal.SIGKILL)
     stamps = sorted(message.timestamp()[1] for message in consume(topic))
     assert 0 < len(stamps) < rows
-    # Never ahead of the pace by more than what is sent at once, and no long silence either.
+    # Never ahead of the pace by more than what is sent at once, and no long silence either. On a crowded machine the
+    # first message is late itself, and the others are ahead of it by what was due meanwhile.
     ahead = [place - rate * (stamp - stamps[0]) / 1000 for place, stamp in enumerate(stamps)]
-    assert max(ahead) < rate / 2
+    assert max(ahead) < rate / 2 * crowd()
     assert max(usual_ms(stamp, later) for stamp, later in itertools.pairwise(stamps)) < 1000
 
     assert run(context, *words) == 0
