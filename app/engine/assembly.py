@@ -1,4 +1,4 @@
-"""The parts of a worker, put together in the order in which each needs the ones before it."""
+"""Assembly of a worker's parts, each after the parts that it needs."""
 
 import asyncio
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ def assemble(
     controls.changed = due.obey
 
     # requests
-    destinations = DestinationTopics(cluster, patience_s=0)  # that is what hopes are for
+    destinations = DestinationTopics(cluster, patience_s=0)  # HopedTopics waits for new topics instead
     shared = len(senders(settings.topics.namespaces, settings.topics.inputs)) > 1
     admission = Admission(
         settings.topics,
@@ -144,7 +144,7 @@ def assemble(
         end_process,
     )
 
-    # what operators see
+    # observability
     standstill = progress.standstill = Standstill(logs.topics, intake, partitions, now)
     agreement, minutes = Agreement(settings, clock.wall_ms()), DueSoon(clock, partitions)
     late = due.lateness.since_start
@@ -174,7 +174,7 @@ def dispatcher_and_journal(
     table: Stores,
     traces: "Traces | None" = None,
 ) -> tuple[Dispatcher, Journal]:
-    """Return what delivers and what commits, as DELAY_GUARANTEE wants it."""
+    """Return the dispatcher and the journal for the delivery guarantee in DELAY_GUARANTEE."""
     if not settings.engine.exactly_once:
         dispatcher = Dispatcher(settings.destinations, clock, targets, traces)
         return dispatcher, Journal(settings.topics, settings.engine, cluster, sender, table)

@@ -1,4 +1,4 @@
-"""What a worker says of itself when it starts, and when it serves."""
+"""The lines that a worker logs when it starts, and when it is ready."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def banner(settings: Settings) -> str:
-    """Return who starts here, and with what."""
+    """Return the start banner: version, installation, and the main settings."""
     missing, topics, guarantee = native_extension.missing, settings.topics, settings.engine.guarantee
     rows = {
         "installation": f"{topics.app_id}, {topics.partitions} partitions, {guarantee.replace('_', ' ')}",
@@ -33,17 +33,17 @@ def banner(settings: Settings) -> str:
 
 
 class Readiness:
-    """Says once that a worker serves what it was given, and again when it was given something else."""
+    """Logs that a worker is ready, once for each set of partitions that it is assigned."""
 
     def __init__(
         self, topics: TopicSettings, destination_settings: DestinationSettings, process: ProcessSettings
     ) -> None:
-        """Have said nothing."""
+        """Begin without a logged assignment; the settings are for the log line."""
         self._topics, self._destinations, self._process = topics, destination_settings, process
         self._served: set[int] | None = None
 
     def look(self, owned: Collection[int], missing: str | None) -> None:
-        """Say it if that is new, and nothing is `missing`."""
+        """Log it if `owned` is new and the worker is ready; `missing` is the reason if it is not."""
         if missing is None and self._served != set(owned):
             self._served = set(owned)
             share = f"{len(owned)} of {self._topics.partitions} partitions"
@@ -56,7 +56,7 @@ class Readiness:
 
 
 def destinations(destination_settings: DestinationSettings) -> str:
-    """Return what may be delivered to, as DELAY_DESTINATIONS has it."""
+    """Return the patterns of DELAY_DESTINATIONS as text."""
     rules = [
         pattern if source == "*" else f"{source}:{pattern}"
         for source, patterns in destination_settings.allowed_topics.items()

@@ -1,4 +1,4 @@
-"""The command line, `faust -A app …`: Faust's worker, the commands of `punctual …`, sentences for Faust's others."""
+"""The command line `faust -A app …`: Faust's worker, the commands of `punctual …`, and errors for all others."""
 
 import functools
 import sys
@@ -28,7 +28,7 @@ _WORKER_HELP = """Run a worker until SIGTERM or Ctrl-C.
     Configure it with environment variables, at least KAFKA_BOOTSTRAP_SERVERS and DELAY_DESTINATIONS:
     docs/reference/settings.md. To scale out, start more workers; on the same machine, give each its own PORT.
     """
-#: Options of Faust's that are refused, and the settings that say the same.
+#: Options of Faust that are refused, and the settings to use instead.
 _SETTINGS = {"web_port": "PORT", "web_bind": "HOST", "web_host": "HOST and WORKER_URL", "datadir": "DATADIR"}
 _HIDDEN = {*_SETTINGS, "with_web", "web_transport", "json", "loop", "console_port"}
 _INSTEAD = {
@@ -42,9 +42,9 @@ _SEE = "The console shows the pending messages (docs/how-to/see-what-is-pending.
 
 
 def install(*own: click.Command) -> None:
-    """Make `faust -A app` Punctual's, with commands of its own.
+    """Replace Faust's commands in `faust -A app` with Punctual's and the commands in `own`.
 
-    To be called when the app is loaded, which Faust does before it looks for one.
+    Must be called when the app is loaded, because Faust looks up the command after that.
     """
     cli.help = _HELP
     cli.commands["worker"].help = _WORKER_HELP
@@ -62,7 +62,7 @@ def install(*own: click.Command) -> None:
 
 
 def _without_hidden(run: Callable[..., Any] | None) -> Callable[..., Any]:
-    """Return a command's callback that refuses options of Faust's: they would come before our settings."""
+    """Return a command's callback that refuses Faust's options, because they would override our settings."""
     assert run is not None, "Faust's command does something"
 
     @functools.wraps(run)
@@ -78,7 +78,7 @@ def _without_hidden(run: Callable[..., Any] | None) -> Callable[..., Any]:
 
 
 class _Passed(click.Command):
-    """A command of `punctual …`: its arguments, whatever they are, go to the same code."""
+    """A command of `punctual …`: all its arguments go to the same code."""
 
     def __init__(self, command: CliCommand) -> None:
         super().__init__(command.name, short_help=command.summary, callback=self._run, add_help_option=False)
@@ -94,7 +94,7 @@ class _Passed(click.Command):
 
 
 def _refused(name: str) -> click.Command:
-    """Return a command that only says why there is none of this name, whatever its arguments."""
+    """Return a command that exits with an error message for an unknown command, whatever its arguments."""
 
     def refuse() -> None:
         sys.exit(f"punctual: unknown command {name!r}. {_INSTEAD.get(name, _SEE)}")
@@ -107,5 +107,5 @@ _convert: Callable[..., Any] = CaseInsensitiveChoice.convert
 
 
 def _accept_level_names(self: CaseInsensitiveChoice, value: str, param: Any, ctx: Any) -> Any:
-    """Take Python's names of levels too: Faust's command line knows `-l warn`, not `-l warning` (cli/base.py:123)."""
+    """Convert Python's level names too: Faust's command line knows `-l warn`, not `-l warning` (cli/base.py:123)."""
     return _convert(self, {"warning": "warn", "critical": "crit"}.get(value.lower(), value), param, ctx)

@@ -26,10 +26,10 @@ class Connections:
     traces: "Traces | None" = None
 
     def __init__(self, settings: Settings) -> None:
-        """Connect as `settings` have it."""
+        """Take the clusters and options from `settings`; `open` connects."""
         self._settings = settings
         self.limits = TopicLimits()
-        #: Where messages go, by the cluster's name; None is the worker's own cluster.
+        #: Destination clusters by name; None is the worker's own cluster.
         self.targets: dict[str | None, DestinationCluster] = {}
 
     async def open(self) -> None:

@@ -50,7 +50,7 @@ class Engine:
         self._connections = Connections(settings)
         self.targets = self._connections.targets
         self._tasks: list[asyncio.Task[None]] = []
-        #: What ends before partitions do.
+        #: Stops the jobs, which must end before the partitions.
         self.before_stop: Callable[[], Awaitable[None]] = _nothing
 
     def claim(self) -> None:
@@ -129,12 +129,12 @@ class Engine:
         offered.add_done_callback(lambda _: consumer.done(chunk))
 
     def position(self, topic: str, number: int) -> int | None:
-        """Return how far a topic's partition is in the table, or None if this worker doesn't know."""
+        """Return the offset up to which a topic's partition is in the table, None if this worker does not own it."""
         position = self._position(topic, number)
         return position.offset if position is not None else None
 
     def has_ingested(self, topic: str, number: int, end: int) -> bool:
-        """Return whether a partition of this worker has read a topic up to `end`; beyond records may be markers."""
+        """Return whether a partition of this worker has read all records of a topic before offset `end`."""
         partition, parts = self.ownership.partitions.get(number), self.view.parts
         if partition is None or parts is None or not partition.working:
             return False
@@ -167,4 +167,4 @@ class Engine:
 
 
 async def _nothing() -> None:
-    """Do nothing: no jobs run yet."""
+    """Return at once: no jobs run yet."""

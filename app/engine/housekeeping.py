@@ -1,4 +1,4 @@
-"""What a worker sees to every second, beside its partitions' work: destinations, disk, group, settings."""
+"""Checks that a worker makes every second, next to the work of its partitions: destinations, disk, group, settings."""
 
 import asyncio
 import logging
@@ -23,17 +23,17 @@ _IDLE_S = 3_600.0
 
 
 class Housekeeping:
-    """Looks after one worker."""
+    """Makes the regular checks of one worker."""
 
     def __init__(self, view: EngineView, connections: Connections, parts: Parts, app: Any, lock: IO[bytes]) -> None:
-        """Look after the `parts` and `connections` of a worker, and the consumer of its Faust `app`.
+        """Check the `parts` and `connections` of a worker, and the consumer of its Faust `app`.
 
         `lock` holds its data directory.
         """
         self._view, self._connections, self._parts, self._app, self._lock = view, connections, parts, app, lock
 
     async def run(self) -> None:
-        """Look every second, until cancelled."""
+        """Check every second, until cancelled."""
         view, parts, now = self._view, self._parts, asyncio.get_running_loop().time
         learned = swept = now()
         readiness = Readiness(view.settings.topics, view.settings.destinations, view.settings.process)
@@ -54,7 +54,7 @@ class Housekeeping:
                     sender.forget_idle()
 
     def _give_up(self) -> None:
-        """Give up on destinations that have taken nothing for longer than DELAY_GIVE_UP, and forget unused ones."""
+        """Stop retries without waiting rows, and give up on routes that are blocked for longer than DELAY_GIVE_UP."""
         dispatcher, due = self._parts.dispatcher, self._parts.due
         dispatcher.let_go()
         routes = {route for partition in due.partitions.values() for route in partition.in_flight.routes}
@@ -70,7 +70,7 @@ class Housekeeping:
                 log.warning("no metadata of destinations: %r", error)
 
     def _mind_the_disk(self) -> None:
-        """Take no more requests while the disk is nearly full; firing goes on and makes room."""
+        """Accept no more requests while the disk is nearly full; deliveries go on and make room."""
         settings = self._view.settings
         check(settings.data_path, self._lock)
         free = shutil.disk_usage(settings.data_path).free

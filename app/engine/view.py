@@ -56,7 +56,7 @@ class EngineView:
 
     @property
     def measures(self) -> Measures | None:
-        """What the worker counts of its own; None until it has started."""
+        """The worker's own counters, None until it has started."""
         return self.parts.measures if self.parts is not None else None
 
     def destinations(self, partition: int) -> dict[str, tuple[int, int | None]] | None:
@@ -76,7 +76,7 @@ class EngineView:
         return self.clock.wall_ms()
 
     def trouble(self, destination: str) -> str:
-        """Return why a destination does not take this worker's messages; empty if it does, or if that is not known."""
+        """Return why a destination does not take this worker's messages, empty if it does or if that is not known."""
         if self.parts is None:
             return ""
         due, dispatcher = self.parts.due, self.parts.dispatcher
@@ -98,7 +98,7 @@ class EngineView:
         return self.parts.queues.known if self.parts is not None else []
 
     def ready_reason(self) -> str | None:
-        """Return None when the worker has recovered and serves, else a sentence that names what is missing."""
+        """Return None when the worker has recovered and serves, else a sentence with the reason why not."""
         if self.parts is None:
             return "starting: waiting for Kafka"
         ownership = self.parts.ownership
@@ -113,16 +113,16 @@ class EngineView:
         return None
 
     def health_reason(self) -> str | None:
-        """Return None while the worker serves, reads and writes, else a sentence that names what is missing."""
+        """Return None while the worker serves, reads and writes, else a sentence with the reason why not."""
         return self.ready_reason() or (self.parts.standstill.reason() if self.parts is not None else None)
 
     def unconfirmed_since_ms(self) -> int | None:
-        """Return since when no broker has confirmed what this worker writes (epoch ms); None while they do."""
+        """Return since when (epoch ms) no broker has confirmed this worker's writes, None while brokers do."""
         unconfirmed_s = self.parts.standstill.unconfirmed_s() if self.parts is not None else 0
         return self.clock.wall_ms() - round(unconfirmed_s * 1_000) if unconfirmed_s > TOO_LONG_S else None
 
     def reports(self) -> Mapping[int, Report]:
-        """Return the last reports of all partitions; this worker's are as they would be if brokers took them."""
+        """Return the last reports of all partitions; while writes are unconfirmed, its own are the current state."""
         reports = self.reader.reports
         if self.parts is None or self.unconfirmed_since_ms() is None:
             return reports

@@ -1,1 +1,1 @@
-"""Makes steps durable. `journal`: at least once, in a fixed order of writes. `transactional_journal`: exactly once."""
+"""Commits steps. `journal`: at least once, in a fixed order of writes. `transactional_journal`: exactly once."""

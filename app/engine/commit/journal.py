@@ -1,8 +1,8 @@
-"""Commits steps, at least once: the order of operations on which the promise rests, written once.
+"""At-least-once commits of steps: the order of writes on which the delivery guarantee rests.
 
-Records and events sent, all acknowledged; then the changelog batch, acknowledged; then one local write. A crash
-anywhere leaves the changelog either with the whole step or without any of it, and what was sent without it is sent
-again: duplicates, never losses.
+First records and events are sent and acknowledged, then the changelog batch; then there is one local write. A crash at
+any point leaves the whole step or no part of the step in the changelog. Records of a step that is missing there are
+sent again: duplicates, never losses.
 """
 
 import asyncio
@@ -29,28 +29,28 @@ log = logging.getLogger(__name__)
 
 #: Larger than any step: a step's changelog records are exactly one batch, which a broker appends whole or not at all.
 WHOLE = 1 << 28
-#: Records of a database that are read at a time when it is written to its changelog: about 20 ms.
+#: Records that are read at a time (about 20 ms) when a database is written to its changelog.
 _IMAGE = 2_000
 
 
-#: Seconds: from a broker on this machine to one that is about to be given up.
+#: Bucket bounds of commit times in seconds, from a local broker to a broker that is almost given up.
 COMMIT_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class CommittedSteps:
-    """What a worker's committed steps come to: events by kind, dead letters by reason, commits by the time they take.
+    """Totals over a worker's committed steps: events by kind, dead letters by reason, commits by duration.
 
-    Each step counts once, when it is committed: one that fails on the way counts when it has gone through.
+    Each step counts once, when it is committed, even if earlier attempts have failed.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing: what can be counted is there from the start, so that its first increase is seen."""
+        """Begin with 0 for every kind and reason, so that monitoring sees the first increase."""
         self.events = dict.fromkeys(get_args(Kind), 0)
         self.dead_letters = dict.fromkeys((reason.value for reason in Reason), 0)
         self.commits = Histogram(COMMIT_S)
 
     def add(self, step: Step, seconds: float) -> None:
-        """Count a committed step and the time that its commit took."""
+        """Count a committed step, whose commit took `seconds`."""
         for kind, number in step.kinds.items():
             self.events[kind] += number
         for reason, number in step.rejects.items():
@@ -68,24 +68,24 @@ class Journal:
         self._topics, self._engine = topics, engine
         self._cluster, self._sender, self._table = cluster, sender, table
         self._changelog, self._events_topic = topics.changelog, topics.events_topic
-        #: What the steps come to that were committed.
+        #: Totals over the committed steps.
         self.tally = CommittedSteps()
 
     def reached(self, point: str, step: Step | None) -> None:
-        """Pass a named point of the sequence; fault tests end the process here."""
+        """Mark a named point of the sequence; fault tests end the process here."""
 
     def reader(self, partition: int, offset: int) -> PartitionReader:
         """Return a reader of a partition's changelog from `offset` on."""
         return PartitionReader(self._cluster, self._changelog, partition, offset)
 
     async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:  # noqa: ARG002 - see TransactionalJournal
-        """Send the step's own deliveries before it is committed; at least once it has none."""
+        """Return no deliveries: at least once, a step has none."""
         return ()
 
     async def commit(self, partition: int, step: Step) -> None:
-        """Commit a step whole.
+        """Commit a whole step.
 
-        Raises NotOwner if another worker has taken the partition; any SendError of these topics is as final.
+        Raises NotOwner if another worker has taken the partition. A SendError from its topics is final too.
         """
         time = asyncio.get_running_loop().time
         began = time()
@@ -93,7 +93,7 @@ class Journal:
         self.tally.add(step, time() - began)
 
     async def _append_step(self, partition: int, step: Step) -> None:
-        """Send what a step has, and write it down."""
+        """Send a step's records and events, append its changelog batch, and apply it to the store."""
         store = self._table.stores[partition]
         self.reached("before-events", step)
         sent = [self._sender.submit(*outgoing) for outgoing in self._outgoing(partition, step)]
@@ -112,13 +112,13 @@ class Journal:
         self.reached("applied", step)
 
     async def fence(self, partition: int) -> None:
-        """Do nothing: at least once, a partition's last owner is told apart by its epoch."""
+        """Return at once: at least once, records of the last owner are recognised by their epoch."""
 
     async def claim(self, partition: int, now_ms: int) -> int:
-        """Become the partition's only writer: stamp the changelog with a higher epoch than any before.
+        """Become the partition's only writer, by a stamp in the changelog with a higher epoch than any before.
 
-        What others wrote before the stamp counts; what they write after it does not. Gives the broker's time of the
-        stamp, -1 if it doesn't say.
+        Records of other writers count before the stamp, and do not count after it. Returns the broker's time of the
+        stamp (epoch ms), -1 if the broker does not return it.
         """
         store = self._table.stores[partition]
         while True:
@@ -134,7 +134,7 @@ class Journal:
     def _next_epoch(self, partition: int) -> int:
         """Return the epoch after the last one.
 
-        Raises PartitionStopped if there is none.
+        Raises PartitionStopped if the last one is the maximum.
         """
         epoch = self._table.stores[partition].writer + 1
         if epoch >= EPOCHS:
@@ -148,7 +148,7 @@ class Journal:
         return epoch
 
     async def check_alone(self, partition: int, now_ms: int) -> None:
-        """See that nobody else has written to the changelog; set right what a zombie has.
+        """Check that no other worker has written to the changelog; correct the records of a former owner.
 
         Raises NotOwner if another worker has taken the partition.
         """
@@ -158,7 +158,7 @@ class Journal:
             await self._correct(partition, store, await self._foreign(partition, store, end), end, now_ms)
 
     async def rewrite(self, partition: int, now_ms: int) -> None:
-        """Write the truth about keys that others wrote to the changelog again: compaction keeps the last word."""
+        """Write the rows of keys that others wrote to the changelog again, because compaction keeps the last record."""
         store = self._table.stores[partition]
         waiting = sorted(store.foreign.keys)
         while waiting:
@@ -167,15 +167,15 @@ class Journal:
             size = 0
             while waiting and size < TARGET_BYTES:
                 key = waiting.pop()
-                value = None if keys.is_local(key) else store.raw(key)  # whoever has written that one, we never do
+                value = None if keys.is_local(key) else store.raw(key)  # local keys do not belong there
                 size += len(value or b"") + 32
                 batch.append(now_ms, key, value)
             await self._append(partition, batch, now_ms, last=not waiting)
 
     async def write_image(self, partition: int, now_ms: int) -> int:
-        """Write everything that a partition's database holds to the changelog again; return how many records.
+        """Write all records of a partition's database to the changelog again; return how many.
 
-        Each is as it is when it is written, so that the changelog ends up the same wherever this is cut off.
+        Each record has its value at the time of writing, so the changelog is right wherever this is interrupted.
         """
         store, start, written = self._table.stores[partition], b"", 0
         while found := store.image(start, _IMAGE):
@@ -185,7 +185,7 @@ class Journal:
         return written
 
     def _batches_of(self, records: Sequence[tuple[bytes, bytes]], writer: int, now_ms: int) -> Iterator[Batch]:
-        """Put records into batches of this writer, as large as steps are."""
+        """Yield batches of `records` with the epoch of `writer`, as large as those of steps."""
         batch, size = self.new_batch(WHOLE), 0
         for number, (key, value) in enumerate(records):
             if not size:
@@ -197,11 +197,11 @@ class Journal:
                 batch, size = self.new_batch(WHOLE), 0
 
     async def put(self, partition: int, batch: Batch) -> None:
-        """Append a batch of this partition's writer to its changelog as it is: nothing of it is applied here."""
+        """Append a batch of this partition's writer to its changelog without applying it to the store."""
         await self._sender.submit(self._changelog, partition, batch)
 
     async def _append(self, partition: int, batch: Batch, now_ms: int, *, last: bool) -> None:
-        """Write truths to the changelog, where they change nothing here; with the `last` all keys are right."""
+        """Append a batch that repeats rows of the store; after the `last`, no foreign keys are left."""
         ack = await self._sender.submit(self._changelog, partition, batch)
         store = self._table.stores[partition]
         if last:
@@ -209,7 +209,7 @@ class Journal:
         await self._apply(partition, store, Changes(), ack, batch.count, now_ms)
 
     def _outgoing(self, partition: int, step: Step) -> list[PartitionBatch]:
-        """Return events and other records of a step in batches per topic partition."""
+        """Return a step's events and other records in batches per topic partition."""
         batches: dict[tuple[str, int], list[Batch]] = {}
         for out in step.sends:
             there = batches.setdefault((out.topic, out.partition), [])
@@ -230,7 +230,7 @@ class Journal:
         return batches
 
     def new_batch(self, limit: int = WHOLE) -> Batch:
-        """Return an empty batch, as what commits here sends them."""
+        """Return an empty batch of the kind that this journal sends, with at most `limit` bytes."""
         return Batch(limit)
 
     def _batch(self, changes: Changes, writer: int, now_ms: int) -> Batch:
@@ -239,7 +239,7 @@ class Journal:
         return batch
 
     async def _end(self, partition: int, ack: Ack, count: int) -> int:
-        """Return the offset after an acknowledged batch; a broker that recognises a repeat may not say where it is."""
+        """Return the offset after an acknowledged batch; for a repeated batch, the broker may return no offset."""
         if ack.offset >= 0:
             return ack.offset + count
         return await self.reader(partition, 0).end()
@@ -247,7 +247,7 @@ class Journal:
     async def _apply(
         self, partition: int, store: PartitionStore, changes: Changes, ack: Ack, count: int, now_ms: int
     ) -> None:
-        """Write locally what the changelog has taken, unless somebody else has written in between."""
+        """Apply changes that the changelog has; correct keys that another worker has written in between."""
         end = await self._end(partition, ack, count)
         if end == store.offset + count:
             store.apply(changes, end, store.writer, now_ms)
@@ -268,7 +268,7 @@ class Journal:
         await self.rewrite(partition, now_ms)
 
     async def _foreign(self, partition: int, store: PartitionStore, end: int) -> set[bytes]:
-        """Return the keys that others have written between what we know and `end`."""
+        """Return the keys that others wrote from the store's offset to `end`. Raises NotOwner for a higher epoch."""
         reader = self.reader(partition, store.offset)
         touched: set[bytes] = set()
         while await reader.position() < end:
@@ -291,7 +291,7 @@ class Journal:
         return touched
 
     async def _read_up_to(self, partition: int, store: PartitionStore, end: int, now_ms: int) -> None:
-        """Take in what others have written before our stamp: it is the last word of those before us."""
+        """Apply the records that earlier owners have written up to `end`, where our stamp is."""
         reader = self.reader(partition, store.offset)
         skip = self._engine.skipped(f"{self._changelog}-{partition}")
         stale = StaleFilter(store.writer, store.foreign.keys, skip)

@@ -1,7 +1,7 @@
-"""Exactly once: a step, deliveries included, is one transaction of its partition's own transactional id.
+"""Exactly once: a step, including its deliveries, is one transaction of its partition's own transactional id.
 
-Read-committed readers see all of it or nothing. Local state changes only after the commit, and a partition's new owner
-fences the old one before it reads the changelog's end, so a zombie can add nothing.
+Read-committed readers see either the whole step or no part. Local state changes only after the commit. A partition's
+new owner fences the old owner before it reads the changelog's end, so the old owner can write no more.
 """
 
 import asyncio
@@ -28,27 +28,27 @@ from app.kafka.transactions.transaction import Transactions, Untaken
 from app.settings.destinations import DestinationSettings
 from tables import Changes
 
-#: At least so long, or so many times what our own topics took lately and how far that varied (as RFC 6298 has it for
-#: acknowledgements), up to a longest time.
+#: Minimum and maximum of the timeout. In between it is `_TIMES` the sum of the average and the deviation of the time
+#: that our own topics took lately, as in RFC 6298.
 _LEAST_S, _TIMES, _MOST_S = 0.15, 4, 2.0
 _SMOOTHING = 0.1
 
 
 class AdaptiveTimeout:
-    """How long one destination may hold up a transaction of many: longer while our own topics are slow."""
+    """The time for which one destination may hold up a transaction of many; longer while our own topics are slow."""
 
     def __init__(self) -> None:
-        """Begin without any measurement."""
+        """Begin without measurements."""
         self._average_s = self._deviation_s = 0.0
 
     @property
     def limit_s(self) -> float:
-        """How long the next one is waited for; then it leaves the transaction, and is tried again later."""
+        """Seconds to wait for a destination; after that it leaves the transaction, and is tried again later."""
         return min(_MOST_S, max(_LEAST_S, _TIMES * (self._average_s + self._deviation_s)))
 
     @contextlib.contextmanager
     def measured(self) -> Iterator[None]:
-        """Measure how long our own topics take to take something."""
+        """Measure the time that our own topics take in the body of the `with` statement."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         yield
@@ -63,7 +63,10 @@ class TransactionalJournal(Journal):
     def __init__(
         self, stuck: Callable[[TopicPartition], Callable[[], None]], destinations: DestinationSettings, *args: Any
     ) -> None:
-        """Begin with no partition; `stuck` hears of what holds a transaction up, as TransactionalIdPool says."""
+        """Begin with no partition; `stuck` is called for a partition that holds a transaction up (TransactionalIdPool).
+
+        Transactions may write to internal topics and the topics in `destinations`; `args` are those of Journal.
+        """
         super().__init__(*args)
         self._id_pools: dict[int, TransactionalIdPool] = {}
         self._hanging = HangingTransactions(self._cluster, self._may_write)
@@ -71,11 +74,11 @@ class TransactionalJournal(Journal):
         self._timeout = AdaptiveTimeout()
 
     def reader(self, partition: int, offset: int) -> PartitionReader:
-        """Return a reader of a partition's changelog, whose last records may be committed and not readable yet."""
+        """Return a reader of a partition's changelog, for records that may be committed but not readable yet."""
         return WrittenReader(self._cluster, self._changelog, partition, offset)
 
     async def fence(self, partition: int) -> None:
-        """Take over the partition's transactional ids: whoever had them can write no more."""
+        """Take over the partition's transactional ids, so that their last owner can write no more."""
         id_pool = self._id_pools.get(partition)
         if id_pool is None:
             home = (self._changelog, partition)
@@ -88,14 +91,14 @@ class TransactionalJournal(Journal):
             await id_pool.fence()
 
     def _may_write(self, topic: str) -> bool:
-        """Return whether transactions may have batches for a topic."""
+        """Return whether our transactions may include a topic."""
         patterns = itertools.chain.from_iterable(self._destinations.allowed_topics.values())
         return topic in self._topics.internal_topics or any(fnmatch.fnmatchcase(topic, one) for one in patterns)
 
     async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:
-        """Begin the step's transaction with its deliveries; return what was taken. commit() goes on with it.
+        """Begin the step's transaction with its deliveries; return the taken ones. commit() continues the transaction.
 
-        Raises Untaken if a destination does not take its batch: the transaction is aborted, nothing has happened.
+        Raises Untaken if a destination does not take its batch; the transaction is then aborted without effect.
         Raises NotOwner if another worker has taken the partition.
         """
         deliveries: Sequence[Delivery] = step.deliveries
@@ -112,7 +115,7 @@ class TransactionalJournal(Journal):
         return [taken for taken in map(_told, deliveries, acks) if taken is not None]
 
     async def _append_step(self, partition: int, step: Step) -> None:
-        """Commit a step in one transaction: that which deliver() has begun, or one of its own."""
+        """Commit a step in the transaction that deliver() has begun, or else in a new one."""
         store = self._table.stores[partition]
         with _Owning(partition):
             end = await self._id_pools[partition].run(lambda transactions: self._once(transactions, partition, step))
@@ -120,7 +123,7 @@ class TransactionalJournal(Journal):
         self.reached("applied", step)
 
     async def _once(self, transactions: Transactions, partition: int, step: Step) -> int:
-        """Send what a step has for our own topics, and commit; return the offset after it in the changelog."""
+        """Send a step's batches for our own topics, and commit; return the offset after the step in the changelog."""
         self.reached("before-events", step)
         batch = self._batch(step.changes, self._table.stores[partition].writer, step.now_ms)
         own = [*self._outgoing(partition, step), (self._changelog, partition, batch)]
@@ -132,7 +135,7 @@ class TransactionalJournal(Journal):
         return acks[-1].offset + batch.count
 
     async def _send_own(self, transactions: Transactions, batches: Sequence[PartitionBatch]) -> list[Ack]:
-        """Send to our own topics, which must take what they get: there is no going on without them."""
+        """Send batches to our own topics. Raises SendError if a topic does not take its batch."""
         acks = []
         try:
             for ack in await transactions.send(batches):
@@ -144,9 +147,9 @@ class TransactionalJournal(Journal):
         return acks
 
     async def claim(self, partition: int, now_ms: int) -> int:
-        """Stamp the changelog with a higher epoch; nobody else can have written since the fence.
+        """Stamp the changelog with a higher epoch; no other worker can have written since fence().
 
-        Gives the broker's time of the stamp.
+        Returns the broker's time of the stamp (epoch ms).
         """
         store = self._table.stores[partition]
         epoch = self._next_epoch(partition)
@@ -156,7 +159,7 @@ class TransactionalJournal(Journal):
         return ack.timestamp_ms
 
     async def check_alone(self, partition: int, now_ms: int) -> None:  # noqa: ARG002 - see Journal
-        """See that all transactions are ended everywhere, and that nobody has taken the partition."""
+        """End transactions that are still open. Raises NotOwner if another worker has taken the partition."""
         with _Owning(partition):
             await self._id_pools[partition].tend()
 
@@ -168,7 +171,7 @@ class TransactionalJournal(Journal):
         store.apply(Changes(), ack.offset + batch.count, store.writer, now_ms)
 
     async def put(self, partition: int, batch: Batch) -> None:
-        """Append a batch of this partition's writer in a transaction of its own."""
+        """Append a batch of this partition's writer to its changelog, in a transaction of its own."""
         await self._write(partition, batch)
 
     async def _write(self, partition: int, batch: Batch) -> Ack:
@@ -185,7 +188,7 @@ class TransactionalJournal(Journal):
 
 
 def _told(delivery: Delivery, ack: Ack | SendError) -> Delivered | None:
-    """Tell a delivery what became of it; return which rows the destination has taken."""
+    """Report the broker's answer to a delivery; return the rows that the destination has taken, or None."""
     if not isinstance(ack, Ack):
         delivery.refused(ack)
         return None
@@ -194,7 +197,7 @@ def _told(delivery: Delivery, ack: Ack | SendError) -> Delivered | None:
 
 
 class _Owning:
-    """Says in a sentence that the partition is owned no more."""
+    """Converts errors of a lost or forbidden transactional id into NotOwner or TransactionForbidden."""
 
     __slots__ = ("_partition",)
 

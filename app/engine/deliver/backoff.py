@@ -1,4 +1,4 @@
-"""Routes that do not take messages now, and when each is tried again."""
+"""Routes that take no messages now, and when each is tried again."""
 
 import math
 import random
@@ -8,18 +8,18 @@ from dataclasses import dataclass, field
 from app.engine.steps.route import Route
 
 _BACKOFF_S, _BACKOFF_MAX_S = 0.25, 5.0
-#: Another message is tried if the outcome of the first one after a failure is not known by then.
+#: After a failure, another message is tried if the first one has no outcome after this time.
 _TRIAL_S = 2.0
 
 
 @dataclass(eq=False)
 class _RouteFailure:
-    """What keeps routes from taking messages, since when, and until when they wait."""
+    """A failure of routes: since when, until when they wait, and how many times they have failed."""
 
     since: float
     until: float = 0.0
     times: int = 0
-    #: Whether a message is being sent to see whether it is over.
+    #: Whether a message is being sent to test whether the failure is over.
     tried: bool = False
     routes: set[Route] = field(default_factory=set)
 
@@ -28,18 +28,18 @@ class RouteBackoff:
     """Remembers which routes have failed. Routes that fail for the same reason wait, and are tried, as one."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        """Begin with none; `now` gives a time in seconds."""
+        """Begin without failures; `now` returns a time in seconds."""
         self._now = now
         self._of: dict[Route, _RouteFailure] = {}
 
     def __contains__(self, route: Route) -> bool:
-        """Return whether a route has failed, and not taken anything since."""
+        """Return whether a route has failed, and has not taken a message since."""
         return route in self._of
 
     def failed(self, route: Route, alike: Iterable[Route]) -> float | None:
-        """Note that a route has not taken a message, and which others will not either.
+        """Note that a route has not taken a message, and that the routes in `alike` fail for the same reason.
 
-        Returns for how many seconds they wait; None if it was known, for others were in flight at the same time.
+        Return the seconds that they wait, or None if they wait already: several messages may be in flight at once.
         """
         routes, now = {route, *alike}, self._now()
         known = [self._of[one] for one in routes if one in self._of]
@@ -53,7 +53,7 @@ class RouteBackoff:
         return backoff_s
 
     def hold(self, route: Route) -> Callable[[], None]:
-        """Let messages wait for a route until what this returns is called."""
+        """Let messages wait for a route until the returned function is called."""
         failure = self._of.setdefault(route, _RouteFailure(self._now(), routes={route}))
         failure.until, failure.tried = math.inf, False
 
@@ -64,9 +64,9 @@ class RouteBackoff:
         return release
 
     def trying(self, route: Route) -> None:
-        """Note that a message is being sent: if its route has failed, no other is until its outcome is known.
+        """Note that a message is being sent; if its route has failed, others wait for its outcome.
 
-        If it fails again, only its own partition's transaction was held up.
+        If the message fails too, it has held up only the transaction of its own partition.
         """
         failure = self._of.get(route)
         if failure is not None:
@@ -84,5 +84,5 @@ class RouteBackoff:
         return route in self._of and self._of[route].until > self._now()
 
     def seconds(self, route: Route) -> float:
-        """Return for how long a route that waits has failed."""
+        """Return for how many seconds a waiting route has failed, 0 if it does not wait."""
         return self._now() - self._of[route].since if self.waits(route) else 0.0

@@ -1,4 +1,4 @@
-"""What is sent to one destination partition in one go, and whose rows these are."""
+"""A batch for one destination partition, and the owners of its rows."""
 
 from collections.abc import Iterator
 from operator import itemgetter
@@ -15,7 +15,7 @@ from tables.entry import encode
 
 _headers, _first = OF_ROWS.delivery, itemgetter(0)
 
-#: A claimed row on its way, and its key.
+#: The owner and the key of a claimed row.
 Row = tuple[Partition, bytes]
 
 
@@ -25,23 +25,23 @@ class DeliveryBatch:
     __slots__ = ("batch", "following", "id_bytes", "route", "runs", "sent_ms")
 
     def __init__(self, route: Route, *, transactional: bool) -> None:
-        """Begin empty."""
+        """Begin an empty batch for a route."""
         self.route, self.sent_ms = route, 0
-        #: Bytes of the next occurrences that take the place of its rows: the step that ends these has no more room.
+        #: Bytes of the next occurrences that replace the rows: the step that ends the rows has room for few.
         self.following = 0
-        #: How many bytes the ids of its rows have.
+        #: Bytes of the ids of the rows.
         self.id_bytes = 0
         self.batch = Batch(transactional=transactional)
-        #: The keys of its rows in order, by owner; one may have several runs.
+        #: The keys of the rows in order, by owner; an owner may have several runs.
         self.runs = list[tuple[Partition, list[bytes]]]()
 
     @property
     def rows(self) -> Iterator[Row]:
-        """Its rows in order."""
+        """The rows in order."""
         return ((owner, key) for owner, keys in self.runs for key in keys)
 
     def append(self, row: Row, entry: Entry, now_ms: int) -> bool:
-        """Add a row; False if it doesn't fit any more."""
+        """Add a row, with timestamp `now_ms`; return False if it does not fit."""
         following = 0
         if entry.series is not None:
             following = len(encode(entry))
@@ -56,7 +56,7 @@ class DeliveryBatch:
         return True
 
     def extend(self, owner: Partition, rows: PlainRows, begin: int, now_ms: int) -> int:
-        """Add plain rows, from the one at `begin` on, as far as they fit; return how many."""
+        """Add plain rows from index `begin` on, as many as fit, with timestamp `now_ms`; return how many."""
         added, id_bytes = self.batch.deliver(now_ms, rows, begin)
         self.id_bytes += id_bytes
         if added:
@@ -64,7 +64,7 @@ class DeliveryBatch:
         return added
 
     def _run_of(self, owner: Partition) -> list[bytes]:
-        """Return what takes the next row of an owner."""
+        """Return the list of keys to which an owner's next row is added."""
         if not self.runs or self.runs[-1][0] is not owner:
             self.runs.append((owner, []))
         return self.runs[-1][1]

@@ -1,4 +1,4 @@
-"""Where deliveries go: a cluster, and what sends to it."""
+"""Destination clusters, each with its sender."""
 
 import logging
 from typing import NamedTuple
@@ -13,14 +13,14 @@ log = logging.getLogger(__name__)
 
 
 class DestinationCluster(NamedTuple):
-    """A destination cluster."""
+    """A destination cluster and the sender for it."""
 
     cluster: Cluster
     sender: Sender
 
 
 async def connect(name: str, bootstrap: str, kafka: KafkaSettings) -> DestinationCluster:
-    """Connect to a destination cluster; one that does not answer is asked again when there is something for it."""
+    """Connect to a destination cluster; if it does not answer, the next message for it tries again."""
     cluster = Cluster(bootstrap, **kafka.options(name))
     sender = Sender(cluster, recalls=True, name=name)
     try:

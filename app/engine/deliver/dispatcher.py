@@ -1,4 +1,4 @@
-"""Sends due messages to their destinations: one batch a destination partition and cycle, outcomes per row."""
+"""Sends due messages to their destinations: one batch per destination partition and cycle, with outcomes per row."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 
 _first = itemgetter(0)
-#: So many messages without a key go to one partition before the next one has its turn.
+#: Number of messages without a key that go to one partition before it is the next partition's turn.
 _TOGETHER = 16
 
 
 class Dispatcher:
-    """Sends due rows, and tells their partitions what became of them."""
+    """Sends due rows, and reports the outcomes to their partitions."""
 
     def __init__(
         self,
@@ -38,22 +38,22 @@ class Dispatcher:
         targets: dict[str | None, DestinationCluster],
         traces: "Traces | None" = None,
     ) -> None:
-        """Deliver to `targets`, by the name of the cluster; None is our own."""
+        """Deliver to `targets`, by the name of the cluster; None is our own cluster."""
         self._destinations, self._clock, self._targets, self._traces = destinations, clock, targets, traces
-        #: Batches that take more rows, and those of each route that are with the sender.
+        #: By route: the batch that takes more rows, and the batches that the sender has.
         self._deliveries: dict[Route, DeliveryBatch] = {}
         self._sent: dict[Route, list[DeliveryBatch]] = {}
         self._turn = 0
-        #: Partitions of each topic of our own cluster that was sent to, as they were then.
+        #: Number of partitions of each topic of our own cluster, at the last message for it.
         self._partition_counts: dict[str, int] = {}
         self.missing = MissingTopics(targets, self.found, destinations.give_up_ms)
 
     def knows(self, cluster: str | None) -> bool:
-        """Return whether there is such a cluster; None is our own."""
+        """Return whether the cluster is configured; None is our own cluster."""
         return cluster in self._targets
 
     def route(self, entry: Entry) -> Route:
-        """Return where a message goes: its partition as Kafka's own clients choose it; without a key it spreads."""
+        """Return a message's route: the partition that Kafka's own clients choose, or without a key, each in turn."""
         target = self._targets[entry.cluster]
         partitions = target.cluster.partitions(entry.to)
         if not partitions:
@@ -66,7 +66,7 @@ class Dispatcher:
         return entry.cluster, entry.to, number
 
     def _spread(self, cluster: str | None, to: str, partitions: int, rows: int) -> Route:
-        """Return where so many messages without a key go: some to each partition in turn, but for those blocked."""
+        """Return the route of `rows` messages without a key: partitions have their turn, except blocked ones."""
         turn, self._turn = self._turn // _TOGETHER, self._turn + rows
         for number in ((turn + step) % partitions for step in range(partitions)):
             if not self.blocked((cluster, to, number)):
@@ -74,9 +74,9 @@ class Dispatcher:
         return cluster, to, number
 
     def plain_routes(self, rows: Pairs, begin: int) -> tuple[int, Sequence[tuple[Route, PlainRows]]]:
-        """Return how many rows from `begin` on are plain, and by which routes they go.
+        """Return how many rows from index `begin` on are plain, and the routes with these rows.
 
-        All are for our own cluster, and for topics that have been sent to before.
+        Plain rows are for topics of our own cluster that have had messages before.
         """
         run = fast_path.chosen.route(rows, begin, self._partition_counts)
         cluster, routes = self._targets[None].cluster, list[tuple[Route, PlainRows]]()
@@ -94,27 +94,27 @@ class Dispatcher:
         return run.taken, routes
 
     def found(self, route: Route) -> bool:
-        """Return whether a partition is there, or a topic without one named, as last seen."""
+        """Return whether a route's partition exists, or its topic if it has no partition, by the last metadata."""
         cluster, topic, partition = route
         return self._targets[cluster].cluster.partitions(topic) > max(partition, 0)
 
     def gone(self, route: Route) -> bool:
-        """Return whether the topic, or the partition asked for, is known not to be there; begins to find out if not."""
+        """Return whether a route's topic or partition is known to be missing; if unknown, begin to look for it."""
         return not self.found(route) and self.missing.gone(route)
 
     def blocked(self, route: Route) -> bool:
-        """Return whether messages for this route had better wait."""
+        """Return whether messages for this route should wait."""
         cluster, topic, partition = route
         if partition == ANY:
             every = self._every(route)
             return bool(every) and all(self.blocked(one) for one in every)
-        # Once it is found, what comes later must not overtake.
+        # All messages for a missing topic wait, so that later ones do not overtake earlier ones once it is found.
         if route in self.missing.asking and not self.found(route):
             return not self.hopeless(route)
         return self._targets[cluster].sender.blocked(topic, partition)
 
     def trouble(self, route: Route) -> str:
-        """Return why messages for this route wait, nothing if they do not or that is not known."""
+        """Return why messages for this route wait, empty if they do not or the reason is not known."""
         cluster, topic, partition = route
         if partition == ANY:
             return next(filter(None, map(self.trouble, self._every(route))), "")
@@ -123,20 +123,20 @@ class Dispatcher:
         return self._targets[cluster].sender.trouble(topic, partition)
 
     def _every(self, route: Route) -> list[Route]:
-        """Return the routes to all partitions of a topic, as far as they are known."""
+        """Return the routes to all known partitions of a topic."""
         cluster, topic, _ = route
         return [(cluster, topic, number) for number in range(self._targets[cluster].cluster.partitions(topic))]
 
     def hopeless(self, route: Route) -> bool:
-        """Return whether a route takes nothing, longer than DELAY_GIVE_UP."""
+        """Return whether a route's topic has been looked for in vain for longer than DELAY_GIVE_UP."""
         return route in self.missing.asking and self.missing.hopeless(route)
 
     def steady(self, route: Route) -> bool:
-        """Return whether a route that is free stays so as long as nothing else is done."""
+        """Return whether a free route stays free while this cycle adds rows."""
         return route[2] >= 0
 
     def add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int) -> None:
-        """Add a row that is due `now` to this cycle's batch for its route."""
+        """Add a row to this cycle's batch for its route; `now` (epoch ms) is the timestamp of its record."""
         partition.in_flight.claim(key, entry, route)
         row, delivery = (partition, key), self._deliveries.get(route)
         if delivery is None or not delivery.append(row, entry, now):
@@ -146,7 +146,7 @@ class Dispatcher:
             delivery.append(row, entry, now)
 
     def add_plain(self, partition: Partition, rows: PlainRows, route: Route, now: int) -> None:
-        """Add plain rows, as plain_routes() gives them, to this cycle's batch for their route."""
+        """Add plain rows from plain_routes() to this cycle's batch for their route; `now` is as for add()."""
         partition.in_flight.claim_all(rows, route)
         delivery, begin = self._deliveries.get(route), 0
         while True:
@@ -161,10 +161,10 @@ class Dispatcher:
         return DeliveryBatch(route, transactional=False)
 
     def send(self) -> None:
-        """Send what this cycle has gathered; while a route's last batch is in flight, the next takes more rows.
+        """Send the batches of this cycle; while a route's last batch is in flight, the next one takes more rows.
 
-        The sender has one batch of a partition in flight: under load, cycles would queue more of them than it sends.
-        What was gathered behind a batch that fails waits in the table, where it can still be cancelled.
+        The sender has one batch per partition in flight, so under load, cycles would queue batches faster than it
+        sends. Rows gathered behind a batch that fails wait in the table, where they can still be cancelled.
         """
         deliveries, self._deliveries = self._deliveries, {}
         for route, delivery in deliveries.items():
@@ -196,9 +196,9 @@ class Dispatcher:
         error, following = acked.exception(), self._deliveries.pop(delivery.route, None)
         if error is None:
             self._delivered(delivery, acked.result())
-        elif isinstance(error, (Recalled, PartitionGone)):  # they wait, or go where their keys belong by now
+        elif isinstance(error, (Recalled, PartitionGone)):  # rows wait, or go to the partition of their key
             self._release(delivery)
-            if following is not None:  # it must not overtake what is read again
+            if following is not None:  # it must not overtake rows that are read again
                 self._release(following)
             return
         elif isinstance(error, SendError):
@@ -209,20 +209,20 @@ class Dispatcher:
             self._submit(following)
 
     def withdraw(self, held_back: Callable[[Route], bool]) -> None:
-        """Take back what is not on its way yet on routes that are to be held back."""
+        """Take back the batches that are not in flight yet on routes that are `held_back`."""
         for route in [route for route in self._deliveries if held_back(route)]:
             self._release(self._deliveries.pop(route))
         for cluster, topic, partition in [route for route in self._sent if held_back(route)]:
             self._targets[cluster].sender.recall(topic, partition)
 
     def abandon(self, partition: Partition) -> None:
-        """Do not send what is gathered for a partition that works no more: whoever has it next sends it."""
+        """Release the gathered rows of a partition that has stopped work; its next owner sends them."""
         routes = [route for route, delivery in self._deliveries.items() if partition in map(_first, delivery.runs)]
         for route in routes:
             self._release(self._deliveries.pop(route))
 
     def let_go(self) -> None:
-        """Have nothing tried again that nobody waits for: its partitions have gone, or have begun anew."""
+        """Stop retries of batches without any waiting row: their partitions were revoked or have restarted."""
         for (cluster, topic, partition), deliveries in self._sent.items():
             if not any(owner.in_flight.waits(key) for delivery in deliveries for owner, key in delivery.rows):
                 self._targets[cluster].sender.let_go(topic, partition)
@@ -232,10 +232,10 @@ class Dispatcher:
             owner.release(rows, delivery.route)
 
     def _failed(self, delivery: DeliveryBatch, error: SendError) -> None:
-        """End a batch that will never be taken; the one row that is to blame is found by halving."""
+        """End a batch that will never be taken; halve it until the row that causes the error is alone."""
         if isinstance(error, (TooLarge, BatchRejected)) and delivery.batch.count > 1:
             rows, middle = list(delivery.rows), delivery.batch.count // 2
-            # The later half first, for each goes before all that wait.
+            # The later half first, because each batch is put in front of all waiting batches.
             self._again(delivery.route, rows[middle:])
             self._again(delivery.route, rows[:middle])
         else:
@@ -254,11 +254,11 @@ class Dispatcher:
             offset += len(rows)
 
     def _again(self, route: Route, rows: list[Row]) -> None:
-        """Send rows again in a batch of their own, before those that wait."""
+        """Send rows again in a batch of their own, before all waiting batches."""
         delivery = self._new_delivery(route)
         for owner, key in rows:
             entry = owner.claims.get(key)
-            if entry is None:  # its partition has started anew, and sends it itself
+            if entry is None:  # its partition has restarted, and sends it itself
                 continue
             if entry.commands:
                 owner.tell(Unsent(key))
@@ -268,7 +268,7 @@ class Dispatcher:
             self._submit(delivery, first=True)
 
     def give_up(self, route: Route) -> bool:
-        """Give up on a route that has been blocked for longer than DELAY_GIVE_UP; return whether it has."""
+        """Give up on a route if it has been blocked for longer than DELAY_GIVE_UP; return whether it has."""
         cluster, topic, partition = route
         limit_s = self._destinations.give_up_ms / 1000
         sender = self._targets[cluster].sender
@@ -283,6 +283,6 @@ class Dispatcher:
         return True
 
     def refuse(self, partition: Partition, key: bytes, entry: Entry, reason: Reason, sentence: str) -> None:
-        """End a row that is not sent at all."""
+        """Reject a row without sending it."""
         partition.in_flight.claim(key, entry)
         partition.tell(Rejected(key, reason, sentence))

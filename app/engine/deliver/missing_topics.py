@@ -1,4 +1,4 @@
-"""Finds destinations that are not there, as far as is known, before messages for them are refused."""
+"""Looks for topics and partitions that seem to be missing, before messages for them are rejected."""
 
 import asyncio
 import logging
@@ -13,30 +13,30 @@ from punctual.contract.dialects.dialects import OF_ROWS
 
 log = logging.getLogger(__name__)
 
-#: A destination, or a partition that was asked for, counts as gone after this many looks, this far apart: a broker that
-#: has just started may not know yet.
+#: A topic or partition counts as gone after this many look-ups, this many seconds apart: a broker that has just started
+#: may not know it yet.
 _LOOKS, _LOOK_EVERY_S = 5, 0.5
 _GONE_S = 1.0
 
 
 class MissingTopics:
-    """Routes to topics, and to partitions asked for, that are looked for or known to be gone."""
+    """Routes to topics and partitions that are being looked for, or are known to be gone."""
 
     def __init__(
         self, targets: Mapping[str | None, DestinationCluster], found: Callable[[Route], bool], give_up_ms: int
     ) -> None:
-        """Look in `targets` for routes that are not `found`, with hope for `give_up_ms`; 0 is for ever."""
+        """Look in `targets` for routes that are not `found`; give up after `give_up_ms` without metadata (0: never)."""
         self._targets, self._found, self._give_up_s = targets, found, give_up_ms / 1000
-        #: Routes to what is not there, until when that is believed, and those that are looked for, since when.
+        #: Missing routes, with the time until when this is believed; and routes being looked for, with the start time.
         self._gone: dict[Route, float] = {}
         self.asking: dict[Route, float] = {}
-        #: Why it is not known where a topic is.
+        #: By cluster and topic: why there is no metadata for it.
         self._unknown: dict[tuple[str | None, str], str] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
 
     def gone(self, route: Route) -> bool:
-        """Return whether a route that was not found is known to be gone; begins to find out if not."""
+        """Return whether a route that was not found is known to be gone; if unknown, begin to look for it."""
         if self._gone.get(route, 0) > self._loop.time():
             return True
         if route not in self.asking:
@@ -47,7 +47,7 @@ class MissingTopics:
         return False
 
     def absence(self, route: Route) -> str:
-        """Return a sentence that says what is gone, and what to do."""
+        """Return the error message for a missing topic or partition."""
         cluster, topic, partition = route
         partitions = self._targets[cluster].cluster.partitions(topic)
         if not partitions:
@@ -58,17 +58,17 @@ class MissingTopics:
         )
 
     def why(self, cluster: str | None, topic: str) -> str:
-        """Return why it is not known where a topic is, nothing if it is, or nobody has asked."""
+        """Return why there is no metadata for a topic, empty if there is or it is not being looked for."""
         return self._unknown.get((cluster, topic), "")
 
     def hopeless(self, route: Route) -> bool:
-        """Return whether no broker has said for longer than DELAY_GIVE_UP where the topic is."""
+        """Return whether brokers have returned no metadata for a route for longer than DELAY_GIVE_UP."""
         if not self._give_up_s or route not in self.asking or self._found(route):
             return False
         return self._loop.time() - self.asking[route] >= self._give_up_s
 
     async def _find(self, route: Route) -> None:
-        """Look for a topic, or for a partition that was asked for, until it is there or surely gone."""
+        """Look for a route's topic and partition until it is found or counts as gone."""
         cluster, topic, _ = route
         known, looks, warned = self._targets[cluster].cluster, 0, False
         name, about = described(named(cluster, topic)), {"destination": named(cluster, topic)}

@@ -1,4 +1,4 @@
-"""What is posted: a row's value as the body, and the header fields of a delivery or of a failure callback."""
+"""HTTP requests for rows: the value as the body, and the header fields of a delivery or a failure callback."""
 
 import asyncio
 from typing import NamedTuple
@@ -24,10 +24,10 @@ class PostRequest(NamedTuple):
 
 
 class PostWriter:
-    """Makes requests of rows, signed."""
+    """Makes signed HTTP requests of rows."""
 
     def __init__(self, topics: TopicSettings, destinations: DestinationSettings, clock: Clock, cluster: str) -> None:
-        """Belong to the installation of these settings on a `cluster`."""
+        """Take the rules from the settings; `cluster` is the id of our own cluster, a part of webhook ids."""
         self._topics, self._destinations, self._clock, self._cluster = topics, destinations, clock, cluster
         self._secrets = SecretsFile(destinations.http_secrets_file)
 
@@ -58,7 +58,7 @@ class PostWriter:
         return PostRequest(body, [*own, *self._signed(key, entry, to, body)])
 
     def _signed(self, key: bytes, entry: Entry, to: Allowed, body: bytes) -> list[tuple[str, str]]:
-        """Return the header fields of Standard Webhooks; without a secret for the URL nothing is signed."""
+        """Return the header fields of Standard Webhooks, without a signature if the URL has no secret."""
         kind = "delivery" if entry.url is None else "callback"
         source = occurrences.source_of(entry, keys.due_of(key))
         # A sender chooses much of a callback's body: its receiver must not take it for a delivery.
@@ -73,5 +73,5 @@ class PostWriter:
 
 
 def _input_of(entry: Entry) -> str:
-    """Return the input that a row was asked for by."""
+    """Return the input topic of a row's request."""
     return entry.source.rsplit("-", 2)[0]

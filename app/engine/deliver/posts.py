@@ -1,4 +1,4 @@
-"""Posts what goes over HTTP, failure callbacks and messages for URLs: each host has its own room."""
+"""Posts failure callbacks and messages for URLs; each host has its own limit of requests under way."""
 
 import asyncio
 import logging
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: What nobody expects must not leave a row without an answer.
+#: The outcome of a post after an unexpected exception: each row must get an answer.
 _FAULT = HttpOutcome(Meaning.AGAIN, "internal error of the worker")
-#: They are reported under one name.
+#: The name of all failure callbacks in reports.
 _CALLBACKS = "failure callbacks"
 
 
 class Posts:
-    """Posts rows, and tells their partitions what became of them."""
+    """Posts rows, and reports the outcomes to their partitions."""
 
     def __init__(
         self,
@@ -47,20 +47,20 @@ class Posts:
         client: Client | None = None,
         traces: "Traces | None" = None,
     ) -> None:
-        """Connect to nobody yet. `cluster` is the id of the one that requests come from; a `client` replaces HTTP."""
+        """Open no connection yet. `cluster` is the id of our own cluster; a `client` replaces the HTTP client."""
         self._topics, self._destinations, self._clock, self._traces = topics, destinations, clock, traces
-        #: What is called when there is room again.
+        #: Called when there is room again.
         self.room: Callable[[], None] = _nothing
         self._client: Client = HttpClient(clock.wall_ms) if client is None else client
         self._writer = PostWriter(topics, destinations, clock, cluster)
         self._tasks = set[asyncio.Task[None]]()
         self._hosts = Hosts(lambda: asyncio.get_running_loop().time())
         self._shared = len(senders(topics.namespaces, topics.inputs)) > 1
-        #: How often there has been room again: as long as that is the same, no host that was full is not.
+        #: How often there has been room again: while it stays the same, full hosts are still full.
         self.turns = 0
 
     def route(self, entry: Entry) -> Route | None:
-        """Return the route of a row that is posted, by its host and port; None of one that is not."""
+        """Return the HTTP route of a row, by host and port, or None if the row goes to a topic."""
         if entry.url is None:
             return (display_name(entry.to), display_name(entry.to), HTTP) if "://" in entry.to else None
         try:
@@ -69,9 +69,9 @@ class Posts:
             return "", _CALLBACKS, HTTP
 
     def full(self, route: Route, entry: Entry | None = None) -> bool:
-        """Return whether a host gets nothing at the moment: as much is under way as is allowed, or it has failed.
+        """Return whether a host gets no requests at the moment, because its limit is reached or it has failed.
 
-        What is allowed is a share of the sender's, that of an `entry`, where there are several.
+        If there are several senders, the limit is the share of the sender of `entry`.
         """
         if entry is not None and self._shared:
             namespaces = self._topics.namespaces
@@ -80,25 +80,25 @@ class Posts:
         return self._hosts.full(route[0] or "")
 
     def more(self) -> None:
-        """Have rows that were passed over looked at again."""
+        """Report that there may be room again, so that rows that were passed over are tried."""
         self.turns += 1
         self.room()
 
     def trouble(self, route: Route) -> str:
-        """Return why a host is left alone; empty if it is not."""
+        """Return why a host gets no requests after a failure, empty if it does."""
         return self._hosts.trouble(route[0] or "")
 
     def hopeless(self, key: bytes, entry: Entry, route: Route, now_ms: int) -> bool:
-        """Return whether a message has waited for three days for a host that fails."""
+        """Return whether a message is three days late and its host fails; never for callbacks."""
         late_ms = now_ms - keys.due_of(key)
         return entry.url is None and late_ms >= outcome_handler.HTTP_GIVE_UP_MS and self._hosts.fails(route[0] or "")
 
     def begin(self, partition: Partition, key: bytes, entry: Entry, route: Route) -> None:
-        """Post a row; its partition hears what became of it."""
+        """Post a row; its partition gets the outcome later."""
         partition.in_flight.claim(key, entry, route)
         try:
             allowed = self._writer.allowed(entry)
-        except ValueError as error:  # it was allowed when it was accepted
+        except ValueError as error:  # the settings have changed since it was accepted
             partition.tell(_forbidden(key, entry, error))
             return
         host = route[0] or ""
@@ -127,11 +127,11 @@ class Posts:
         partition.passed("acked")
         if answer.meaning is Meaning.TAKEN:
             partition.tell(Called(key) if entry.url is not None else Delivered([key], 0, "", 0, sent_ms))
-        elif partition.life == life:  # the next life posts it itself, and its own answer counts
+        elif partition.life == life:  # a later life posts the row itself, and uses its own answer
             partition.tell(Attempted(key, answer.why, answer.after_ms, answer.meaning is Meaning.NEVER))
 
     def _make_room(self, host: str, answer: HttpOutcome | None, took_s: float) -> None:
-        """Let the host have something else, at once or when it has been left alone for a while."""
+        """Let the host get another request: at once, or after a pause if the host has failed."""
         if answer is None:
             self._hosts.dropped(host)
         elif answer.of_host:
@@ -142,7 +142,7 @@ class Posts:
         self.more()
 
     async def stop(self) -> None:
-        """Abandon what is under way: it is posted again after a restart."""
+        """Abandon the requests under way; their rows are posted again after a restart."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Exactly once: deliveries on our own cluster go with the steps of their rows' partitions, in their transactions."""
+"""Exactly once: deliveries on our own cluster are in the transactions of their partitions' steps."""
 
 import asyncio
 import logging
@@ -20,46 +20,46 @@ log = logging.getLogger(__name__)
 
 
 class TransactionalDeliveryBatch(DeliveryBatch):
-    """A batch that is delivered within a step of its rows' partition."""
+    """A batch that is delivered in a step of its rows' partition."""
 
     __slots__ = ("_dispatcher", "chosen_s")
 
     def __init__(self, route: Route, dispatcher: "TransactionalDispatcher") -> None:
-        """Begin empty; `dispatcher` hears when the destination has not taken it."""
+        """Begin an empty batch for a route; report its outcome to `dispatcher`."""
         super().__init__(route, transactional=True)
         self._dispatcher = dispatcher
         self.chosen_s = asyncio.get_running_loop().time()
 
     def taken(self) -> None:
-        """Hear that the destination takes messages."""
+        """Note that the destination takes messages."""
         self._dispatcher.taken(self.route)
 
     def refused(self, error: SendError) -> None:
-        """Hear that the destination will never take it."""
+        """End the rows, because the destination will never take this batch."""
         self._dispatcher.refused(self, error)
 
     def failed(self, error: Untaken) -> None:
-        """Hear that a destination of its transaction has not taken a batch."""
+        """Let messages for the destination wait if this is the batch that it has not taken."""
         if self.batch is error.batch and error.error is None:
             self._dispatcher.failed(self.route, error)
 
     def struck(self, error: Untaken) -> bool:
-        """Return whether it cannot be delivered: one that fails for now has all its destination's batches wait."""
+        """Return whether `error` keeps this batch from delivery: it caused the error, or its destination must wait."""
         if error.error is None and self.route[1:] == (error.topic, error.partition):
             return True
         dispatcher = self._dispatcher
         return self.batch is error.batch or dispatcher.blocked(self.route) or not dispatcher.found(self.route)
 
     def untaken(self, error: Untaken) -> None:
-        """Leave out a destination that has not taken its batch."""
+        """End or release the rows of this batch, which is taken out of its step."""
         self._dispatcher.untaken(self, error)
 
 
 class TransactionalDispatcher(Dispatcher):
-    """Hands deliveries on our own cluster to their partitions; those on other clusters go at least once."""
+    """Hands deliveries on our own cluster to their partitions; messages for other clusters go at least once."""
 
     def __init__(self, *args: Any) -> None:
-        """Begin with every route free."""
+        """Begin with every route free; `args` are those of Dispatcher."""
         super().__init__(*args)
         self._failures = RouteBackoff(asyncio.get_running_loop().time)
         self._troubles: dict[Route, str] = {}
@@ -68,9 +68,10 @@ class TransactionalDispatcher(Dispatcher):
         return super()._new_delivery(route) if route[0] is not None else TransactionalDeliveryBatch(route, self)
 
     def add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int) -> None:
-        """Add a row to the partition's next step, which is due `now`; one for a route that has failed goes alone.
+        """Add a row to the partition's next step; if its route has failed, no other row is sent until its outcome.
 
-        A partition has one batch in a request: several of a route would take as many turns.
+        A request has one batch per destination partition, so rows join the waiting batch of their route. `now` (epoch
+        ms) is the timestamp of the record.
         """
         if route[0] is not None:
             super().add(partition, key, entry, route, now)
@@ -84,7 +85,7 @@ class TransactionalDispatcher(Dispatcher):
         self._failures.trying(route)
 
     def add_plain(self, partition: Partition, rows: PlainRows, route: Route, now: int) -> None:
-        """Add plain rows, as plain_routes() gives them, to the partition's next step."""
+        """Add plain rows from plain_routes() to the partition's next step."""
         partition.in_flight.claim_all(rows, route)
         delivery, begin = partition.waiting(route), 0
         if delivery is not None:
@@ -103,9 +104,9 @@ class TransactionalDispatcher(Dispatcher):
         owner.enqueue(delivery, first=first)
 
     def failed(self, route: Route, error: Untaken) -> None:
-        """Let messages wait for a destination that has not taken a batch, and for those that will not either.
+        """Let messages wait for a route that has not taken a batch, and for others that fail for the same reason.
 
-        A topic whose replicas are away refuses in many partitions. What is not there any more is not waited for.
+        A topic whose replicas are down refuses batches in many partitions. A deleted topic or partition gets no wait.
         """
         if not self.found(route):
             return
@@ -118,42 +119,42 @@ class TransactionalDispatcher(Dispatcher):
             log.warning("%s: retrying in %.1f s", error, backoff_s, extra=about)
 
     def refused(self, delivery: DeliveryBatch, error: SendError) -> None:
-        """End the rows of a batch that will never be taken, or send them in smaller ones."""
+        """End the rows of a batch that will never be taken, or send them in smaller batches."""
         self._failed(delivery, error)
 
     def untaken(self, delivery: DeliveryBatch, error: Untaken) -> None:
-        """End the rows of a batch that will never be taken; let those wait whose destination may mend."""
+        """End the rows of a batch that will never be taken; release its rows if its destination may recover."""
         if error.error is not None and delivery.batch is error.batch:
             self.refused(delivery, error.error)
         else:
             self._release(delivery)
 
     def stuck(self, tp: TopicPartition) -> Callable[[], None]:
-        """Let messages wait for a partition that holds a transaction up; return what ends the wait."""
+        """Let messages wait for a partition that holds a transaction up; return the function that ends the wait."""
         return self._failures.hold((None, *tp))
 
     def blocked(self, route: Route) -> bool:
-        """Return whether messages for this route had better wait."""
+        """Return whether messages for this route should wait."""
         return (self._failures.waits(route) and not self.hopeless(route)) or super().blocked(route)
 
     def steady(self, route: Route) -> bool:
-        """Return whether a route that is free stays so: one that has failed is tried with one row."""
+        """Return whether a free route stays free; a route that has failed is tried with one row."""
         return super().steady(route) and route not in self._failures
 
     def hopeless(self, route: Route) -> bool:
-        """Return whether a route has failed for longer than DELAY_GIVE_UP; now and then it is tried again."""
+        """Return whether a route has failed for longer than DELAY_GIVE_UP, and is not due to be tried again."""
         limit_s = self._destinations.give_up_ms / 1000
         return (bool(limit_s) and self._failures.seconds(route) >= limit_s) or super().hopeless(route)
 
     def give_up(self, route: Route) -> bool:
-        """Give up on a route that has failed for longer than DELAY_GIVE_UP; return whether it has."""
+        """Give up on a route if it has failed for longer than DELAY_GIVE_UP; return whether it has."""
         return self.hopeless(route) or super().give_up(route)
 
     def taken(self, route: Route) -> None:
-        """Hear that a route takes messages."""
+        """Note that a route takes messages."""
         self._failures.taken(route)
         self._troubles.pop(route, None)
 
     def trouble(self, route: Route) -> str:
-        """Return why messages for this route wait, nothing if they do not or that is not known."""
+        """Return why messages for this route wait, empty if they do not or the reason is not known."""
         return self._troubles.get(route) or super().trouble(route)

@@ -1,1 +1,1 @@
-"""Finds due messages, holds them back while a command for them may be unread, and measures lateness."""
+"""Finds due messages, holds them back while commands may be unread, and measures lateness."""

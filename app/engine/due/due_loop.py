@@ -1,4 +1,4 @@
-"""The due loop, one per worker: it sleeps until the earliest due time, then gathers what is due in all partitions."""
+"""The due loop, one per worker: it sleeps until the earliest due time, then fires the due rows of all partitions."""
 
 import asyncio
 import logging
@@ -33,11 +33,11 @@ _first = itemgetter(0)
 FIRE_BATCH: Final = 1_000
 #: Cycles are at least this far apart: firing each message on its own would cost twice the CPU.
 _CYCLE_S = 0.004
-#: The same while partitions wait for room: what there is goes in a few lumps.
+#: The minimum while a partition has no room, when rows leave in a few large batches anyway.
 _FULL_CYCLE_S = 0.001
-#: A partition that is behind its inputs is looked at again after so long.
+#: A partition that is behind its inputs is checked again after this time.
 _BEHIND_S = 0.05
-#: A partition has no more than about so much on its way, however large its rows are.
+#: Maximum bytes (about) of a partition's rows in flight, however large each row is.
 _BYTES = 16 << 20
 
 
@@ -55,9 +55,9 @@ class DueLoop:
         throttle: Throttle | None = None,
         batch: int = FIRE_BATCH,
     ) -> None:
-        """Send through `dispatcher` and `posts` what is due in `partitions` by `clock`, as far as `throttle` allows.
+        """Send due rows of `partitions` through `dispatcher` and `posts`, as far as `throttle` allows.
 
-        `liveness` looks at the partitions before. A partition fires at most `batch` rows in a cycle.
+        `liveness` checks before each cycle that inputs are read. A partition fires at most `batch` rows in a cycle.
         """
         self._max_in_flight, self._clock, self._dispatcher = settings.engine.max_in_flight, clock, dispatcher
         self._batch = batch
@@ -75,15 +75,15 @@ class DueLoop:
         self.beat_s = 0.0
 
     def notify(self, _: Partition | None = None) -> None:
-        """Look again: something may be due earlier, or there is room again."""
+        """Wake the loop: a row may be due earlier, or there may be room again."""
         self._changed.set()
 
     def abandon(self, partition: Partition) -> None:
-        """Send nothing more of a partition that works no more."""
+        """Send no more rows of a partition that has stopped work."""
         self._dispatcher.abandon(partition)
 
     async def stop(self) -> None:
-        """Abandon what is posted at the moment."""
+        """Abandon the HTTP requests under way."""
         await self.http.stop()
 
     async def run(self) -> None:
@@ -93,14 +93,15 @@ class DueLoop:
             began = self.beat_s = loop.time()
             self._changed.clear()
             now = self._clock.now_ms()
-            # After the clock is read: records that arrive while the process is suspended are not overtaken.
+            # After the clock is read: otherwise deliveries could overtake records that come while the process is
+            # suspended.
             self.unread.look_at_inputs(self.partitions.values(), loop.time())
             await self._sleep(self.cycle(now) if self._clock.may_fire() else LONGEST_S)
             apart_s = _FULL_CYCLE_S if self._full else _CYCLE_S
             await asyncio.sleep(max(0.0, began + apart_s - loop.time()))
 
     def cycle(self, now: int) -> float:
-        """Send what is due by `now` as far as there is room; return the seconds until the next look."""
+        """Send rows due by `now` while there is room; return the seconds until the next cycle."""
         wait_s = LONGEST_S
         if self.throttle.active:
             self.throttle.own(self.partitions.keys())
@@ -115,7 +116,7 @@ class DueLoop:
         return wait_s
 
     def obey(self) -> None:
-        """Go by what operators want now: what is gathered for a destination that is paused is not sent."""
+        """Apply the controls of operators, and take back gathered rows of paused destinations."""
         self.throttle.update()
         if self.throttle.pauses:
             self._dispatcher.withdraw(self._is_paused)
@@ -127,8 +128,8 @@ class DueLoop:
         return self.throttle.paused(route[:2]) is not None
 
     def top_up(self, partition: Partition) -> None:
-        """Fire what is due in a partition whose transaction is about to begin, instead of waiting for its next one."""
-        now = self._clock.now_ms()  # before may_fire: it notices jumps
+        """Fire the due rows of a partition whose transaction is about to begin, so that they join it."""
+        now = self._clock.now_ms()  # before may_fire(), because it notices jumps of the clock
         # The process may have been stopped since the last cycle.
         self.unread.look_at_inputs(self.partitions.values(), asyncio.get_running_loop().time())
         if self.throttle.pauses:
@@ -151,7 +152,7 @@ class DueLoop:
         timer.cancel()
 
     def _fire(self, partition: Partition, now: int) -> float:
-        """Send a partition's rows due by `now` as far as it has room; return the seconds until the next look."""
+        """Send a partition's rows due by `now` while it has room; return the seconds until the next cycle."""
         in_flight = partition.in_flight
         self.rows.sets_aside = self.throttle.active or bool(in_flight.aside)
         behind_ms = self.unread.look(partition)
@@ -164,7 +165,7 @@ class DueLoop:
         limit = min(room, self._batch)
         self.rows.free.clear()
         cut_off = False
-        if in_flight.unread:  # half of the room: they may be many, and other messages are due as well
+        if in_flight.unread:  # half of the room, because they may be many and other rows are due too
             half = (limit + 1) // 2
             looked_at = self.unread.go_on(partition, now, half)
             cut_off, limit = looked_at == half, limit - looked_at
@@ -177,7 +178,7 @@ class DueLoop:
         if found:
             self._fire_all(partition, self.unread.others(partition, found, now) if self.unread.active else found, now)
             in_flight.move_on(found)
-        # It may not be looked at again before its first outcomes.
+        # Set again, because the next cycle for this partition may be after its first outcomes.
         in_flight.full = len(in_flight.claims) - claimed >= room
         if following is not None:
             next_ms = keys.due_of(following) if next_ms is None else min(next_ms, keys.due_of(following))
@@ -189,7 +190,7 @@ class DueLoop:
         return min(longest_s, max(0.0, (next_ms + behind_ms - self._clock.wall_ms()) / 1000))
 
     def _fire_all(self, partition: Partition, found: Pairs, now: int) -> None:
-        """Send due rows, the plain ones many at a time."""
+        """Send due rows, plain rows many at a time."""
         in_flight, begin = partition.in_flight, 0
         plain = not self.rows.sets_aside and in_flight.untouched([*map(_first, found)])
         while begin < len(found):
@@ -202,7 +203,7 @@ class DueLoop:
             begin = others
 
     def _fire_plain(self, partition: Partition, found: Pairs, begin: int, now: int) -> int:
-        """Send the plain rows from the one at `begin` on; return how many that were."""
+        """Send the plain rows from index `begin` on; return how many."""
         taken, groups = self._dispatcher.plain_routes(found, begin)
         for route, rows in groups:
             if self._is_free(route):
@@ -227,7 +228,7 @@ class DueLoop:
         return True
 
     def _fire_late(self, partition: Partition, now: int, until: int, limit: int) -> int:
-        """Send rows due `until` then that were put before the cursor; return how many were looked at."""
+        """Send rows due by `until` that steps have put before the cursor; return how many were read."""
         in_flight = partition.in_flight
         ready = in_flight.pop_late(until, limit)
         for key in ready:
@@ -237,18 +238,18 @@ class DueLoop:
         return len(ready)
 
     def _room(self, in_flight: InFlight) -> int:
-        """Return how many more rows of a partition may be on their way, by the size of the last ones."""
+        """Return how many more rows of a partition may be in flight, by the average size of the last rows."""
         most = min(self._max_in_flight, max(1, _BYTES // in_flight.row_bytes))
         return most - in_flight.sending(self._is_aside)
 
     def _is_aside(self, route: Route) -> bool:
-        """Return whether what is in flight on a route takes no room from the rest."""
+        """Return whether rows in flight on a route do not count against the partition's room."""
         return route[2] == HTTP or self._dispatcher.blocked(route)
 
     def _unhold(self, partition: Partition, now: int, until: int) -> int | None:
-        """Go back to rows that were passed over, when their route is free again or their next try is due by `until`.
+        """Go back to rows that were passed over, if their route is free again or their next try is due by `until`.
 
-        Return when the next one has its next try (epoch ms), None if none waits.
+        Return when the next try of a row is (epoch ms), None if no row waits for one.
         """
         for route in partition.in_flight.held_routes(http=False):
             if not self._dispatcher.blocked(route):

@@ -1,4 +1,4 @@
-"""Due rows that are posted over HTTP, and those that wait for room at their host or for their next try."""
+"""Due rows that are posted over HTTP, and rows that wait for room at their host or for their next try."""
 
 from collections.abc import Callable
 
@@ -9,24 +9,24 @@ from app.engine.steps.route import Route
 from punctual.contract.request import Reason
 from tables import Entry, keys
 
-#: So many rows whose next try has come are looked at in a cycle.
+#: Maximum number of next tries in a cycle.
 _TRIES = 200
 
 Decide = Callable[[Partition, bytes, Entry, int], None]
 
 
 class HttpRows:
-    """Posts the due rows of partitions, as far as their hosts take any."""
+    """Posts the due rows of partitions, as far as their hosts have room."""
 
     def __init__(self, posts: Posts, decide: Decide, batch: int) -> None:
-        """Post through `posts`; `decide` what happens to rows that go on, of which `batch` are looked at at once."""
+        """Post through `posts`; call `decide` again for rows that have waited, at most `batch` per host at once."""
         self._posts, self._decide, self._batch = posts, decide, batch
-        #: The turn of the hosts at which each partition's held rows were last looked at, for there may be many hosts,
-        #: and the second, for timers may be early.
+        #: By partition, when its held rows were last tried: `Posts.turns`, because checks of all hosts cost time, and
+        #: the second, because timers may be early.
         self._seen: dict[int, tuple[int, int]] = {}
 
     def post(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Post a row, or have it wait; return whether it is posted."""
+        """Post a row, let it wait, or reject it; return whether it is posted."""
         route, in_flight = self._posts.route(entry), partition.in_flight
         assert route is not None, "it is for a topic"
         if entry.next_try_ms is not None and entry.next_try_ms > now:
@@ -43,7 +43,7 @@ class HttpRows:
         return False
 
     def takes(self, key: bytes, entry: Entry, now: int) -> bool:
-        """Return whether something can be done with a row now: its host need not take it, if it is one for a host."""
+        """Return whether a row can be posted, postponed or rejected now; True for a row that goes to a topic."""
         route = self._posts.route(entry)
         if route is None or not self._posts.full(route):
             return True
@@ -51,10 +51,10 @@ class HttpRows:
         return later or self._posts.hopeless(key, entry, route, now)
 
     def go_on(self, partition: Partition, now: int, until: int) -> int | None:
-        """Go on with rows that were passed over and are due by `until`, and with next tries that are.
+        """Decide again about held rows that are due by `until`, and rows whose next try is due by then.
 
-        A row is judged at `now`, which is later while inputs are unread. Return when the next one has its next try,
-        None if none waits.
+        `now` is the time of the decision; it is later than `until` while inputs are unread. Return when the next try of
+        a row is (epoch ms), None if no row waits for one.
         """
         in_flight = partition.in_flight
         seen = self._posts.turns, until // 1000
@@ -72,11 +72,11 @@ class HttpRows:
         return in_flight.tries.next_ms
 
     def _take_up(self, partition: Partition, route: Route, now: int, until: int) -> None:
-        """Go on with the rows that were passed over for one host; what is to be sent does not wait for that."""
+        """Decide again about rows held for one host, at most a batch, so that rows for topics need not wait."""
         in_flight = partition.in_flight
         found, _ = partition.store.due(until, in_flight.held.pop(route), self._batch)
         for key, raw in found:
-            if key >= in_flight.cursor:  # they are still to come
+            if key >= in_flight.cursor:  # the due loop has not reached these rows yet
                 return
             entry = in_flight.row(key, raw)
             if self._posts.route(entry) != route or in_flight.busy(key):
@@ -91,9 +91,9 @@ class HttpRows:
             in_flight.hold_from(route, keys.due_bound(until))
 
     def trouble(self, route: Route) -> str:
-        """Return why a host is left alone; empty if it is not."""
+        """Return why a host gets no requests after a failure, empty if it does."""
         return self._posts.trouble(route)
 
     async def stop(self) -> None:
-        """Abandon what is posted at the moment."""
+        """Abandon the requests under way."""
         await self._posts.stop()

@@ -1,10 +1,10 @@
-"""How far a partition is behind its inputs: a message that is due waits until the commands that came before are read.
+"""Lag of partitions in their inputs: a due message waits until the commands that came before it are read.
 
-A command is promised to hold that came well before the due time. So a message may be sent when everything is read that
-was known to stand in the inputs some seconds before it was due, the margin: a partition that is five seconds behind in
-an input with a margin of three sends its messages two seconds late. The wait is bounded, however far it is behind.
+The guarantee covers commands that come at least the margin, some seconds, before the due time. So a message may be sent
+when all records are read that were known to be in the inputs at that moment. A partition that is five seconds behind in
+an input with a margin of three sends its messages two seconds late. The wait has a maximum.
 
-The input of a namespace commands messages of that namespace alone: no others wait for it.
+Commands in the input of a namespace concern only messages of that namespace, so no others wait for it.
 """
 
 import logging
@@ -24,29 +24,29 @@ log = logging.getLogger(__name__)
 _WAITED = Counter(
     "delay_waited_for_inputs_seconds", "How long partitions held due messages back because of unread input records."
 )
-#: Inputs have the margin that commands are promised; what other partitions forward has had a way behind it already.
+#: Inputs have the margin of the guarantee. Forwards have less, because they have passed an input before.
 MARGIN_S, FORWARDS_MARGIN_S = 3.0, 1.0
-#: No message waits longer for what is not read.
+#: The maximum wait of a message for unread input.
 LONGEST_S = 10.0
-#: What has stood there for so long, unread, is waited for no more: a transaction of a dead process may be open before.
+#: Messages do not wait for records that are unread for this long: an open transaction of a dead process may hide them.
 FORGOTTEN_S = 30.0
 NO_NAMESPACES: Final = Namespaces()
 _NOT_HELD: Final[Mapping[str, float]] = {}
-#: As many marks as there are looks while something may be waited for.
+#: Maximum number of marks: more than there are checks within `FORGOTTEN_S`.
 _MARKS = 400
 
 
 class InputReads(FetchedPositions, Protocol):
-    """What is known of how inputs are read."""
+    """The progress of the consumer in the inputs."""
 
     def heard(self, topic: str, partition: int) -> float | None:
-        """Return a number that changes with each answer to what there is to read, None if nothing is to be read now."""
+        """Return a number that changes with each answer of a broker to a fetch, None if the input is not read now."""
 
     def ahead(self, topic: str, partition: int) -> bool:
         """Return whether records have been fetched that are not in the table yet."""
 
     def written(self, topic: str, partition: int) -> int | None:
-        """Return the offset up to which there was something to read at the last answer; None if there was none."""
+        """Return the end offset of the readable records at the last answer, None without an answer."""
 
 
 def margins_of(topics: TopicSettings) -> dict[str, float]:
@@ -56,7 +56,7 @@ def margins_of(topics: TopicSettings) -> dict[str, float]:
 
 @dataclass(slots=True)
 class _InputMarks:
-    """Where an input ended at some times, and since when everything before is read."""
+    """Past end offsets of an input with their times, and the last time whose end offset has been read."""
 
     read_s: float
     heard: float | None = None
@@ -64,22 +64,22 @@ class _InputMarks:
 
 
 class InputLag:
-    """Says by how much partitions have to hold messages back."""
+    """Measures for how long partitions have to hold messages back."""
 
     def __init__(self, reads: InputReads, margins: Mapping[str, float], namespaces: Namespaces = NO_NAMESPACES) -> None:
         """Measure the lag in the topics of `margins` (seconds by topic); some are inputs of `namespaces`."""
         self._reads, self._margins, self._namespaces = reads, margins, namespaces
-        #: The life of each partition that was looked at last, and its inputs.
+        #: By partition: its life at the last look(), and the marks of its inputs.
         self._inputs: dict[int, tuple[int, dict[str, _InputMarks]]] = {}
-        #: For how many seconds messages of each partition wait, by the namespace of the input; "" holds back all.
+        #: By partition and namespace of the input: for how many seconds messages wait; "" is for all messages.
         self._held: dict[int, dict[str, float]] = {}
 
     def behind_s(self, partition: Partition) -> float:
-        """Return by how many seconds all messages of a partition have to wait, as it was at the last look."""
+        """Return how many seconds all messages of a partition have to wait, as of the last look()."""
         return self._held.get(partition.number, _NOT_HELD).get("", 0.0)
 
     def apart_s(self, partition: Partition) -> Mapping[str, float]:
-        """Return by how many seconds messages of namespaces have to wait, where that is longer than all have to."""
+        """Return how many seconds messages have to wait by namespace, for namespaces with more than behind_s()."""
         held = self._held.get(partition.number, _NOT_HELD)
         if not held:
             return held
@@ -87,7 +87,7 @@ class InputLag:
         return {namespace: held_s for namespace, held_s in held.items() if held_s > all_s}
 
     def look(self, partition: Partition, now_s: float, since_s: float) -> None:
-        """Look at a live partition at a time of the event loop; the last look was `since_s` ago."""
+        """Measure the lag of a live partition at `now_s` (event loop time), `since_s` seconds after the last call."""
         life, inputs = self._inputs.get(partition.number, (0, {}))
         if life != partition.life or self._held.get(partition.number) is None:
             inputs = {topic: _InputMarks(now_s) for topic in self._margins}
@@ -106,14 +106,14 @@ class InputLag:
         self._held[partition.number] = held
 
     def forget(self, partition: Partition) -> None:
-        """Begin anew with a partition, which has read all inputs when it is looked at next."""
+        """Forget the marks of a partition; at the next look() it counts as having read all inputs."""
         self._held.pop(partition.number, None)
 
     def _read(self, partition: Partition, topic: str, one: _InputMarks, now_s: float) -> float:
-        """Return since when everything is read that was known to stand in an input before."""
+        """Return the latest past time (of the event loop) whose records known in an input have all been read."""
         number, marks = partition.number, one.marks
         heard = self._reads.heard(topic, number)
-        if heard is None:  # nothing is to be read now
+        if heard is None:  # the input is not read now
             marks.clear()
             one.read_s = now_s
         elif heard != one.heard:

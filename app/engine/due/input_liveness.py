@@ -1,7 +1,7 @@
-"""Whether partitions are still told what their inputs hold: one that is not may miss the cancel of a due message.
+"""Checks that brokers still answer for partitions' inputs: without answers, the cancel of a due message may be missed.
 
-A broker that is away, a network that carries nothing and a process that was stopped look alike when they are over:
-messages are overdue, and commands for them wait unread. What waits is read first, as after a start.
+After an outage of a broker or the network, or a pause of the process, messages are overdue and commands for them are
+unread. So the partition reads its inputs before it delivers, as after a start.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,30 +10,30 @@ from app.engine.due.input_lag import NO_NAMESPACES, InputLag, InputReads
 from app.engine.partition.partition import Partition, State
 from punctual.contract.namespaces import Namespaces
 
-#: Commands are promised to hold that come well before the due time. An idle input is answered for every 100 ms, and
-#: read from every 250.
+#: Maximum seconds without an answer. The guarantee covers commands that come this long before the due time. Brokers
+#: answer for an idle input every 100 ms, and it is read every 250 ms.
 BLIND_S = 3.0
 _LOOK_S = 0.1
 
 
 class InputLiveness:
-    """Checks several times a second whether live partitions are still told what their inputs hold."""
+    """Checks several times a second whether live partitions still get answers for their inputs."""
 
     def __init__(
         self, hearing: InputReads, margins: Mapping[str, float], namespaces: Namespaces = NO_NAMESPACES
     ) -> None:
-        """Have each live partition that has not heard of a topic for BLIND_S read its inputs again.
+        """Check the topics of `margins` (seconds by topic, for InputLag); some are inputs of `namespaces`.
 
-        The topics are those that have `margins`, in seconds, as InputLag has them; some are inputs of `namespaces`.
+        `hearing` has the answers. A live partition without an answer for BLIND_S reads its inputs again.
         """
         self._hearing, self._topics = hearing, tuple(margins)
         self._lag = InputLag(hearing, margins, namespaces)
         self._looked_s = 0.0
-        #: What was last heard of each input, and when, by partition; and the life of the partition that it is of.
+        #: By partition: its life, and by input the last sign of life and its time.
         self._heard: dict[int, tuple[int, dict[str, tuple[float | None, float]]]] = {}
 
     def look(self, partitions: Iterable[Partition], now_s: float) -> None:
-        """Look, at a time of the event loop; whoever fires looks first."""
+        """Check the partitions at `now_s`, a time of the event loop; must be called before rows are fired."""
         since_s = now_s - self._looked_s
         if since_s < _LOOK_S:
             return
@@ -49,11 +49,11 @@ class InputLiveness:
                 self._lag.look(partition, now_s, since_s)
 
     def behind_s(self, partition: Partition) -> float:
-        """Return by how many seconds a partition has to hold back what is due, for its inputs are not read."""
+        """Return how many seconds a partition has to hold back due messages because of unread input."""
         return self._lag.behind_s(partition)
 
     def apart_s(self, partition: Partition) -> Mapping[str, float]:
-        """Return the same of namespaces whose messages it has to hold back for longer than all others."""
+        """Return how many seconds it has to hold messages back by namespace, where more than behind_s()."""
         return self._lag.apart_s(partition)
 
     def _blind(self, partition: Partition, now_s: float) -> bool:
@@ -64,7 +64,7 @@ class InputLiveness:
         self._heard[partition.number] = life, heard
         for topic in self._topics:
             at = self._hearing.heard(topic, partition.number)
-            # What is fetched and not in the table yet is not asked for again: then it is the table that must get on.
+            # The consumer does not fetch while its records wait for the table. Then each step is a sign of life.
             mark = partition.writer.steps_read if self._hearing.ahead(topic, partition.number) else at
             last, last_s = heard.get(topic, (None, 0.0))
             if at is None or mark != last:

@@ -1,4 +1,4 @@
-"""How late deliveries were, in the last minute and since the start: histograms that can be added up over workers."""
+"""Histograms of lateness in the last minute and since the start. They can be added up over workers."""
 
 import bisect
 from collections.abc import Callable
@@ -7,18 +7,18 @@ from typing import Final
 from app.base.histogram import Histogram
 
 _STEPS = (1, 1.25, 1.6, 2, 2.5, 3.2, 4, 5, 6.4, 8)
-#: Upper bounds in milliseconds: exact below 8, then ten a decade, up to about a day.
+#: Upper bounds in milliseconds: exact up to 6, then ten per decade, up to about a day.
 BOUNDS = (0, 1, 2, 3, 4, 5, 6, 8, *(int(step * 10**power) for power in range(1, 8) for step in _STEPS))
-#: Upper bounds in seconds of those since the start.
+#: Upper bounds in seconds of the histogram since the start.
 SINCE_START_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3600)
 _SLOT_MS, _SLOTS = 10_000, 6
 
 
 class Lateness:
-    """Counts per bound, over the last minute in slots of ten seconds, and in `since_start`."""
+    """Counts deliveries by lateness: over the last minute, in slots of ten seconds, and in `since_start`."""
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
-        """Begin with nothing counted; the last minute is `monotonic_ms`'s."""
+        """Begin without deliveries; `monotonic_ms` is the clock of the last minute."""
         self._monotonic_ms = monotonic_ms
         self._slots: dict[int, list[int]] = {}
         self.since_start = Histogram(SINCE_START_S)

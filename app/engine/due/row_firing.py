@@ -34,23 +34,23 @@ class RowFiring:
         liveness: InputLiveness | None,
         batch: int,
     ) -> None:
-        """Send through `dispatcher` and `posts`, as far as `throttle` allows; `liveness` looks at the inputs.
+        """Send through `dispatcher` and `posts`, as far as `throttle` allows; `liveness` checks the inputs.
 
-        At most `batch` rows of a route that were held back are looked at together.
+        At most `batch` rows that were held for a host are tried at once.
         """
         self._dispatcher, self._throttle = dispatcher, throttle
         self.http = HttpRows(posts, self.decide, batch)
         self.unread = UnreadInputs(liveness, topics.namespaces, self.decide)
-        #: Set where namespaces have rates.
+        #: Set if namespaces have rates.
         self.pace: SeriesPace | None = None
-        #: Routes that are free for the rest of what a partition fires, and how many rows of a cycle were how late.
+        #: Routes that are free for the rest of a partition's turn, and this cycle's number of rows by lateness (ms).
         self.free = set[Route]()
         self.late = Counter[int]()
-        #: Whether rows of what a partition fires may have to be set aside.
+        #: Whether rows of the current partition may have to be set aside.
         self.sets_aside = False
 
     def decide(self, partition: Partition, key: bytes, entry: Entry, now: int) -> None:
-        """Decide what happens to a due row."""
+        """Send, post, hold, set aside, drop or reject a due row."""
         if self.unread.waits(partition, key, entry, now):
             pass
         elif entry.url is not None:
@@ -64,7 +64,7 @@ class RowFiring:
         return self.pace is not None and self.pace.was_held(key)
 
     def _waits(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Set a row aside if its destination is paused or rate-limited, or rows before it are; return whether it is."""
+        """Set a row aside if its destination is throttled or has earlier rows set aside; return whether it is."""
         to, in_flight = destination_of(entry), partition.in_flight
         waits = to in in_flight.aside or self._throttle.throttles(to, now - keys.due_of(key))
         if waits:
@@ -73,7 +73,7 @@ class RowFiring:
 
     def fire(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
         """Send, post, hold, drop or reject a row; return whether it is in flight."""
-        if entry.commands:  # it was being sent when the process died: what was asked then applies now
+        if entry.commands:  # it was being sent when the process died: its commands apply now
             partition.in_flight.claim(key, entry)
             partition.tell(Unsent(key))
             return False
@@ -92,7 +92,7 @@ class RowFiring:
         return is_sent
 
     def _too_late(self, partition: Partition, key: bytes, entry: Entry, now: int) -> bool:
-        """Give a row up that is too late, if its sender wants that; return whether it is."""
+        """Drop or reject a row that is later than its sender allows; return whether it is."""
         late, limit = now - keys.due_of(key), entry.max_late_ms
         if limit is None or late <= limit or entry.if_late not in ("drop", "dead-letter"):
             return False

@@ -1,7 +1,7 @@
-"""Goes through rows whose destination is paused or gets no more for now, each destination apart from all others.
+"""Scans rows whose destination is paused or has used up its rate limit, separately for each destination.
 
-The scan of the due loop passes them over once and leaves them behind. Here each destination has a place of its own in
-each partition, so that a million rows that wait cost nothing until there is room for the next one, and hold nobody up.
+The scan of the due loop passes these rows over once and leaves them behind. Here each destination has a place of its
+own in each partition. So a million waiting rows cost no time until there is room, and delay no other destination.
 """
 
 import math
@@ -16,22 +16,22 @@ from app.engine.throttle.throttle import BACKLOG_MS, Throttle
 from punctual.contract.destination import Destination
 from tables import Entry, keys
 
-#: So long the due loop sleeps at most: a wall clock that jumps does not wake a monotonic timer.
+#: Maximum sleep of the due loop: a wall clock that jumps does not wake a monotonic timer.
 LONGEST_S = 0.5
-#: A destination with a rate limit gets its messages at least so far apart, several at a time: each look costs.
+#: Minimum time between two scans for a destination with a rate limit, which sends several messages, because scans cost.
 _APART_S = 0.02
-#: Rows that a partition's scan looks at for one destination, and all scans of one cycle: some milliseconds.
+#: Maximum rows read in a partition for one destination, and in all scans of a cycle (some milliseconds).
 _OF_A_SCAN, _OF_A_CYCLE = 500, 2_000
-#: Sends a row or does what is to be done instead; returns whether it is sent.
+#: Sends a row, or holds, drops or rejects it; returns whether it is sent.
 Fire = Callable[[Partition, bytes, Entry, int], bool]
-#: Whether a row can be sent at that time, or anything else be done with it.
+#: Returns whether a row can be sent, postponed or rejected at a time.
 Takes = Callable[[bytes, Entry, int], bool]
-#: How many more rows a partition may have on their way.
+#: Returns how many more rows of a partition may be in flight.
 Room = Callable[[InFlight], int]
 
 
 class SetAside:
-    """Sends rows that were set aside when there is room for them: by (due, arrival), partitions in turn."""
+    """Sends rows that were set aside when there is room: by due time and arrival, partitions in turn."""
 
     def __init__(
         self,
@@ -41,15 +41,15 @@ class SetAside:
         room: Room,
         unread: UnreadInputs,
     ) -> None:
-        """Send rows by `fire` that it `takes`, while a partition has `room` and has read its inputs (`unread`)."""
+        """Send rows by `fire` if `takes` returns True, the partition has `room`, and its inputs are read (`unread`)."""
         self._throttle, self._fire, self._takes, self._room = throttle, fire, takes, room
         self._unread = unread
         self._turn = self._looks = 0
-        #: Whether a scan has ended before its time: it goes on at once, others when there may be room.
+        #: Whether a scan has reached its maximum of rows, so that it goes on at once.
         self._cut_off = False
 
     def go_through(self, partitions: list[Partition], now: int) -> float:
-        """Send what there is room for; return the seconds until the next look."""
+        """Send rows that were set aside while there is room; return the seconds until the next scan."""
         waiting = defaultdict[Destination, list[Partition]](list)
         for partition in partitions:
             if partition.in_flight.aside and not self._unread.behind_ms(partition):
@@ -68,7 +68,7 @@ class SetAside:
         return wait_s
 
     def _serve(self, to: Destination, waiting: list[Partition], partitions: list[Partition], now: int) -> float:
-        """Send to one destination what there is room for; return the seconds until the next look."""
+        """Send the rows of one destination while there is room; return the seconds until the next scan."""
         late = now - min(keys.due_of(partition.in_flight.aside[to]) for partition in waiting)
         before_ms = now - BACKLOG_MS if self._throttle.is_backlog(to, late) else None
         sent = sum(partition.in_flight.on_their_way(to, before_ms) for partition in partitions)
@@ -89,9 +89,9 @@ class SetAside:
         return 0.0 if self._cut_off or self._looks <= 0 else _APART_S
 
     def _scan(self, partition: Partition, to: Destination, now: int, share: float) -> int:
-        """Send a partition's next rows for a destination, at most `share` of those that are limited; return how many.
+        """Send a partition's next rows for a destination; return how many rate-limited rows were sent (max `share`).
 
-        Those before the place that it stops at are dealt with; at the cursor, the due loop's scan goes on.
+        Rows before the place where it stops are settled. It ends at the cursor, where the due loop's scan goes on.
         """
         in_flight, spent = partition.in_flight, 0
         self._unread.look(partition)
@@ -108,7 +108,7 @@ class SetAside:
             entry = in_flight.row(key, raw)
             if entry.url is not None or destination_of(entry) != to or self._unread.waits(partition, key, entry, now):
                 continue
-            if len(raw) > in_flight.row_bytes:  # the due loop has seen smaller ones last
+            if len(raw) > in_flight.row_bytes:  # the due loop's last rows were smaller
                 in_flight.row_bytes = len(raw)
                 room = min(room, self._room(in_flight))
             late = now - keys.due_of(key)
@@ -127,6 +127,6 @@ class SetAside:
 
 
 def _rotated(items: list, turn: int) -> list:  # type: ignore[type-arg]
-    """Return the same items, beginning with another one at each turn."""
+    """Return the items, beginning with a different item at each turn."""
     place = turn % len(items)
     return items[place:] + items[:place]

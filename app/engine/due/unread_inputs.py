@@ -32,7 +32,7 @@ class UnreadInputs:
             self.liveness.look(partitions, now_s)
 
     def behind_ms(self, partition: Partition) -> int:
-        """Return by how much a partition has to hold back everything that is due."""
+        """Return by how many milliseconds a partition has to hold back all due rows."""
         return 0 if self.liveness is None else int(self.liveness.behind_s(partition) * 1000)
 
     def look(self, partition: Partition) -> int:

@@ -1,5 +1,5 @@
-"""What records mean: requests become rows, commands change or cancel pending messages, the rest becomes dead letters.
+"""Ingest of records: requests become rows, commands change or cancel pending messages, the rest becomes dead letters.
 
 `ingest` decodes records and looks up their ids, `schedules` handles requests, `commands` cancel, reschedule and
-deliver-now, `refusals` what is not accepted. All of them add to a step of the partition, which is committed later.
+deliver-now, `refusals` refused records. All add to a step of the partition, which is committed later.
 """

@@ -1,4 +1,4 @@
-"""What the settings alone cannot tell of a request's destination: what its cluster knows, and how many there are."""
+"""Admission of destinations by the topics of their cluster and by the number of destinations."""
 
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
@@ -12,7 +12,7 @@ from tables.counts import display_name
 if TYPE_CHECKING:
     from app.engine.ingest.hoped_topics import HopedTopics
 
-#: What an installation's own topics are called after its id (operate.md#topics).
+#: Suffixes of an installation's own topics, after its id (operate.md#topics).
 SUFFIXES = (
     "-requests",
     "-forwards",
@@ -32,13 +32,13 @@ _CHANGELOG = "-delays-changelog"
 
 
 def changelog_of(topic: str) -> str | None:
-    """Return the changelog whose being there makes `topic` an installation's own, or None if it has no such name."""
+    """Return the changelog whose existence makes `topic` an internal topic, None if the name cannot be internal."""
     suffix = next((suffix for suffix in SUFFIXES if topic.endswith(suffix)), None)
     return None if suffix is None else topic.removesuffix(suffix) + _CHANGELOG
 
 
 class Admission:
-    """Knows topics and installations on all clusters, and counts destinations."""
+    """Admits requests by the topics and installations on all clusters, and counts destinations."""
 
     def __init__(
         self,
@@ -48,16 +48,16 @@ class Admission:
         others: Mapping[str, Elsewhere],
         census: Census,
     ) -> None:
-        """Know our `own` cluster's topics and `neighbours`, the `others` by name."""
+        """Look up topics of our `own` cluster and its `neighbours`, and `others` by cluster name; count in `census`."""
         self._topics, self._own, self._neighbours = topics, own, neighbours
         self._others, self._census = others, census
-        #: What is done with requests for topics that no broker of our own cluster knows; None is nothing.
+        #: Takes requests for topics that no broker of our own cluster knows; with None these are refused.
         self.hopes: HopedTopics | None = None
-        #: Topics that were in the census when it was counted last, and that census.
+        #: Topics found in the census since its last count, and that census.
         self._known, self._counted = set[str](), census.known
 
     def is_known(self, cluster: str | None, topic: str) -> bool:
-        """Return whether a destination needs no look-up, because messages wait for it already."""
+        """Return whether a destination needs no look-up, because it has pending messages already."""
         if cluster is not None:
             return False
         known = self._census.known
@@ -73,7 +73,7 @@ class Admission:
         return True
 
     async def learn(self, wanted: Collection[Request]) -> None:
-        """Find out about the destinations of requests; clusters that do not answer soon are done without."""
+        """Look up the destinations of the `wanted` requests; other clusters that do not answer soon are skipped."""
         clusters: dict[str | None, set[tuple[str, int]]] = {}
         for request in wanted:
             if "://" in request.to:
@@ -83,16 +83,17 @@ class Admission:
             elsewhere = None if cluster is None else self._others.get(cluster)
             changelogs = {changelog for topic, _ in topics if (changelog := changelog_of(topic)) is not None}
             if elsewhere is not None:
-                # A topic may have got more partitions since it was last seen.
+                # A topic may have got more partitions since its last look-up.
                 await elsewhere.learn({topic for topic, number in topics if elsewhere.partitions(topic) <= number})
                 await elsewhere.neighbours.learn(changelogs)
             elif cluster is None:
                 await self._neighbours.learn(changelogs)
 
     def check(self, request: Request, *, named: bool) -> int | None:
-        """Refuse a request for an installation's own topic; one of another installation may be `named` by a setting.
+        """Return the number of partitions of a request's topic on another cluster, None if not known or on our own.
 
-        Gives the topic's number of partitions if it is on another cluster and they are known. Raises Refusal.
+        Raises Refusal if the topic is internal to an installation. Another installation's topic is allowed if the
+        settings name it in full (`named`).
         """
         if "://" in request.to:
             return None
@@ -122,8 +123,8 @@ class Admission:
         return None if elsewhere is None else elsewhere.known(request.to)
 
     def hope(self, request: Request, absent: Callable[[], None]) -> bool:
-        """Return whether the topic of a request may be there in a moment; `absent` is called if it is not then."""
-        if self.hopes is None or request.recurrence is not None:  # a series would have one occurrence after the other
+        """Return whether the topic of a request may appear in a moment; `absent` is called if it does not."""
+        if self.hopes is None or request.recurrence is not None:  # rejecting one occurrence would not end a series
             return False
         return self.hopes.take(request.to, self._sender(request), absent)
 
@@ -132,9 +133,9 @@ class Admission:
         return namespaces.of_id(request.id) if namespaces else request.input
 
     def count(self, request: Request) -> None:
-        """Refuse a request for one destination too many.
+        """Count the destination of a request.
 
-        Raises Refusal.
+        Raises Refusal if there is no room for another destination.
         """
         name = display_name(request.to)
         if (
@@ -142,7 +143,7 @@ class Admission:
             and request.cluster is None
             and self._own.partitions(request.to) <= (request.partition or 0)
         ):
-            return  # it is refused as unknown
+            return  # the request will be refused because of its unknown topic
         sender = self._sender(request)
         lack = self._census.admit(name, sender)
         if lack is not None:

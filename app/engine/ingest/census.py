@@ -1,10 +1,10 @@
-"""How many different destinations have messages waiting, as far as one worker knows."""
+"""The number of different destinations that have pending messages, as far as one worker knows."""
 
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Protocol
 
-#: Names that have just been accepted are in no store yet; so counting anew each time would miss them.
+#: Seconds between counts. Names that have just been accepted are in no store yet, so each count may miss some.
 _COUNT_EVERY_S = 1.0
 
 
@@ -23,12 +23,12 @@ class CensusStore(Protocol):
 
     @property
     def counts(self) -> _Counts:
-        """What waits there."""
+        """Pending messages by destination."""
         ...
 
     @property
     def shares(self) -> _CensusShares | None:
-        """What of it is whose, None where all are of one sender."""
+        """Pending messages by sender, None if all are of one sender."""
         ...
 
 
@@ -42,11 +42,11 @@ class _CensusProgress(Protocol):
 
 
 class CensusReport(Protocol):
-    """What another worker has told of a partition."""
+    """Another worker's report on a partition."""
 
     @property
     def progress(self) -> _CensusProgress:
-        """What it says."""
+        """The figures of the report."""
         ...
 
 
@@ -58,13 +58,13 @@ class Lack(Enum):
 
 
 class Census:
-    """Counts destinations: exactly those of the worker's own partitions, and those of others as their reports have it.
+    """Counts destinations: exactly in the worker's own partitions, and by the reports in all others.
 
-    A report names the largest destinations and says how many others there are; the same ones may be in many reports,
-    so that these count only as far as one report alone has more of them than are known by name.
+    A report names only the largest destinations, and gives the number of all. The same destinations may be in many
+    reports, so the count is the number of known names, or the largest number in a report if that is higher.
 
-    Where there are several senders, none gets another destination while it has as many as are free: one alone can take
-    half of all, and however many do so leave as much to the next one as each of them has.
+    If there are several senders, a sender gets another destination only if it has fewer than are free. So one sender
+    can take half of all destinations, and several senders leave as many free as each has.
     """
 
     def __init__(
@@ -76,24 +76,24 @@ class Census:
         *,
         shared: bool = False,
     ) -> None:
-        """Allow `limit` destinations; `stores` are the worker's own, `reports` those of all partitions.
+        """Allow `limit` destinations; `stores` are the worker's own partitions, `reports` are of all partitions.
 
-        With `shared` there are several senders.
+        `now` returns seconds. With `shared`, several senders share the limit.
         """
         self.limit, self._stores, self._reports, self._now = limit, stores, reports, now
         self._shared = shared
-        #: Destinations that have messages waiting; another set each time that they are counted.
+        #: Destinations that have pending messages; each count makes a new set.
         self.known: set[str] = set()
-        #: Those of each sender, as far as they are known by name, and how many other workers report.
+        #: By sender: the destinations known by name, and the largest number in a report.
         self._of, self._elsewhere_of = dict[str, set[str]](), dict[str, int]()
         self._elsewhere, self._counted_s = 0, float("-inf")
 
     def __contains__(self, name: str) -> bool:
-        """Return whether a destination is known to have messages waiting."""
+        """Return whether a destination is known to have pending messages."""
         return name in self.known
 
     def admit(self, name: str, sender: str) -> Lack | None:
-        """Count a destination of a sender; returns why not if it is not known and there is no room for it."""
+        """Count a destination of a sender; return the reason if it is new and there is no room for it, else None."""
         if name in self.known:
             return None
         if self._now() - self._counted_s >= _COUNT_EVERY_S:
@@ -109,7 +109,7 @@ class Census:
         return None
 
     def held(self, sender: str) -> int:
-        """Return how many destinations a sender has messages waiting for."""
+        """Return the number of destinations for which a sender has pending messages."""
         return max(len(self._of.get(sender, ())), self._elsewhere_of.get(sender, 0))
 
     def _count(self) -> None:

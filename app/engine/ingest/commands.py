@@ -1,4 +1,4 @@
-"""Commands: what cancel, reschedule and deliver-now do to a message that is pending, being sent, or not there."""
+"""Effects of commands on a message that is pending, being sent, or absent."""
 
 from collections.abc import Mapping
 
@@ -28,13 +28,13 @@ class Commands:
         self._claims, self._cold, self._memory = context.claims, context.cold, context.memory
 
     def apply(self, step: Step, record: Record, request: Request) -> None:
-        """Add to `step` what a command does."""
+        """Add the effect of a command to `step`."""
         key, command = step.ids[request.id], self._command(record, request)
         if key is None:
             self._miss(step, request, command)
             return
         entry = self._rows.entry(step, key)
-        # What moved a message that is cancelled had nothing left to move.
+        # An unconditional cancel also wins against later moves: after it they would have found no message.
         shaped = entry.asked if command.op == "cancel" and command.if_due_ms is None else entry.timed
         if command.stamp.precedes(shaped) and not (self._waits(key, entry) and moves.is_before_hold(entry, command)):
             self._say(step, "stale", request, key, entry)
@@ -59,13 +59,13 @@ class Commands:
                 self._memory.end(step, row, moved)
 
     def _waits(self, key: bytes, entry: Entry) -> bool:
-        """Return whether nobody is sending a message."""
+        """Return whether a message is not being sent, and has no commands that wait for the outcome of a send."""
         return key not in self._claims and not entry.commands
 
     def _miss(self, step: Step, request: Request, command: Command) -> None:
-        """Leave a command for an id that is not pending to the cold tier, and to a request that comes late.
+        """Remember a command for an id that is not pending: its request may come late, or be in the cold tier.
 
-        Raises Refusal if its namespace has as many ids remembered as it may.
+        Raises Refusal if the namespace's quota of remembered ids is used up.
         """
         known = self._memory.of(step, request.id)
         if known is not None and _is_stale(command, known):
@@ -73,7 +73,7 @@ class Commands:
             return
         if known is None and self._quotas is not None:
             self._quotas.remember(request.id)
-        if self._cold.there and request.op not in OF_SERIES:  # what recurs is never there
+        if self._cold.there and request.op not in OF_SERIES:  # the tier never holds a series
             self._cold.defer(step, request)
         else:
             step.tell(Event("unknown", request.id, step.now_ms, request.source, by=request.source))
@@ -90,6 +90,6 @@ class Commands:
 
 
 def _is_stale(command: Command, known: RememberedCommands) -> bool:
-    """Whether a later request or command has ended its message, or moved it."""
+    """Return whether a later request or command has ended the message, or a later command of its kind has moved it."""
     later = any(one.rivals(command) and command.stamp.precedes(one.stamp) for one in known.waiting)
     return later or known.has_ended(command.stamp)

@@ -1,4 +1,4 @@
-"""Which destination topics are there, on our own cluster and on others, for ingest."""
+"""Destination topics that exist on our own cluster and on others, for ingest."""
 
 import asyncio
 import contextlib
@@ -15,27 +15,28 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
-#: How long a topic that is not there is believed not to be, and how soon brokers that do not answer are asked again.
+#: How long a topic counts as absent after a look-up, and the pause before a failed look-up is repeated.
 _ABSENT_S = 1.0
 #: Brokers hear of a new topic some time after its creation has been confirmed: here up to 110 ms, several times that on
-#: a busy machine. So a name that is new is asked for again for so long. The partition's ingest waits meanwhile, so
-#: senders who make up names get that only now and then.
+#: a busy machine. So the look-up of a new name is repeated for `_NEW_S`. The partition's ingest waits during that time.
+#: It therefore does so at most once per `_NOW_AND_THEN_S`, because senders can make up names.
 _NEW_S, _NOW_AND_THEN_S = 0.5, 10.0
 _AGAIN_S, _LOOKS = 0.05, 12
-#: So long a cluster is waited for while a partition's ingest stands still: one that is well answers within some ms.
-#: After that nobody waits for so long. Without our own cluster nothing goes on anyway.
+#: A partition's ingest stands still while it waits for a cluster, at most for `_ANSWER_S`: a healthy cluster answers
+#: within milliseconds. After a timeout, ingest does not wait for this cluster for `_AWAY_S`. Our own cluster gets
+#: longer, because a worker can do no work without it.
 _ANSWER_S, _OWN_ANSWER_S, _AWAY_S = 0.3, 15.0, 5.0
-#: How long it is believed that another installation is there, or is not.
+#: How long the answer to whether another installation exists is kept.
 _NEIGHBOURS_S = 10.0
-#: Names are the senders' choice: what is known of absent ones is bounded.
+#: Maximum number of absent names to remember, because senders choose the names.
 _REMEMBERED = 10_000
 
 
 class DestinationTopics:
-    """What is known of the destination topics of a cluster."""
+    """The destination topics of a cluster, as far as they have been looked up."""
 
     def __init__(self, cluster: Cluster, patience_s: float = _NEW_S) -> None:
-        """Ask `cluster`, for a new name as long as `patience_s` now and then."""
+        """Look topics up on `cluster`; the look-up of a new name is repeated for at most `patience_s`."""
         self._cluster, self._patience_s = cluster, patience_s
         self._absent: dict[str, float] = {}
         self._patient_s = float("-inf")
@@ -45,10 +46,10 @@ class DestinationTopics:
         return self._cluster.partitions(topic)
 
     async def learn(self, topics: Iterable[str]) -> None:
-        """Ask the cluster about topics that are not known; waits for a broker as long as it takes.
+        """Look up those `topics` that have not been looked up lately; wait for a broker as long as it takes.
 
-        A topic that is not there is asked for again after a second; at its first mention several times at once, for it
-        may have just been created. One that no topic's name can be is not asked for: some cannot be put into a request.
+        An absent topic is looked up again after a second. A new name is looked up several times in a row, because the
+        topic may have just been created. Invalid names are skipped: some cannot be encoded in a metadata request.
         """
         now = asyncio.get_running_loop().time
         wanted = {topic for topic in topics if self._absent.get(topic, 0) < now() and TOPIC_NAME.fullmatch(topic)}
@@ -66,7 +67,7 @@ class DestinationTopics:
         self._absent.update(dict.fromkeys(missing, now() + _ABSENT_S))
 
     async def _ask(self, topics: set[str]) -> set[str]:
-        """Return those of these topics that are not there."""
+        """Return the `topics` that do not exist."""
         while True:
             try:
                 return await self._cluster.refresh(topics)
@@ -75,7 +76,7 @@ class DestinationTopics:
                 await asyncio.sleep(_ABSENT_S)
 
     def _patience(self, now: float) -> float:
-        """Return until when new names may be asked for again; those of all partitions at the same time."""
+        """Return until when look-ups of new names may be repeated; all partitions share this time."""
         if now - self._patient_s > _NOW_AND_THEN_S:
             self._patient_s = now
         return self._patient_s + self._patience_s
@@ -86,25 +87,25 @@ class Away(Exception):
 
 
 class Inquiry:
-    """Asks a cluster that may be away: nobody waits for it for long, or again soon."""
+    """Asks a cluster that may be down: waits a short time for an answer, and fails at once for a while after that."""
 
     def __init__(self, cluster: Cluster, answer_s: float = _ANSWER_S) -> None:
-        """Wait for an answer of `cluster` for so many seconds."""
+        """Wait for an answer of `cluster` for `answer_s` seconds."""
         self._cluster, self._answer_s = cluster, answer_s
         self._away_until_s = float("-inf")
         self._asking: set[asyncio.Task[Any]] = set()
 
     async def about(self, topics: set[str]) -> set[str]:
-        """Return those of these topics that are not there.
+        """Return the `topics` that do not exist.
 
-        Raises Away if that cannot be told now.
+        Raises Away if the cluster does not answer.
         """
         return await self._answer(self._cluster.refresh(topics))
 
     async def id(self) -> str:
         """Return the cluster's own id.
 
-        Raises Away if that cannot be told now.
+        Raises Away if the cluster does not answer.
         """
         return await self._answer(self._cluster.id())
 
@@ -125,29 +126,29 @@ class Inquiry:
     def _answered(self, task: "asyncio.Task[Any]") -> None:
         self._asking.discard(task)
         if not task.cancelled():
-            task.exception()  # whoever asked may not have waited for it
+            task.exception()  # marks the exception as retrieved: the caller may have stopped waiting
 
 
 class Elsewhere(DestinationTopics):
-    """What is known of the topics of another cluster, which may be away."""
+    """The topics of another cluster, which may be down."""
 
     def __init__(self, cluster: Cluster, own_id: str, patience_s: float = _NEW_S) -> None:
-        """Ask `cluster`; our own has the id `own_id`."""
+        """Look topics up on `cluster`; `own_id` is the id of our own cluster."""
         super().__init__(cluster, patience_s)
         self._inquiry, self._own_id, self._id = Inquiry(cluster), own_id, ""
         self.neighbours = Neighbours(self._inquiry, cluster)
 
     @property
     def ours(self) -> bool:
-        """Whether it is known to be our own cluster by another name."""
+        """Whether this is known to be our own cluster under another name."""
         return self._id == self._own_id and self._id not in ("", NO_ID)
 
     def known(self, topic: str) -> int | None:
-        """Return a topic's number of partitions, 0 if it is not there, None if that is not known."""
+        """Return a topic's number of partitions, 0 if it does not exist, None if it has not been looked up."""
         return self.partitions(topic) or (0 if topic in self._absent else None)
 
     async def learn(self, topics: Iterable[str]) -> None:
-        """Ask the cluster about topics that are not known, and do without an answer if it gives none soon."""
+        """Look up those `topics` that have not been looked up lately; give up if the cluster does not answer soon."""
         with contextlib.suppress(Away):
             if not self._id:
                 self._id = await self._inquiry.id()
@@ -158,25 +159,25 @@ class Elsewhere(DestinationTopics):
 
 
 class Neighbours:
-    """Which other installations are on a cluster: those whose changelog is there."""
+    """The other installations on a cluster, found by their changelog topics."""
 
     def __init__(self, inquiry: Inquiry, cluster: Cluster) -> None:
-        """Learn it by `inquiry`, which asks `cluster`."""
+        """Look changelogs up by `inquiry`, which asks `cluster`."""
         self._inquiry, self._cluster = inquiry, cluster
-        #: By changelog: whether it is there, and until when that is believed.
+        #: By changelog: whether it exists, and until when this answer is kept.
         self._known: dict[str, tuple[bool, float]] = {}
 
     @classmethod
     def at_home(cls, cluster: Cluster) -> "Neighbours":
-        """Return those on our own cluster, which is waited for."""
+        """Return the neighbours on our own cluster, with its longer time to answer."""
         return cls(Inquiry(cluster, _OWN_ANSWER_S), cluster)
 
     def there(self, changelog: str) -> bool | None:
-        """Return whether an installation with this changelog is there, None if that is not known."""
+        """Return whether an installation with this changelog exists, None if it has not been looked up."""
         return self._known.get(changelog, (None, 0.0))[0]
 
     async def learn(self, changelogs: Iterable[str]) -> None:
-        """Ask about installations of which nothing is known, or nothing recent."""
+        """Look up the `changelogs` that have not been looked up lately."""
         now = asyncio.get_running_loop().time()
         wanted = {name for name in changelogs if self._known.get(name, (None, 0.0))[1] <= now}
         if not wanted:
@@ -185,5 +186,5 @@ class Neighbours:
             self._known.clear()
         with contextlib.suppress(Away):
             await self._inquiry.about(wanted)
-            # One that may not be described tells nothing; what may be written there is the ACLs' business.
+            # A topic that we may not describe counts as absent; whether we may write there is up to the ACLs.
             self._known.update({name: (self._cluster.partitions(name) > 0, now + _NEIGHBOURS_S) for name in wanted})

@@ -1,7 +1,7 @@
 """Topics that no broker knows yet: each was created a moment ago, or its name is wrong.
 
-A request for one is accepted for now, so that nothing waits for it. If the topic is not there some seconds later, the
-message is rejected as what it would have been refused for.
+A request for such a topic is accepted at first, so that ingest does not wait. If the topic is still missing some
+seconds later, the message is rejected for the reason for which the request would have been refused.
 """
 
 import asyncio
@@ -14,16 +14,17 @@ import aiokafka.errors
 from app.base.places import Places
 from app.kafka.metadata.cluster import Cluster
 
-#: Brokers hear of a new topic within seconds, also on a busy machine. A name is hoped for that long, once a minute.
+#: Brokers hear of a new topic within seconds, also on a busy machine. So a name has `_HOPE_S` to become a topic; if it
+#: does not, requests for it are refused for `_DENIED_S`. `_LOOK_S` is the time between two look-ups.
 _HOPE_S, _DENIED_S, _LOOK_S = 5.0, 60.0, 0.25
-#: Names that are hoped for at a time, and messages that wait for them; one sender leaves room for others.
+#: Maximum numbers of unknown names at a time, and of messages that wait for these names; senders share both.
 _NAMES, _MESSAGES = 200, 20_000
 _REMEMBERED: Final = 10_000
 
 
 @dataclass(slots=True)
 class _HopedTopic:
-    """A topic that is hoped for, by whom and until when, and what is done for each message if it is not there."""
+    """A topic that may appear until `until_s`, its first sender, and for each message what to call if it does not."""
 
     sender: str
     until_s: float
@@ -31,10 +32,10 @@ class _HopedTopic:
 
 
 class HopedTopics:
-    """Knows the names that may be topics in a moment."""
+    """Looks for topics that may appear in a moment, and reports topics that do not."""
 
     def __init__(self, cluster: Cluster) -> None:
-        """Hope for topics of a cluster."""
+        """Look for topics on `cluster`."""
         self._cluster = cluster
         self._names: dict[str, _HopedTopic] = {}
         self._denied: dict[str, float] = {}
@@ -42,9 +43,9 @@ class HopedTopics:
         self._looking: asyncio.Task[None] | None = None
 
     def take(self, topic: str, sender: str, absent: Callable[[], None]) -> bool:
-        """Take a message of a sender for a topic that no broker knows; `absent` is called if it stays like that.
+        """Take a message of a sender for a topic that no broker knows; `absent` is called if it does not appear.
 
-        Returns False if there is no hope, or the sender has its share of what is hoped for.
+        Returns False if the topic has failed to appear lately, or the sender has used up its share of the places.
         """
         now_s = asyncio.get_running_loop().time()
         if self._denied.get(topic, 0.0) > now_s or not self._message_places.take(sender):
@@ -61,14 +62,14 @@ class HopedTopics:
         return True
 
     async def _look(self) -> None:
-        """Ask for the topics again and again, until each is there or its time is over."""
+        """Look the topics up again and again, until each is there or its time is over."""
         while self._names:
             await asyncio.sleep(_LOOK_S)
             names, now_s = list(self._names), asyncio.get_running_loop().time()
             try:
                 await self._cluster.refresh(names)
             except aiokafka.errors.KafkaError:
-                continue  # nobody knows whether they are there
+                continue  # without an answer, a topic that is there would look absent
             for topic in names:
                 there = self._cluster.partitions(topic) > 0
                 if there or self._names[topic].until_s <= now_s:
@@ -76,7 +77,7 @@ class HopedTopics:
         self._looking = None
 
     def _end(self, topic: str, *, there: bool) -> None:
-        """Hope for a topic no more."""
+        """Stop looking for a topic; unless it is `there`, call `absent` of each message that waits for it."""
         name = self._names.pop(topic)
         self._name_places.leave(name.sender)
         if not there:

@@ -1,6 +1,6 @@
-"""What records mean for a partition: requests become rows, commands change them, nonsense becomes dead letters.
+"""Ingest of a partition: requests become rows, commands change rows, invalid records become dead letters.
 
-No I/O but reads of the local store: the step that comes out is what happens.
+The only I/O is reads of the local store. All effects are in the step, which the caller commits.
 """
 
 import zlib
@@ -28,7 +28,7 @@ from tables.entry import RECURRING
 
 Read = tuple[Record, Request | Refusal]
 
-#: Of a value, about 4 ms: compressed, a record that is far too large to be accepted costs its sender nothing.
+#: Bytes of a value that a checksum covers (about 4 ms). A compressed record that is far too large is cheap to send.
 _CRC_BYTES = 4 << 20
 
 _TOO_OLD = (
@@ -67,9 +67,9 @@ class Ingest:
         partitions_of: Callable[[str], int],
         limit: int,
     ) -> int:
-        """Add to `step` what plain requests do, from the one at `begin` on; return how many records that were.
+        """Add the plain requests of `records[begin:end]` to `step`; return how many records were taken.
 
-        All are of one topic and in order. It takes none from `end` on, and no more when the step has `limit` bytes.
+        All are of one topic and in order. It stops at the first other record, or when the step has `limit` bytes.
         """
         topic = records[begin].topic
         before = self._position(step, topic)
@@ -85,9 +85,9 @@ class Ingest:
     def read(
         self, step: Step, records: Sequence[Record], each: Callable[[Sequence[Record]], Iterable[Record]] = iter
     ) -> list[Read]:
-        """Decode `records`, all of one topic and in order, but for those before the topic's position.
+        """Decode `records`, all of one topic and in order, but skip those before the topic's position.
 
-        It goes through `each` of them, which may end earlier.
+        `each` iterates over the records and may stop early.
         """
         topic = records[0].topic
         position = self._position(step, topic)
@@ -110,7 +110,7 @@ class Ingest:
             try:
                 request = decode(record)
                 if not forwarded:
-                    if (  # what check() finds nothing wrong with is not worth a call
+                    if (  # saves the call of check() where it cannot find a fault
                         request.to not in allowed
                         or request.due_ms > furthest_ms
                         or not 0 <= own_ms <= latest_ms
@@ -125,13 +125,13 @@ class Ingest:
                         self._memory.waited(broker_ms)
                 append((record, request))
             except Refusal as refusal:
-                append((record, untraced(refusal)))  # else a cycle would keep all these records
+                append((record, untraced(refusal)))  # its traceback would be a cycle that keeps all records
         self._read_ms = stamp_ms
         return found
 
     def _decoder(self, first: Record, position: Position, latest_ms: int) -> Callable[[Record], Request]:
-        """Return what decodes records of one topic, of which this is the first."""
-        if isinstance(first, Unread):  # it comes alone
+        """Return the decoder for a topic's records from `first` on."""
+        if isinstance(first, Unread):  # it has no other records with it
             return _refuses(first, position.base)
         decode = self._decoders[first.topic]
         if self._rates is None:
@@ -139,20 +139,20 @@ class Ingest:
         return self._rates.limited(decode, first.topic, self._number, position.offset + position.base, latest_ms)
 
     def _position(self, step: Step, topic: str) -> Position:
-        """Return how far a topic is read, and which stamp that has."""
+        """Return the position up to which a topic has been read, with its stamp."""
         position = step.changes.positions.get(topic) or self._store.positions.get(topic)
         if position is None:
             return Position(0, -1, 0)
-        # Before stamps were kept, that of the last record says the same but for leaders' clocks.
+        # Positions of old versions have no stamp. The last record's timestamp differs only by the leaders' clocks.
         if position.stamp_ms < 0 <= position.timestamp_ms <= step.broker_ms + AHEAD_MS:
             return msgspec.structs.replace(position, stamp_ms=position.timestamp_ms)
         return position
 
     def apply(self, step: Step, found: list[Read], partitions_of: Callable[[str], int], limit: int) -> int:
-        """Add to `step` what decoded records do, and return how many of them it has taken.
+        """Add the effects of decoded records to `step`, and return how many records were taken.
 
-        It takes no more when it has `limit` bytes: a small command can move a large row. `partitions_of` a destination
-        topic is 0 if it is not there.
+        It stops when the step has `limit` bytes: a small command can move a large row. `partitions_of` returns a
+        destination topic's number of partitions, 0 if the topic does not exist.
         """
         self._look_up(step, [request.id for _, request in found if isinstance(request, Request)])
         taken = 0
@@ -181,7 +181,7 @@ class Ingest:
         return taken
 
     def _move_on(self, step: Step, last: Record, following: int, before: Position, largest_ms: int) -> None:
-        """Note that the topic of a record is read up to it, and which offset is the `following` one."""
+        """Set the position of a topic after its `last` record; `following` is the next offset, without the base."""
         step.changes.positions[last.topic] = Position(
             following,
             last.timestamp,
@@ -192,22 +192,22 @@ class Ingest:
         )
 
     def _look_up(self, step: Step, ids: list[str]) -> None:
-        """Read where these ids are, in one go, for those that this step has not touched."""
+        """Add the row keys of `ids` to the step, with one read for all ids that the step does not have."""
         missing = [id_ for id_ in ids if id_ not in step.ids]
         if missing:
             step.ids.update(zip(missing, self._store.find_many(missing), strict=True))
 
     def _assure_kept(self, step: Step, request: Request) -> None:
-        """Raise Refusal if the rows of this step cannot say that a message recurs."""
+        """Raise Refusal if a request needs a series and the step's row version has none."""
         if step.version < RECURRING and (request.recurrence is not None or request.op in OF_SERIES):
             raise Refusal(Reason.MALFORMED, _TOO_OLD)
 
     def _route(self, step: Step, record: Record, request: Request, partitions_of: Callable[[str], int]) -> None:
-        """Apply a request here if its id lives here, else send it home."""
+        """Apply a request if this is the home partition of its id, otherwise forward it there."""
         if record.topic == self._forwards:
             if self._repeated(step, request):
                 return
-            self._assure_kept(step, request)  # who has sent it here may write newer rows
+            self._assure_kept(step, request)  # its sender may write newer rows
             if request.op == "schedule" and request.cluster is None and "://" not in request.to:
                 self._policy.hopes(request, record, partitions_of(request.to))
         else:
@@ -232,7 +232,7 @@ class Ingest:
             self._commands.apply(step, record, request)
 
     def _repeated(self, step: Step, request: Request) -> bool:
-        """Return whether a forward has been applied before: those of a partition come in the order of offsets."""
+        """Return whether a forward has been applied before: each partition's forwards come in the order of offsets."""
         topic, partition, offset = request.source.rsplit("-", 2)
         origin = keys.origin_key(topic, int(partition))
         seen = step.changes.origins.get(origin, self._store.origins.get(origin, -1))
@@ -243,17 +243,17 @@ class Ingest:
 
 
 def _renumbered(record: Record, base: int) -> Record:
-    """Return a record of a topic that was created again an offset that goes on where the old one's ended.
+    """Return a record of a re-created topic with an offset that continues the old topic's offsets.
 
-    Sources, automatic ids, row keys and what is known of forwards go by offsets: the same ones again would replace
-    messages that still wait, and make new forwards look like repeated ones.
+    Sources, automatic ids, row keys and the check for repeated forwards use offsets. Without this, new requests would
+    replace pending messages, and new forwards would look like repeated ones.
     """
     offset, stamp_ms = record.offset + base, record.timestamp
     return PlainRecord(record.topic, record.partition, offset, stamp_ms, record.key, record.value, record.headers)
 
 
 def _refuses(unread: Unread, base: int) -> Callable[[Record], Request]:
-    """Return the decoder of what stands for a batch that cannot be unpacked."""
+    """Return a decoder that refuses `unread`, which stands for a batch that cannot be unpacked."""
     first, last = unread.first + base, unread.offset + base
     which = f"record {first}" if first == last else f"records {first} to {last}"
     reason = Reason.TOO_LARGE if unread.too_large else Reason.MALFORMED
@@ -269,5 +269,5 @@ def _refuses(unread: Unread, base: int) -> Callable[[Record], Request]:
 
 
 def crc_of(key: bytes | None, value: bytes | None) -> int:
-    """Return the number by which a record is known again: of its key and the first bytes of its value."""
+    """Return a checksum by which a record is recognised: of its key and the first bytes of its value."""
     return zlib.crc32((value or b"")[:_CRC_BYTES], zlib.crc32(key or b""))

@@ -1,6 +1,6 @@
-"""Pending messages, and what is remembered of ids, as a step sees them: what it has changed comes before the table.
+"""Pending messages and remembered ids as a step sees them: its own changes come before the table.
 
-At the end are the rows that requests become.
+The functions at the end turn requests into rows.
 """
 
 from typing import Literal
@@ -18,12 +18,12 @@ from tables import Bound, Command, Entry, PartitionStore, RecordStamp, Remembere
 from tables.commands import OF_SERIES, UNKNOWN_MS
 from tables.entry import emptied, encode
 
-#: Commands on a row that is being sent.
+#: Maximum number of commands on a row that is being sent.
 _COMMANDS = 32
 
 
 class PendingRows:
-    """Looks up the rows of one partition, and writes on those that are being sent."""
+    """Looks up the rows of one partition, and writes commands on rows that are being sent."""
 
     def __init__(self, context: PartitionContext) -> None:
         """Serve the partition of a context."""
@@ -37,9 +37,9 @@ class PendingRows:
         return entry
 
     def record(self, step: Step, key: bytes, entry: Entry, command: Command) -> None:
-        """Write a command on a row that is being sent: the outcome of the send decides it.
+        """Write a command on a row that is being sent; the outcome of the send decides whether it applies.
 
-        A sender may give any number of them: what changes least is passed over then, the first that moves it.
+        If the row has too many commands, the first command that moves the message is dropped: it changes least.
         """
         commands = (*entry.commands, command)
         if len(commands) > _COMMANDS:
@@ -47,7 +47,7 @@ class PendingRows:
             commands = tuple(one for one in commands if one is not passed_over)
             step.tell(Event("stale", entry.id, step.now_ms, passed_over.source, by=command.source))
         entry = msgspec.structs.replace(entry, commands=commands)
-        if command.op == "replace":  # two large rows have no room in one step
+        if command.op == "replace":  # the step has no room for the old and the new row if both are large
             was, entry = entry, emptied(entry)
             step.changes.empty(key, was, entry, encode(entry, step.version))
             step.ids[entry.id] = None
@@ -57,7 +57,7 @@ class PendingRows:
             self._claims[key] = entry
 
     def check_size(self, size: int) -> None:
-        """Refuse a message that is too large to be held. Raises Refusal."""
+        """Raise Refusal if a row of `size` bytes is too large to be stored."""
         if size > self._limits.row:
             topics = self._topics
             raise Refusal(
@@ -69,10 +69,10 @@ class PendingRows:
 
 
 class IdHistory:
-    """Asks a step, and then the table, what is remembered of an id."""
+    """Looks up the remembered history of an id in a step, and then in the table."""
 
     def __init__(self, store: PartitionStore, memory: CommandMemory) -> None:
-        """Look into `store`; `memory` has the commands."""
+        """Read deliveries and cold marks from `store`, commands from `memory`."""
         self._store, self._memory = store, memory
 
     def delivered_before(self, step: Step, request: Request) -> bool:
@@ -86,11 +86,10 @@ class IdHistory:
         return delivered is not None and delivered.due_ms == request.due_ms and delivered.expires_ms > step.broker_ms
 
     def standing(self, step: Step, request: Request, parked: Parked) -> Literal["here", "superseded", ""]:
-        """Return what is known of a message that the cold tier sends back.
+        """Return the state of a message that the cold tier sends back, empty if it is to be taken in.
 
-        `here`: this worker has, or has had, it. `superseded`: the cold tier was told something of the id that it did
-        not know when it sent this. What a cancel has overtaken, and nothing else, is not: it may be told that it is
-        cancelled.
+        `here`: this worker has it, or has had it. `superseded`: the tier sent it before it knew of a later record for
+        the id. If that record is a cancel, the result is empty, so that the message ends as cancelled.
         """
         if step.ids[request.id] is not None:
             return "here"
@@ -107,15 +106,15 @@ class IdHistory:
 
 
 def row_of(request: Request) -> Entry:
-    """Return the row that a request becomes: all that `Message` names, as it was asked for.
+    """Return the row that a request becomes, with all fields of `Message`.
 
-    This is the one place where fields of one are made fields of the other. They go by position, which is measurably
-    cheaper than by name: a test compares them name by name.
+    This is the only place where a request's fields become an entry's. They are passed by position, which is measurably
+    cheaper than by name; a test compares them by name.
     """
     record = request.parked or request
     stamp_ms = UNKNOWN_MS if request.id in (request.source, record.source) else record.stamp_ms
     max_late_ms, if_late = request.max_late_ms, request.if_late
-    if max_late_ms == LONGEST_MS:  # so a request says that there is none
+    if max_late_ms == LONGEST_MS:  # the request's way to say: no maximum lateness
         max_late_ms = if_late = None
     entry = Entry(
         request.id,
@@ -146,7 +145,7 @@ def row_of(request: Request) -> Entry:
 
 
 def _bound(request: Request, stamp: RecordStamp) -> Bound | None:
-    """Return the bound that a request asks for; that of what the cold tier sends back has begun before."""
+    """Return the bound that a request sets; for a message from the cold tier, from its first request on."""
     first_ms = request.stamp_ms if request.parked is None else request.parked.first_ms
     if request.no_later_ms is None or request.no_later_ms == LONGEST_MS:
         return None if request.parked is None or first_ms is None else Bound(first_ms)
@@ -154,9 +153,9 @@ def _bound(request: Request, stamp: RecordStamp) -> Bound | None:
 
 
 def reminded(entry: Entry, known: RememberedCommands) -> Entry:
-    """Return a message that the cold tier has sent back with the commands that this partition remembers of it.
+    """Return a message from the cold tier with the stamps of the commands that this partition remembers for its id.
 
-    The tier tells of the last record alone, whatever that has changed.
+    The tier sends only the stamp of the last record, whatever that record has changed.
     """
     latest = known.ended or RecordStamp(UNKNOWN_MS, entry.source)
     moved = next((one.stamp for one in known.waiting if one.moves and one.op not in OF_SERIES), None)
@@ -164,7 +163,7 @@ def reminded(entry: Entry, known: RememberedCommands) -> Entry:
 
 
 def content(entry: Entry) -> Entry:
-    """Return an entry without what tells two requests for the same thing apart."""
+    """Return an entry without the fields that may differ in two requests for the same message."""
     return msgspec.structs.replace(
         entry,
         source="",

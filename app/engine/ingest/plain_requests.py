@@ -1,4 +1,4 @@
-"""Plain requests become rows, many per call, on the fast path (app/kafka/fast_path)."""
+"""Conversion of plain requests to rows, many per call, on the fast path (app/kafka/fast_path)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -15,10 +15,10 @@ from tables.entry import VERSION
 
 
 class PlainRequests:
-    """Takes in the plain requests of one partition; of all others, and what it finds known, it takes none."""
+    """Takes in the plain requests with new ids of one partition, and leaves all other records."""
 
     def __init__(self, context: PartitionContext, policy: Policy, crcs: Mapping[str, int]) -> None:
-        """Serve the partition of a context; `policy` says where messages may go."""
+        """Serve the partition of a context; `policy` says which destinations are allowed."""
         settings = context.settings
         self._store, self._cold, self._policy = context.store, context.cold, policy
         self._rules: dict[str, Any] = {}
@@ -49,10 +49,10 @@ class PlainRequests:
         partitions_of: Callable[[str], int],
         room: int,
     ) -> tuple[int, int]:
-        """Add to `step` what records do from the one at `begin` on, before `end` and the first that is not plain.
+        """Add the rows of `records[begin:end]` to `step`, up to the first record that is not plain or has a known id.
 
-        `before` is the position of their topic, `stamp_ms` the largest stamp so far. Return how many records it has
-        taken, no more than have `room` bytes, and the largest stamp then.
+        `before` is the position of their topic, `stamp_ms` the largest stamp so far, `room` the maximum size in bytes.
+        Return how many records were taken, and the largest stamp then.
         """
         rules = self._rules.get(records[begin].topic)
         if rules is None or records[begin].offset < before.offset or not self._may_take(step):
@@ -75,12 +75,12 @@ class PlainRequests:
             end = begin + known
 
     def _may_take(self, step: Step) -> bool:
-        """Return whether all that there is to know of an id is whether there is a row, or a command for it."""
+        """Return whether rows and commands alone can make an id known: no dedupe, no cold tier, no old row version."""
         deliveries = step.changes.delivered or self._store.delivered.count
         return step.version == VERSION and not (deliveries or self._cold.there)
 
     def _known(self, step: Step, ids: Sequence[str], found: Sequence[bytes | None]) -> int | None:
-        """Return the place of the first id that is not new, None if all are."""
+        """Return the index of the first id that is not new, None if all are new."""
         there = next(place for place, key in enumerate(found) if key is not None) if any(found) else None
         places = (there, step.first_known(ids), self._store.commands.first_of(ids))
         return min((place for place in places if place is not None), default=None)

@@ -1,4 +1,4 @@
-"""Which requests may be accepted: destinations, clusters, limits."""
+"""Rules for the requests that may be accepted: times, destinations, clusters, limits."""
 
 import fnmatch
 from collections.abc import Callable, Sequence
@@ -21,25 +21,25 @@ from punctual.contract.request import TOPIC_NAME, Parked, Reason, Refusal, Reque
 AHEAD_MS = 60_000
 #: The maximum delay. A due time beyond it is mostly a mistake, such as an epoch time in a header for a delay.
 MAX_DELAY_MS = 1_827 * 86_400_000
-#: So many topics of an input are remembered as allowed.
+#: Maximum number of topics that are remembered as allowed, per input.
 _REMEMBERED = 10_000
 
-#: The longest destination, with its cluster, of which it is remembered why it is forbidden: no topic's name is longer,
-#: and names that senders make up must not fill the memory.
+#: Maximum length of a destination and its cluster for which the reason of a refusal is cached. No topic's name is
+#: longer, and names that senders make up must not fill the memory.
 _LONGEST_KEPT = 512
 
 Read = tuple[Record, Request | Refusal]
 
 
 class UrlPolicy:
-    """Says no to requests for URLs that the settings do not allow, and has others ask for what will be connected to."""
+    """Refuses requests for URLs that the settings do not allow, and spells allowed URLs canonically."""
 
     def __init__(self, topics: TopicSettings, destinations: DestinationSettings) -> None:
-        """Read the rules from the settings."""
+        """Take the dialects from `topics` and the allowed URLs from `destinations`."""
         self._topics, self._destinations = topics, destinations
 
     def forbids(self, source: str, url: str) -> str:
-        """Return why requests on an input may not have a URL as their destination; empty if they may."""
+        """Return why requests on the input `source` may not have `url` as their destination, empty if they may."""
         try:
             self._destinations.url_list(source).allowed(url)
         except ValueError as error:
@@ -68,10 +68,10 @@ class UrlPolicy:
 
 
 class Policy:
-    """Says no to requests that must not be accepted, with the reason."""
+    """Refuses requests that must not be accepted, with the reason."""
 
     def __init__(self, settings: Settings, admission: Admission | None = None, quotas: Quotas | None = None) -> None:
-        """Read the rules from the settings; `admission` knows what clusters do, `quotas` what may wait, if not all."""
+        """Take the rules from the settings; `admission` looks destinations up, `quotas` limit the pending messages."""
         self.quotas = quotas
         self._topics, self._destinations = settings.topics, settings.destinations
         self._clusters, self._admission = settings.kafka.clusters, admission
@@ -79,13 +79,13 @@ class Policy:
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
         self._allowed: dict[str, set[str]] = {}
         self._urls = UrlPolicy(settings.topics, settings.destinations)
-        #: Rejects a message by id, source and topic: the topic was hoped for, and is not there.
+        #: Rejects the message with an id, source and topic, because the topic was expected but has not appeared.
         self.absent: Callable[[str, str, str], None] = lambda *_: None
 
     def check(self, request: Request, broker_ms: int) -> None:
-        """Refuse a request whose time, destination or cluster is out of bounds; `broker_ms` is the brokers' time.
+        """Raise Refusal if a request's times, destination, cluster or callback are not allowed.
 
-        Raises Refusal.
+        `broker_ms` is the brokers' time.
         """
         stamp = request.stamp_ms
         if stamp < 0 or stamp > broker_ms + AHEAD_MS:
@@ -113,7 +113,7 @@ class Policy:
                 callbacks.check(request.on_failure, self._destinations.callback_list(request.input), called)
 
     def _check_dedupe(self, request: Request) -> None:
-        """Refuse a request whose delivery would be remembered for longer than is allowed. Raises Refusal."""
+        """Raise Refusal if a request's dedupe window is longer than is allowed."""
         if request.dedupe_ms is not None and request.dedupe_ms > self._longest_dedupe_ms:
             raise Refusal(
                 Reason.NOT_ALLOWED,
@@ -122,7 +122,7 @@ class Policy:
             )
 
     def _check_destination(self, request: Request) -> None:
-        """Refuse a request whose destination is not allowed on its input. Raises Refusal."""
+        """Raise Refusal if a request's destination is not allowed on its input."""
         forbidden = self._why_forbidden(request.input, request.to, request.cluster)
         if forbidden is not None:
             if "://" not in request.to:
@@ -132,9 +132,10 @@ class Policy:
             self._allowed.setdefault(request.input, set()).add(request.to)
 
     def _check_again(self, request: Request, parked: Parked) -> None:
-        """Do so with what the cold tier sends back, by the requests topic: it may have come by another input.
+        """Raise Refusal if the destination of a message from the cold tier is not allowed on any of its inputs.
 
-        That is the one of the last record about its id, or one of its namespace. Raises Refusal.
+        The tier sends it by the requests topic. Its sender may have used another input: the input of the last record
+        about its id, or one of its namespace.
         """
         topics, here = self._topics, request.input
         namespace = topics.namespaces.of_id(request.id)
@@ -155,9 +156,9 @@ class Policy:
             raise refused
 
     def allowed_so_far(self, source: str) -> set[str]:
-        """Return the topics of our own cluster that requests on an input have been allowed to name so far.
+        """Return the topics of our own cluster that requests on the input `source` were allowed to name so far.
 
-        For these alone nothing has to be looked up: a caller saves most of what check() takes.
+        A caller need not look these up again, which saves most of the time of check().
         """
         found = self._allowed.setdefault(source, set())
         if len(found) > _REMEMBERED:
@@ -165,24 +166,25 @@ class Policy:
         return found
 
     def furthest_ms(self, broker_ms: int) -> int:
-        """Return up to when (epoch ms) what is asked for at `broker_ms` may be due, whatever its own timestamp."""
+        """Return the latest due time (epoch ms) allowed at `broker_ms`, whatever the request's own timestamp."""
         return broker_ms + MAX_DELAY_MS
 
     def forbids(self, source: str, to: str, cluster: str | None) -> str:
-        """Return why requests on an input may not be delivered there by the settings; empty if they may."""
+        """Return why the settings forbid a destination for requests on the input `source`, empty if they allow it."""
         if "://" in to:
             return self._urls.forbids(source, to)
         forbidden = self._why_forbidden(source, to, cluster)
         return "" if forbidden is None else forbidden[1]
 
     def is_known(self, cluster: str | None, topic: str) -> bool:
-        """Return whether admitted() has nothing to look up for a destination."""
+        """Return whether admitted() need not look up a destination."""
         return self._admission is None or self._admission.is_known(cluster, topic)
 
     async def admitted(self, found: list[Read], *, forwarded: bool) -> list[Read]:
-        """Find out what clusters know of requests' destinations; gives refusals in the place of those that must not be.
+        """Look up the destinations of requests; return the list with refusals in place of forbidden requests.
 
-        What the cold tier sends back is only learned about: check() refuses it. What is `forwarded` has been admitted.
+        Messages from the cold tier are only looked up, because check() refuses them. Requests that were `forwarded`
+        have been admitted before.
         """
         admission = self._admission
         if admission is None:
@@ -213,19 +215,19 @@ class Policy:
         return request
 
     def _admit(self, request: Request) -> None:
-        """Refuse what the clusters' knowledge forbids. Raises Refusal."""
+        """Raise Refusal if a request's topic is internal or missing, or there is no room for its destination."""
         if self._admission is None or (request.parked is None and self.is_known(request.cluster, request.to)):
             return
         partitions = self._admission.check(request, named=request.to in self._patterns(request.input))
         if partitions is not None:
             self.assure_topic(request, partitions)
-        if request.parked is None:  # that has been accepted before
+        if request.parked is None:  # a parked message was counted when it was accepted
             self._admission.count(request)
 
     def hopes(self, request: Request, record: Record, partitions: int) -> bool:
-        """Return whether a request is accepted though no broker knows its topic, which may be there in a moment.
+        """Return whether a request is accepted although no broker knows its topic, which may appear in a moment.
 
-        What was a dead letter for that, and says so, is refused at once.
+        A request that is a dead letter for an unknown topic, sent again, is refused at once.
         """
         if partitions or self._admission is None or request.cluster is not None or request.parked is not None:
             return False
@@ -234,10 +236,7 @@ class Policy:
         return self._admission.hope(request, partial(self.absent, request.id, request.source, request.to))
 
     def assure_topic(self, request: Request, partitions: int) -> None:
-        """Refuse a request whose topic, which has so many `partitions`, or the partition that it asks for is not there.
-
-        Raises Refusal.
-        """
+        """Raise Refusal if a request's topic, with this number of `partitions`, or its partition does not exist."""
         if partitions > (request.partition or 0) or "://" in request.to:
             return
         where = "" if request.cluster is None else f" on cluster {request.cluster}"
@@ -254,7 +253,7 @@ class Policy:
         return rules.get(source, ()) + rules.get("*", ())
 
     def _why_forbidden(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
-        """Return why a destination is forbidden, or None if it is allowed; names too long for a topic are not kept."""
+        """Return why a destination is forbidden, or None if it is allowed; cached, unless the name is too long."""
         known = len(to) + len(cluster or "") <= _LONGEST_KEPT
         return (self._forbidden if known else self._look_up)(source, to, cluster)
 
@@ -279,7 +278,7 @@ class Policy:
 
 
 def no_topic(to: str, where: str = "") -> str:
-    """Return a sentence that says that a topic is not there."""
+    """Return the error message for a topic that does not exist."""
     return (
         f"topic {to[:249]!r}{where} does not exist, or this worker has no permission for it. Create it, or grant "
         "WRITE on it to the worker's principal. Then send the request again."

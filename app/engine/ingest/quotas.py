@@ -1,4 +1,4 @@
-"""How much room namespaces have: what is held here is counted exactly, what is held elsewhere as reports have it."""
+"""Room left in the quotas of namespaces: own partitions are counted exactly, others as their reports say."""
 
 from collections.abc import Callable, Collection, Container, Mapping
 from typing import Protocol
@@ -11,7 +11,7 @@ from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Reason, Refusal
 from tables import NamespaceShare, Whose, keys
 
-#: What other workers report is looked at so often, and what is admitted meanwhile is counted down.
+#: Seconds between counts that include other workers' reports; between two counts, admitted messages are subtracted.
 _COUNT_EVERY_S = 0.5
 _ENDLESS = 1 << 62
 _NONE = NamespaceShare()
@@ -27,12 +27,12 @@ class QuotaStore(Protocol):
 
     @property
     def offset(self) -> int:
-        """Another one after each step."""
+        """The changelog offset, which changes with each step."""
         ...
 
     @property
     def shares(self) -> _QuotaShares | None:
-        """What waits there per namespace."""
+        """Pending messages per namespace."""
         ...
 
 
@@ -53,16 +53,16 @@ class _QuotaProgress(Protocol):
 
 
 class QuotaReport(Protocol):
-    """What another worker has told of a partition."""
+    """Another worker's report on a partition."""
 
     @property
     def progress(self) -> _QuotaProgress:
-        """What it says."""
+        """The figures of the report."""
         ...
 
 
 class _NamespaceRoom:
-    """What a namespace may still get, as it was counted at a time."""
+    """The room that a namespace has left, counted at `counted_s`."""
 
     __slots__ = ("bytes", "counted_s", "messages", "remembered")
 
@@ -71,9 +71,9 @@ class _NamespaceRoom:
 
 
 class Quotas:
-    """Refuses what is beyond the quotas of namespaces.
+    """Refuses messages beyond the quotas of namespaces.
 
-    Beyond a quota goes at most what other workers admit until their reports are here: some three seconds of it.
+    A quota can be exceeded by as much as other workers admit before their reports arrive: about three seconds.
     """
 
     def __init__(
@@ -84,23 +84,24 @@ class Quotas:
         reports: Mapping[int, QuotaReport],
         now: Callable[[], float],
     ) -> None:
-        """Go by the settings; `stores` are the worker's own but those `restoring`, `now` has seconds.
+        """Take the quotas from `topics`; `stores` are the worker's own partitions, some still `restoring`.
 
-        `reports` are those of all partitions.
+        `reports` are of all partitions, `now` returns seconds.
         """
         self._restoring = restoring
         self._limits = by_namespace(topics.quotas, topics.namespaces)
         self._of_id, self._stores, self._reports, self._now = topics.namespaces.of_id, stores, reports, now
         self._room: dict[str, _NamespaceRoom] = {}
-        #: By partition, what was admitted since a step, of which the table knows nothing yet.
+        #: By partition: the changelog offset, and the messages and bytes admitted since, which the table lacks so far.
         self._admitted: dict[int, tuple[int, dict[str, list[int]]]] = {}
         rates = {name: quota.rate for name, quota in self._limits.items() if quota.rate is not None}
         self.rates = RequestRates(topics.namespaces, rates, stores, reports) if rates else None
 
     def admit(self, number: int, id_: str, size: int, before: int | None = None) -> None:
-        """Count a message of so many bytes in a partition, or that it takes the place of one of `before` bytes.
+        """Count a message of `size` bytes in partition `number`; it may replace one of `before` bytes.
 
-        What replaces another is not refused for their number, but for bytes that it has more. Raises Refusal.
+        A replacement does not count as another message, only its additional bytes count. Raises Refusal if a quota is
+        used up.
         """
         name = self._of_id(id_)
         quota = self._limits.get(name)
@@ -124,13 +125,13 @@ class Quotas:
         self._note(number, name, messages, size)
 
     def remember(self, id_: str) -> None:
-        """Count an id that will be remembered. Raises Refusal if its namespace has as many as it may."""
+        """Count an id that will be remembered. Raises Refusal if its namespace has used up this quota."""
         name = self._of_id(id_)
         quota = self._limits.get(name)
         if quota is None or quota.remembered_limit is None:
             return
         room = self._room.get(name)
-        if room is None or self._now() - room.counted_s >= _COUNT_EVERY_S:  # those of this step are in no table yet
+        if room is None or self._now() - room.counted_s >= _COUNT_EVERY_S:  # ids of this step are in no table yet
             room = self._room[name] = self._count(name, quota)
         if room.remembered <= 0:
             sentence = (
@@ -141,7 +142,7 @@ class Quotas:
         room.remembered -= 1
 
     def is_full(self, name: str) -> bool:
-        """Return whether a namespace may get nothing more."""
+        """Return whether a namespace has no room for another message."""
         quota = self._limits.get(name)
         if quota is None:
             return False
@@ -159,7 +160,7 @@ class Quotas:
         noted[1] += size
 
     def _count(self, name: str, quota: Quota) -> _NamespaceRoom:
-        """Return how much room there is, by all that is known."""
+        """Return the room that the quota leaves, by the stores, the admitted messages and the reports."""
         messages = size = remembered = 0
         for number, store in self._stores.items():
             if number in self._restoring:
@@ -182,7 +183,7 @@ class Quotas:
 
 
 def whose(namespaces: Namespaces, inputs: Collection[str]) -> Whose | None:
-    """Return what tells the table whose messages are, None where all are of one sender."""
+    """Return the rule by which the table finds a message's namespace or input, None if all are of one sender."""
     if namespaces:
         return Whose(namespaces.of_id, str(namespaces))
     if len(inputs) == 1:

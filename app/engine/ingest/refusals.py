@@ -1,4 +1,4 @@
-"""Requests that are not accepted: a dead letter, an event, and the failure callback that they ask for."""
+"""Refusals of requests: a dead letter, an event, and the failure callback that the request names."""
 
 from app.engine.ingest.quotas import Quotas
 from app.engine.steps import callbacks, dead_letters
@@ -16,7 +16,7 @@ class RefusalWriter:
     """Refuses the requests that come to one partition."""
 
     def __init__(self, context: PartitionContext, quotas: Quotas | None) -> None:
-        """Serve the partition of a context; of namespaces whose `quotas` are used up no callback waits."""
+        """Serve the partition of a context; namespaces whose `quotas` are used up get no callbacks."""
         self._context, self._quotas = context, quotas
         self._number, self._topics, self._destinations, self._limits = (
             context.number,
@@ -26,7 +26,7 @@ class RefusalWriter:
         )
 
     def refuse(self, step: Step, record: Record, refusal: Refusal) -> None:
-        """Add to `step` what becomes of a record that cannot be accepted."""
+        """Add the dead letter, callback and event of a refused record to `step`."""
         dialect, topic = self._topics.dialect(record.topic), self._topics.dead_letters
         dead_letter = dead_letters.refused(
             dialect, topic, self._limits.dead_letter, record, refusal.reason, refusal.sentence
@@ -37,9 +37,9 @@ class RefusalWriter:
         step.tell(Event("refused", source, step.now_ms, source, reason=refusal.reason.value))
 
     def refuse_forwarded(self, step: Step, request: Request, refusal: Refusal) -> None:
-        """Add to `step` what becomes of a request that was sent home, and that its home has no room for.
+        """Add the dead letter and event of a forwarded request that its home partition refuses to `step`.
 
-        Its dead letter asks for it natively, for the record is in another partition.
+        The dead letter is in the native dialect, because the original record is in another partition.
         """
         due_ms = request.due_ms if request.recurrence is None else request.planned_ms
         series = () if request.recurrence is None else recurring.write(request.recurrence)
@@ -49,10 +49,10 @@ class RefusalWriter:
         step.tell(Event("refused", request.id, step.now_ms, request.source, reason=refusal.reason.value))
 
     def refuse_parked(self, step: Step, key: bytes, entry: Entry, refusal: Refusal) -> None:
-        """Add to `step` what becomes of a message that the cold tier sends back, and that is accepted no more.
+        """Add the dead letter, callback and event of a message that the cold tier sends back to `step`.
 
-        Its dead letter can be sent again as it is: what the tier says of it is left out. The `key` of the row that it
-        does not get says when it is due.
+        The dead letter lacks the tier's headers, so that it can be sent again unchanged. `key` is the row key that the
+        message would have had, with its due time.
         """
         letter = dead_letters.rejected(
             self._topics.dead_letters,
@@ -66,14 +66,14 @@ class RefusalWriter:
         step.reject(letter, refusal.reason)
         if self._may_call(
             entry.on_failure, entry.source.rsplit("-", 2)[0]
-        ):  # anyone can write what looks like the tier's
+        ):  # anyone can write a request that looks like the tier's
             callbacks.queue(self._context, step, key, entry, refusal.reason, refusal.sentence)
         step.tell(Event("refused", entry.id, step.now_ms, entry.source, reason=refusal.reason.value))
 
     def _call_back(self, step: Step, dialect: Dialect, record: Record, source: str, refusal: Refusal) -> None:
-        """Queue the failure callback that a refused record asks for, as far as the settings allow its URL."""
+        """Queue the failure callback that a refused record names, if the settings allow its URL."""
         url, users = dialect.callback(record)
-        if not self._may_call(url, record.topic) or refusal.reason is Reason.QUOTA:  # it would wait itself
+        if not self._may_call(url, record.topic) or refusal.reason is Reason.QUOTA:  # the callback would use quota too
             return
         if self._quotas is not None and self._quotas.is_full(self._topics.namespaces.of_topic(record.topic)):
             return

@@ -1,7 +1,7 @@
-"""Requests by time: how many records namespaces may write, by the timestamps that the records have.
+"""Rate limits on the records that namespaces write, by the timestamps of the records.
 
-So nobody is punished for an outage of the workers: what was written at a moderate rate is read at any. A recurring
-message is one request, so its deliveries are held to the same rate, by the time at which they are made.
+An outage of the workers therefore costs no sender a refusal: records written below the rate are read at any speed. A
+recurring message is one request, so its deliveries are limited to the same rate, by the time of delivery.
 """
 
 from collections.abc import Callable, Container, Mapping
@@ -12,11 +12,11 @@ from punctual.contract.rate import Rate
 from punctual.contract.record import Record
 from punctual.contract.request import Reason, Refusal, Request
 
-#: Rates hold for spans of so long at least: in less, other workers' reports are not here.
+#: Minimum length of the spans in which records are counted: other workers' reports take up to a few seconds.
 WINDOW_MS = 10_000
-#: Spans that are remembered of a namespace; partitions may be read at different times after an outage.
+#: Spans that are remembered per namespace; partitions may be read at different times after an outage.
 _REMEMBERED = 1_000
-#: Of each partition, so many spans are told to others: the last ones. Spans of deliveries have a mark before them.
+#: Number of last spans that a report has per partition, and the mark in front of spans of deliveries.
 _TOLD, _DELIVERIES = 2, "="
 
 
@@ -26,11 +26,11 @@ class _RateProgress(Protocol):
 
 
 class RateReport(Protocol):
-    """What another worker has told of a partition."""
+    """Another worker's report on a partition."""
 
     @property
     def progress(self) -> _RateProgress:
-        """What it says."""
+        """The figures of the report."""
         ...
 
 
@@ -38,18 +38,18 @@ Spans = dict[int, dict[int, int]]
 
 
 class _Limit:
-    """What one namespace may write in each span of time."""
+    """The maximum number of records of one namespace in each span of time."""
 
     def __init__(self, rate: Rate) -> None:
         self.window_ms = max(WINDOW_MS, round(1_000 * max(rate.burst, 1) / rate.per_s))
         self.most = max(1, round(rate.per_s * self.window_ms / 1_000))
-        #: By span and partition, how many records were let through, and how many occurrences were delivered.
+        #: By span and partition: the numbers of records let through and of occurrences delivered.
         self.taken: Spans = {}
         self.delivered: Spans = {}
 
 
 class _Seen:
-    """How far an input partition has been counted, and what of it was over."""
+    """How far an input partition has been counted, and the offsets of records beyond the rate."""
 
     __slots__ = ("latest_ms", "offset", "over")
 
@@ -58,7 +58,7 @@ class _Seen:
 
 
 class RequestRates:
-    """Counts the records of inputs with a namespace that has a rate; one worker has one."""
+    """Counts the records on inputs of namespaces with a rate. All partitions of a worker share one."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class RequestRates:
         owned: Container[int],
         reports: Mapping[int, RateReport],
     ) -> None:
-        """Hold namespaces to `rates`; `owned` are the worker's own partitions, `reports` are those of all."""
+        """Limit namespaces to `rates`; `owned` are the worker's own partitions, `reports` are of all partitions."""
         self._limits = {name: _Limit(rate) for name, rate in rates.items()}
         self._rates, self._owned, self._reports = rates, owned, reports
         self._namespaces = namespaces
@@ -76,10 +76,10 @@ class RequestRates:
     def limited(
         self, decode: Callable[[Record], Request], topic: str, number: int, first: int, latest_ms: int
     ) -> Callable[[Record], Request]:
-        """Return what decodes records of a topic's partition, from the offset `first` on, and refuses too many.
+        """Return `decode` with the rate limit, for records of partition `number` of `topic` from offset `first` on.
 
-        A record counts for the latest time that its partition has shown, at most `latest_ms`, and once, however often
-        it is read.
+        It raises Refusal for records beyond the rate. A record counts at the latest timestamp that its partition has
+        had so far, at most `latest_ms`. It counts only once, even if it is read again.
         """
         name = self._namespaces.of_topic(topic)
         limit = self._limits.get(name)
@@ -105,7 +105,7 @@ class RequestRates:
         return decoded
 
     def waits(self, id_: str, now_ms: int) -> int | None:
-        """Return until when an occurrence of a series has to wait, None if it may be delivered."""
+        """Return until when (epoch ms) an occurrence of a series has to wait, None if it may be delivered."""
         name = self._namespaces.of_id(id_)
         limit = self._limits.get(name)
         if limit is None:
@@ -123,7 +123,7 @@ class RequestRates:
             _take(limit.delivered, number, now_ms // limit.window_ms, limit.most)
 
     def told(self, number: int) -> dict[str, dict[str, int]]:
-        """Return what others are told of a partition: by namespace, its last spans and what it has let through."""
+        """Return a partition's counts in the last spans of each kind, by namespace and span, to report to others."""
         found: dict[str, dict[str, int]] = {}
         for name, limit in self._limits.items():
             told = {
@@ -152,7 +152,7 @@ class RequestRates:
 
 
 def _take(spans: Spans, number: int, window: int, most: int) -> bool:
-    """Count one more of a partition in a span, if there is room for `most` here."""
+    """Count one more record of partition `number` in the span, unless it has `most` already; return whether it did."""
     taken = spans.get(window)
     if taken is None:
         taken = spans[window] = {}

@@ -1,4 +1,4 @@
-"""Schedules: a request becomes a row, or loses to a later record for its id, or is known already."""
+"""Schedule requests: each becomes a row, loses to a later record for its id, or is a duplicate."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -27,7 +27,7 @@ from tables.shares import size_of
 
 
 class Schedules:
-    """Takes in the messages that come to one partition, from their senders or back from the cold tier."""
+    """Takes in the messages of one partition, from their senders or from the cold tier."""
 
     def __init__(
         self,
@@ -45,7 +45,10 @@ class Schedules:
         self._history, self._bounds = IdHistory(context.store, context.memory), BoundJoiner(context)
 
     def schedule(self, step: Step, record: Record, request: Request) -> None:
-        """Add to `step` what becomes of a message. Raises Refusal."""
+        """Add a message to `step`, or the event that says why it is not taken in.
+
+        Raises Refusal if it is too large or its namespace has no room.
+        """
         entry, due_ms = row_of(request), request.due_ms
         if entry.bound is not None:
             due_ms, entry = entry.within(due_ms)
@@ -61,7 +64,7 @@ class Schedules:
         else:
             if self._quotas is not None and request.parked is None:
                 self._admit(self._quotas, request, entry, None)
-            if entry.bound is None:  # for most requests; a keyword argument would cost more
+            if entry.bound is None:  # most requests have none, and a keyword argument would cost more
                 step.tell(Event("accepted", request.id, step.now_ms, request.source, due_ms, request.to))
             else:
                 step.tell(_accepted(step, request, due_ms))
@@ -71,9 +74,9 @@ class Schedules:
                 step.put(keys.row_key(due_ms, record.offset, self._crcs[record.topic]), entry, raw)
 
     def _admit(self, quotas: Quotas, request: Request, entry: Entry, before: Entry | None) -> None:
-        """Count a message, and its id that is remembered after its delivery; `before` is what it replaces.
+        """Count a message, and its id if its delivery will be remembered; `before` is the message that it replaces.
 
-        Raises Refusal.
+        Raises Refusal if a quota is used up.
         """
         window_ms = self._retention.dedupe_window_ms if request.dedupe_ms is None else request.dedupe_ms
         if window_ms and entry.series is None:
@@ -83,7 +86,7 @@ class Schedules:
     def take_back(
         self, step: Step, record: Record, request: Request, parked: Parked, partitions_of: Callable[[str], int]
     ) -> None:
-        """Take in a message that the cold tier sends back, unless it did not know the latest about its id."""
+        """Take in a message that the cold tier sends back, unless the tier did not know the last record of its id."""
         self._cold.assure_there()
         if self._cold.is_stale(step, parked):
             self._duplicate(step, request, "stale-promotion")
@@ -113,7 +116,10 @@ class Schedules:
         known: RememberedCommands | None,
         before: bytes | None,
     ) -> None:
-        """Take in a request whose id has had other records: `known` are those remembered, `before` is a pending row."""
+        """Take in a request whose id has earlier records: remembered ones (`known`) or the pending row at `before`.
+
+        Raises Refusal if a quota is used up.
+        """
         stamp, there = stamp_of(request), None if before is None else self._rows.entry(step, before)
         lost = known.ended if known is not None and known.has_ended(stamp) else None
         if known is not None and lost is not None and known.cancelled:
@@ -125,7 +131,7 @@ class Schedules:
             return
         if before is not None and there is not None and stamp.precedes(there.asked):
             self._lose(step, request, entry, "replaced", there.asked.source)
-            if lost is None and entry.series is None:  # it is of the same life
+            if lost is None and entry.series is None:  # both are requests for the same message
                 row_at = partial(keys.row_key, offset=record.offset, crc=self._crcs[record.topic])
                 self._bounds.join(step, before, entry.own_bound, request.source, request.stamp_ms, row_at)
             return
@@ -146,7 +152,7 @@ class Schedules:
         self._meet(step, record, request, entry, [one for one in in_order(commands) if stamp.precedes(one.stamp)])
 
     def _accept(self, step: Step, request: Request, entry: Entry, before: bytes | None) -> Entry:
-        """Accept a request, and return its entry; a series goes on with the one `before` that has the same schedule."""
+        """Accept a request and return its entry; a series continues the series at `before` with the same schedule."""
         again = None
         if before is not None and entry.series is not None:
             there = self._rows.entry(step, before)
@@ -164,7 +170,7 @@ class Schedules:
         return entry
 
     def _lose(self, step: Step, request: Request, entry: Entry, event: Kind, by: str) -> None:
-        """End a request at once that comes after a later record for its id."""
+        """Accept a request and end it at once with `event`, because the later record `by` for its id wins."""
         due_ms, _ = entry.within(request.due_ms)
         step.tell(_accepted(step, request, due_ms))
         ended(step, event, due_ms, entry, by=by)
@@ -172,9 +178,9 @@ class Schedules:
     def _replace(
         self, step: Step, key: bytes, entry: Entry, request: Request, stamp: RecordStamp
     ) -> tuple[Command, ...]:
-        """End a pending message in favour of a later request; return the commands on it that are later still.
+        """End a pending message in favour of a later request; return its commands that are later than the request.
 
-        If it is being sent, the outcome of that ends it; those commands are not for it any more.
+        If the message is being sent, the outcome of the send ends it, and the returned commands leave its row.
         """
         later = tuple(one for one in entry.commands if one.op != "replace" and stamp.precedes(one.stamp))
         left = tuple(one for one in entry.commands if one not in later)
@@ -189,7 +195,7 @@ class Schedules:
         return later
 
     def _meet(self, step: Step, record: Record, request: Request, entry: Entry, commands: Sequence[Command]) -> None:
-        """Hold a message that commands have waited for, as they want it."""
+        """Apply the commands that have waited for a message, and store it unless a command ends it."""
         last = None
         due_ms, entry = entry.within(request.due_ms)
         for place, command in enumerate(commands):
@@ -199,7 +205,7 @@ class Schedules:
             elif command.op == "cancel":
                 ended(step, "cancelled", due_ms, entry, by=command.source)
                 self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
-                if self._cold.there and request.parked is None:  # what the tier has of the id was replaced
+                if self._cold.there and request.parked is None:  # voids the message that the tier may have
                     self._cold.keep(step, request.id, command.source, command.stamp_ms)
                 self._leave(step, request, commands[place + 1 :])
                 return
@@ -220,7 +226,7 @@ class Schedules:
         self._hold(step, record, request, entry, due_ms, encode(entry, step.version), last)
 
     def _leave(self, step: Step, request: Request, commands: Sequence[Command]) -> None:
-        """Leave commands whose message has ended before them to an older request that comes late."""
+        """Remember commands that are later than the end of their message: an older request may still come late."""
         for left in commands:
             step.tell(Event("unknown", request.id, step.now_ms, left.source, by=left.source))
             self._memory.wait(step, request.id, left)
@@ -235,7 +241,7 @@ class Schedules:
         raw: bytes,
         moved: Command | None = None,
     ) -> None:
-        """Put the row of an accepted message that is due as asked, or as a later command has `moved` it; or park it."""
+        """Put the row of an accepted message, or park it; `moved` is the last command that moved it, if any."""
         row, by = keys.row_key(due_ms, record.offset, self._crcs[record.topic]), moved or request
         parks = self._cold.there and request.parked is None
         if parks and self._cold.park(step, due_ms, entry, len(raw), by.source, by.stamp_ms):
@@ -244,9 +250,9 @@ class Schedules:
             step.put(row, entry, raw)
 
     def _is_sent(self, row: bytes, request: Request, entry: Entry) -> bool:
-        """Return whether the same message is being sent, and to be known again within its dedupe window.
+        """Return whether the same message is being sent, with a dedupe window that makes this request a duplicate.
 
-        A series is not: it goes on with the same schedule, whether its occurrence is being sent or waits.
+        Always False for a series, which continues with the same schedule whether or not an occurrence is being sent.
         """
         window_ms = self._retention.dedupe_window_ms if request.dedupe_ms is None else request.dedupe_ms
         sent = self._claims.get(row)
@@ -261,7 +267,7 @@ class Schedules:
 
 
 def _says_when(request: Request) -> bool:
-    """Return whether a request says when its series begins; of older workers' forwards the interval tells."""
+    """Return whether a request says when its series begins; forwards of older workers show it by the interval."""
     rule = request.recurrence
     if request.says_when is not None or rule is None or rule.every_ms is None:
         return request.says_when or False

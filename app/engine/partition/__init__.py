@@ -1,5 +1,5 @@
-"""One partition at work: a single writer that gathers records and outcomes into steps, and commits one after the other.
+"""A partition at work: a single writer gathers records and outcomes into steps, and commits them one after the other.
 
-`partition` is the task, `step_builder` fills a step, `step_writer` commits it, exactly once `transactional_step_writer`
-together with its deliveries; `in_flight` knows the rows that are being sent.
+`partition` holds the state, `step_builder` fills a step, `step_writer` commits it (exactly once:
+`transactional_step_writer`, together with its deliveries), and `in_flight` has the rows that are being sent.
 """

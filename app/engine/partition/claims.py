@@ -1,4 +1,4 @@
-"""The rows of a partition whose sends are outstanding, and those that have arrived without that being written down."""
+"""The rows of a partition whose sends are outstanding, and rows whose arrival is not yet recorded."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -8,9 +8,9 @@ from tables.entry import decode
 
 
 class ArrivedRow(NamedTuple):
-    """A row that its destination has, though its last owner died before that was written down.
+    """A row that has arrived at its destination, although its last owner died before it recorded that.
 
-    Its key, the source of its message, where the copy is, and its timestamp.
+    The row's key, its message's source, and the topic, partition, offset and timestamp (epoch ms) of the copy.
     """
 
     row: bytes
@@ -39,30 +39,30 @@ class Claims(dict[bytes, Entry]):
         return entry
 
     def claim_keys(self, rows: Iterable[bytes], read: Callable[[bytes], Entry | None]) -> None:
-        """Claim rows by their keys alone; `read` returns the entry of one."""
+        """Claim rows by their keys alone; `read` returns the entry of a row."""
         claimed: Any = dict.fromkeys(rows, read)
         self.update(claimed)
 
     def read(self, rows: Iterable[bytes]) -> None:
-        """Keep the entries of rows that are claimed by their keys alone."""
+        """Read and keep the entries of those `rows` that are claimed by their keys alone."""
         self.update({row: self[row] for row in rows if row in self})
 
     def has_command(self, key: bytes) -> bool:
-        """Return whether a command was written on a row since it was claimed: then its entry is there."""
+        """Return whether a command was written on a row since it was claimed; only then the entry has been read."""
         found: Any = super().__getitem__(key)
         return not callable(found) and bool(self[key].commands)
 
     def get(self, key: bytes, default: Any = None) -> Any:
         """Return the entry of a row, `default` if it is not claimed."""
-        return self[key] if key in self else default  # noqa: SIM401 - it is what this does
+        return self[key] if key in self else default  # noqa: SIM401 - this is that get()
 
     def items(self) -> Any:
-        """Return keys and entries, all of them decoded."""
+        """Return keys and decoded entries."""
         self._decode()
         return super().items()
 
     def values(self) -> Any:
-        """Return entries, all of them decoded."""
+        """Return decoded entries."""
         self._decode()
         return super().values()
 

@@ -1,4 +1,4 @@
-"""The rows of a partition that are being sent, those passed over, and where the due loop looks next."""
+"""The rows of a partition that are being sent, the rows passed over, and the cursor of the due loop."""
 
 import heapq
 import itertools
@@ -20,8 +20,8 @@ from tables.changes import Pairs, PlainRows
 from tables.entry import decode
 from tables.row_writes import exhaust
 
-#: With so many rows on their way, a scan that went back would go through all of them again, and what has been removed
-#: before them. What is put there is looked at row by row, unless it is so many.
+#: With more rows in flight than `_BUSY`, the cursor does not go back to new rows before it: a scan would read all rows
+#: in flight again, and the removed rows before them. Up to `_MOST_LATE` new rows are read one by one instead.
 _BUSY, _MOST_LATE = 100, 10_000
 
 _second = itemgetter(1)
@@ -33,37 +33,37 @@ class InFlight:
     A row is claimed when it is handed to a dispatcher; one outcome follows, whose step ends the claim. A row whose
     route is blocked is held instead: the cursor moves on, and goes back when the route is free.
 
-    Rows whose destination is paused or gets no more for now are set aside: the cursor moves on and stays where it is,
-    however many they are, for somebody goes through them apart. While there are some, the cursor never goes back far.
+    Rows whose destination is paused or has used up its rate limit are set aside: the cursor moves on and does not go
+    back to them, because they are scanned separately. While rows are set aside, the cursor never goes back far.
     """
 
     def __init__(self) -> None:
-        """Begin with nothing in flight, and the cursor at the beginning."""
+        """Begin without rows in flight, and the cursor at the beginning."""
         #: Rows whose sends are outstanding, until the step that ends them is committed; `_unanswered` have no outcome.
         self.claims = Claims()
         self._unanswered: set[bytes] = set()
-        #: Rows that the last owner may have sent, until it is known which have arrived.
+        #: Rows that the last owner may have sent, until a search shows which have arrived.
         self._unknown: Collection[bytes] = ()
         self._routes: dict[bytes, Route] = {}
         self._rows = Counter[Route]()
-        #: Scans for due rows begin here; `held` has the first row passed over of each route that is blocked.
+        #: Scans for due rows begin at `cursor`; `held` has the first row passed over for each blocked route.
         self.cursor = b""
         self.held: dict[Route, bytes] = {}
-        #: The first row before the cursor of each destination whose rows are set aside; a heap of the rows that steps
-        #: have put before the cursor meanwhile.
+        #: The first row before the cursor of each destination whose rows are set aside. `_late` is a heap of the rows
+        #: that steps have put before the cursor.
         self.aside: dict[Destination, bytes] = {}
         #: The first row before the cursor of each namespace whose rows wait for its inputs to be read.
         self.unread: dict[str, bytes] = {}
         self._late: list[bytes] = []
-        #: The step that is being built or committed, and the first row passed over because of it.
+        #: The step that is being built or committed, and the first row that it made busy() pass over.
         self._step: Step | None = None
         self._skipped: bytes | None = None
         self.tries = NextTries()
-        #: Whether there is no room for more of its rows at the moment, and about how many bytes each of them has.
+        #: Whether there is no room to send more rows at the moment, and the average bytes of a row.
         self.full, self.row_bytes = False, 1
 
     def clear(self) -> None:
-        """Begin anew: what is in flight belongs to nobody any more."""
+        """Forget everything, as at the start; outcomes of sends in flight are ignored from now on."""
         for left in (self.claims, self._unanswered, self._routes, self._rows, self.held, self.aside, self.unread):
             left.clear()
         self._late.clear()
@@ -73,7 +73,7 @@ class InFlight:
 
     # being sent ------------------------------------------------------------------------------------------------------
     def claim(self, key: bytes, entry: Entry, route: Route | None = None) -> None:
-        """Mark a row as being sent: one outcome is to follow."""
+        """Mark a row as being sent; exactly one outcome must follow."""
         self.claims[key] = entry
         self._unanswered.add(key)
         if route is not None:
@@ -81,7 +81,7 @@ class InFlight:
             self._rows[route] += 1
 
     def claim_all(self, rows: PlainRows, route: Route) -> None:
-        """Mark plain rows as being sent on a route; undecoded ones stay so until a caller reads them."""
+        """Mark plain rows as being sent on a route; undecoded rows stay undecoded until a caller reads them."""
         claimed: Any = dict(rows)
         self.claims.update(claimed)
         self._unanswered.update(claimed)
@@ -89,20 +89,20 @@ class InFlight:
         self._rows[route] += len(claimed)
 
     def claim_unknown(self, rows: Collection[bytes], read: Callable[[bytes], Entry | None]) -> None:
-        """Mark rows as being sent that the last owner may have sent; `read` returns the entry of one."""
+        """Mark rows that the last owner may have sent as being sent; `read` returns the entry of a row."""
         self._unknown = rows
         self._unanswered.update(rows)
         self.claims.claim_keys(rows, read)
 
     def end_unknown(self) -> list[bytes]:
-        """End the claims of such rows that have no outcome; return those that a command was written on instead."""
+        """End the claims of claim_unknown() without an outcome; keep and return those with a command on their row."""
         rows, self._unknown = [row for row in self._unknown if row in self._unanswered], ()
         self.end(row for row in rows if not self.claims.has_command(row))
         return [row for row in rows if row in self.claims]
 
     def answered(self, outcome: Outcome) -> Sequence[Outcome]:
-        """Return what an outcome says of rows that still wait for one."""
-        if self._unknown:  # it may be of a send of this process before it lost the partition, and be applied to entries
+        """Return the parts of an outcome that are about rows without an outcome so far."""
+        if self._unknown:  # a send from before this process lost the partition may end now, and needs the entries
             self.claims.read(outcome.rows if isinstance(outcome, Delivered) else (outcome.row,))
         if not isinstance(outcome, Delivered):
             answered = outcome.row in self._unanswered
@@ -120,20 +120,20 @@ class InFlight:
         return key in self._unanswered
 
     def end(self, rows: Iterable[bytes]) -> None:
-        """End the claims of rows: the step that has their outcome is committed, or they were not sent after all."""
+        """End the claims of rows, whose outcome is committed, or which were not sent after all."""
         ended = list(rows)
         self._unanswered.difference_update(ended)
         exhaust(map(self.claims.pop, ended, itertools.repeat(None)))
         routes: Counter[Any] = Counter(map(self._routes.pop, ended, itertools.repeat(None)))
         del routes[None]
-        self._rows -= routes  # those that have none left go
+        self._rows -= routes  # drops routes without rows
 
     def sending(self, blocked: Callable[[Route], bool]) -> int:
-        """Return how many rows are being sent, but for those whose route is blocked: they must not stop the others."""
+        """Return how many rows are being sent, without rows on `blocked` routes, which must not stop the others."""
         return len(self.claims) - sum(rows for route, rows in self._rows.items() if blocked(route))
 
     def on_their_way(self, to: Destination, due_before_ms: int | None = None) -> int:
-        """Return how many rows are being sent to a destination, all or those due before a time."""
+        """Return how many rows are being sent to a destination: all, or only rows due before a time."""
         if due_before_ms is not None:
             rows = self._routes.items()
             return sum(keys.due_of(row) < due_before_ms and destination_of_route(route) == to for row, route in rows)
@@ -145,12 +145,12 @@ class InFlight:
 
     @property
     def routes(self) -> Iterable[Route]:
-        """The routes that rows are on, or wait for."""
+        """The routes of rows that are being sent or held."""
         return (*self.held, *self._rows)
 
     # passed over -----------------------------------------------------------------------------------------------------
     def hold(self, row: bytes, entry: Entry, route: Route) -> None:
-        """Pass a row over until its `route` is free, or any partition if it may go to any."""
+        """Pass a row over until its `route` is free, or any partition of the topic if the row may go to any."""
         if entry.key is None and entry.partition is None and route[2] >= 0:
             route = (route[0], route[1], ANY)
         self.hold_from(route, row)
@@ -160,11 +160,11 @@ class InFlight:
         self.held[route] = min(row, self.held.get(route, row))
 
     def held_routes(self, *, http: bool | None = None) -> list[Route]:
-        """Return the routes that rows wait for: only those over `http`, or all others, or any."""
+        """Return the routes that rows wait for: over HTTP if `http` is True, others if False, all if None."""
         return [route for route in self.held if http is None or (route[2] == HTTP) is http]
 
     def go_back(self, route: Route) -> None:
-        """Look again at what waited for a route."""
+        """Scan the rows that waited for a route again."""
         row = self.held.pop(route)
         if self.aside:
             self.set_aside(route[:2], row)
@@ -172,7 +172,7 @@ class InFlight:
             self.cursor = min(self.cursor, row)
 
     def held_ms(self) -> dict[str, int]:
-        """Return the oldest due time that waits for each destination that takes nothing."""
+        """Return the oldest due time (epoch ms) of held rows, by the name of their destination."""
         held: dict[str, int] = {}
         for route, row in self.held.items():
             name = name_of(route)
@@ -181,16 +181,16 @@ class InFlight:
 
     # set aside -------------------------------------------------------------------------------------------------------
     def set_aside(self, to: Destination, row: bytes) -> None:
-        """Leave a destination's rows from `row` on to whoever goes through them apart."""
+        """Set a destination's rows aside from `row` on, to be scanned separately."""
         self.aside[to] = min(row, self.aside.get(to, row))
 
     @property
     def late(self) -> bool:
-        """Whether rows have been put before the cursor, which has not gone back to them."""
+        """Whether rows have been put before the cursor that it has not gone back to."""
         return bool(self._late)
 
     def pop_late(self, now_ms: int, limit: int) -> list[bytes]:
-        """Return such rows, at most `limit`, but those that are not due or that are about to go."""
+        """Remove and return at most `limit` due rows from `late`, except rows that the current step removes."""
         ready, going = list[bytes](), list[bytes]()
         while self._late and len(ready) < limit and keys.due_of(self._late[0]) <= now_ms:
             key = heapq.heappop(self._late)
@@ -200,7 +200,7 @@ class InFlight:
         return ready
 
     def first_unsettled(self, aside: Collection[Destination]) -> bytes | None:
-        """Return the first row before the cursor that is not dealt with, but those that are set `aside` for these."""
+        """Return the first unsettled row before the cursor, except rows of the destinations in `aside`."""
         known = [key for key, entry in self.claims.items() if destination_of(entry) not in aside]
         known += [*self.held.values(), *self._late, *self.unread.values()]
         known += [row for to, row in self.aside.items() if to not in aside]
@@ -208,11 +208,11 @@ class InFlight:
 
     # the cursor ------------------------------------------------------------------------------------------------------
     def begin_step(self, step: Step) -> None:
-        """Fire no row that this step takes away or puts off until end_step(), and others as it leaves them."""
+        """Until end_step(), fire no row that the step removes or postpones, and fire others as the step writes them."""
         self._step = step
 
     def end_step(self, lowest: bytes | None = None) -> None:
-        """Go back to what a committed step has put, `lowest` first, and to what was passed over for it."""
+        """Go back to rows that the committed step has put, from `lowest` on, and to rows that busy() passed over."""
         step, self._step = self._step, None
         if lowest is not None and lowest < self.cursor:
             busy = len(self.claims) > _BUSY and len(self._late) < _MOST_LATE
@@ -228,22 +228,22 @@ class InFlight:
         self._skipped = None
 
     def is_going(self, key: bytes) -> bool:
-        """Return whether the step that is being committed takes a row away, or puts off its next try."""
+        """Return whether the step that is being committed removes a row, or postpones its next try."""
         step = self._step
         if step is None:
             return False
         return step.changes.removes(key) or step.changes.adds(key) or key in step.again
 
     def row(self, key: bytes, raw: bytes) -> Entry:
-        """Return the row in `raw`, or what the step that is being committed writes in its place.
+        """Return the row in `raw`, or as the step that is being committed writes it.
 
-        Rows that are due later must not overtake it for what is noted on it meanwhile.
+        It is not passed over because of this change: rows that are due later would overtake it.
         """
         put = None if self._step is None else self._step.changes.entry(key)
         return decode(raw) if put is None else put
 
     def untouched(self, keys: Sequence[bytes]) -> bool:
-        """Return whether none of these rows is being sent, and the step that is being committed leaves all alone."""
+        """Return whether none of the rows is being sent or changed by the step that is being committed."""
         step = self._step
         there: list[AbstractSet[bytes]] = [self.claims.keys()]
         if step is not None:
@@ -253,7 +253,7 @@ class InFlight:
         return all(rows.isdisjoint(keys) for rows in there if rows)
 
     def busy(self, key: bytes) -> bool:
-        """Return whether a row is being sent, or is about to go: it is not fired then."""
+        """Return whether a row must not be fired, because it is being sent or the current step removes it."""
         if key in self.claims:
             return True
         if self.is_going(key):
@@ -262,18 +262,18 @@ class InFlight:
         return False
 
     def move_on(self, found: Pairs) -> None:
-        """Look behind these rows from now on."""
+        """Move the cursor behind the rows in `found`."""
         self.cursor = found[-1][0] + b"\0"
         self.row_bytes = max(1, sum(map(len, map(_second, found))) // len(found))
 
     @property
     def quiet(self) -> bool:
-        """Whether no row before the cursor is left to be dealt with, and no step may be about to put one there."""
+        """Whether no row before the cursor is left to send, and no step is being committed that could put one there."""
         passed_over = self.held or self.aside or self.unread or self._late or self._skipped or self.tries
         return not self.claims and not passed_over and self._step is None
 
     def oldest(self, store: PartitionStore) -> bytes | None:
-        """Return the key of the first row that is not dealt with, or None."""
+        """Return the key of the first unsettled row, or None."""
         known = [*self.claims, *self.held.values(), *self.aside.values(), *self.unread.values(), *self._late]
         if self._skipped is not None:
             known.append(self._skipped)

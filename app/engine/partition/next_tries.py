@@ -1,16 +1,16 @@
-"""The rows of a partition that wait for their next try: they are due, and are not looked at until then."""
+"""The rows of a partition that wait for their next try: they are due, but skipped until then."""
 
 import heapq
 from collections.abc import Collection, Mapping
 
 
 class NextTries(dict[bytes, int]):
-    """The time of each row's next try, in epoch milliseconds; a restart finds it again, because rows have it too."""
+    """The time of each row's next try, in epoch milliseconds; it is also in the row, where a restart finds it."""
 
     def __init__(self) -> None:
         """Begin without any row."""
         super().__init__()
-        #: Times and rows; some entries are outdated: their rows wait until another time, or not at all.
+        #: Times and rows. Some entries are outdated: their rows wait until another time, or not at all.
         self._heap: list[tuple[int, bytes]] = []
 
     def clear(self) -> None:
@@ -19,13 +19,13 @@ class NextTries(dict[bytes, int]):
         self._heap.clear()
 
     def wait(self, row: bytes, at_ms: int) -> None:
-        """Have a row wait."""
+        """Let a row wait until `at_ms`."""
         if self.get(row) != at_ms:
             self[row] = at_ms
             heapq.heappush(self._heap, (at_ms, row))
 
     def change(self, again: Mapping[bytes, int], gone: Collection[bytes]) -> None:
-        """Take note of a step that is committed: rows that wait from now on, and rows that are gone."""
+        """Apply a committed step: rows in `again` wait from now on, rows in `gone` do not any more."""
         for row in gone:
             self.pop(row, None)
         for row, at_ms in again.items():
@@ -35,7 +35,7 @@ class NextTries(dict[bytes, int]):
             self._heap.clear()
 
     def take_due(self, now_ms: int, limit: int) -> list[bytes]:
-        """Return up to `limit` rows whose time has come, in its order; they wait no more."""
+        """Remove and return up to `limit` rows whose time has come, in order of time."""
         found: list[bytes] = []
         while self._heap and self._heap[0][0] <= now_ms and len(found) < limit:
             at_ms, row = heapq.heappop(self._heap)
@@ -46,10 +46,10 @@ class NextTries(dict[bytes, int]):
 
     @property
     def next_ms(self) -> int | None:
-        """When the next row's time comes; a little early where that row is gone."""
+        """When the next row's time comes, or earlier if that row is gone; None without any row."""
         return self._heap[0][0] if self._heap else None
 
     @property
     def oldest(self) -> bytes:
-        """The first of the rows that wait; there must be one."""
+        """The first row that waits, by key; there must be one."""
         return min(self)

@@ -1,14 +1,14 @@
-"""The pace of a worker: what comes to its partitions is gathered until the next beat, and travels in the same requests.
+"""The pace of a worker: its partitions gather records and outcomes until the next beat, and send them together.
 
-Each step costs two requests to Kafka and a write to disk, whatever is in it.
+Each step costs two requests to Kafka and a write to disk, however small it is.
 """
 
-#: Records are looked for, and outcomes alone become a step, on the calm beat; records that have come, and all else in a
-#: hurry, on the short one.
+#: On the calm beat, workers look for records, and outcomes become a step. Records that have come become a step on the
+#: short beat, which is also the beat of everything during a hurry.
 SHORT_S, CALM_S = 0.005, 0.04
-#: Exactly once, deliveries wait for the calm beat: it is shorter (docs/decisions/0024).
+#: Exactly once, deliveries wait for the calm beat, so it is shorter (docs/decisions/0024).
 CALM_EXACTLY_S = 0.018
-#: A message that is due so soon after it was taken in may be late for that.
+#: A message that is due within this time after ingest may be late because of the calm beat.
 SOON_MS = 45
 
 
@@ -18,10 +18,10 @@ def until(beat_s: float, now: float) -> float:
 
 
 class Pacing:
-    """When a partition's next step begins: it waits for company, unless there is a hurry. Times are the loop's."""
+    """Decides on which beat a partition's next step begins. Times are the event loop's, in seconds."""
 
     def __init__(self, *, exactly_once: bool) -> None:
-        """Begin without a hurry."""
+        """Begin without a hurry, with the calm beat of `exactly_once` or of at least once."""
         self._exactly_once, self._calm_s = exactly_once, CALM_EXACTLY_S if exactly_once else CALM_S
         self._hurried_until = self._began = 0.0
 
@@ -30,7 +30,7 @@ class Pacing:
         self._began = now
 
     def hurry(self, now: float, seconds: float) -> None:
-        """Let the next steps come sooner for so long."""
+        """Use the short beat for the next `seconds`."""
         self._hurried_until = max(self._hurried_until, now + seconds)
 
     def is_hurried(self, now: float) -> bool:
@@ -38,10 +38,10 @@ class Pacing:
         return now < self._hurried_until
 
     def until_step(self, now: float, *, full: bool, records: bool) -> float:
-        """Return the seconds until the next step may begin; `full` leaves no room to fire, `records` have come.
+        """Return the seconds until the next step may begin; `full`: no room to fire, `records`: some have come.
 
-        Records wait less than outcomes, and what others wait for does not wait at all. Exactly once all wait alike, for
-        each step is a transaction; the first after a pause does not, for it may deliver.
+        At least once, a full partition does not wait, and records wait less than outcomes. Exactly once, each step is
+        a transaction, so both wait for the calm beat. The first step after a pause may deliver, so it begins at once.
         """
         if full and not self._exactly_once:
             return 0.0

@@ -1,4 +1,4 @@
-"""One partition at work: what it goes through from assignment to the next, and what comes to it meanwhile."""
+"""One partition at work: its states from one assignment to the next, and its records and outcomes."""
 
 import asyncio
 import enum
@@ -27,12 +27,12 @@ from tables import Entry, PartitionStore, keys
 
 log = logging.getLogger(__name__)
 
-#: Lives are told apart over all partitions of a process: one that comes back is another object with its old number.
+#: Lives are numbered over all partitions of a process: a partition that comes back is a new object.
 _LIVES = itertools.count(1)
 
 
 class State(enum.StrEnum):
-    """Where a partition is on its way to work."""
+    """The state of a partition, from its assignment on."""
 
     RESTORING = "restoring"
     CATCHING_UP = "catching up"
@@ -42,20 +42,20 @@ class State(enum.StrEnum):
 
 
 class Firing(Protocol):
-    """What looks for due rows."""
+    """The due loop as a partition uses it."""
 
     def notify(self, partition: "Partition") -> None:
-        """Look again: there may be something to fire."""
+        """Look again: the partition may have rows to fire."""
 
     def abandon(self, partition: "Partition") -> None:
-        """Send nothing more of a partition that works no more."""
+        """Send no more rows of a partition that has stopped work."""
 
     def top_up(self, partition: "Partition") -> None:
-        """Fire what is due by now: it comes along in the step that is about to be committed."""
+        """Fire the due rows now, so that they join the step that is about to be committed."""
 
 
 class Partition:
-    """One owned partition: its store, what is in flight, and the writer task."""
+    """One owned partition: its store, its rows in flight, and the writer task."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Partition:
         firing: Firing,
         lost_inputs: "Callable[[Partition], None]" = lambda _: None,
     ) -> None:
-        """Begin without a store; `firing` finds what is due, `lost_inputs` sees to it that inputs are read again."""
+        """Begin without a store; `firing` sends due rows, `lost_inputs` makes the partition's inputs be read again."""
         self.number, self._services, self._firing, self._lost_inputs = number, services, firing, lost_inputs
         self._settings, self._clock = services.settings, services.clock
         self._policy = Policy(services.settings, services.admission, services.quotas)
@@ -74,7 +74,7 @@ class Partition:
         hooks = StepHooks(
             lambda: firing.notify(self), lambda: firing.top_up(self), lambda: self.withdraw(lambda _: True)
         )
-        #: Exactly once, deliveries that wait for a step.
+        #: Deliveries that wait for a step (exactly once only).
         self.deliveries = StepDeliveries()
         if services.settings.engine.exactly_once:
             self.writer: StepWriter = TransactionalStepWriter(number, services, self.in_flight, hooks, self.deliveries)
@@ -97,18 +97,18 @@ class Partition:
 
     @property
     def memory(self) -> CommandMemory:
-        """What is remembered of commands for ids that are not there."""
+        """The remembered commands for ids without a pending message."""
         return self._context.memory
 
-    # coming and going ------------------------------------------------------------------------------------------------
+    # states ----------------------------------------------------------------------------------------------------------
     @property
     def state(self) -> State:
-        """Where it is on its way to work."""
+        """The state, from restoring to stopped."""
         return self._state
 
     @property
     def reason(self) -> str:
-        """Why it is stopped, for people to read."""
+        """Why the partition is stopped, for people to read."""
         return self._reason
 
     def restore(self) -> None:
@@ -116,34 +116,34 @@ class Partition:
         self._state, self._reason = State.RESTORING, ""
 
     def start(self, store: PartitionStore, fatal: Callable[[BaseException], None]) -> None:
-        """Begin to work on a restored store, and to catch up; `fatal` hears of what must end the process."""
+        """Begin to work on a restored store, and to catch up; `fatal` gets errors that must end the process."""
         self._store = store
         self.in_flight.clear()
         self.deliveries.clear()
         self._context = PartitionContext.of(self.number, self._settings, self._services.limits, store, self.claims)
         self.life = next(_LIVES)
-        #: Where each input goes on: records only ever come from there on.
+        #: The next offset of each input; records before it are not accepted.
         self._next = {topic: position.offset for topic, position in store.positions.items()}
         self.catch_up()
         self.writer.begin(self._context, self._policy, fatal)
 
     def catch_up(self) -> None:
-        """Fire nothing until go_live(): what waits in the inputs is read first."""
+        """Fire no rows until go_live(): the records in the inputs are read first."""
         self._state = State.CATCHING_UP
 
     def go_live(self) -> None:
-        """Fire what is due from now on."""
+        """Fire due rows from now on."""
         self._state = State.LIVE
 
     def expect(self, rows: Collection[bytes]) -> None:
-        """Have commands wait on rows that the last owner may have sent, until settle(), as if they were being sent.
+        """Treat rows that the last owner may have sent as being sent, so that commands on them wait until settle().
 
-        A command that gave one another row meanwhile would have a message sent again that has arrived.
+        A command that moved such a message to another row would make it be sent again.
         """
         self.in_flight.claim_unknown(rows, self.store.entry)
 
     def settle(self, arrived: Iterable[ArrivedRow]) -> None:
-        """Take those of the expected rows for delivered that have arrived; the others have not been sent."""
+        """Mark the expected rows that have `arrived` as delivered, and the others as unsent."""
         settled = 0
         for one in arrived:
             if self.in_flight.waits(one.row):
@@ -156,24 +156,25 @@ class Partition:
             log.info(sentence, self.number, settled, extra={"partition": self.number})
 
     async def follow_zones(self, limit_s: float, *, overdue: bool) -> None:
-        """Plan series by the zone rules of this worker: those that are not found within `limit_s`, in later steps.
+        """Plan series by the zone rules of this worker, for at most `limit_s` seconds; later steps do the rest.
 
-        First those that cannot have been sent before this life; then, when that is known of the others, the `overdue`.
+        The first call plans series that cannot have been sent before this life. A call with `overdue` plans the others,
+        after settle().
         """
         before = None if overdue else keys.due_bound(self._clock.wall_ms() + 2 * FAST_MS)
         await self.writer.follow_zones(limit_s, before)
 
     def lose_inputs(self) -> None:
-        """Have what waits in the inputs read before anything else is fired: nothing was heard of them for a while.
+        """Have the inputs read before more rows are fired, because they have given no sign of life for a while.
 
-        What was chosen and is not on its way yet is chosen again after that.
+        Rows that were chosen but not yet sent are chosen again after that.
         """
         self._firing.abandon(self)
         self.withdraw(lambda _: True)
         self._lost_inputs(self)
 
     async def pause(self, limit_s: float) -> None:
-        """Stop firing, finish what is in flight as far as `limit_s` allows, take no more records."""
+        """Stop firing, take no more records, and finish sends in flight for at most `limit_s` seconds."""
         if self._state is not State.STOPPED or self.writer.running:
             self._state = State.PAUSED
         if await self.writer.close(limit_s):
@@ -197,11 +198,11 @@ class Partition:
         """Whether all records that have come are in the table."""
         return self.writer.idle
 
-    # what comes in ---------------------------------------------------------------------------------------------------
+    # records and outcomes --------------------------------------------------------------------------------------------
     def offer(self, records: Sequence[Record]) -> "asyncio.Future[None]":
         """Take records of one input topic, in order; the future is done when they are in the table.
 
-        Raises InputGone if they go back: a consumer does that when its log ends before the position that it asks for.
+        Raises InputGone if their offsets go back, as a consumer's do when the log ends before its position.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if not self.working:
@@ -215,7 +216,7 @@ class Partition:
         return done
 
     def _reject_absent(self, id_: str, source: str, to: str) -> None:
-        """Reject a message whose topic was hoped for, if it is still that message which waits."""
+        """Reject a message whose topic was expected but is absent, if the same message is still pending."""
         row = self.store.find(id_) if self.working and self._store is not None else None
         entry = None if row is None or self.in_flight.busy(row) else self.store.entry(row)
         if row is not None and entry is not None and (entry.source, entry.to) == (source, to):
@@ -223,26 +224,26 @@ class Partition:
             self.tell(Rejected(row, Reason.UNKNOWN_TOPIC, no_topic(to)))
 
     def tell(self, outcome: Outcome) -> None:
-        """Take the outcome of a send; one from before the last start counts if its row is being sent again."""
+        """Take the outcome of a send; an outcome from before the last start counts if its row is being sent again."""
         answered = self.in_flight.answered(outcome)
         if answered:
             self.writer.tell(answered)
 
     def enqueue(self, delivery: Delivery, *, first: bool = False) -> None:
-        """Take deliveries that are to be part of a step (exactly once), `first` before those that wait."""
+        """Add a delivery to be part of a step (exactly once); with `first`, before all that wait."""
         self.deliveries.add(delivery, first=first)
         self.writer.wake()
 
     def waiting(self, route: Route) -> Delivery | None:
-        """Return the last deliveries for a route that wait for a step: they take more rows until then."""
+        """Return the last waiting delivery for a route, which takes more rows, or None."""
         return self.deliveries.open(route)
 
     def passed(self, point: str) -> None:
-        """Pass a named point in the delivery of a row; fault tests end the process here."""
+        """Mark a named point in the delivery of a row; fault tests end the process here."""
         self.writer.journal.reached(point, None)
 
     def release(self, rows: Iterable[bytes], route: Route) -> None:
-        """Take rows back that were not sent after all, because their `route` is blocked."""
+        """Take back rows that were not sent after all, because their `route` is blocked."""
         for row in rows:
             if not self.in_flight.waits(row):
                 continue
@@ -254,27 +255,27 @@ class Partition:
                 self.in_flight.end([row])
 
     def withdraw(self, held_back: Callable[[Route], bool]) -> None:
-        """Take back what waits for a step (exactly once) on routes that are to be held back."""
+        """Take back the deliveries that wait for a step (exactly once) on routes that are `held_back`."""
         for delivery in self.deliveries.withdraw(held_back):
             self.release(delivery.runs[0][1], delivery.route)
 
     def skip_settled(self) -> None:
-        """Let the store begin its scans at the cursor, if nothing before it is left."""
+        """Let the store begin its scans at the cursor, if no row before it is left."""
         if self.in_flight.quiet:
             self.store.begin_at(self.in_flight.cursor)
 
 
 class FetchedPositions(Protocol):
-    """What is known of the consumer."""
+    """The positions of the consumer."""
 
     def position(self, topic: str, partition: int) -> int | None:
         """Return the offset up to which records have been fetched and ingested, or None if not known."""
 
 
 def has_ingested(partition: Partition, fetched: FetchedPositions, topic: str, end: int) -> bool:
-    """Return whether all that stands before `end` in a topic's partition is in the table, or is no record."""
+    """Return whether all records before offset `end` of a topic's partition are in the table."""
     position = partition.store.positions.get(topic)
     if not end or (position is not None and position.offset >= end):
         return True
-    reached = fetched.position(topic, partition.number)  # beyond the last record lie only control records
+    reached = fetched.position(topic, partition.number)  # only control records are beyond the last record
     return reached is not None and reached >= end and partition.idle

@@ -1,6 +1,6 @@
-"""The series of a partition are planned by the zone rules of this worker, if its zone data is not that of the last one.
+"""Planning of a partition's series by this worker's zone rules, if the last worker had other time zone data.
 
-The database notes by which zone data its series are planned, so that a start with the same looks at no row.
+The database names the zone data by which its series are planned, so that a start with the same data reads no row.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from punctual.contract.zone_data import zone_data
 from tables import Entry, keys
 from tables.entry import decode, may_recur
 
-#: How many rows are looked at for a step, about a millisecond; one of a series costs as much as many others.
+#: Rows read per step (about a millisecond), and how many rows a series counts for, because it costs more.
 _LOOKS, _SERIES = 1_000, 20
 
 
@@ -22,22 +22,22 @@ class Replanning:
     """Plans the series of a partition by the zone rules of this worker, some with each step."""
 
     def __init__(self, context: PartitionContext) -> None:
-        """Do nothing until begin()."""
+        """Plan the series in the partition of a context, from begin() on."""
         self._context, self._store = context, context.store
-        #: Which rows are still to be looked at: from one key up to another.
+        #: Rows still to be read: from one key up to another.
         self._ranges = deque[tuple[bytes, bytes]]()
         self._before, self._is_last = b"", False
         self._done: asyncio.Future[None] | None = None
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether no work is left."""
         return self._done is None
 
     def begin(self, bound: bytes) -> "asyncio.Future[None] | None":
-        """Begin with the rows from `bound` on: the future is done when they are planned.
+        """Begin with the rows from `bound` on; the returned future is done when they are planned.
 
-        None if there is nothing to do, as after most starts: this zone data has planned all series.
+        Returns None if there is no work, as after most starts: all series are planned by this zone data.
         """
         if self._store.zones == zone_data():
             return None
@@ -48,7 +48,10 @@ class Replanning:
         return self._look(bound, keys.ROWS_END)
 
     def finish(self) -> "asyncio.Future[None] | None":
-        """Go on with the rows before: whatever was being sent at the end of the last life is known by now."""
+        """Go on with the rows before the bound, now that all sends of the last life have an outcome.
+
+        Returns a future as begin() does, or None if there is no work.
+        """
         if not self._before:
             return None
         self._is_last = True
@@ -65,7 +68,7 @@ class Replanning:
         return len(first) < _LOOKS and not any(may_recur(raw) for _, raw in first)
 
     def put_into(self, step: Step) -> None:
-        """Add to a step what changes in the next rows. One that is being sent goes on by these rules after that."""
+        """Add the changes of the next rows to a step. A series that is being sent follows these rules afterwards."""
         if self._ranges:
             for key, entry in self._found(step):
                 replan(self._context, step, key, entry)
@@ -77,7 +80,7 @@ class Replanning:
         self._done = None
 
     def _found(self, step: Step) -> list[tuple[bytes, Entry]]:
-        """Return the next series: those that neither the step changes nor anybody sends."""
+        """Return the next series, without series that the step changes or that are being sent."""
         (cursor, end), looks = self._ranges.popleft(), 0
         found: list[tuple[bytes, Entry]] = []
         for key, raw in self._store.raw_rows(cursor):

@@ -1,4 +1,4 @@
-"""What all partitions of a worker share."""
+"""The parts of a worker that all its partitions share."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class Services:
     """The parts of a worker that its partitions use.
 
-    Rows are written in the version that `row_version` returns for the newest that a partition has; without it, in the
-    newest version. `admission` knows what clusters say of destinations; without it every destination that the settings
-    allow is admitted. `quotas` are None where there are none. Each `check_alone_s` a partition sees that nobody else
-    writes to its changelog. `traces` is None while they are off.
+    `row_version` returns the version in which to write rows, from the newest version that a partition has; without it,
+    rows have the newest version. `admission` looks destinations up on their clusters; without it, all destinations that
+    the settings allow are admitted. `quotas` is None if no namespace has any. Every `check_alone_s` seconds, a
+    partition checks that it is the only writer of its changelog. `traces` is None while tracing is off.
     """
 
     settings: Settings

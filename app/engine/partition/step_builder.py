@@ -1,4 +1,4 @@
-"""What has come becomes one step: outcomes and records within bounds, and what is to be forgotten with it."""
+"""Builds a step from outcomes, records and expired ids, within bounds."""
 
 import asyncio
 from collections import deque
@@ -19,45 +19,46 @@ from punctual.contract.record import Record
 from punctual.contract.request import Refusal
 from tables import Changes
 
-#: Records decoded in one go, about 2 ms: deliveries that fall due meanwhile wait that long.
+#: Records decoded at a time (about 2 ms): messages that fall due during that time have to wait.
 _SLICE = 200
-#: A slice ends earlier once it has taken this long: some records cost a hundred times as much as others. The time is
-#: read after every few records, and after each large one.
+#: A slice ends earlier when it has taken `_SLICE_S`: some records cost a hundred times as much as others. The time is
+#: read after every `_FEW` records, and after each record above `_LARGE` bytes.
 _SLICE_S, _FEW, _LARGE = 0.004, 4, 64 * 1024
-#: Requests that the fast path is offered in one go.
+#: Maximum number of requests in one call of the fast path.
 _MANY = fast_path.chosen.REQUESTS_PER_CALL
-#: While messages are being delivered, slices and steps are so many times shorter.
+#: While messages are being delivered, slices and steps are shorter by this factor.
 _SHORTER = 4
-#: While more is due than there is room for, a step has so many times the bytes of its outcomes at most, which is about
-#: as many records, or a few records: removals, which make room, do not wait for many.
+#: While a partition is full, a step has at most `_TIMES` the bytes of its outcomes (about as many records as outcomes),
+#: or `_LEAST_BYTES`. Removals make room, so they must not wait for many records.
 _TIMES, _LEAST_BYTES = 3, 32 * 1024
 _STEP_OUTCOMES = 20_000
-#: A step takes no more outcomes once those that it has have cost this long, whatever became of them.
+#: A step takes no more outcomes once it has spent this long on outcomes.
 _OUTCOMES_S = 0.01
-#: So much is forgotten with a step, of a kind; and so much of it, whatever the ids: it has its place in the batch.
+#: Per step and kind, at least this many ids may be forgotten, and at most this many bytes; and the bytes of a
+#: tombstone besides its id.
 _EXPIRE, _EXPIRE_BYTES, _TOMBSTONE_BYTES = 1_000, 128 * 1024, 16
 
 Chunk = tuple[Sequence[Record], "asyncio.Future[None]"]
 
 
 class TopicPartitions(Protocol):
-    """What is known of destination topics."""
+    """The destination topics of our own cluster."""
 
     def partitions(self, topic: str) -> int:
-        """Return a topic's number of partitions, 0 if it is not there."""
+        """Return a topic's number of partitions, 0 if it does not exist."""
         ...
 
     async def learn(self, topics: Iterable[str]) -> None:
-        """Ask the cluster about topics that are not known."""
+        """Look up `topics` on the cluster."""
         ...
 
 
 class _Slice:
-    """Goes through records until their time is over."""
+    """Iterates over records until `seconds` have passed."""
 
     def __init__(self, time: Callable[[], float], seconds: float) -> None:
         self._time, self._seconds = time, seconds
-        #: How many records it has gone through.
+        #: The number of records that were iterated.
         self.taken = 0
 
     def __call__(self, records: Sequence[Record]) -> Iterator[Record]:
@@ -69,7 +70,7 @@ class _Slice:
 
 
 class StepBuilder:
-    """Builds the steps of a partition, from one start to the next, of its inbox and its outcomes."""
+    """Builds the steps of a partition from its inbox and its outcomes, from one start to the next."""
 
     def __init__(
         self,
@@ -81,17 +82,17 @@ class StepBuilder:
         *,
         keeps: bool = False,
     ) -> None:
-        """Take from `inbox` and `outcomes`; `topics` knows destination topics. A step `keeps` what it has read."""
+        """Take from `inbox` and `outcomes`; find destinations in `topics`. With `keeps`, steps keep their records."""
         self._keeps = keeps
         self._context, self._policy, self._topics = context, policy, topics
         self._inbox, self._outcomes = inbox, outcomes
         self._forwards = context.settings.topics.forwards
         self._ingest, self._apply = Ingest(context, policy), OutcomeHandler(context).apply
         self._most = STEP_BYTES
-        #: Among how many records it is looked for plain ones, no more than _MANY.
+        #: The number of records to offer to the fast path next, at most _MANY.
         self._many = _MANY
         self._replanning = Replanning(context)
-        #: What writes rows again in the background, some with each step, until it is over.
+        #: Background rewrites of rows, some rows with each step.
         self._rewrites = list[Downgrade | Replanning]()
         if context.settings.engine.row_version:
             busy = context.claims.__contains__
@@ -99,18 +100,18 @@ class StepBuilder:
 
     @property
     def apply(self) -> Callable[[Step, Outcome], None]:
-        """What adds to a step what an outcome does."""
+        """The function that adds the effects of an outcome to a step."""
         return self._apply
 
     @property
     def owes(self) -> bool:
-        """Whether the cold tier is to be told of something by the next step."""
+        """Whether the next step has a confirmation for the cold tier."""
         return bool(self._context.cold.owed)
 
     def replan(self, bound: bytes | None) -> "asyncio.Future[None] | None":
-        """Have the next steps plan series by the zone rules of this worker: those from `bound` on, or then the others.
+        """Plan series by the zone rules of this worker in the next steps: from `bound` on, or with None, the others.
 
-        The future is done when they are planned; None if there is nothing to do.
+        The returned future is done when they are planned. Returns None if there is no work.
         """
         planned = self._replanning.finish() if bound is None else self._replanning.begin(bound)
         if planned is not None and self._replanning not in self._rewrites:
@@ -118,9 +119,9 @@ class StepBuilder:
         return planned
 
     async def build(self, step: Step, again: Callable[[], None], *, full: bool = False) -> "list[asyncio.Future[None]]":
-        """Put what has come into one step, within bounds; return the futures of the records that are in it.
+        """Add outcomes and records to a step, within bounds; return the futures of the records that it has taken.
 
-        Calls `again` if there is more for another step. The bounds are closer while the partition is `full`.
+        Calls `again` if there is more for another step. A `full` partition has a lower bound on records.
         """
         if self.owes:
             self._context.cold.settle_debts(step)
@@ -141,7 +142,7 @@ class StepBuilder:
                 break
             done.append(future)
         more = bool(self._inbox or self._outcomes or self.owes)
-        if step.size < 2 * STEP_BYTES:  # no large row is in it: there is room for what expires
+        if step.size < 2 * STEP_BYTES:  # without a large row, there is room for expired ids
             more |= self._expire(step)
             more |= self._rewrite(step)
         if more:
@@ -167,13 +168,13 @@ class StepBuilder:
             each = _Slice(time, _SLICE_S / self._shorter)
             found = self._ingest.read(step, records[begin:end], each)
             end = begin + each.taken
-            # Few are different, so that this is looked at once for many.
+            # Many records share few destinations, so each destination is checked once.
             wanted = {
                 (request.cluster, request.to, request.partition or 0)
                 for _, request in found
                 if not isinstance(request, Refusal) and request.to
             }
-            # A topic may have got more partitions since it was last seen.
+            # A topic may have got more partitions since its last look-up.
             unknown = {topic for cluster, topic, n in wanted if cluster is None and self._topics.partitions(topic) <= n}
             if unknown:
                 await self._topics.learn(unknown)
@@ -182,22 +183,22 @@ class StepBuilder:
             taken = self._ingest.apply(step, found, self._topics.partitions, limit)
             await asyncio.sleep(0)
             begin = end - (len(found) - taken)
-            if taken < len(found) or step.size >= limit:  # beside a large row there is no room for another
+            if taken < len(found) or step.size >= limit:  # a step has room for only one large row
                 return begin
         return begin
 
     @property
     def _limit(self) -> int:
-        """How many bytes the step may have by now."""
+        """The maximum size of the step in bytes, at the moment."""
         return min(self._most, STEP_BYTES // self._shorter)
 
     @property
     def _shorter(self) -> int:
-        """By how much slices and steps are shorter now: what is on its way waits for those of all partitions."""
+        """The factor by which slices and steps are shorter now: sends in flight wait for slices of all partitions."""
         return _SHORTER if self._context.claims else 1
 
     def _rewrite(self, step: Step) -> bool:
-        """Write rows again that have to be, as far as there is room; return whether there may be more."""
+        """Add the next background rewrites to a step while it has room; return whether there may be more."""
         more = False
         for rewrite in [*self._rewrites]:
             if rewrite.over:
@@ -208,7 +209,7 @@ class StepBuilder:
         return more
 
     def _expire(self, step: Step) -> bool:
-        """Forget what has been remembered for long enough, and more of it than a step adds; return whether more is."""
+        """Forget expired ids, up to twice as many as the step adds, so that they get fewer; return if more wait."""
         store, changes, now_ms, more = self._context.store, step.changes, step.broker_ms, False
         if store.commands.count:
             limit = max(_EXPIRE, 2 * len(changes.commands))
@@ -222,7 +223,7 @@ class StepBuilder:
 
 
 def _forget(changes: Changes, marks: dict[str, Any], expired: Iterable[str], limit: int) -> bool:
-    """Add to a step that ids are forgotten, as far as its bounds allow; return whether there may be more."""
+    """Add tombstones for `expired` ids to `changes`, at most `limit`; return whether there may be more."""
     most = changes.size + _EXPIRE_BYTES
     for count, id_ in enumerate(expired, 1):
         marks.setdefault(id_, None)

@@ -8,9 +8,9 @@ from app.engine.steps.route import Route
 from app.engine.steps.step import STEP_BYTES, Step
 from app.kafka.transactions.transaction import Untaken
 
-#: What it takes to remove a row and to remember its delivery, with the name of its source, beside its id, three times.
+#: Bytes in a step to remove a row and remember its delivery, with its source but without its id (which it has thrice).
 _ROW_BYTES = 225
-#: Rows that were chosen so long ago and are in no transaction are chosen again: a command may have come since.
+#: Rows that were chosen this long ago and are in no transaction are chosen again: a command may have come since.
 _CHOSEN_S = 3.0
 
 
@@ -18,25 +18,25 @@ class StepDeliveries:
     """Deliveries that wait for a step, in the order in which they are to be sent."""
 
     def __init__(self) -> None:
-        """Have none."""
+        """Begin without deliveries."""
         self._queue: deque[Delivery] = deque()
-        #: The last one of each route: it takes more rows.
+        #: The last delivery of each route, which takes more rows.
         self._open: dict[Route, Delivery] = {}
-        #: Whether the last step had no room for any: the next one is theirs.
+        #: Whether the last step had no room for deliveries: the next step is left to them.
         self.crowded_out = False
 
     def __bool__(self) -> bool:
-        """Return whether any waits."""
+        """Return whether any delivery waits."""
         return bool(self._queue)
 
     def clear(self) -> None:
-        """Forget all of them."""
+        """Remove all deliveries."""
         self._queue.clear()
         self._open.clear()
         self.crowded_out = False
 
     def add(self, delivery: Delivery, *, first: bool = False) -> None:
-        """Let a delivery wait for a step, `first` before those that wait."""
+        """Let a delivery wait for a step; with `first`, before all others."""
         if first:
             self._queue.appendleft(delivery)
         else:
@@ -44,11 +44,11 @@ class StepDeliveries:
             self._open[delivery.route] = delivery
 
     def open(self, route: Route) -> Delivery | None:
-        """Return the last delivery for a route that waits for a step: it takes more rows until then."""
+        """Return the last waiting delivery for a route, which takes more rows, or None."""
         return self._open.get(route)
 
     def put_into(self, step: Step, now_ms: int) -> None:
-        """Add deliveries, sent `now_ms`, to a step, as far as it has room for what ends their rows."""
+        """Move deliveries, sent at `now_ms`, into a step while it has room for the removal of their rows."""
         deliveries, size = list[Delivery](), step.size
         self.crowded_out = bool(self._queue) and size >= STEP_BYTES
         if self.crowded_out:
@@ -63,11 +63,11 @@ class StepDeliveries:
         step.deliveries = deliveries
 
     def outdated(self, now_s: float) -> bool:
-        """Return whether it is long since a delivery that waits was chosen, at a time of the event loop."""
+        """Return whether a waiting delivery was chosen too long before `now_s`, a time of the event loop."""
         return bool(self._queue) and now_s - min(delivery.chosen_s for delivery in self._queue) > _CHOSEN_S
 
     def withdraw(self, held_back: Callable[[Route], bool]) -> list[Delivery]:
-        """Take out the deliveries that wait for a step on routes that are to be held back, and return them."""
+        """Remove and return the waiting deliveries on routes that are `held_back`."""
         found = [delivery for delivery in self._queue if held_back(delivery.route)]
         for delivery in found:
             self._queue.remove(delivery)
@@ -75,8 +75,8 @@ class StepDeliveries:
         return found
 
     def take_back(self, step: Step, untaken: Untaken) -> None:
-        """Take deliveries out of a step whose transaction was aborted: those that are not to blame come next."""
-        deliveries = [*step.deliveries, *self._queue]  # what came meanwhile must not overtake what is tried again
+        """Take deliveries out of a step whose transaction was aborted; deliveries that are still possible come next."""
+        deliveries = [*step.deliveries, *self._queue]  # later deliveries must not overtake repeated ones
         step.deliveries = ()
         self.clear()
         for delivery in deliveries:

@@ -1,7 +1,7 @@
-"""The single writer of a partition: what has come becomes steps, which are committed one after the other.
+"""The single writer of a partition: records and outcomes become steps, which are committed one after the other.
 
-Everything that changes the partition goes through its task, so that steps never cross. What comes while a step is being
-committed is gathered into the next one: the busier, the larger the steps.
+All changes of the partition go through its task, so that steps never overlap. Records and outcomes that come during a
+commit are gathered into the next step, so the steps of a busy partition are larger.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from app.engine.steps.step import Step
 from tables import keys
 from tables.entry import VERSION
 
-#: After a step of so much, some hundred messages in or out, there is likely to be more: the next steps, and looks for
-#: records, come sooner for so long.
+#: After a step of this size (some hundred messages), more is likely to come: the next steps, and looks for records, are
+#: hurried for this many seconds.
 _MUCH_BYTES, _MUCH_FOR_S = 64 * 1024, 0.1
-#: Where a message was due soon after the step that took it in, there is a hurry so long: it may be the rule.
+#: After a step with a message that is due soon, steps are hurried for this long: more such messages may come.
 _SOON_FOR_S = 1.0
 
 
 class Reminder:
-    """Calls somebody when it is time to look."""
+    """Reminds its owner, periodically or on request, that a check is due."""
 
     def __init__(self, every_s: float, call: Callable[[], object]) -> None:
-        """Have `call` called after `every_s`; infinity is never."""
+        """Call `call` when `every_s` seconds have passed since the last check; infinity means never."""
         self._every_s, self._call = every_s, call
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
@@ -41,7 +41,7 @@ class Reminder:
         self._again()
 
     async def look(self, looking: Awaitable[object]) -> None:
-        """Look, and begin anew; who asks meanwhile waits for the next look."""
+        """Await the check `looking` and restart the period; looked() calls made during the check wait for the next."""
         waiting, self._waiting = self._waiting, []
         self._again()
         await looking
@@ -50,7 +50,7 @@ class Reminder:
                 one.set_result(None)
 
     async def looked(self) -> None:
-        """Have somebody look at once, and wait until they have."""
+        """Request a check at once, and wait until it is done."""
         looked = self._loop.create_future()
         self._waiting.append(looked)
         self._remind()
@@ -67,16 +67,16 @@ class Reminder:
         self._call()
 
     def cancel(self) -> None:
-        """Call nobody any more, unless it is asked for."""
+        """Stop the periodic reminders; looked() still reminds."""
         if self._timer is not None:
             self._timer.cancel()
 
 
 class StepHooks(NamedTuple):
-    """What happens around the steps of a partition.
+    """Callbacks around the steps of a partition.
 
-    `notify` is called after each; exactly once, `top_up` fires what is due before each, and `withdraw` takes all back
-    that waits for one.
+    `notify` is called after each step. Exactly once, `top_up` fires due rows before each step, and `withdraw` takes
+    back all deliveries that wait for a step.
     """
 
     notify: Callable[[], None]
@@ -88,7 +88,7 @@ class StepWriter:
     """Gathers records and outcomes of one partition, and commits steps from begin() to close()."""
 
     def __init__(self, number: int, services: Services, in_flight: InFlight, hooks: StepHooks) -> None:
-        """Write the steps of partition `number`."""
+        """Write the steps of partition `number`; `hooks` are called around each."""
         self._number, self._services, self._in_flight, self._hooks = number, services, in_flight, hooks
         self._clock, self.journal = services.clock, services.journal
         self._pacing = Pacing(exactly_once=services.settings.engine.exactly_once)
@@ -98,11 +98,11 @@ class StepWriter:
         self._closing = False
         #: How many steps have taken records in.
         self.steps_read = 0
-        #: When the step began that is being committed, by the loop's clock.
+        #: When the current commit began, by the event loop's clock, or None.
         self.committing_s: float | None = None
 
     def begin(self, context: PartitionContext, policy: Policy, fatal: Callable[[BaseException], None]) -> None:
-        """Begin to write steps to a restored store; `fatal` hears of what must end the process."""
+        """Begin to write steps to a restored store; `fatal` gets errors that must end the process."""
         self._outcomes.clear()
         topics, keeps = self._services.topics, self._services.traces is not None
         self._context = context
@@ -113,7 +113,7 @@ class StepWriter:
         self._task.add_done_callback(telling(fatal))
 
     async def close(self, limit_s: float) -> bool:
-        """Finish what is in flight as far as `limit_s` allows; return whether something of it is abandoned."""
+        """Finish sends in flight for at most `limit_s` seconds; return whether any was abandoned."""
         if self._task is None:
             return False
         self.drop_inbox()
@@ -123,13 +123,13 @@ class StepWriter:
         for task in late:
             task.cancel()
             await asyncio.wait([task])
-        self.drop_inbox()  # a step that was being built has put back what it had no room for
+        self.drop_inbox()  # a step that was being built may have put records back
         self._task = None
         return bool(late)
 
     @property
     def running(self) -> bool:
-        """Whether it has begun, and has not ended."""
+        """Whether the writer has begun and not ended."""
         return self._task is not None
 
     @property
@@ -142,9 +142,9 @@ class StepWriter:
         """Whether all records that have come are in the table."""
         return not self._inbox
 
-    # what comes in ---------------------------------------------------------------------------------------------------
+    # records and outcomes --------------------------------------------------------------------------------------------
     def wake(self) -> None:
-        """Look again whether there is anything for a step."""
+        """Check again whether there is anything for a step."""
         self._wake.set()
 
     def take(self, chunk: Chunk) -> None:
@@ -153,7 +153,7 @@ class StepWriter:
         self._wake.set()
 
     def drop_inbox(self) -> None:
-        """Take none of the records that have come: they are read again, with those before them."""
+        """Drop the records in the inbox; they are read again later."""
         for _, done in self._inbox:
             done.cancel()
         self._inbox.clear()
@@ -164,17 +164,17 @@ class StepWriter:
         self._wake.set()
 
     def is_hurried(self, now: float) -> bool:
-        """Return whether there is a hurry at `now`, by the loop's clock."""
+        """Return whether there is a hurry at `now`, a time of the event loop."""
         return self._pacing.is_hurried(now)
 
     async def see_alone(self) -> None:
-        """Wait until it is seen that nobody else writes to the changelog; if somebody does, the process ends."""
+        """Wait for a check that this worker is the changelog's only writer; if it is not, the process ends."""
         await self._alone.looked()
 
     async def follow_zones(self, limit_s: float, before: bytes | None) -> None:
-        """Plan series again by the zone rules of this worker: those in rows `before` a key, or then the others.
+        """Plan series by the zone rules of this worker: in rows from the key `before` on, or with None, in the others.
 
-        Those that are not found within `limit_s` are planned in later steps.
+        It waits at most `limit_s` seconds; the rest is planned in later steps.
         """
         done = self._builder.replan(before)
         if done is not None:
@@ -201,7 +201,7 @@ class StepWriter:
         return self._pacing.until_step(now, full=self._in_flight.full, records=bool(self._inbox))
 
     async def _do_step(self) -> None:
-        """Commit what has come. Nothing refers to the step afterwards: it may have a megabyte."""
+        """Build and commit one step. No reference to the step is kept, because it may have a megabyte."""
         step = self._new_step()
         self._in_flight.begin_step(step)
         done = await self._build(step)
@@ -219,7 +219,7 @@ class StepWriter:
         return await self._builder.build(step, self._wake.set, full=full)
 
     def _new_step(self) -> Step:
-        now_ms = self._clock.now_ms()  # before its offset: it notices jumps
+        now_ms = self._clock.now_ms()  # before offset_ms, because now_ms() notices jumps of the clock
         chosen = self._services.row_version
         version = VERSION if chosen is None else chosen(self._context.store.row_version)
         return Step(now_ms, now_ms - self._clock.offset_ms, version)
@@ -235,7 +235,7 @@ class StepWriter:
         self.committing_s = None
 
     def _finish(self, step: Step) -> None:
-        """Take note of a committed step."""
+        """Update the rows in flight, the pace and the counters after a committed step."""
         if self._services.traces is not None:
             self._services.traces.committed(self._number, step)
         self._in_flight.end(step.fired)

@@ -1,4 +1,4 @@
-"""Exactly once: the steps of a partition are transactions, and deliveries are part of them."""
+"""Exactly once: each step of a partition is a transaction that includes its deliveries."""
 
 import asyncio
 
@@ -28,7 +28,7 @@ class TransactionalStepWriter(StepWriter):
         return await self._builder.build(step, self._wake.set)
 
     async def _commit(self, step: Step) -> None:
-        """Commit a step with the deliveries that its destinations take."""
+        """Commit a step with its deliveries, or without deliveries if a destination does not take its batch."""
         if self._deliveries.outdated(asyncio.get_running_loop().time()):
             self._hooks.withdraw()
         self._hooks.top_up()
