@@ -54,7 +54,7 @@ from tables import DelayTable, TableError
 log = logging.getLogger(__name__)
 
 _HEARTBEAT_S = 1.5
-#: A start that takes longer says what it waits for, as often.
+#: Seconds after which a slow start is logged, and interval of further log lines.
 _PATIENCE_S = 5.0
 _COMMIT_S = 0.25
 
@@ -62,15 +62,15 @@ _COMMIT_S = 0.25
 class Worker(faust.Worker):
     """Faust's worker on uvloop, without its last second of waiting (mode/worker.py:317).
 
-    Nobody has its partitions in that second.
+    In that second no worker would have its partitions.
     """
 
     def __init__(self, *args: Any, loop: asyncio.AbstractEventLoop, **kwargs: Any) -> None:
-        """Run on a loop of uvloop instead of `loop`, which has done nothing yet.
+        """Run on a uvloop event loop instead of `loop`, which is unused yet.
 
-        A policy for the whole process would reach programs that import the app to send messages.
+        A policy for the whole process would affect programs that import the app to send messages.
         """
-        loop.close()  # or mode would go on giving it as the current one (mode/utils/loops.py)
+        loop.close()  # otherwise mode would still return it as the current one (mode/utils/loops.py)
         loop = uvloop.new_event_loop()
         asyncio.set_event_loop(loop)
         lost_connections.install()
@@ -81,8 +81,8 @@ class Worker(faust.Worker):
     def on_setup_root_logger(self, logger: logging.Logger, level: int) -> None:
         """Leave out repetitions, and the spinner of quieter levels (faust/worker.py, _setup_spinner_handler).
 
-        That turns with each record of any level, so that records were made of all that aiokafka says when it debugs:
-        6 % of the CPU at 500 messages a second.
+        The spinner handles records of any level, so records would be created for all of aiokafka's debug logging: 6 %
+        of the CPU at 500 messages a second.
         """
         self.spinner = None
         super().on_setup_root_logger(logger, level)
@@ -94,7 +94,7 @@ class Worker(faust.Worker):
                 handler.addFilter(LibraryLogFilter())
 
     def _on_sigint(self) -> None:
-        """Stop as SIGTERM does, without a word on the terminal (mode/worker.py:235)."""
+        """Stop as SIGTERM does, without output on the terminal (mode/worker.py:235)."""
         self._on_sigterm()
 
     async def _sentinel_task(self) -> None:
@@ -102,20 +102,20 @@ class Worker(faust.Worker):
 
 
 class Punctual(DelayMethods, faust.App):
-    """The delay engine as a Faust app; `app.delay(...)` and its kin schedule messages from within."""
+    """The delay engine as a Faust app; `app.delay(...)` and related methods schedule messages from within."""
 
     settings: Settings
     engine: Engine
 
     def _init_fixups(self) -> list[Any]:
-        """Have none: they would start what DJANGO_SETTINGS_MODULE or an installed package names (faust/app/base.py)."""
+        """Return no fixups: they start code named by DJANGO_SETTINGS_MODULE or a package (faust/app/base.py)."""
         return []
 
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)
 
     async def on_first_start(self) -> None:
-        """Take the data directory, its parents too, before Faust makes it without them (faust/app/base.py:1973)."""
+        """Claim the data directory and create its parents, which Faust would not (faust/app/base.py:1973)."""
         watchdog.watch_parent()
         try:
             access.check(self.settings.process, self.settings.web)
@@ -130,7 +130,7 @@ class Punctual(DelayMethods, faust.App):
             end_process(DataDirectoryUnusable(self.settings.data_path, error))
 
     async def on_start(self) -> None:
-        """Connect and check everything before the group is joined."""
+        """Connect and check everything before joining the group."""
         waiting = asyncio.create_task(self._say_what_is_waited_for())
         try:
             await self.engine.start()
@@ -145,7 +145,7 @@ class Punctual(DelayMethods, faust.App):
         await super().on_start()
 
     async def _say_what_is_waited_for(self) -> None:
-        """Log what a start that takes long waits for, again and again."""
+        """Log repeatedly that a slow start is waiting for Kafka."""
         began = Clock.monotonic_ms()
         while True:
             await asyncio.sleep(_PATIENCE_S)
@@ -153,7 +153,7 @@ class Punctual(DelayMethods, faust.App):
             log.warning("still starting after %d s: waiting for Kafka at %s", passed_s, self.settings.kafka.bootstrap)
 
     async def on_stop(self) -> None:
-        """Finish what is in flight and close the databases before the group is left."""
+        """Finish messages in flight and close the databases before leaving the group."""
         await self.engine.stop()
         await self.aclose()
         await super().on_stop()
@@ -165,9 +165,9 @@ class Punctual(DelayMethods, faust.App):
 
 
 def create_app(settings: Settings) -> Punctual:
-    """Make the app that serves an installation.
+    """Create the app that serves an installation.
 
-    Raises PunctualError if a setting makes no sense.
+    Raises PunctualError if a setting is invalid.
     """
     app = Punctual(settings.topics.app_id, **faust_options(settings))
     app.settings = settings
@@ -215,16 +215,16 @@ def create_app(settings: Settings) -> Punctual:
 
     @app.on_partitions_revoked.connect
     async def revoke(*_: Any, **__: Any) -> None:
-        """Finish what is in flight before others may have the partitions."""
+        """Finish messages in flight before other workers can get the partitions."""
         await app.engine.ownership.revoke()
 
     return app
 
 
 def faust_options(settings: Settings) -> dict[str, Any]:
-    """Return what Faust is to know of an installation, and to leave to us."""
+    """Return Faust's options for an installation, without the features that Punctual replaces."""
     return {
-        "env": {},  # else Faust's own variables come first: WEB_BIND, BROKER_URL, APP_VERSION (types/settings/base.py)
+        "env": {},  # otherwise Faust's own variables win: WEB_BIND, BROKER_URL, APP_VERSION (types/settings/base.py)
         "broker": [f"kafka://{server}" for server in settings.kafka.bootstrap.split(",")],
         "broker_credentials": credentials(settings.kafka),
         "broker_session_timeout": settings.engine.session_timeout_ms / 1_000,
@@ -251,7 +251,7 @@ def faust_options(settings: Settings) -> dict[str, Any]:
 
 
 def credentials(kafka: KafkaSettings) -> Any:
-    """Return Faust's form of the security settings, None for none."""
+    """Return Faust's form of the security settings, None if there are none."""
     options = kafka.options()
     context, tokens = options.get("ssl_context"), options.get("sasl_oauth_token_provider")
     if tokens is not None:

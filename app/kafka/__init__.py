@@ -1,6 +1,6 @@
-"""Kafka on the wire: metadata that creates no topic, and a sender whose partitions don't wait for one another.
+"""Kafka on the wire: metadata that creates no topic, and a sender whose partitions do not wait for one another.
 
-`fast_path` takes plain messages from record batches to rows, and from rows to record batches.
+`fast_path` converts plain messages from record batches to rows, and from rows to record batches.
 """
 
 from app.kafka.metadata.cluster import Cluster

@@ -1,14 +1,10 @@
-"""What a send can end in.
+"""Errors of a send.
 
-SendError
-├── TopicUnknown    the topic or partition is not there, and stays away
-│   └── PartitionGone   the topic is there, with fewer partitions
-├── TooLarge        the batch is larger than the topic allows
-├── NotAuthorised   the cluster's ACLs forbid it
-├── BatchRejected   the broker finds the records invalid
-│   └── InvalidRecord   one has no key, and the topic is compacted
-├── GaveUp          it has failed for longer than the sender wants to wait
-└── Recalled        a batch before it has failed; it was not sent
+SendError ├── TopicUnknown    the topic or partition does not exist, even after a while │   └── PartitionGone   the
+topic exists, with fewer partitions ├── TooLarge        the batch is larger than the topic allows ├── NotAuthorised
+the cluster's ACLs forbid it ├── BatchRejected   the broker finds the records invalid │   └── InvalidRecord   a record
+has no key, and the topic is compacted ├── GaveUp          it has failed for longer than the sender wants to wait └──
+Recalled        an earlier batch has failed; this one was not sent
 """
 
 import aiokafka.errors as kafka
@@ -17,26 +13,26 @@ _INVALID_RECORD = 87  # unknown to aiokafka
 
 
 class SendError(Exception):
-    """A batch that will never be taken; the message says why and what to do."""
+    """A batch that will never be accepted; the message has the cause and what to do."""
 
 
 class TopicUnknown(SendError):
-    """The topic or partition is not there, and stays away."""
+    """The topic or partition does not exist, even after a while."""
 
     def __init__(self, topic: str, partition: int) -> None:
-        """Name what is missing."""
+        """Name the missing partition."""
         super().__init__(f"topic {topic} partition {partition} does not exist. Create it, then send the message again.")
 
 
 class PartitionGone(TopicUnknown):
-    """The topic is there, with fewer partitions: it was created again. Another partition may take the records."""
+    """The topic exists, with fewer partitions: it was created again. Another partition may accept the records."""
 
 
 class TooLarge(SendError):
     """The batch is larger than the topic allows."""
 
     def __init__(self, topic: str) -> None:
-        """Name the topic that refuses."""
+        """Name the topic."""
         super().__init__(
             f"the message is larger than topic {topic} accepts. Raise its max.message.bytes. Then send the message "
             "again."
@@ -47,7 +43,7 @@ class NotAuthorised(SendError):
     """The cluster's ACLs forbid it."""
 
     def __init__(self, topic: str) -> None:
-        """Name the topic that refuses."""
+        """Name the topic."""
         super().__init__(
             f"this worker has no permission to write to topic {topic}. Grant WRITE to its principal, then send the "
             "message again."
@@ -63,10 +59,10 @@ class BatchRejected(SendError):
 
 
 class InvalidRecord(BatchRejected):
-    """A record has no key, and the topic is compacted: brokers find nothing else invalid in what is sent here."""
+    """A record has no key, and the topic is compacted: brokers cannot find other faults in batches built here."""
 
     def __init__(self, topic: str) -> None:
-        """Name the topic that refuses."""
+        """Name the topic."""
         SendError.__init__(
             self,
             f"topic {topic} is compacted, but the message has no key. Send it with a key, or set the topic's "
@@ -75,10 +71,10 @@ class InvalidRecord(BatchRejected):
 
 
 class GaveUp(SendError):
-    """It has failed for longer than the sender wants to wait."""
+    """The send has failed for longer than the sender wants to wait."""
 
     def __init__(self, topic: str, partition: int) -> None:
-        """Name the partition that does not take messages."""
+        """Name the failing partition."""
         super().__init__(
             f"topic {topic} partition {partition} has accepted no messages for longer than DELAY_GIVE_UP. Find out "
             "why its brokers refuse them. Then send the message again."
@@ -86,15 +82,15 @@ class GaveUp(SendError):
 
 
 class Recalled(SendError):
-    """A batch before it has failed; it was not sent."""
+    """An earlier batch has failed; this one was not sent."""
 
     def __init__(self, topic: str, partition: int) -> None:
-        """Name the partition that does not take messages."""
+        """Name the failing partition."""
         super().__init__(f"topic {topic} partition {partition} accepts no messages at the moment.")
 
 
 def permanent(topic: str, code: int) -> SendError | None:
-    """Return the failure that a broker's error code means, or None if another try may succeed."""
+    """Return the permanent error for a broker's error code, or None if another try may succeed."""
     error = kafka.for_code(code)
     if error in (kafka.MessageSizeTooLargeError, kafka.RecordListTooLargeError):
         return TooLarge(topic)

@@ -18,7 +18,7 @@ class Chunk:
         self._records = records
 
     def unwrap(self) -> Sequence[Any]:
-        """Return the records, once: what Faust keeps of a chunk is in a cycle, and collected much later."""
+        """Return the records, only once: Faust keeps the chunk in a reference cycle, which is collected much later."""
         records, self._records = self._records, ()
         return records
 
@@ -42,7 +42,7 @@ class FetchedChunks:
     )
 
     def __init__(self, chunks: Sequence[Chunk], offset: int) -> None:
-        """Wrap chunks; the first one's place and an `offset` there stand for all."""
+        """Wrap chunks; the place of the first one and an `offset` there represent all."""
         self.topic, self.partition, self.offset = chunks[0].topic, chunks[0].partition, offset
         self.timestamp = self.key = self.headers = self.checksum = self.timestamp_type = None
         self.value = self
@@ -50,13 +50,13 @@ class FetchedChunks:
         self.serialized_key_size = self.serialized_value_size = 0
 
     def unwrap(self) -> Sequence[Chunk]:
-        """Return the chunks, once, as a chunk its records."""
+        """Return the chunks, only once, as Chunk does its records."""
         chunks, self._chunks = self._chunks, ()
         return chunks
 
 
 class ChunkSchema(faust.Schema):
-    """Hands chunks through to the agent as they are: records are decoded by their dialect, not by Faust."""
+    """Passes chunks to the agent unchanged: dialects decode the records, not Faust."""
 
     def compile(self, app: Any, **_: Any) -> Any:
         """Return the decoder that Faust's conductor calls (faust/serializers/schemas.py)."""

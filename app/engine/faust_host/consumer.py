@@ -1,7 +1,7 @@
-"""The group's consumer as Punctual has it: each place where Faust is bent names the upstream line it answers.
+"""The group's consumer; each place that changes Faust's behaviour names the upstream line.
 
-Faust keeps the group, the assignment, the web server and the agent. It hands over whole chunks of records instead of
-single ones, and leaves positions, recovery and commits to the table, which knows better (faust-streaming 0.15.3).
+Faust runs the group, the assignment, the web server and the agent. It passes on chunks of records instead of single
+ones, and leaves positions, recovery and commits to the table (faust-streaming 0.15.3).
 """
 
 import asyncio
@@ -33,47 +33,47 @@ log = logging.getLogger(__name__)
 #: Records handed to the agent in one go.
 CHUNK = 2_000
 _IDLE_POLL_S, _BUSY_POLL_S = 0.25, 0.02
-#: How often it is looked how far partitions have been fetched, when none catches up.
+#: How often the fetched positions of partitions are read while none is catching up.
 _REACHED_EVERY_S = 0.25
-#: What is waited for while it is asked whether a new leader has all that was read.
+#: Maximum seconds to find out whether a new leader has all records that were read.
 _UNCUT_S = 5.0
-#: Chunks of one topic partition on their way: one at work, one to follow.
+#: Chunks of one topic partition in flight: one being processed, one to follow.
 _AHEAD = 2
 
 
 class Consumer(driver.Consumer):
-    """Fetches in chunks, with as much on its way as the partitions can take, and commits the table's positions."""
+    """Fetches in chunks, as many as the partitions can process, and commits the table's positions."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Begin with nothing on its way."""
+        """Create a consumer with no chunks in flight."""
         super().__init__(*args, **kwargs)
         self._ahead: dict[TP, int] = {}
-        #: Up to where each partition was fetched before the fetch that is under way began. All of that has been handed
-        #: over; aiokafka's own positions move on before what is fetched gets here from its thread.
+        #: Position of each partition before the present fetch. All earlier records have been passed on; aiokafka's own
+        #: positions move before fetched records arrive here from its thread.
         self.reached: dict[TP, int] = {}
         self._reached_s = 0.0
-        #: Set while no fetch is under way.
+        #: Set while no fetch is running.
         self._quiet = asyncio.Event()
         self._quiet.set()
         self.beat_s = 0.0
-        #: Whether no requests are taken at the moment: the disk is nearly full.
+        #: Whether requests are not read at the moment, because the disk is nearly full.
         self.held_back = False
 
     def _new_consumer_thread(self) -> ConsumerThread:
         return ConsumerThread(self, loop=self.loop, thread_loop=uvloop.new_event_loop(), beacon=self.beacon)
 
     async def on_shutdown(self) -> None:
-        """Leave the group at once: a static member that only falls silent keeps its partitions for a session.
+        """Leave the group at once, because a silent static member keeps its partitions for a whole session.
 
-        Databases are closed by now, and the thread has ended. Requests over HTTP that are still answered take longer.
+        Databases are closed by now, and the thread has ended. HTTP requests that are still being answered take longer.
         """
         await super().on_shutdown()
         conf = self.app.conf
-        if conf.consumer_group_instance_id:  # else the start was interrupted
+        if conf.consumer_group_instance_id:  # otherwise the start was interrupted
             await leave_group(self.app.engine.cluster, conf.id, conf.consumer_group_instance_id)
 
     def done(self, chunk: Chunk) -> None:
-        """Hear that a chunk is in the table."""
+        """Note that a chunk is in the table."""
         if chunk.generation == self.app.consumer_generation_id:
             self._ahead[TP(chunk.topic, chunk.partition)] -= 1
             heavy.send_on(-chunk.heavy)
@@ -101,7 +101,7 @@ class Consumer(driver.Consumer):
             await self.wait(self.can_resume_flow, timeout=1.0)
             return
         open_ = {tp for tp in self._get_active_partitions() if self._ahead.get(tp, 0) < _AHEAD}
-        # What is full or paused may be open before anything comes for the others.
+        # Full or paused partitions may open before records arrive for the others.
         aside = catching_up or self._paused_partitions or len(open_) < len(self._get_active_partitions())
         aside = aside or heavy.waiting
         poll_s = _BUSY_POLL_S if aside else _IDLE_POLL_S
@@ -111,7 +111,7 @@ class Consumer(driver.Consumer):
         generation = self.app.consumer_generation_id
         began = self.loop.time()
         found = await self._fetch(open_, poll_s)
-        # Else a rebalance has begun, and the partitions' positions are sought anew when they are ready.
+        # Otherwise a rebalance has begun, and the partitions' positions are sought again when they are ready.
         if found and generation == self.app.consumer_generation_id:
             chunks = []
             for tp, records in found.items():
@@ -120,7 +120,7 @@ class Consumer(driver.Consumer):
                 self._ahead[tp] = self._ahead.get(tp, 0) + len(new)
                 heavy.send_on(len(new) * weighs)
                 chunks += new
-            if self.flow_active:  # else a rebalance begins: what is dropped stays ahead until forget()
+            if self.flow_active:  # otherwise a rebalance begins: dropped chunks count until forget()
                 tp, records = next(iter(found.items()))
                 await self.callback(self._to_message(tp, FetchedChunks(chunks, records[-1].offset)))
         await asyncio.sleep(self._until_beat(began) if found else 0)
@@ -144,9 +144,9 @@ class Consumer(driver.Consumer):
         return found
 
     async def _see_uncut(self) -> None:
-        """End the process if what was fetched of a new leader does not follow what was read of the one before.
+        """End the process if the records of a new leader do not follow those that were read from the old one.
 
-        Then the log has lost its end, and has grown again beyond the position: records before it are unread.
+        In that case the log lost its end and grew again beyond the position, so earlier records are unread.
         """
         while epochs.risen:
             tp, (offset, last) = epochs.risen.popitem()
@@ -161,42 +161,42 @@ class Consumer(driver.Consumer):
                 end_process(InputGone([tp[0]]))
 
     async def _skip_deleted(self, places: Mapping[aiokafka.TopicPartition, int]) -> None:
-        """Read partitions on from their first offset if what lies before was deleted, or end the process."""
+        """Continue partitions at their first offset if earlier records were deleted, otherwise end the process."""
         consumer = self._thread._ensure_consumer()
         for partition, offset in places.items():
             try:
                 begin = (await consumer.beginning_offsets([partition]))[partition]
             except aiokafka.errors.KafkaError:
-                return  # it is fetched from the same offset again, and ends here again
+                return  # the next fetch has the same offset, and fails here again
             if begin <= offset:
                 end_process(InputGone([partition.topic]))
             state = self.state_of(TP(*partition))
-            if state is not None and state.position == offset:  # else it was given away, or sought anew, meanwhile
+            if state is not None and state.position == offset:  # otherwise it was revoked or sought in the meantime
                 note_deleted(partition.topic, partition.partition, offset, begin)
                 consumer.seek(partition, begin)
                 epochs.forget((partition.topic, partition.partition))
 
     def _until_beat(self, began: float) -> float:
-        """Return the seconds until the next look for records, after one that `began` then has found some."""
+        """Return the seconds until the next fetch, after one that `began` then and returned records."""
         now: float = self.loop.time()
         if self.app.engine.hurried:
             return max(0.0, began + pacing.SHORT_S - now)
-        return pacing.until(pacing.CALM_S, now + pacing.SHORT_S)  # what is found then has been handed over by the beat
+        return pacing.until(pacing.CALM_S, now + pacing.SHORT_S)  # records found then are passed on by the beat
 
     def _new_offset(self, tp: TP) -> int | None:
-        """Return the table's position to commit: the group's offsets are for lag tools alone (consumer.py:1105)."""
+        """Return the table's position to commit; only lag tools use the group's offsets (consumer.py:1105)."""
         self._acked[tp].clear()
         self._acked_index[tp].clear()
         offset: int | None = self.app.engine.position(tp.topic, tp.partition)
         return offset
 
     def _filter_tps_with_pending_acks(self, topics: Collection[Any] | None = None) -> Iterator[TP]:
-        """Return all partitions that are read: a message of Faust's stands for several (consumer.py:1084)."""
+        """Return all partitions that are read, because a message of Faust's has several chunks (consumer.py:1084)."""
         read = {*self._ahead, *self.reached}
         return (tp for tp in read if topics is None or tp in topics or tp.topic in topics)
 
     async def _commit_offsets(self, offsets: Mapping[TP, int], start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002, ARG002 - Faust's
-        """Commit, without a drawing of a table for a log that nobody reads (consumer.py:1038)."""
+        """Commit without Faust's table for a log that is not used (consumer.py:1038)."""
         assigned = self.assignment()
         committable = {tp: offset for tp, offset in offsets.items() if tp in assigned}
         committed = bool(committable) and await self._commit(committable)
@@ -207,18 +207,18 @@ class Consumer(driver.Consumer):
         """Do nothing: partitions are sought to the table's positions as each is ready (consumer.py:569)."""
 
     def verify_event_path(self, now: float, tp: TP) -> None:
-        """Do nothing: Faust looks for stalls by its own acks; the watchdog looks for them here."""
+        """Do nothing: Faust detects stalls by its own acks, which the watchdog replaces."""
 
     async def settle(self) -> None:
-        """Wait until the fetch of an earlier generation is over.
+        """Wait until the fetch of an earlier generation has ended.
 
-        It goes on in the new one, up to its timeout, and what it brings is dropped: positions that were sought before
-        would have moved on without it.
+        It continues in the new one, up to its timeout, and its records are dropped. Positions that were sought before
+        its end would have moved past these records.
         """
         await self._quiet.wait()
 
     def forget(self) -> None:
-        """Forget what was on its way before a rebalance."""
+        """Forget chunks in flight, before a rebalance."""
         self._ahead.clear()
         heavy.forget()
         self.reached.clear()
@@ -235,8 +235,8 @@ class Consumer(driver.Consumer):
 class Fetcher(consumer.Fetcher):
     """Runs the consumer's loop, and ends with the process.
 
-    Faust takes each cancellation for a crash while the group rebalances, also that of a process that is stopped then:
-    it ended with a traceback and code 1 (transport/consumer.py, Fetcher._fetcher).
+    During a rebalance, Faust takes each cancellation for a crash, also when the process is being stopped: it would end
+    with a traceback and code 1 (transport/consumer.py, Fetcher._fetcher).
     """
 
     @Service.task

@@ -1,6 +1,6 @@
-"""Assigned partitions go to their ownership: in place of Faust's recovery, and of the tables that would have it.
+"""Hands assigned partitions to their ownership, in place of Faust's recovery and the tables that would use it.
 
-And the two cases in which Faust or aiokafka would leave a worker alive and idle.
+Also handles the two cases in which Faust or aiokafka would leave a worker alive and idle.
 """
 
 import asyncio
@@ -24,26 +24,26 @@ _SENSOR_S = 0.1
 
 
 class Handover(Service):
-    """Stands where Faust's recovery stands (tables/recovery.py): hands partitions to their ownership instead."""
+    """Replaces Faust's recovery (tables/recovery.py): hands partitions to their ownership."""
 
     def __init__(self, app: Any, **kwargs: Any) -> None:
-        """Serve `app`."""
+        """Hand over the partitions of `app`."""
         super().__init__(**kwargs)
         self.app = app
         self.completed = asyncio.Event()
 
     def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Leave it to the revocation signal, which can wait."""
+        """Do nothing: the revocation signal does the work, because it can wait."""
 
     async def on_rebalance(self, assigned: set[TP], *_: Any) -> None:
-        """Begin to take the assigned partitions in; does not wait for them, so that the group goes on."""
+        """Start to acquire the assigned partitions, without waiting, so that the group can continue."""
         consumer, generation = self.app.consumer, self.app.consumer_generation_id
         consumer.forget()
         numbers = {tp.partition for tp in assigned if tp.topic == self.app.settings.topics.requests}
         ownership = self.app.engine.ownership
         missing = ownership.topics - {tp.topic for tp in assigned}
         if assigned and missing:
-            # A static member that comes back is given the same assignment again, without the topic.
+            # A returning static member would get the same assignment again, without the topic.
             await leave_group(self.app.engine.cluster, self.app.conf.id, self.app.conf.consumer_group_instance_id)
             end_process(InputGone(missing))
         await ownership.revoke()
@@ -56,7 +56,7 @@ class Handover(Service):
         self.completed.set()
         self.app.tables.on_actives_ready()
         self.app.tables.on_standbys_ready()
-        # Faust ends the rebalance's sensor after this returns (app/base.py:1778), and wants it to be there then.
+        # Faust ends the rebalance's sensor after this returns (app/base.py:1778), and needs it until then.
         asyncio.get_running_loop().call_later(_SENSOR_S, self.app.on_rebalance_end)
         log.info("assigned partitions %s", sorted(numbers))
 
@@ -68,7 +68,7 @@ class Tables(TableManager):
 
     @property
     def recovery(self) -> Handover:
-        """What takes assigned partitions in."""
+        """The service that receives assigned partitions."""
         if self._recovery is None:
             self._recovery = Handover(self.app, beacon=self.beacon, loop=self.loop)
         return self._recovery
@@ -86,26 +86,25 @@ class Tables(TableManager):
 
 
 class Assignor(PartitionAssignor):
-    """Takes an assignment that was made for this member when it had another address.
+    """Accepts an assignment that was made for this member under another address.
 
-    A static member that comes back is given the assignment that it had, with the address (PORT, WORKER_URL) that it
-    had; Faust asserts that it is still the same (partition_assignor.py:144), and with that the member would be lost.
+    A returning static member gets its former assignment, with its former address (PORT, WORKER_URL). Faust asserts that
+    the address is the same (partition_assignor.py:144), which would end the member's work.
     """
 
     def on_assignment(self, assignment: Any) -> None:
-        """Take an assignment."""
+        """Apply an assignment, with this member's address."""
         given = ClientMetadata.loads(self._decompress(assignment.user_data))
         moved = self._compress(given.derive(url=str(self._url)).dumps())
         super().on_assignment(type(assignment)(assignment.version, assignment.assignment, moved))
 
 
 def check_coordinator(consumer: aiokafka.AIOKafkaConsumer | None) -> None:
-    """Check that a consumer's coordinator, which keeps it in its group, still runs, and was not refused by its broker.
+    """Raise GroupLost if the coordinator of a consumer has ended, or was refused by its broker.
 
-    aiokafka's coordinator ends at an error that it does not expect (consumer/group_coordinator.py:593), and keeps a
-    refusal for whoever fetches next (`_push_error_to_user`): a worker without partitions never fetches.
-
-    Raises GroupLost if it has ended, or was refused.
+    The coordinator keeps the consumer in its group. aiokafka's coordinator ends at an error that it does not expect
+    (consumer/group_coordinator.py:593), and reports a refusal only to the next fetch (`_push_error_to_user`): a worker
+    without partitions never fetches.
     """
     coordinator = getattr(consumer, "_coordinator", None)
     refusal = getattr(coordinator, "_pending_exception", None)

@@ -1,1 +1,1 @@
-"""Progress records: what each partition reports every second, and who reads it: workers, the console, Prometheus."""
+"""Progress records: each partition writes one every second, for workers, the console and Prometheus."""

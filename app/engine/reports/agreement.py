@@ -1,4 +1,4 @@
-"""Settings that every worker of an installation must have alike: told with each report, and compared."""
+"""Settings that must be the same on all workers of an installation: reported as hashes, and compared."""
 
 import logging
 import zlib
@@ -14,7 +14,7 @@ from punctual.contract.namespaces import Namespaces
 
 log = logging.getLogger(__name__)
 
-#: Settings of the installation whose values are a worker's own business, or said by the topics that it reads.
+#: Settings of the installation that may differ between workers, or that are stored in the topics that workers read.
 OF_A_WORKER = frozenset(
     {
         "DELAY_APP_ID",
@@ -33,7 +33,7 @@ OF_A_WORKER = frozenset(
         "DELAY_WEB_OIDC_FILE",
         "DELAY_WEB_PAYLOADS",
         "DELAY_WEB_READ_ONLY",
-        "DELAY_WEB_SECRET",  # not even its hash is told
+        "DELAY_WEB_SECRET",  # not even its hash is reported
         "DELAY_WEB_URL",
         "DELAY_WEB_USERS_FILE",
     }
@@ -42,7 +42,7 @@ _OF_GATEWAYS = "DELAY_GATEWAY_"
 
 
 def fingerprint(settings: Settings) -> dict[str, str]:
-    """Return a short hash of each setting that must be alike, by its name: values stay where they are."""
+    """Return, by name, a short hash of each setting that must be the same: the values stay private."""
     told = {}
     for name, value in settings.values():
         if name.startswith("DELAY_") and not name.startswith(_OF_GATEWAYS) and name not in OF_A_WORKER:
@@ -51,9 +51,9 @@ def fingerprint(settings: Settings) -> dict[str, str]:
 
 
 def _unordered(value: Any) -> Any:
-    """Return a value of which the order of parts says nothing.
+    """Return a value in which the order of parts does not matter.
 
-    How clusters are shown who asks is not in it: that is told to nobody, and each worker may have a login of its own.
+    Credentials for clusters are left out: they are private, and each worker may have its own.
     """
     if isinstance(value, Clusters) and value.rates:
         return [_unordered(dict(value)), _unordered(value.rates)]
@@ -65,12 +65,12 @@ def _unordered(value: Any) -> Any:
 
 
 def differing(ours: Mapping[str, str], theirs: Mapping[str, str]) -> list[str]:
-    """Return the settings that two have otherwise, of those that both tell."""
+    """Return the names of the settings that differ, of those in both reports."""
     return sorted(name for name in ours.keys() & theirs.keys() if ours[name] != theirs[name])
 
 
 def has_other(worker: str, names: Iterable[str]) -> str:
-    """Return what is said of a worker that has other settings."""
+    """Return the warning about a worker with different settings."""
     return (
         f"the worker at {worker} has different values of the settings {', '.join(names)}. These settings decide how "
         "messages are processed and must be the same on all workers of an installation. Correct them, and restart."
@@ -78,21 +78,21 @@ def has_other(worker: str, names: Iterable[str]) -> str:
 
 
 class Agreement:
-    """Warns, once, of each worker that has other settings than this one."""
+    """Warns once about each worker whose settings differ from this worker's."""
 
     def __init__(self, settings: Settings, started_ms: int) -> None:
-        """Compare with what is reported from `started_ms` on: before, all may have been told something else."""
+        """Compare with reports from `started_ms` on: before, workers may have had other settings."""
         self._ours, self._url, self._started_ms = fingerprint(settings), settings.process.url, started_ms
-        #: The settings that each other worker has otherwise, by its address.
+        #: The settings that differ on each other worker, by its address.
         self.differing: dict[str, list[str]] = {}
 
     def look(self, reports: Iterable[Report], now_ms: int) -> None:
-        """Compare with the latest reports."""
+        """Compare with the latest reports, and log differences."""
         since, heard = max(self._started_ms, now_ms - STALE_AFTER_MS), set[str]()
         for report in reports:
             worker, theirs = report.progress.worker, report.progress.settings
             if worker == self._url or report.appended_ms < since or report.progress.state is not None:
-                continue  # told again for a partition that is restored or stopped, it is what its worker had before
+                continue  # a repeated report of a partition that is restored or stopped has its worker's old settings
             heard.add(worker)
             if not theirs:
                 continue

@@ -1,4 +1,4 @@
-"""What is due in the next minutes: counted as long as somebody asks for it every now and then, as Prometheus does."""
+"""Counts messages due in the next minutes, as long as the counts are read regularly, as Prometheus does."""
 
 import asyncio
 from collections.abc import Mapping
@@ -7,26 +7,26 @@ from typing import Final
 from app.base.clock import Clock
 from app.engine.partition.partition import Partition
 
-#: How far ahead what is pending is counted, to the end of the minute.
+#: How far ahead pending messages are counted, rounded up to the end of the minute.
 AHEAD_S: Final = (60, 300, 900)
-#: Rows of a partition at a time, a third of a millisecond; how soon there are more if that was not all, and if it was.
+#: Rows of a partition that are scanned at a time (0.3 ms), and the pauses during a scan and after it.
 _ROWS: Final = 1_000
 _SOON_S, _LATER_S = 0.02, 1.0
-#: Nobody asks any more.
+#: After this time without a reader, counting stops.
 _SILENCE_MS: Final = 300_000
 _MARGIN_MS: Final = 120_000
 
 
 class DueSoon:
-    """Has the stores of one worker look ahead."""
+    """Makes the stores of one worker count upcoming messages."""
 
     def __init__(self, clock: Clock, partitions: Mapping[int, Partition]) -> None:
-        """Look at nothing until somebody asks."""
+        """Count upcoming messages of `partitions` once `due` is called."""
         self._clock, self._partitions = clock, partitions
         self._asked, self._asked_ms = asyncio.Event(), 0
 
     def due(self) -> list[tuple[int, int]]:
-        """Return how many messages are due by the ends of the minutes so many seconds ahead, as far as is known yet."""
+        """Return pairs of seconds ahead and the number of messages due by then, as far as they are counted yet."""
         self._asked_ms = self._clock.monotonic_ms()
         self._asked.set()
         now_ms, working = self._clock.wall_ms(), self._working()
@@ -39,7 +39,7 @@ class DueSoon:
         return found
 
     async def run(self) -> None:
-        """Look ahead while somebody asks, until cancelled."""
+        """Count upcoming messages while the counts are read, until cancelled."""
         while True:
             await self._asked.wait()
             if self._clock.monotonic_ms() - self._asked_ms > _SILENCE_MS:
@@ -50,7 +50,7 @@ class DueSoon:
             await asyncio.sleep(_LATER_S if await self._look() else _SOON_S)
 
     async def _look(self) -> bool:
-        """Look at some rows of each partition; return whether that was all there is."""
+        """Scan some rows of each partition; return whether all rows have been scanned."""
         until_ms, whole = self._clock.wall_ms() + AHEAD_S[-1] * 1_000 + _MARGIN_MS, True
         for number in list(self._partitions):
             partition = self._partitions.get(number)

@@ -1,4 +1,4 @@
-"""The last progress report of each partition, whichever worker wrote it, as far as other workers go by it."""
+"""The last progress report of each partition, whichever worker wrote it, with the fields that other workers use."""
 
 import asyncio
 import logging
@@ -16,12 +16,12 @@ from tables.keys import MAX_DUE_MS
 
 log = logging.getLogger(__name__)
 
-#: Records of each partition to begin with: the last ones, and some.
+#: Records per partition that are read at first: the last ones, and some before.
 _LAST = 8
 
 
 class LatestReport(msgspec.Struct, frozen=True):
-    """What matters here of a progress record; what workers before did not report is as if they could not."""
+    """The fields of a progress record that are used here; older workers lack some of them."""
 
     partition: int
     read_to: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=MAX_DUE_MS)]] = {}
@@ -35,14 +35,14 @@ class LatestReports:
     """Follows the progress topic."""
 
     def __init__(self, topics: TopicSettings, cluster: Cluster) -> None:
-        """Know nothing yet."""
+        """Follow the progress topic of `topics` on `cluster`."""
         self._topics, self._cluster = topics, cluster
         self._reader: PartitionReader | None = None
         self._reading = asyncio.Lock()
         self._last: dict[int, LatestReport] = {}
 
     async def read(self) -> None:
-        """Read to the topic's end; waits for its broker as long as it takes."""
+        """Read to the topic's end; wait while its broker is down."""
         async with self._reading:
             if self._reader is None:
                 self._reader = await self._begin()
@@ -62,7 +62,7 @@ class LatestReports:
             await self._read_to(reader, end)
             if back >= end - begin or len(self._last) >= self._topics.partitions:
                 return reader
-            back *= 8  # somebody has not reported for long: what was said last still counts
+            back *= 8  # a partition has not reported for long, and its last report still counts
 
     def _remember(self, key: bytes | None, value: bytes | None) -> None:
         try:
@@ -73,28 +73,28 @@ class LatestReports:
             self._last[report.partition] = report
 
     def read_to(self, number: int, topic: str) -> int:
-        """Return up to which stamp a partition has read an input, -1 if that is not known."""
+        """Return the stamp up to which a partition has read an input, -1 if it is not known."""
         report = self._last.get(number)
         return -1 if report is None else report.read_to.get(topic, -1)
 
     @property
     def lowest_version(self) -> int | None:
-        """The newest row version that all workers read who have reported last, None if none has."""
+        """The newest row version that all workers in the last reports can read, None without reports."""
         numbers = range(self._topics.partitions)
         return min((self._last[number].reads for number in numbers if number in self._last), default=None)
 
 
 class RowVersion:
-    """The version of rows that every worker of the installation reads, or the one that the settings want."""
+    """The version of rows that every worker of the installation can read, or the one in the settings."""
 
     def __init__(self, engine: EngineSettings, reports: LatestReports) -> None:
-        """Go by what `reports` say of other workers."""
+        """Use the version in the settings of `engine`, otherwise the lowest one in `reports`."""
         self._wanted, self._reports = engine.row_version, reports
 
     def __call__(self, there: int = 1) -> int:
-        """Return the version to write now: an installation that nobody has reported of has no older workers.
+        """Return the version to write now; without any reports, there are no older workers.
 
-        A partition that has rows of the version `there` goes on with it: older workers cannot take that anyway.
+        A partition that already has rows of version `there` keeps it, because older workers cannot take it over anyway.
         """
         if self._wanted:
             return self._wanted

@@ -1,4 +1,4 @@
-"""What a worker counts of its own, beside what it reports for all to read: as Prometheus metrics."""
+"""A worker's own figures, in addition to its progress records, as Prometheus metrics."""
 
 import shutil
 from bisect import bisect_left
@@ -20,23 +20,23 @@ from app.settings.settings import Settings
 from tables import keys
 
 _HOUR_S, _DAY_S = 3_600, 24 * 3_600
-#: How far ahead what is pending is counted, to the end of the hour: that is how due times are kept account of.
+#: How far ahead pending messages are counted, to the end of the hour: due times are counted by hours.
 AHEAD_S: Final = (_HOUR_S, _DAY_S, 7 * _DAY_S, 30 * _DAY_S)
 
 
 class Inputs(Protocol):
-    """What is known of the input topics."""
+    """The state of the input topics."""
 
     def position(self, topic: str, partition: int) -> int | None:
-        """Return the offset up to which all is in the table, or was no record; None while records are on their way."""
+        """Return the offset up to which all records are in the table; None while records are in flight."""
 
     def end(self, topic: str, partition: int) -> int | None:
-        """Return where a topic's partition ended when it was last looked at; None if it was not."""
+        """Return the end of a topic's partition when it was last fetched; None if it was not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measures:
-    """Where the figures of one worker are; each is a few counters that are kept anyway."""
+    """The sources of one worker's figures, which are few counters and exist anyway."""
 
     settings: Settings
     clock: Clock
@@ -48,7 +48,7 @@ class Measures:
     minutes: DueSoon
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics as they are now."""
+        """Yield the current metrics."""
         yield from self._counted()
         working = [partition for partition in self.partitions.values() if partition.working]
         yield _by_due(working, self.clock.wall_ms(), self.minutes.due())
@@ -68,7 +68,7 @@ class Measures:
         yield _histogram("delay_commit_seconds", "How long steps took to commit.", self.tally.commits)
 
     def _lag(self, working: list[Partition]) -> Metric:
-        """Return how many offsets of each input are not in the table yet."""
+        """Return the number of offsets of each input that are not in the table yet."""
         help_text = "Offsets of an input topic that are not in the table yet."
         lag = GaugeMetricFamily("delay_ingest_lag_records", help_text, labels=["topic", "partition"])
         for partition in working:
@@ -77,14 +77,14 @@ class Measures:
                 if end is None:
                     continue
                 read = self.inputs.position(topic, partition.number)
-                if read is None:  # what was fetched is on its way into the table
+                if read is None:  # fetched records are being added to the table
                     there = partition.store.positions.get(topic)
                     read = 0 if there is None else there.offset
                 lag.add_metric([topic, str(partition.number)], max(0, end - read))
         return lag
 
     def _environment(self) -> Iterator[Metric]:
-        """Yield what a worker depends on: its installation, the clock, the disk, and other workers' settings."""
+        """Yield metrics of a worker's environment: installation, clock, disk, and other workers' settings."""
         help_text = "Number of partitions of the installation."
         yield GaugeMetricFamily("delay_partitions", help_text, self.settings.topics.partitions)
         help_text = "How far this machine's clock is ahead of the brokers'."
@@ -106,7 +106,7 @@ def _histogram(name: str, help_text: str, histogram: Histogram) -> Metric:
 
 
 def _by_due(working: list[Partition], now_ms: int, near: list[tuple[int, int]]) -> Metric:
-    """Return how many messages are due by the ends of the minutes, and of the hours, that lie so far ahead."""
+    """Return the number of messages due by the end of each period ahead, in minutes and hours."""
     edges = [(now_ms + ahead_s * 1_000) // keys.BUCKET_MS for ahead_s in AHEAD_S]
     found = Counter[int]()
     for partition in working:

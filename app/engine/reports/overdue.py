@@ -1,4 +1,4 @@
-"""Counts the messages that are late for another reason than an operator's: an alarm goes by it."""
+"""Counts messages that are late although no operator holds them back: alarms use this count."""
 
 from typing import Final
 
@@ -9,19 +9,19 @@ from punctual.contract.destination import Destination
 from tables import keys
 from tables.entry import decode
 
-#: A message counts as overdue a second after its due time: what is being sent is not.
+#: A message is overdue a second after its due time, so that messages in flight are not counted.
 GRACE_MS: Final = 1_000
-#: It takes 2 µs a row, each second, of a worker that has much else to do just then.
+#: Maximum rows counted in the current hour; a row takes 2 µs, every second, on a worker that is busy.
 _COUNTED = 1_000
-#: Rows that are looked at one by one, where some are late on purpose: a few milliseconds.
+#: Maximum rows decoded one by one while some are late on purpose, which takes a few milliseconds.
 _LOOKED_AT = 1_000
 
 
 def overdue(partition: Partition, oldest: bytes | None, before_ms: int, throttle: Throttle) -> int:
-    """Count rows due by `before_ms`: whole hours from the counters, the present one by looking, up to a bound.
+    """Count rows due by `before_ms`: whole hours by their counters, the current one by a bounded scan.
 
-    Those that wait for their next try are left out, and those whose destination is paused or gets no more for now;
-    while there are any of the latter, no more than some are counted.
+    Rows that wait for their next try are left out, and so are those whose destination is paused or rate-limited; if
+    there are any of the latter, only a bounded number is counted.
     """
     if oldest is None or keys.due_of(oldest) > before_ms:
         return 0
@@ -34,14 +34,14 @@ def overdue(partition: Partition, oldest: bytes | None, before_ms: int, throttle
         return _beside(partition, before_ms, on_purpose)
     hour = before_ms // keys.BUCKET_MS
     whole = sum(count for number, count in partition.store.counts.hours.items() if number < hour)
-    # Not from the hour's beginning: a scan goes through all that was delivered and is not yet compacted away.
+    # Not from the hour's beginning, because a scan also passes delivered rows that are not compacted yet.
     since_ms = max(hour * keys.BUCKET_MS, keys.due_of(oldest))
     found = whole + partition.store.count(since_ms, before_ms, _COUNTED)
     return max(0, found - len(partition.in_flight.tries))
 
 
 def _beside(partition: Partition, before_ms: int, on_purpose: set[Destination]) -> int:
-    """Count rows due by `before_ms` but those for some destinations: the scan has come by these already."""
+    """Count rows due by `before_ms` except for some destinations, first those that the due loop has set aside."""
     in_flight, bound = partition.in_flight, keys.due_bound(before_ms)
     found = 0
     first = in_flight.first_unsettled(on_purpose)

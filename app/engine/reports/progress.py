@@ -1,4 +1,4 @@
-"""Progress: what each partition says every second, for everyone to read (records.md#progress)."""
+"""Progress: each partition reports its state every second (records.md#progress)."""
 
 import asyncio
 import heapq
@@ -29,31 +29,31 @@ from tables.entry import VERSION as VERSION_READ
 log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
-#: More than any report has: one that is larger is somebody else's.
+#: Maximum size of a repeated report; a larger one was not written by Punctual.
 _REPEATED_BYTES = 512 * 1024
-#: A record has at most some 20 KiB (app/engine/reports/progress.py), and no sensible topic takes less than this.
+#: A record has at most some 20 KiB (app/engine/reports/progress.py), and any sensible topic accepts this much.
 _BATCH_BYTES = 64 * 1024
-#: A partition that begins is silent for so many reports before its last one is repeated: it may be older than the last
-#: one that its former owner has written, which is read with some delay.
+#: Reports that a new partition skips before it repeats the last one: its former owner's last report is read with some
+#: delay, and may be newer.
 _SILENT = 3
 
 encode = msgspec.json.Encoder().encode
 
 
-#: As many names as a record has room for. Names may have 249 characters, and every partition tells them every second:
-#: this is enough for most installations. 16 partitions full of long names write a quarter of a MiB a second.
+#: Maximum names in a record and their bytes, which is enough for most installations. Names can have 249 characters, and
+#: are reported every second: 16 partitions full of long names write 256 KiB/s.
 NAMES, BYTES = 100, 8 * 1024
-#: A number, quotes, a colon and a comma.
+#: Bytes of a number, quotes, a colon and a comma.
 _BESIDE = 24
 
 
 def names_with_largest(numbers: Mapping[str, int]) -> dict[str, int]:
-    """Return the names with the largest numbers, as far as there is room."""
+    """Return the names with the largest numbers, as many as fit."""
     return _fitting(heapq.nlargest(NAMES, ((name, of) for name, of in numbers.items() if name), key=itemgetter(1)))
 
 
 def names_with_smallest(numbers: Mapping[str, int]) -> dict[str, int]:
-    """Return the names with the smallest numbers, as far as there is room."""
+    """Return the names with the smallest numbers, as many as fit."""
     return _fitting(heapq.nsmallest(NAMES, ((name, of) for name, of in numbers.items() if name), key=itemgetter(1)))
 
 
@@ -69,7 +69,7 @@ def _fitting(pairs: list[tuple[str, int]]) -> dict[str, int]:
 
 
 class ProgressReporter:
-    """Writes the progress records of a worker's partitions, and measures the brokers' clock by them."""
+    """Writes the progress records of a worker's partitions, and measures the brokers' clock with them."""
 
     def __init__(
         self,
@@ -80,13 +80,13 @@ class ProgressReporter:
         last: Callable[[int], bytes | None] = lambda _: None,
         quotas: Quotas | None = None,
     ) -> None:
-        """Report on the partitions of `due`; `last` gives the last report that there is of a partition."""
+        """Report on the partitions of `due`; `last` returns the value of a partition's last report, if any."""
         self._rates = None if quotas is None else quotas.rates
         self._settings, self._clock, self._sender, self._due, self._last = settings, clock, sender, due, last
-        #: For how many reports each partition that is not at work has been silent.
+        #: The number of reports that each idle partition has skipped.
         self._silent = Counter[int]()
         self._told = fingerprint(settings)
-        #: What stands still on this worker, once that is looked at.
+        #: Inputs and writes of this worker that make no progress, once they are watched.
         self.standstill: Standstill | None = None
 
     async def run(self) -> None:
@@ -96,13 +96,13 @@ class ProgressReporter:
             await asyncio.sleep(_EVERY_S)
 
     async def report(self) -> None:
-        """Write one record for each partition that has something to say, in as many batches as they need."""
+        """Write one record for each partition with a report, in as many batches as needed."""
         now, jumps = self._clock.now_ms(), self._clock.jumps
         batches: list[Batch] = []
         for key, value in await self._values(now):
             if not batches or not batches[-1].append(now, key, value):
                 batches.append(Batch(_BATCH_BYTES))
-                batches[-1].append(now, key, value)  # the first is taken whatever its size
+                batches[-1].append(now, key, value)  # the first record fits whatever its size
         if not batches:
             return
         first, *others = [self._sender.submit(self._settings.topics.progress, 0, batch) for batch in batches]
@@ -125,17 +125,17 @@ class ProgressReporter:
             if partition.state in (State.LIVE, State.CATCHING_UP):
                 self._silent.pop(partition.number, None)
                 value = encode(self.record(partition, now, lateness, told))
-                lateness, told = {}, {}  # a worker's histogram and settings are told once
+                lateness, told = {}, {}  # a worker's histogram and settings are in one record only
             elif (again := self._repeated(partition)) is not None:
                 value = again
             else:
                 continue
             found.append((b"%d" % partition.number, value))
-            await asyncio.sleep(0)  # one with very many destinations takes some ms
+            await asyncio.sleep(0)  # a partition with very many destinations takes some ms
         return found
 
     def _repeated(self, partition: Partition) -> bytes | None:
-        """Return a partition's last report again while it is restored or stopped: others hear what they wait for."""
+        """Return a partition's last report with its state while it is restored or stopped: other workers need it."""
         if partition.state not in (State.RESTORING, State.STOPPED):
             return None
         self._silent[partition.number] += 1
@@ -145,11 +145,11 @@ class ProgressReporter:
         try:
             told = encode({**msgspec.json.decode(last), "state": partition.state.value, "lateness": {}})
         except (ValueError, msgspec.MsgspecError, RecursionError):
-            return None  # in what newer workers may add, or others: what is known of it has been read
+            return None  # newer workers or others wrote it; its known fields have been read
         return told if len(told) <= _REPEATED_BYTES else None
 
     def own(self, now: int) -> dict[int, Report]:
-        """Return this worker's reports as they would be if brokers took them."""
+        """Return this worker's reports as it would write them, also while brokers do not take them."""
         found = dict[int, Report]()
         for number, partition in self._due.partitions.items():
             if partition.working:
@@ -160,7 +160,7 @@ class ProgressReporter:
     def record(
         self, partition: Partition, now: int, lateness: dict[str, int], settings: dict[str, str]
     ) -> dict[str, Any]:
-        """Return a partition's record."""
+        """Return the progress record of a partition, with the worker's `lateness` and `settings`."""
         store = partition.store
         oldest = partition.in_flight.oldest(store)
         retrying = len(partition.in_flight.tries)
@@ -177,7 +177,7 @@ class ProgressReporter:
             **self._of_namespaces(store, partition.number),
             "overdue": overdue(partition, oldest, now - GRACE_MS, self._due.throttle),
             **({"retrying": retrying} if retrying else {}),
-            # A recurring message that is paused has no due time.
+            # The due time of a paused series is not a real one.
             "next_due": None if oldest is None or keys.due_of(oldest) == PAUSED_MS else keys.due_of(oldest),
             **_held(partition.in_flight.held_ms()),
             **self._throttled(partition, now),
@@ -189,7 +189,7 @@ class ProgressReporter:
         }
 
     def _of_namespaces(self, store: PartitionStore, number: int) -> dict[str, Any]:
-        """Return what waits per namespace and sender, and how much was asked for lately where that has a quota."""
+        """Return pending messages per namespace and sender, and recent requests of namespaces with a quota."""
         if store.shares is None:
             return {}
         held = {sender: len(destinations) for sender, destinations in sorted(store.shares.destinations.items())}
@@ -201,7 +201,7 @@ class ProgressReporter:
         return {**found, **({"requests": requests} if requests else {})}
 
     def _standing_still(self, number: int, now: int) -> dict[str, Any]:
-        """Return since when requests wait unread, and why none are taken."""
+        """Return since when requests have been unread, and why none are accepted."""
         if self.standstill is None:
             return {}
         unread_ms = round(self.standstill.unread_s(number) * 1_000)
@@ -209,7 +209,7 @@ class ProgressReporter:
         return {**unread, **({"held_back": DISK} if self.standstill.held_back else {})}
 
     def _throttled(self, partition: Partition, now: int) -> dict[str, Any]:
-        """Return since when messages wait for destinations that are paused, and for those that get no more for now."""
+        """Return the oldest due times that wait for paused destinations, and for rate-limited ones."""
         throttle, found = self._due.throttle, dict[str, dict[str, int]]()
         for to, row in partition.in_flight.aside.items():
             due_ms = keys.due_of(row)
@@ -226,7 +226,7 @@ def _share(of: NamespaceShare) -> dict[str, int]:
 
 
 def _pending(store: PartitionStore) -> dict[str, Any]:
-    """Return what waits for the largest destinations, and for the rest as a sum; '', callbacks, don't count."""
+    """Return pending messages for the largest destinations, and the sum of the rest, without callbacks ('')."""
     counts = store.counts.destinations
     named = names_with_largest(counts)
     others = len(counts) - ("" in counts) - len(named)
@@ -237,7 +237,7 @@ def _pending(store: PartitionStore) -> dict[str, Any]:
 
 
 def _held(held: dict[str, int]) -> dict[str, Any]:
-    """Return since when the longest-held destinations take nothing, and how many others there are."""
+    """Return since when the longest-held destinations have accepted no message, and the number of others."""
     named = names_with_smallest(held)
     others = sum(1 for name in held if name) - len(named)
     return {"held": named, "held_rest": {"destinations": others}} if others else {"held": named}

@@ -1,4 +1,4 @@
-"""What consumers of acknowledged queues say of themselves, for the page: read where there is a topic for it."""
+"""Reports of the consumers of acknowledged queues, for the console, if the installation has a topic for them."""
 
 import asyncio
 import logging
@@ -15,17 +15,17 @@ from app.kafka.metadata.reader import PartitionReader
 from app.settings.topics import TopicSettings
 from punctual.contract.queue_report import QueueReport
 
-#: How often it is looked whether there is the topic, and, if so, what is new on it; a read takes no longer than that.
+#: Seconds between checks for the topic, between reads of it, and the maximum time of a read.
 _LOOK_S, _EVERY_S, _LIMIT_S = 30.0, 1.0, 5.0
-#: Records to begin with, some minutes of many consumers: what is older says nothing of now.
+#: Records that are read at first, some minutes of many consumers: older ones are outdated.
 _LAST = 10_000
 
-#: Consumers report every five seconds, and take that back when they end in order.
+#: Consumers report every five seconds, and withdraw their report when they stop normally.
 SILENT_MS: Final = 20_000
 
-#: Consumers that are known at a time, and of one topic: 2,000 are summed up in some 10 ms. A group alone may have half
-#: of its topic's, and all topics that this worker has not heard of count as one: whoever makes up consumers without end
-#: leaves places for those of others.
+#: Maximum number of consumers, and of those of one topic: 2,000 are summed up in some 10 ms. A group alone gets half of
+#: its topic's places, and all topics that this worker does not know share one topic's, so that invented consumers leave
+#: places for real ones.
 _CONSUMERS, _OF_TOPIC = 2_000, 400
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ _decode = msgspec.json.Decoder(QueueReport).decode
 
 
 class Said(NamedTuple):
-    """A consumer's last report, and when it was read; at the start, when it was written (epoch ms)."""
+    """A consumer's last report, and when it was read (or, at the start, written) in epoch ms."""
 
     report: QueueReport
     at_ms: int
@@ -47,7 +47,7 @@ class _ConsumerRoom:
         self._all, self._of_topic = Places(_CONSUMERS), dict[str, Places]()
 
     def take(self, topic: str, group: str) -> bool:
-        """Take a place; returns whether there was one."""
+        """Take a place for a consumer; return whether there was one."""
         groups = self._of_topic.get(topic) or Places(_OF_TOPIC)
         if not groups.take(group):
             return False
@@ -58,7 +58,7 @@ class _ConsumerRoom:
         return True
 
     def leave(self, topic: str, group: str) -> None:
-        """Give a place back."""
+        """Release a consumer's place."""
         self._all.leave(topic)
         self._of_topic[topic].leave(group)
         if not len(self._of_topic[topic]):
@@ -66,20 +66,20 @@ class _ConsumerRoom:
 
 
 class Queues:
-    """Follows the topic of the installation's queues; while it is not there, nothing is known, and nothing is wrong."""
+    """Follows the topic of the installation's queues, which may be missing."""
 
     def __init__(self, topics: TopicSettings, cluster: Cluster, now_ms: Callable[[], int]) -> None:
-        """Know nothing yet; `now_ms` is the worker's clock."""
+        """Follow the topic in `topics` on `cluster`; `now_ms` is the worker's clock."""
         self._topic, self._cluster, self._now_ms = topics.queues, cluster, now_ms
         self._reader: PartitionReader | None = None
         self._known: dict[bytes, Said] = {}
-        #: Where there is room for more, and the place that each consumer has.
+        #: The places that are left, and the place that each consumer has.
         self._room, self._places = _ConsumerRoom(), dict[bytes, tuple[str, str]]()
         self._full = False
 
     @property
     def known(self) -> list[Said]:
-        """What each consumer has said last."""
+        """The last report of each consumer."""
         return list(self._known.values())
 
     async def run(self) -> None:
@@ -89,7 +89,7 @@ class Queues:
             await asyncio.sleep(_EVERY_S if there else _LOOK_S)
 
     async def _read(self) -> bool:
-        """Read to the topic's end; return False if it is not there, or nobody tells."""
+        """Read to the topic's end; return False if it does not exist or cannot be read."""
         try:
             async with asyncio.timeout(_LIMIT_S):
                 if not self._cluster.partitions(self._topic) and await self._cluster.refresh([self._topic]):
@@ -98,7 +98,7 @@ class Queues:
                 await self._read_on()
             self._drop_silent()
         except aiokafka.errors.OffsetOutOfRangeError:
-            self._forget()  # it was made anew
+            self._forget()  # the topic was created again
         except (aiokafka.errors.KafkaError, TimeoutError):
             return False
         return True
@@ -112,7 +112,7 @@ class Queues:
         reader = self._reader
         end = await reader.end()
         if end < await reader.position():
-            self._forget()  # it was made anew
+            self._forget()  # the topic was created again
             return
         async for record in reader.up_to(end):
             self._take(record, record.timestamp_ms if begins else self._now_ms())
@@ -123,7 +123,7 @@ class Queues:
             self._drop(key)
 
     def _drop_silent(self) -> None:
-        """Forget consumers that report no more: each that is started has another name."""
+        """Forget consumers that no longer report: a restarted consumer has a new name."""
         since_ms = self._now_ms() - SILENT_MS
         for key in [key for key, said in self._known.items() if said.at_ms < since_ms]:
             self._drop(key)
@@ -133,7 +133,7 @@ class Queues:
             self._room.leave(*self._places.pop(key))
 
     def _has_place(self, key: bytes, report: QueueReport) -> bool:
-        """Return whether a consumer has a place, or gets one."""
+        """Return whether a consumer has or gets a place."""
         place = (report.topic if self._cluster.partitions(report.topic) else "", report.group)
         if self._places.get(key) == place:
             return True

@@ -15,25 +15,25 @@ from app.base.process.skipped_records import bounded, passed_over
 
 logger = logging.getLogger(__name__)
 
-#: Partitions report every second: a report that is older says that nobody works on its partition.
+#: Partitions report every second: an older report shows that no worker has its partition.
 STALE_AFTER_MS: Final = 10_000
 
 RETRY_SECONDS: Final = 1.0
 
-# The contract gives the topic one partition: the newest report is then the last one, whoever wrote it.
+# The contract gives the topic one partition, so its last report is the newest one, whichever worker wrote it.
 ONLY_PARTITION: Final = 0
 
-# A broker answers once a second and not once a record, which 16 partitions would make 16 times a second.
+# A broker then answers once a second instead of for each record, of which 16 partitions write 16 a second.
 FETCH_WAIT_MS: Final = 1000
 FETCH_MIN_BYTES: Final = 1 << 20
 
-# Absorbing 500 records takes well under 2 ms, the longest that the worker's event loop may be held.
+# Absorbing 500 records takes well under 2 ms, the maximum for which the worker's event loop may be blocked.
 RECORDS_PER_TURN: Final = 500
 
-#: Why a worker takes no requests: too little of its disk is free.
+#: Reason why a worker accepts no requests: too little free disk space.
 DISK: Final = "disk"
 
-# Sums of these still fit into what JSON encoders take.
+# Sums of such counts still fit into the integers of JSON encoders.
 LARGEST: Final = (1 << 61) - 1
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
@@ -44,20 +44,20 @@ class MalformedProgressError(ValueError):
 
 
 class OtherDestinations(msgspec.Struct, frozen=True):
-    """The destinations that a report does not name, and the messages that wait for them."""
+    """The destinations that a report does not name, and their pending messages."""
 
     destinations: Count = 0
     messages: Count = 0
 
 
 class HeldRest(msgspec.Struct, frozen=True):
-    """The destinations that take nothing and that a report does not name."""
+    """The destinations that accept no messages and that a report does not name."""
 
     destinations: Count = 0
 
 
 class NamespaceHoldings(msgspec.Struct, frozen=True):
-    """What one namespace has of a partition: messages, bytes of keys, values and headers, and remembered ids."""
+    """A namespace's part of a partition: messages, bytes of keys, values and headers, and remembered ids."""
 
     messages: Count = 0
     bytes: Count = 0
@@ -80,20 +80,19 @@ class ProgressRecord(
         "unread_ms": "unread",
     },
 ):
-    """What one partition held, and how far it was, at one moment: the value of a record on the progress topic.
+    """The state of one partition at one moment: the value of a record on the progress topic.
 
-    Times are epoch milliseconds. `lateness` counts deliveries of the last minute by the upper bound of their
-    lateness in milliseconds ("5", "10", ..., "inf"); `overdue` counts what is due for over a second, and `retrying`
-    what has failed over HTTP and waits for its next try; `settings` are hashes of those that all workers must have
-    alike. `pending` and `held_ms` name as many destinations as there is room for, and `pending_rest` and `held_rest`
-    sum up the others. `paused_ms` and `paced_ms` have the oldest due time that waits on purpose, for destinations that
-    are paused or get no more for now. With a `state` ("restoring", "stopped") a report repeats the partition's last
-    one, of `at_ms`.
-    `namespaces` are those of which anything waits; `requests` has, for those that are held to a rate, how many records
-    were let through in the last spans of time. `held_by` has, where there are several senders, how many destinations
-    there are messages of each for. `unread_ms` is since when requests wait unread, and `held_back` why the worker takes
-    none.
-    Unknown fields are ignored, so that newer workers can add some.
+    Times are epoch milliseconds. Unknown fields are ignored, so that newer workers can add some.
+
+    - `lateness` counts deliveries of the last minute by the upper bound of their lateness in ms ("5", ..., "inf").
+    - `overdue` counts messages due for over a second, `retrying` those that failed over HTTP and are tried again.
+    - `settings` are hashes of the settings that must be the same on all workers.
+    - `pending` and `held_ms` name as many destinations as fit; `pending_rest` and `held_rest` sum up the others.
+    - `paused_ms` and `paced_ms` have the oldest due time that waits for each paused or rate-limited destination.
+    - With a `state` ("restoring", "stopped"), a report repeats the partition's last one, of `at_ms`.
+    - `namespaces` are those with pending messages; `requests` counts the recent requests of those with a rate limit.
+    - `held_by` counts, if there are several senders, the destinations of each.
+    - `unread_ms` is the time since which requests are unread, `held_back` the reason why none are accepted.
     """
 
     partition: Count
@@ -125,19 +124,19 @@ class ProgressRecord(
 
     @property
     def total(self) -> int:
-        """All messages that wait."""
+        """The number of pending messages."""
         return sum(self.pending.values()) + self.pending_rest.messages
 
     @property
     def destinations(self) -> int:
-        """How many destinations there are messages for."""
+        """The number of destinations with pending messages."""
         return len(self.pending) + self.pending_rest.destinations
 
 
 class Report(msgspec.Struct, frozen=True):
-    """A partition's latest progress with its place in the topic and the broker's time of writing (epoch ms).
+    """A partition's latest progress, its offset in the topic, and the broker's time of writing (epoch ms).
 
-    `value` is the record's, which may say more.
+    `value` is the record's value, which may have more fields.
     """
 
     progress: ProgressRecord
@@ -150,7 +149,7 @@ _decoder = msgspec.json.Decoder(ProgressRecord)
 
 
 def decode_progress(key: bytes | None, value: bytes) -> ProgressRecord:
-    """Return the progress in a record, or raise `MalformedProgressError` with what is wrong in it."""
+    """Return the progress in a record, or raise `MalformedProgressError` with the reason."""
     try:
         progress = _decoder.decode(bounded(value))
         bounds = [float(bound) for bound in progress.lateness]
@@ -170,11 +169,10 @@ def decode_progress(key: bytes | None, value: bytes) -> ProgressRecord:
 class ProgressReader:
     """Follows the progress topic from its beginning, through outages, until stopped.
 
-    It belongs to no consumer group, never creates the topic and waits for it when it does not exist yet.
-    `options` go to `AIOKafkaConsumer` (security settings, client id). With `partitions`, reports of others than the
-    first so many are malformed. `start` never fails: while Kafka cannot be
-    reached, the last reports stay and their age shows it. `caught_up` is set once everything that had been
-    written before the start has been read.
+    It belongs to no consumer group, never creates the topic, and waits for it if it does not exist yet. `options` go to
+    `AIOKafkaConsumer` (security settings, client id). With `partitions`, reports of partitions from that number on are
+    malformed. `start` never fails: while Kafka is down, the last reports stay, and their age shows it. `caught_up` is
+    set once all records from before the start have been read.
     """
 
     def __init__(self, bootstrap: str, topic: str, *, partitions: int | None = None, **options: Any) -> None:
@@ -218,9 +216,9 @@ class ProgressReader:
                 await task
 
     def absorb(self, key: bytes | None, value: bytes | None, offset: int, appended_ms: int) -> bool:
-        """Take one record of the topic; a record without a value forgets its partition.
+        """Process one record of the topic; a record without a value removes its partition's report.
 
-        Returns False, and counts it in `malformed`, when the record is not a progress report.
+        Return False, and count it in `malformed`, if it is not a progress report.
         """
         try:
             if value is None:
@@ -237,7 +235,7 @@ class ProgressReader:
         return True
 
     def _absorb_newest(self, records: Iterable[ConsumerRecord]) -> None:
-        # Backwards, so that of an hour of uncompacted reports only the last one of each partition is decoded.
+        # Backwards, so that in an hour of uncompacted reports only the last one of each partition is decoded.
         done: set[bytes | None] = set()
         for record in reversed(list(records)):
             if record.key not in done and self.absorb(record.key, record.value, record.offset, record.timestamp):
@@ -247,7 +245,7 @@ class ProgressReader:
         while True:
             try:
                 await self._follow()
-            except Exception as error:  # noqa: BLE001 a view must outlive whatever a cluster does to its client
+            except Exception as error:  # noqa: BLE001 a view must survive any error of its client
                 if not self._failing:
                     logger.warning("cannot read %s, retrying: %r", self._topic, error)
                 self._failing = True
@@ -271,7 +269,7 @@ class ProgressReader:
             await consumer.stop()
 
     async def _assign(self, consumer: AIOKafkaConsumer) -> TopicPartition:
-        # Listing all topics is the one request that cannot make a broker create the one asked for.
+        # Listing all topics is the only request that cannot make a broker create the requested topic.
         waiting = False
         while self._topic not in await consumer.topics():
             if not waiting:

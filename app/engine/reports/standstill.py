@@ -1,4 +1,4 @@
-"""What stands still on a worker: inputs that are not read, and writes that no broker confirms."""
+"""Detects inputs that a worker does not read, and writes that brokers do not confirm."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -6,41 +6,41 @@ from typing import Final, Protocol
 
 from app.engine.partition.partition import Partition
 
-#: Longer is no hiccup: a step takes milliseconds, and brokers elect another leader in a few seconds.
+#: A step takes milliseconds, and electing another leader a few seconds, so a longer wait is a failure.
 TOO_LONG_S: Final = 10.0
 
 NO_ROOM: Final = "the worker accepts no requests, because less disk space is free than DELAY_MIN_FREE_DISK"
 
 
 class InputProgress(Protocol):
-    """What is known of how inputs are read."""
+    """The progress of reading inputs."""
 
     @property
     def held_back(self) -> bool:
-        """Whether nothing is read, for want of room on the disk."""
+        """Whether no requests are read because the disk is nearly full."""
 
     def position(self, topic: str, partition: int) -> int | None:
         """Return the offset up to which records are in the table; None if not known."""
         ...
 
     def end(self, topic: str, partition: int) -> int | None:
-        """Return where a topic's partition ended when it was last fetched; None if it has not been."""
+        """Return the end of a topic's partition when it was last fetched; None if it was not."""
         ...
 
     def heard(self, topic: str, partition: int) -> float | None:
-        """Return a number that changes with each answer of a broker, None if nothing is to be read now."""
+        """Return a number that changes with each answer of a broker, None while the partition is not read."""
         ...
 
     def ahead(self, topic: str, partition: int) -> bool:
-        """Return whether records have been fetched that are not in the table yet."""
+        """Return whether fetched records are not in the table yet."""
         ...
 
 
 @dataclass(slots=True)
 class _InputState:
-    """When a partition of an input last got on, and was last heard of; `unread_s` is None if all has been read.
+    """Times of an input partition's last progress and last answer; `unread_s` is None if all records are read.
 
-    Otherwise it is when the worker first saw a record before `end` that is still unread.
+    Otherwise it is the time when the worker first saw the record before `end`, which is still unread.
     """
 
     got_on_s: float
@@ -52,7 +52,7 @@ class _InputState:
 
 
 class Standstill:
-    """Looks every second at what partitions read and write."""
+    """Watches the reads and writes of partitions every second."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Standstill:
         partitions: Mapping[int, Partition],
         now_s: Callable[[], float],
     ) -> None:
-        """Look at these inputs; `now_s` is the loop's clock."""
+        """Watch the inputs `topics`, which `intake` reads, and `partitions`; `now_s` is the loop's clock."""
         self._topics, self._intake, self._partitions, self._now_s = topics, intake, partitions, now_s
         self._inputs: dict[tuple[int, str], _InputState] = {}
         #: When a progress report was sent that no broker has confirmed yet.
@@ -69,11 +69,11 @@ class Standstill:
 
     @property
     def held_back(self) -> bool:
-        """Whether no requests are taken, for want of room on the disk."""
+        """Whether no requests are accepted because the disk is nearly full."""
         return self._intake.held_back
 
     def look(self) -> None:
-        """Take note of how far inputs are."""
+        """Record the progress of all inputs."""
         now_s = self._now_s()
         working = {number: one for number, one in self._partitions.items() if one.working}
         self._inputs = {key: one for key, one in self._inputs.items() if key[0] in working}
@@ -98,20 +98,20 @@ class Standstill:
             one.heard, one.heard_s = heard, now_s
 
     def unread_s(self, number: int) -> float:
-        """Return for how many seconds the oldest request has waited that a partition has not read."""
+        """Return for how many seconds a partition's oldest unread request has waited."""
         now_s = self._now_s()
         found = (one.unread_s for (of, _), one in self._inputs.items() if of == number)
         return max((now_s - since_s for since_s in found if since_s is not None), default=0.0)
 
     def unconfirmed_s(self) -> float:
-        """Return for how many seconds the oldest write has waited for brokers to confirm it; 0 if none does."""
+        """Return for how many seconds the oldest unconfirmed write has waited; 0 if there is none."""
         found = [one.writer.committing_s for one in self._partitions.values()]
         return max(
             (self._now_s() - since_s for since_s in (*found, self.reporting_s) if since_s is not None), default=0
         )
 
     def reason(self) -> str | None:
-        """Return why this worker cannot do its work at the moment; None if it can."""
+        """Return why this worker cannot work at the moment; None if it can."""
         if self.held_back:
             return NO_ROOM
         return next(self._stuck(), None)

@@ -1,4 +1,4 @@
-"""What the console asks of the worker that it runs in."""
+"""The interface between the console and its worker."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol, TypedDict
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What operators want of destinations, by the names that reports give them, as a worker knows it."""
+    """Operators' controls by destination, as named in reports, as far as this worker knows them."""
 
     pauses: Mapping[str, Control] = {}
     rates: Mapping[str, Rate] = {}
 
 
 class Recovery(TypedDict):
-    """How far one partition's restore is, in rows; the rate and the time left are None until they are known."""
+    """The progress of one partition's restore in rows; rate and time left are None until they are known."""
 
     partition: int
     done: int
@@ -33,7 +33,7 @@ class Recovery(TypedDict):
 
 
 class WorkerState(Protocol):
-    """The worker as the console sees it. Every answer comes from memory at once: each is asked once a request."""
+    """The worker as the console sees it. Every answer comes from memory at once, and is read once per request."""
 
     @property
     def app_id(self) -> str:
@@ -41,7 +41,7 @@ class WorkerState(Protocol):
 
     @property
     def partitions(self) -> int:
-        """How many partitions the installation has."""
+        """The number of partitions of the installation."""
 
     @property
     def owned(self) -> Collection[int]:
@@ -61,39 +61,39 @@ class WorkerState(Protocol):
 
     @property
     def measures(self) -> "Measures | None":
-        """What the worker counts of its own; None until it has started."""
+        """The worker's own figures; None until it has started."""
 
     @property
     def reader(self) -> ProgressReader:
         """The reports of all workers."""
 
     def ready_reason(self) -> str | None:
-        """None when recovered and serving, else a sentence that says what is missing."""
+        """None when the worker is recovered and serving, otherwise the reason why not."""
 
     def health_reason(self) -> str | None:
-        """None while it serves, takes requests and can write, else a sentence that says what is missing."""
+        """None while the worker serves, accepts requests and can write, otherwise the reason why not."""
 
     def unconfirmed_since_ms(self) -> int | None:
-        """Since when no broker has confirmed what this worker writes (epoch ms); None while they do."""
+        """The time (epoch ms) since which brokers have confirmed no write of this worker; None while they do."""
 
     def reports(self) -> "Mapping[int, Report]":
-        """The last reports of all partitions, this worker's also while no broker takes them."""
+        """The last reports of all partitions; this worker's own are included while brokers do not take them."""
         ...
 
     def recovery(self) -> Sequence[Recovery]:
         """The partitions that this worker is restoring; empty when there are none."""
 
     def trouble(self, destination: str) -> str:
-        """Why a destination does not take what this worker has for it; empty if it does, or that is not known here."""
+        """The reason why a destination does not accept messages; empty if it does, or if this worker does not know."""
 
     def wanted(self) -> Wanted:
-        """What operators want of destinations."""
+        """Operators' controls of destinations."""
 
     def queues(self) -> Sequence[Said]:
-        """What consumers of acknowledged queues have said last of themselves."""
+        """The last reports of consumers of acknowledged queues."""
 
     def destinations(self, partition: int) -> "dict[str, tuple[int, int | None]] | None":
-        """What waits for each destination in a partition, and since when it is held (epoch ms; None if it is not).
+        """Pending messages for each destination in a partition, and since when it is held (epoch ms; None if not held).
 
         None if this worker does not serve the partition.
         """

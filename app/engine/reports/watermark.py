@@ -1,8 +1,8 @@
-"""Low watermarks: stamps below which no record can come any more, so that no ending need be remembered.
+"""Low watermarks: no record with an older stamp can arrive any more, so older endings need not be remembered.
 
-A partition claims in its progress report to have read an input up to a stamp; whatever it reads of it
-later gets that stamp at least, so that the claim holds by construction. When every partition has claimed so much, and a
-partition has read what they had forwarded to it by then, nothing older can come to it (docs/decisions/0010).
+In its progress report, a partition claims to have read an input up to a stamp. Later records of the input get at least
+this stamp, so the claim is always true. When every partition has claimed a stamp, and a partition has read everything
+that they had forwarded to it by then, no older record can arrive there (docs/decisions/0010).
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from app.kafka.metadata.reader import PartitionReader
 from app.settings.topics import TopicSettings
 
 _EVERY_S = 0.5
-#: An input that has nothing to read is claimed up to so long ago: by then its records are there, on most clusters.
+#: An idle input is claimed up to this long ago, when its records are readable on most clusters.
 _BEHIND_MS = 1_000
 
 
 class Watermark:
-    """Claims for the partitions of a worker, and says up to where all others have."""
+    """Makes claims for the partitions of a worker, and moves their watermarks to the lowest claim of all."""
 
     def __init__(
         self,
@@ -37,35 +37,35 @@ class Watermark:
         """Serve `partitions`; `producers_time` are the inputs whose records have their producers' timestamps."""
         self._topics, self._cluster, self._clock, self._reports = topics, cluster, clock, reports
         self._partitions, self._intake, self._producers_time = partitions, intake, producers_time
-        #: What each partition must have read of its forwards, before the stamp is its watermark.
+        #: The offset up to which each partition must have read its forwards before the stamp becomes its watermark.
         self._awaited: dict[int, tuple[int, int]] = {}
 
     async def claims(self, number: int) -> dict[str, int]:
-        """Return, by input, what the last owner of a partition has claimed, before it is reported anew.
+        """Return, by input, the claim of a partition's last owner, before it is reported again.
 
-        Whoever comes next is bound by it (CommandMemory.claim).
+        The next owner is bound by it (CommandMemory.claim).
         """
         await self._reports.read()
         latest_ms = self._clock.now_ms() - self._clock.offset_ms + AHEAD_MS
         claimed = {topic: self._reports.read_to(number, topic) for topic in self._topics.inputs}
-        # Nobody claims the future, but who should not write there.
+        # Workers never claim the future, so such a claim was written by somebody without permission.
         return {topic: stamp_ms for topic, stamp_ms in claimed.items() if stamp_ms <= latest_ms}
 
     async def run(self) -> None:
-        """Go on until cancelled."""
+        """Update claims and watermarks until cancelled."""
         while True:
             await self.look()
             await asyncio.sleep(_EVERY_S)
 
     async def look(self) -> None:
-        """Claim what is idle, and move watermarks on."""
-        now_ms = self._clock.now_ms()  # before the offset: it notices jumps
+        """Claim idle inputs, and move watermarks forward."""
+        now_ms = self._clock.now_ms()  # before offset_ms, because it notices jumps
         live = [one for one in self._partitions.values() if one.state is State.LIVE]
         if self._clock.may_fire():
             await self._claim(live, now_ms - self._clock.offset_ms - _BEHIND_MS)
         await self._reports.read()
         lowest_ms = min(
-            self._reports.read_to(number, topic)  # our own too: what is not written does not bind who comes after us
+            self._reports.read_to(number, topic)  # own claims too: the next owner is only bound by written ones
             for number in range(self._topics.partitions)
             for topic in self._topics.inputs
         )
@@ -73,13 +73,13 @@ class Watermark:
             await self._move_on(partition, lowest_ms)
 
     async def _claim(self, partitions: list[Partition], until_ms: int) -> None:
-        """Claim the inputs of which all has been read that is there now."""
+        """Claim the inputs that have been read to their present ends."""
         topics = [topic for topic in self._topics.inputs if topic not in self._producers_time]
         pairs = [
             (partition, topic)
             for partition in partitions
             for topic in topics
-            if self._intake.position(topic, partition.number) is not None  # else records are on their way
+            if self._intake.position(topic, partition.number) is not None  # otherwise records are in flight
         ]
         ends = await asyncio.gather(*(self._end(topic, partition.number) for partition, topic in pairs))
         for (partition, topic), end in zip(pairs, ends, strict=True):
@@ -87,7 +87,7 @@ class Watermark:
                 partition.memory.idle(topic, until_ms)
 
     async def _move_on(self, partition: Partition, lowest_ms: int) -> None:
-        """Make the lowest stamp a partition's watermark when it has read what others had forwarded by then."""
+        """Set a partition's watermark to the lowest stamp once it has read the forwards from before that claim."""
         number, forwards = partition.number, self._topics.forwards
         if lowest_ms < 0:
             self._awaited.pop(number, None)

@@ -1,1 +1,1 @@
-"""The topics of an installation: their names, their settings, and how many partitions each has."""
+"""The topics of an installation: their names, settings and numbers of partitions."""

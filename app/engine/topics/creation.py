@@ -22,7 +22,7 @@ from app.settings.topics import TopicSettings
 
 log = logging.getLogger(__name__)
 
-#: What a changelog batch may hold in addition to its largest row: a step's 512 KiB, and its marks.
+#: Bytes of a changelog batch in addition to its largest row: a step's 512 KiB, and its marks.
 _BESIDE_BYTES = 768 * 1024
 _LOOKS, _LOOK_S = 100, 0.1
 _COORDINATOR_ERRORS = (
@@ -33,10 +33,10 @@ _COORDINATOR_ERRORS = (
 
 
 async def ensure(settings: Settings, assure_layout: Callable[[Settings], Awaitable[None]] | None = None) -> TopicLimits:
-    """Create the topics that are missing and check those that are there; return the sizes they allow.
+    """Create missing topics, check existing ones, and return the sizes that they allow.
 
-    If the number of partitions has ever changed, `assure_layout` sees first that these are the settings for it.
-    Raises TopicMismatch with a sentence that says what to change.
+    If the number of partitions has ever changed, `assure_layout` first checks that the settings match. Raises
+    TopicMismatch with instructions.
     """
     admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap, **settings.kafka.options())
     await admin.start()
@@ -54,7 +54,7 @@ async def _ensured(
         await assure_layout(settings)
     _assure_changelog(settings.topics, there)
     await _assure_unused(admin, settings, there)
-    # Without a horizon nothing more is parked; but what has been answers as long as there is the topic.
+    # Without a horizon nothing is parked any more, but parked messages return as long as the topic exists.
     cold = bool(settings.retention.horizon_ms) or settings.topics.cold in there
     configs = await _settled(admin, [topic for topic in plan(settings.topics, cold=cold) if topic in there])
     input_bytes = max(
@@ -84,7 +84,7 @@ async def _ensured(
 async def ensure_audit(kafka: KafkaSettings, topics: TopicSettings) -> None:
     """Create the topic of the audit if it is missing: it is needed from the first action on.
 
-    Raises TopicMismatch if the brokers do not let us.
+    Raises TopicMismatch if the brokers do not allow it.
     """
     await _ensure(kafka, topics, topics.audit)
 
@@ -92,21 +92,21 @@ async def ensure_audit(kafka: KafkaSettings, topics: TopicSettings) -> None:
 async def ensure_jobs(kafka: KafkaSettings, topics: TopicSettings) -> None:
     """Create the topic of jobs if it is missing: it is needed from the first job on.
 
-    Raises TopicMismatch if the brokers do not let us.
+    Raises TopicMismatch if the brokers do not allow it.
     """
     await _ensure(kafka, topics, topics.jobs)
 
 
 async def ensure_receipts(kafka: KafkaSettings, topics: TopicSettings) -> int:
-    """Create the topic of receipts if it is missing, which a gateway needs; return its number of partitions.
+    """Create the topic of receipts, which a gateway needs, if it is missing; return its number of partitions.
 
-    Raises TopicMismatch if the brokers do not let us.
+    Raises TopicMismatch if the brokers do not allow it.
     """
     return await _ensure(kafka, topics, topics.receipts)
 
 
 async def _ensure(kafka: KafkaSettings, topics: TopicSettings, topic: str) -> int:
-    """Create a topic if it is not there; return how many partitions it has."""
+    """Create a topic if it is missing; return its number of partitions."""
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap, **kafka.options())
     await admin.start()
     try:
@@ -126,7 +126,7 @@ async def _ensure(kafka: KafkaSettings, topics: TopicSettings, topic: str) -> in
 
 
 async def check_again(kafka: KafkaSettings, topics: TopicSettings) -> None:
-    """Log an error for each setting of a topic that would lose messages, as far as topics are there.
+    """Log an error for each setting of an existing topic that would lose messages.
 
     Raises aiokafka.errors.KafkaError if no broker answers.
     """
@@ -145,7 +145,7 @@ async def check_again(kafka: KafkaSettings, topics: TopicSettings) -> None:
 
 
 def _tell_of_lost(topics: TopicSettings, there: Collection[str]) -> None:
-    """Log what an installation that has worked before has lost with a topic that is missing now."""
+    """Log the losses of an existing installation that lacks a topic now."""
     if topics.changelog not in there:
         return
     holds = {
@@ -159,7 +159,7 @@ def _tell_of_lost(topics: TopicSettings, there: Collection[str]) -> None:
 
 
 def _assure_changelog(topics: TopicSettings, there: Collection[str]) -> None:
-    """See that no empty changelog is made where another has what is pending."""
+    """Raise TopicMismatch if an empty changelog would be created although another one has the pending messages."""
     if topics.changelog in there:
         return
     any_number = topic_names.changelog(re.escape(topics.app_id), "[0-9]+")
@@ -174,7 +174,7 @@ def _assure_changelog(topics: TopicSettings, there: Collection[str]) -> None:
 
 
 async def _assure_unused(admin: AIOKafkaAdminClient, settings: Settings, there: Collection[str]) -> None:
-    """Check that an installation without a changelog is a new one. Raises TopicMismatch with what to do."""
+    """Check that an installation without a changelog is new. Raises TopicMismatch with instructions."""
     topics = settings.topics
     if topics.changelog in there or settings.engine.accepts_recreated(topics.changelog):
         return
@@ -190,7 +190,7 @@ async def _assure_unused(admin: AIOKafkaAdminClient, settings: Settings, there: 
 
 
 async def _has_databases(admin: AIOKafkaAdminClient, topics: TopicSettings, data_path: Path) -> bool:
-    """Return whether the data directory is this installation's and holds databases."""
+    """Return whether the data directory belongs to this installation and holds databases."""
     cluster_id = (await admin.describe_cluster()).get("cluster_id") or ""
     return _holds_databases(data_path, f"{topics.app_id} on cluster ", cluster_id)
 
@@ -202,7 +202,7 @@ def _holds_databases(data_path: Path, begins: str, ends: str) -> bool:
 
 
 async def _has_read(admin: AIOKafkaAdminClient, topics: TopicSettings, there: Collection[str]) -> bool:
-    """Return whether the group has read records of inputs that are there; brokers forget those of deleted topics."""
+    """Return whether the group has read records of existing inputs; brokers forget offsets of deleted topics."""
     for look in range(_LOOKS):
         try:
             read = await admin.list_consumer_group_offsets(topics.app_id)
@@ -213,7 +213,7 @@ async def _has_read(admin: AIOKafkaAdminClient, topics: TopicSettings, there: Co
                 "principal."
             )
             raise TopicMismatch(msg) from error
-        except _COORDINATOR_ERRORS:  # a new cluster makes its coordinators when they are first asked for
+        except _COORDINATOR_ERRORS:  # a new cluster creates its coordinators at the first request
             if look == _LOOKS - 1:
                 raise
             await asyncio.sleep(_LOOK_S)
@@ -221,9 +221,9 @@ async def _has_read(admin: AIOKafkaAdminClient, topics: TopicSettings, there: Co
 
 
 async def partitions_by_topic(admin: AIOKafkaAdminClient) -> dict[str, int]:
-    """Return how many partitions each topic has, Kafka's own left out.
+    """Return the number of partitions of each topic except Kafka's own.
 
-    It is one broker's one answer: asked for names that another has told, it may not know of one just created.
+    One broker answers one request: asked by name, another broker might not know a new topic yet.
     """
     every = await admin.describe_topics()
     return {one["topic"]: len(one["partitions"]) for one in every if not one["topic"].startswith("__")}
@@ -253,7 +253,7 @@ def _forbidden(topic: str) -> TopicMismatch:
 
 
 async def _settled(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, dict[str, str]]:
-    """Return the topics' settings once every broker that is asked knows them: creation takes a moment to get round."""
+    """Return the topics' settings once the brokers know the topics: a creation takes a moment to spread."""
     for _ in range(_LOOKS):
         try:
             return await _configs(admin, topics)

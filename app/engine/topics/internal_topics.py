@@ -1,26 +1,26 @@
-"""Punctual's own topics: how many partitions they have, the settings to create them with, and the sizes they allow."""
+"""Punctual's own topics: their numbers of partitions, the settings to create them with, and the sizes they allow."""
 
 from dataclasses import dataclass
 
 from app.settings.topics import TopicSettings
 
 _MIB = 1 << 20
-#: Kafka's default limit (message.max.bytes), and what a held message may need beside what the input took.
+#: Kafka's default limit (message.max.bytes), and the extra bytes that a row may need compared with its request.
 INPUT_BYTES, _EXTRA_BYTES = 1_048_588, _MIB
 TOMBSTONES_MS = 7 * 86_400_000
 _DAYS_7, _DAYS_30, _DAYS_365 = (str(days * 86_400_000) for days in (7, 30, 365))
-#: Receipts spread over a few brokers. Their keys are known for a day; the rest is for those that come late.
-#: With fewer, a single disk can lose acknowledged records; with more, one broker that restarts stops all writes.
+#: With fewer in-sync replicas, a single disk can lose acknowledged records; with more, a restart of one broker stops
+#: all writes. Receipts are spread over a few brokers; their keys are known for a day, and late ones get some hours.
 _MIN_INSYNC_REPLICAS = 2
 _RECEIPT_PARTITIONS, _HOURS_30 = 4, str(30 * 3_600_000)
 
 
 @dataclass(slots=True)
 class TopicLimits:
-    """Sizes in bytes that a held message (encoded), a request and a dead letter may have; how long tombstones are kept.
+    """Maximum bytes of an encoded row, a request and a dead letter, and the time for which tombstones are kept.
 
-    What is parked comes back as a request. `cold` says whether the cold topic is there: messages may be parked, even if
-    no more are; `producers_time` are inputs with their producers' timestamps.
+    Parked messages return as requests. `cold` is whether the cold topic exists: messages may be parked, even if no
+    further ones are. `producers_time` are inputs with their producers' timestamps.
     """
 
     row: int = 0
@@ -34,7 +34,7 @@ class TopicLimits:
 def plan(
     topic_settings: TopicSettings, input_bytes: int = INPUT_BYTES, *, cold: bool = False
 ) -> dict[str, tuple[int, dict[str, str]]]:
-    """Return the topics that there must be, perhaps the cold one: partitions and settings to create them with."""
+    """Return the required topics, with `cold` also the cold topic: partitions and settings to create them with."""
     large = {"max.message.bytes": str(input_bytes + _EXTRA_BYTES)}
     safe = _safe(topic_settings)
     compact = {
@@ -74,7 +74,7 @@ def when_needed(topics: TopicSettings) -> dict[str, tuple[int, dict[str, str]]]:
 
 
 def _safe(topics: TopicSettings) -> dict[str, str]:
-    # The brokers' time, not ours: a worker whose clock is off would have its records refused.
+    # The brokers' time is used, because they could refuse the records of a worker whose clock is wrong.
     safe = {"unclean.leader.election.enable": "false", "message.timestamp.type": "LogAppendTime"}
     if topics.replication_factor > 1:
         safe["min.insync.replicas"] = str(_MIN_INSYNC_REPLICAS)

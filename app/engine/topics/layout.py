@@ -1,7 +1,7 @@
-"""How many partitions an installation has, where that has changed: what `faust -A app repartition` writes down.
+"""The number of partitions of an installation after a change, recorded by `faust -A app repartition`.
 
-It stands on a topic of its own, which nobody has whose number of partitions has never changed. Workers look there when
-they start, before anything else: while partitions are rewritten none works, and afterwards none with the old settings.
+The record has its own topic, which exists only after such a change. Workers read it first at their start: while
+partitions are rewritten no worker can start, and afterwards none with the old settings.
 """
 
 from typing import Literal
@@ -15,17 +15,17 @@ from app.kafka.metadata.reader import PartitionReader
 from app.settings.settings import Settings
 from app.settings.topics import TopicSettings
 
-#: `copying`: the new changelog is written and checked; can be abandoned. `switching`: the new one holds, and topics get
-#: their partitions. `done`: workers may start. `abandoned`: it is all as before.
+#: `copying`: the new changelog is being written and checked; can be abandoned. `switching`: the new changelog is in
+#: force, and topics get their partitions. `done`: workers may start. `abandoned`: the former number stays.
 Stage = Literal["copying", "switching", "done", "abandoned"]
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """A change from `before` to `after` partitions, and how far it is.
+    """A change from `before` to `after` partitions, and its stage.
 
-    `inputs` are those of the settings that it began with, `forwards` where each partition's forwards ended then.
-    `copied_to_ms` is the due time (epoch ms) before which all rows are in the new changelog. `run` counts the runs of
-    the command: what an earlier one still writes, after the next has begun, does not count.
+    `inputs` are those of the settings at its start, `forwards` the ends of all partitions' forwards then. All rows due
+    before `copied_to_ms` (epoch ms) are in the new changelog. `run` counts the runs of the command: records that an
+    earlier run writes after the next has begun do not count.
     """
 
     stage: Stage
@@ -62,11 +62,11 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LayoutForbids(PunctualError):
-    """The number of partitions is being changed, or has been since these settings were made."""
+    """The number of partitions is being changed, or has been changed since these settings were written."""
 
 
 async def read(topics: TopicSettings, cluster: Cluster) -> Layout | None:
-    """Return the last change of the number of partitions, None if there has been none."""
+    """Return the last change of the number of partitions, None if there is none."""
     if await cluster.refresh([topic_names.layout(topics.app_id)]):
         return None
     reader, found = PartitionReader(cluster, topic_names.layout(topics.app_id), 0), None
@@ -77,22 +77,22 @@ async def read(topics: TopicSettings, cluster: Cluster) -> Layout | None:
 
 
 def later(before: Layout | None, told: Layout) -> Layout:
-    """Return which of two counts, the second of which was written later."""
+    """Return the record that counts, of two of which `told` was written later."""
     return told if before is None or told.run >= before.run else before
 
 
 async def write(topics: TopicSettings, sender: Sender, layout: Layout, now_ms: int) -> None:
-    """Write down how far a change is; it is there when this returns."""
+    """Write the stage of a change; it is stored when this returns."""
     batch = Batch()
-    # A key for each run: compaction must not keep what an earlier one has written after the last.
+    # Each run has its own key, so that compaction does not keep records that an earlier run wrote after the last one.
     batch.append(now_ms, b"%d" % layout.run, msgspec.json.encode(layout))
     await sender.submit(topic_names.layout(topics.app_id), 0, batch)
 
 
 async def assure(settings: Settings) -> None:
-    """See that a worker may start. To be called where the layout's topic is there.
+    """Check that a worker may start. Call it only if the layout's topic exists.
 
-    Raises LayoutForbids with what to do if it may not.
+    Raises LayoutForbids with instructions if it may not.
     """
     cluster = Cluster(settings.kafka.bootstrap, **settings.kafka.options())
     try:

@@ -1,4 +1,4 @@
-"""What a topic that is there must be like: what would lose messages, and what puts them at risk."""
+"""Checks of an existing topic: settings that would lose messages, and settings that put them at risk."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,9 +11,9 @@ Config = Mapping[str, str]
 def mismatches(
     topics: TopicSettings, topic: str, there: int, partitions: int, config: Config, wanted: Config
 ) -> Iterator[str]:
-    """Yield a sentence for each thing that would lose messages: it stops a worker that starts.
+    """Yield an error for each setting that would lose messages; any of them keeps a worker from starting.
 
-    `there` is the number of partitions that the topic has, `partitions` and `wanted` what it would be created with.
+    `there` is the topic's number of partitions; `partitions` and `wanted` are those that it would be created with.
     """
     if there != partitions:
         yield _other_number(topics, topic, there, partitions)
@@ -50,14 +50,14 @@ def mismatches(
 def _whole(topics: TopicSettings) -> frozenset[str]:
     """Return the topics of which no record may be lost: the requests and other topics of the contract.
 
-    Other systems' topics are read as they are, for some of them have to be compacted.
+    Inputs of other systems are not included, because some of them have to be compacted.
     """
     native = [topic for topic, dialect in topics.inputs.items() if dialect == NATIVE.name]
     return frozenset({*native, topics.forwards, topics.cold, topics.dead_letters})
 
 
 def compacted(topic: str, config: Config, wanted: Config) -> Iterator[str]:
-    """Yield a sentence if a topic is compacted that is not made so."""
+    """Yield an error if a topic is compacted that should not be."""
     policy = config["cleanup.policy"]
     if "compact" in policy.split(",") and "compact" not in wanted.get("cleanup.policy", ""):
         yield (
@@ -67,7 +67,7 @@ def compacted(topic: str, config: Config, wanted: Config) -> Iterator[str]:
 
 
 def risks(topic: str, config: Config, wanted: Config) -> Iterator[str]:
-    """Yield a sentence for each thing by which brokers may lose what a topic holds."""
+    """Yield a warning for each setting with which brokers may lose records of a topic."""
     if config["unclean.leader.election.enable"] == "true":
         yield f"topic {topic} has unclean.leader.election.enable=true: brokers may lose its records"
     yield from compacted(topic, config, wanted)
@@ -79,7 +79,7 @@ def risks(topic: str, config: Config, wanted: Config) -> Iterator[str]:
 
 
 def _other_number(topics: TopicSettings, topic: str, there: int, partitions: int) -> str:
-    """Return a sentence about a topic that has another number of partitions: none that loses what it holds."""
+    """Return an error about a topic with another number of partitions, which does not advise to lose its records."""
     has = f"topic {topic} has {there} partitions, but needs {partitions}"
     if topic in (topics.progress, topics.controls):
         holds = "pauses and rates, which have to be set again" if topic == topics.controls else "reports"

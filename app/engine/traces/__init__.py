@@ -1,4 +1,4 @@
-"""Spans of what is done to messages that are traced, for OpenTelemetry. Nothing of it is imported while it is off."""
+"""Spans of traced messages for OpenTelemetry, which is only imported if tracing is on."""
 
 import os
 from typing import TYPE_CHECKING
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 
 def traces_of(settings: Settings) -> "Traces | None":
-    """Return what makes spans if OTEL_TRACES_EXPORTER, a variable of OpenTelemetry's, has `otlp`; otherwise None.
+    """Return a maker of spans if OTEL_TRACES_EXPORTER, a variable of OpenTelemetry's, has `otlp`; otherwise None.
 
-    Raises TracesUnusable if it is not installed.
+    Raises TracesUnusable if OpenTelemetry is not installed.
     """
     if "otlp" not in words(os.environ.get("OTEL_TRACES_EXPORTER", "")):
         return None

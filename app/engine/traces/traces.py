@@ -1,7 +1,7 @@
-"""Spans of steps that took requests in, and of what was sent or posted: linked to the traces of those who asked for it.
+"""Spans of steps with requests, and of deliveries, linked to the traces of the senders.
 
-Years may lie between a request and its delivery, and one batch has messages of many: so these are links, and the spans
-begin traces of their own. What nobody traces makes no span.
+Years may pass between a request and its delivery, and a batch has messages of many senders. So spans have links and
+begin traces of their own. Messages without a trace cause no span.
 """
 
 import asyncio
@@ -27,11 +27,11 @@ from app.settings.settings import Settings
 from app.settings.topics import TopicSettings
 from tables import Entry
 
-#: As many as OpenTelemetry's SDK keeps by default.
+#: The default maximum of OpenTelemetry's SDK.
 MAX_LINKS: Final = 128
-#: A collector that does not answer does not hold up a worker that ends for longer.
+#: Maximum seconds for which a collector that does not answer delays the end of a worker.
 _CLOSE_S = 2.0
-#: Stands for a path and a query: they may hold secrets, and be as many as there are messages.
+#: Replaces a path and a query, which may hold secrets and differ for each message.
 _REDACTED = "/REDACTED"
 _PARENT, _STATE = "traceparent", "tracestate"
 _extract = TraceContextTextMapPropagator().extract
@@ -40,18 +40,18 @@ Headers = Sequence[tuple[str, bytes | None]]
 
 
 class Sent(Protocol):
-    """A batch for one destination partition, sent at `sent_ms`; its rows by who has them."""
+    """A batch for one destination partition, sent at `sent_ms`, and its rows with their owners."""
 
     sent_ms: int
 
     @property
     def route(self) -> Route:
-        """Where it went."""
+        """The route of the batch."""
         ...
 
     @property
     def rows(self) -> Iterable[tuple[Any, bytes]]:
-        """Each row's partition and key."""
+        """Each row's owner, a partition, and key."""
         ...
 
 
@@ -59,16 +59,16 @@ class Traces:
     """Makes the spans of one worker."""
 
     def __init__(self, topics: TopicSettings, provider: TracerProvider) -> None:
-        """Make them with `provider`, which hands them on."""
+        """Make the spans with `provider`, which exports them."""
         self._provider = provider
         self._tracer = provider.get_tracer("punctual", VERSION)
         self._group, self._forwards = topics.app_id, topics.forwards
 
     def committed(self, partition: int, step: Step) -> None:
-        """Tell of a step that is committed: what it has taken in, and sent if that was part of it."""
+        """Make the spans of a committed step: of its requests, and of deliveries that were part of it."""
         by_topic: dict[str, list[Headers]] = {}
         for records in step.read:
-            if records and records[0].topic != self._forwards:  # which were taken in before
+            if records and records[0].topic != self._forwards:  # forwards have their span already
                 by_topic.setdefault(records[0].topic, []).extend(record.headers for record in records)
         for topic, messages in by_topic.items():
             also: dict[str, AttributeValue] = {"messaging.consumer.group.name": self._group}
@@ -79,7 +79,7 @@ class Traces:
             self.sent(delivery)
 
     def sent(self, delivery: Sent, error: Exception | None = None) -> None:
-        """Tell of a batch that was sent, or that will never be taken; its rows are still claimed."""
+        """Make the span of a batch that was sent, or failed for good; its rows are still claimed."""
         rows = list(delivery.rows)
         entries = (owner.claims.get(key) for owner, key in rows)
         messages = (entry.headers for entry in entries if entry is not None)
@@ -92,7 +92,7 @@ class Traces:
         span.end()
 
     def posted(self, entry: Entry, to: UrlTarget, answer: HttpOutcome, began_ms: int) -> None:
-        """Tell of a row that was posted to a URL, and what came of it."""
+        """Make the span of a row that was posted to a URL, with the result."""
         links = self._links([entry.headers])
         if not links:
             return
@@ -111,7 +111,7 @@ class Traces:
         began_ms: int,
         also: dict[str, AttributeValue],
     ) -> Span | None:
-        """Return a span that has begun, None if none of the messages is traced."""
+        """Return a started span, None if none of the messages is traced."""
         links = self._links(messages)
         if not links:
             return None
@@ -124,7 +124,7 @@ class Traces:
             "messaging.destination.partition.id": str(partition),
             "messaging.batch.message_count": count,
         }
-        # Messages keep the context that they came with, so what sends them is a client by the conventions.
+        # Messages keep their own context, so by the conventions the sender is a client.
         kind = SpanKind.CONSUMER if operation == "process" else SpanKind.CLIENT
         return self._begin(f"{operation} {topic}", kind, attributes | also, links, began_ms)
 
@@ -134,21 +134,21 @@ class Traces:
     def _begin(
         self, name: str, kind: SpanKind, attributes: dict[str, AttributeValue], links: list[Link], began_ms: int
     ) -> Span:
-        """Return a span that has begun: of a trace of its own, whoever else may be tracing here."""
+        """Return a started span of a new trace, whichever other traces this process has."""
         began_ns = began_ms * 1_000_000
         return self._tracer.start_span(
             name, Context(), kind=kind, attributes=attributes, links=links, start_time=began_ns
         )
 
     async def close(self) -> None:
-        """Hand on what is left, as far as the collector takes it at once."""
+        """Export the remaining spans, as far as the collector accepts them at once."""
         closing = Thread(target=self._provider.shutdown, name="traces", daemon=True)
         closing.start()
         await asyncio.get_running_loop().run_in_executor(None, closing.join, _CLOSE_S)
 
 
 def contexts_of(messages: Iterable[Headers], limit: int) -> list[SpanContext]:
-    """Return the contexts of messages by their headers, each once, at most `limit`: those that are recorded."""
+    """Return the sampled contexts in the headers of messages, each once, at most `limit`."""
     found: dict[tuple[int, int], SpanContext] = {}
     for headers in messages:
         for name, value in headers:
@@ -163,7 +163,7 @@ def contexts_of(messages: Iterable[Headers], limit: int) -> list[SpanContext]:
 
 
 def _context(headers: Headers, parent: bytes | None) -> SpanContext:
-    """Return the context that headers tell; one that is not valid if they tell nothing that makes sense."""
+    """Return the context in headers; an invalid one if they have none."""
     told = {_PARENT: (parent or b"").decode("ascii", "replace")}
     for name, value in headers:
         if name == _STATE and value is not None:
@@ -172,9 +172,9 @@ def _context(headers: Headers, parent: bytes | None) -> SpanContext:
 
 
 def attributes_of(to: UrlTarget, attempts: int, answer: HttpOutcome) -> dict[str, AttributeValue]:
-    """Return the attributes of a post that came after so many others, and of what came of it.
+    """Return the attributes of a post after `attempts` earlier ones, and of its result.
 
-    They follow the semantic conventions for HTTP clients, without what a URL may keep secret.
+    They follow the semantic conventions for HTTP clients, without the possibly secret parts of a URL.
     """
     rest = to.url.raw_path_qs
     found: dict[str, AttributeValue] = {
@@ -193,12 +193,12 @@ def attributes_of(to: UrlTarget, attempts: int, answer: HttpOutcome) -> dict[str
 
 
 def provider(settings: Settings) -> TracerProvider:
-    """Return what hands spans to an exporter in a thread of its own; more than it can keep are dropped.
+    """Return a provider that exports spans in its own thread, and drops those that exceed its queue.
 
-    They go over OTLP/HTTP, as the variables of OpenTelemetry's SDK say.
+    It exports over OTLP/HTTP, as configured by the variables of OpenTelemetry's SDK.
     """
     ours = {"service.name": "punctual", "service.version": VERSION, "service.instance.id": settings.process.url}
-    resource = Resource.create(ours).merge(OTELResourceDetector().detect())  # what operators say of it wins
+    resource = Resource.create(ours).merge(OTELResourceDetector().detect())  # operators' attributes win
     made = TracerProvider(resource=resource, span_limits=SpanLimits(max_links=MAX_LINKS), shutdown_on_exit=False)
     made.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     return made

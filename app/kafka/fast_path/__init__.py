@@ -1,6 +1,6 @@
 """The fast path: plain requests, rows and deliveries, many per call (start with interface.py).
 
-`chosen` is the implementation that this worker uses: the native extension if there is one, else Python.
+`chosen` is the implementation that this worker uses: the native extension if it is installed, otherwise Python.
 """
 
 from app.kafka.fast_path import in_python, in_rust

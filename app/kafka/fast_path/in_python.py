@@ -29,13 +29,13 @@ from tables.entry import decode, encode_plain
 from tables.keys import due_of, row_key
 
 REQUESTS_PER_CALL = 500
-#: What a row adds to the size of a step in addition to its value.
+#: Bytes that a row adds to the size of a step in addition to its value.
 _ROW_OVERHEAD = 32
-#: The partition of rows for which nothing chooses one.
+#: The partition of rows that can go to any partition.
 _ANY = -1
 _MAGIC, _NO_COMPRESSION = 2, 0
 _NO_HEADERS: Headers = []
-#: The place of the ID among the headers of a delivery.
+#: The index of the ID among the headers of a delivery.
 _ID = -3
 
 _first = itemgetter(0)
@@ -132,7 +132,7 @@ def route(rows: Pairs, begin: int, partitions: dict[str, int]) -> RoutedRows:
 
 
 def due_times(rows: Rows) -> Iterable[tuple[int, int]]:
-    """Return the due times of rows, and how many are due then."""
+    """Return pairs of a due time and the number of rows due then."""
     return Counter(keys.dues_of(map(_first, rows))).items()
 
 
@@ -195,7 +195,7 @@ def delivered(row_keys: list[bytes], begin: int, end: int, batch: SentBatch) -> 
     sent = row_keys[begin:end]
     entries, events, get = dict[str, Entry](), list[tuple[bytes, bytes]](), dict.get
     for offset, key, due_ms in zip(itertools.count(first + begin), sent, keys.dues_of(sent)):
-        entry = get(claims, key)  # not their own get(), which is made for more
+        entry = get(claims, key)  # faster than the subclass's own get()
         if (
             entry is None
             or entry.stamp_ms >= watermark_ms

@@ -24,7 +24,7 @@ REQUESTS_PER_CALL = 1_000
 def unpack(
     partition: tuple[str, int], raw: bytes, count: int, base_offset: int, base_timestamp: int, append_ms: int
 ) -> list[Record] | None:
-    """Return the records of a batch; None if they are damaged: aiokafka reports how."""
+    """Return the records of a batch; None if they are damaged: aiokafka reports the damage."""
     try:
         records: list[Record] = _extension.unpack(
             *partition, raw[BODY:], count, base_offset, base_timestamp, append_ms, 0
@@ -50,7 +50,7 @@ def route(rows: Pairs, begin: int, partitions: dict[str, int]) -> RoutedRows:
 
 
 def due_times(rows: Pairs) -> Iterable[tuple[int, int]]:
-    """Return the due times of rows, and how many are due then."""
+    """Return pairs of a due time and the number of rows due then."""
     times: Iterable[tuple[int, int]] = _extension.dues(rows)
     return times
 

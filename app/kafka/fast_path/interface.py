@@ -1,17 +1,18 @@
-"""The fast path's interface: what is done to plain requests, rows and deliveries, many per call, from bytes to bytes.
+"""The fast path's interface: processes plain requests, rows and deliveries, many per call, from bytes to bytes.
 
-*Plain* requests have a destination, a due time in digits, perhaps an ID, and no other header of ours
-(punctual/contract/plain_requests.py). Their rows are plain until a command, a failure or a policy touches them.
+*Plain* requests have a destination, a due time in digits, optionally an ID, and no other header of Punctual's
+(punctual/contract/plain_requests.py). Their rows are plain until a command, a failure or a policy changes them.
 
 There are two implementations: in_python.py, the reference, which runs everywhere; and in_rust.py, which calls the
 native extension (kernel/). Both write the same bytes, and the same as the general code, which handles one request or
 row at a time: tests/kernel compares all three. They differ only in the form of rows between route() and delivered():
 Rust leaves them undecoded, Python passes entries.
 
-Every call takes the longest run of plain items from its beginning, and returns the length of the run; 0 if the first
-item is not plain. The caller handles the next item in general.
+Every call processes the longest run of plain items from its beginning, and returns the length of the run; 0 if the
+first item is not plain. The caller processes the next item with the general code.
 
-Counting rows and finding their IDs belongs to the table, which has no other room of ours: see tables/places.py.
+Counting rows and finding their IDs belongs to the table, which imports no other package of Punctual: see
+tables/places.py.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -22,7 +23,7 @@ from punctual.contract.request import Headers
 from tables import Entry
 from tables.changes import Pairs, PlainRows
 
-#: Items that are not plain seldom come alone: the general code handles this many before the fast path is called again.
+#: Items that are not plain are seldom alone: the general code handles this many before the fast path is called again.
 ONE_BY_ONE: Final = 16
 
 
@@ -32,7 +33,7 @@ def next_length(taken: int) -> int:
 
 
 class InputRules(NamedTuple):
-    """What is the same for all requests of an input topic's partition.
+    """The values that all requests of an input topic's partition share.
 
     `crc` is the checksum of the topic in row keys. An ID must have its home in this partition, one of `partitions`;
     `inputs` are all input topics. A row has at most `largest_row` bytes.
@@ -47,11 +48,11 @@ class InputRules(NamedTuple):
 
 
 class RequestBounds(NamedTuple):
-    """Which requests a call may take, and the times that go into their rows and events (epoch ms).
+    """The limits for requests that a call may accept, and the times in their rows and events (epoch ms).
 
     `base` is added to offsets (`tables.Position.base`). Destinations must be in `allowed`. `stamp_ms` is the largest
-    timestamp so far; a record's own is at most `latest_ms`, its due time at most `furthest_ms`. Events bear `now_ms`.
-    The run ends with the request that brings the rows to `room` bytes.
+    timestamp so far; a record's own is at most `latest_ms`, its due time at most `furthest_ms`. Events have the time
+    `now_ms`. The run ends with the request that brings the rows to `room` bytes.
     """
 
     base: int
@@ -66,8 +67,8 @@ class RequestBounds(NamedTuple):
 class AcceptedRequests(NamedTuple):
     """A run of `taken` plain requests as rows; the lists have one item per request, `destinations` one per topic.
 
-    `stamp_ms` is the largest timestamp now, `size` the bytes of the rows with what a step adds per row. `events` are
-    keys and values of records.
+    `stamp_ms` is the largest timestamp now, `size` the bytes of the rows including a step's overhead per row. `events`
+    are keys and values of records.
     """
 
     taken: int
@@ -82,7 +83,7 @@ class AcceptedRequests(NamedTuple):
 
 
 class RoutedRows(NamedTuple):
-    """A run of `taken` plain rows, grouped by topic and partition; partition -1 means that any will do."""
+    """A run of `taken` plain rows, grouped by topic and partition; partition -1 is any partition."""
 
     taken: int
     groups: list[tuple[str, int, PlainRows]]
@@ -91,9 +92,9 @@ class RoutedRows(NamedTuple):
 class SentBatch(NamedTuple):
     """A batch of deliveries that a broker has stored.
 
-    The first one has the offset `first`; `destination` is `topic-partition`. `claims` are the rows that are being sent,
-    by key. It was sent at `sent_ms`; events bear `now_ms`. A row whose stamp is not below `watermark_ms` leaves a
-    trace, and is not plain.
+    The first one has the offset `first`; `destination` is `topic-partition`. `claims` are the rows in flight, by key.
+    The batch was sent at `sent_ms`; events have the time `now_ms`. A row whose stamp is at least `watermark_ms` must be
+    remembered, and is not plain.
     """
 
     first: int
@@ -118,18 +119,18 @@ class BatchBuilder(Protocol):
 
     @property
     def count(self) -> int:
-        """How many records the batch has."""
+        """The number of records in the batch."""
 
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers, /) -> bool:
         """Add a record; return False if it does not fit."""
 
     def extend(self, timestamp_ms: int, records: Iterable[tuple[bytes, bytes | None]], skipped: int, /) -> int:
-        """Add records without headers after the first `skipped`, as far as they fit; return how many."""
+        """Add as many records without headers as fit, after the first `skipped` ones; return their number."""
 
     def deliver(self, timestamp_ms: int, rows: Any, begin: int, /) -> tuple[int, int]:
-        """Add the deliveries of `rows[begin:]`, plain ones of route(), as far as they fit.
+        """Add the deliveries of `rows[begin:]`, plain rows of route(), as many as fit.
 
-        Return how many, and how many bytes their IDs have.
+        Return their number, and the bytes of their IDs.
         """
 
     def build(self, producer_id: int, epoch: int, sequence: int, /) -> bytes:
@@ -169,7 +170,7 @@ class FastPath(Protocol):
         """Return the longest run of plain rows in `rows[begin:]` whose topics have `partitions`, by destination."""
 
     def due_times(self, rows: Any, /) -> Iterable[tuple[int, int]]:
-        """Return the due times (epoch ms) of rows of route(), and how many are due then; a time may come again."""
+        """Return pairs of a due time (epoch ms) and the number of route()'s rows due then; a time can be repeated."""
 
     def batch_builder(self, limit: int, transactional: bool, /) -> BatchBuilder:  # noqa: FBT001 - positional in Rust
         """Return a builder of one batch of at most `limit` bytes."""
@@ -177,6 +178,6 @@ class FastPath(Protocol):
     def delivered(self, row_keys: list[bytes], begin: int, end: int, batch: SentBatch, /) -> DeliveredRows:
         """Return the longest run of plain rows in `row_keys[begin:end]`, no two with the same ID.
 
-        A row is not plain here if it leaves a trace: a dedupe window, another record that asked for it, a move, a
-        series, waiting commands.
+        A row is not plain here if its delivery must be remembered: it has a dedupe window, another record that asked
+        for it, a move, a series, or waiting commands.
         """

@@ -1,4 +1,4 @@
-"""Asks what topics and a group are like, and what the asker may do with them (KIP-430), which aiokafka does not."""
+"""Requests for topics and a group, with the operations that this client may perform on them (KIP-430)."""
 
 from collections.abc import Collection
 
@@ -6,9 +6,9 @@ from aiokafka.protocol.admin import DescribeGroupsResponse_v3
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Schema, String
 
-#: What stands in place of operations that the broker does not tell.
+#: Value of the field if the broker does not return the operations.
 _NOT_TOLD = -(1 << 31)
-#: Codes of operations (org.apache.kafka.common.acl.AclOperation), by the names that tools of Kafka have for them.
+#: Codes of operations (org.apache.kafka.common.acl.AclOperation), by their names in Kafka's tools.
 _CODES = {
     "Read": 3,
     "Write": 4,
@@ -24,7 +24,7 @@ _CODES = {
 
 
 def operations(bits: int) -> frozenset[str] | None:
-    """Return the operations that a field of bits stands for; None if the broker has not told any."""
+    """Return the operations in a bit field; None if the broker has not returned them."""
     if bits == _NOT_TOLD:
         return None
     return frozenset(name for name, code in _CODES.items() if bits >> code & 1)
@@ -76,35 +76,35 @@ class _TopicsStruct(RequestStruct):
 
 
 class DescribeTopics(Request[_TopicsStruct]):
-    """Asks for the brokers and for topics, which it never creates, and what may be done with each."""
+    """Requests brokers, topics (which it never creates), and the permitted operations on each topic."""
 
     API_KEY = 3
 
     def __init__(self, topics: Collection[str]) -> None:
-        """Ask about these topics."""
+        """Request these topics."""
         self.topics = list(topics)
 
     def build(self, request_struct_class: type[_TopicsStruct]) -> _TopicsStruct:
-        """Return what goes over the wire."""
+        """Return the request in its wire format."""
         return request_struct_class(self.topics, False, False, True)  # noqa: FBT003 - as the schema has them
 
 
 class _GroupStruct(RequestStruct):
     API_KEY = 15
     API_VERSION = 3
-    RESPONSE_TYPE = DescribeGroupsResponse_v3  # aiokafka's own has that of version 2, without the operations
+    RESPONSE_TYPE = DescribeGroupsResponse_v3  # aiokafka's own has the response of version 2, without the operations
     SCHEMA = Schema(("groups", Array(String("utf-8"))), ("operations", Boolean))
 
 
 class DescribeGroup(Request[_GroupStruct]):
-    """Asks a group's coordinator for the group, and what may be done with it."""
+    """Requests a group from its coordinator, and the permitted operations on it."""
 
     API_KEY = 15
 
     def __init__(self, group: str) -> None:
-        """Ask about a group."""
+        """Request this group."""
         self.group = group
 
     def build(self, request_struct_class: type[_GroupStruct]) -> _GroupStruct:
-        """Return what goes over the wire."""
+        """Return the request in its wire format."""
         return request_struct_class([self.group], True)  # noqa: FBT003 - as the schema has them

@@ -1,4 +1,4 @@
-"""A Kafka cluster: connections and metadata. Asking for a topic never creates it."""
+"""A Kafka cluster: connections and metadata. Requesting a topic's metadata never creates it."""
 
 import asyncio
 import logging
@@ -21,16 +21,16 @@ from app.kafka.wire.live_client import LiveClient, first_answer
 
 log = logging.getLogger(__name__)
 
-#: What stands for the id of a cluster that has none.
+#: Id of a cluster whose brokers return none.
 NO_ID = "unknown"
 _AGAIN_S = 0.1
 
 
 class _Client(LiveClient):
-    """Tells of connections that end in the midst of use."""
+    """Reports connections that end while in use."""
 
     def __init__(self, lose: Callable[[int], None], **options: Any) -> None:
-        """Tell `lose` which broker they were to."""
+        """Create a client that calls `lose` with the broker of a lost connection; `options` are aiokafka's."""
         super().__init__(**options)
         self._lose = lose
 
@@ -41,7 +41,7 @@ class _Client(LiveClient):
         super()._on_connection_closed(conn, reason)
 
     def begin(self, node_id: int, request: Any, *, group: Any) -> "asyncio.Future[Any]":
-        """Send a request; the future gives the answer, or raises aiokafka.errors.KafkaError."""
+        """Send a request; the future returns the answer, or raises aiokafka.errors.KafkaError."""
         connection, loop = self._conns.get((node_id, group)), asyncio.get_running_loop()
         if not isinstance(connection, QuickConnection) or not connection.connected():
             return loop.create_task(super().send(node_id, request, group=group))
@@ -53,15 +53,15 @@ class _Client(LiveClient):
         return answer
 
     async def send(self, node_id: int, request: Any, *, group: Any = ConnectionGroup.DEFAULT) -> Any:
-        """Send a request as aiokafka does, with fewer looks at a connection that is there."""
+        """Send a request as aiokafka does, with fewer checks of an open connection."""
         return await self.begin(node_id, request, group=group)
 
 
 class Cluster:
-    """Connections to one cluster's brokers, and which of them leads which partition.
+    """Connections to one cluster's brokers, and the leaders of partitions.
 
-    aiokafka's own metadata requests may create topics (MetadataRequest defaults to allow_auto_topic_creation); these
-    say no.
+    aiokafka's own metadata requests can create topics (MetadataRequest defaults to allow_auto_topic_creation); these do
+    not.
     """
 
     def __init__(self, bootstrap: str, *, request_timeout_ms: int = 15_000, **options: Any) -> None:
@@ -69,11 +69,11 @@ class Cluster:
         self._arguments = {"bootstrap_servers": bootstrap, "request_timeout_ms": request_timeout_ms, **options}
         self._client: _Client | None = None
         self._leaders: dict[str, list[int]] = {}
-        #: How many replicas are in sync of partitions that are short of some.
+        #: The number of in-sync replicas of partitions that lack some.
         self._short: dict[str, dict[int, int]] = {}
         self._losses = Counter[TopicPartition]()
-        #: How many connections were lost, how many before it was last asked who leads what, and which brokers have
-        #: not answered since theirs was.
+        #: The number of lost connections, now and before the last request for leaders; and the brokers that have not
+        #: answered since their connection was lost.
         self._lost = self._looked = 0
         self._asking, self._away = asyncio.Lock(), set[int]()
         self._is_there = RequestCoalescer(self._ask_for)
@@ -98,18 +98,18 @@ class Cluster:
         return self._client
 
     def lose(self, node: int) -> None:
-        """Note that a connection to a broker has ended in the midst of use."""
-        self._lost += 1  # it may have led more than is known here
+        """Note that a connection to a broker was lost while in use."""
+        self._lost += 1  # it may have led partitions that are not known here
         self._away.add(node)
         for topic, leaders in self._leaders.items():
             self._losses.update((topic, number) for number, leader in enumerate(leaders) if leader == node)
 
     def losses(self, tp: TopicPartition) -> int:
-        """Return how often a partition's leader seems to have been lost so far, and what was under way with it."""
+        """Return how often a partition's leader seems to have been lost, perhaps with requests in flight."""
         return self._losses[tp]
 
     async def look_for_losses(self) -> None:
-        """See which partitions are not led as was known any more, if a broker was lost since the last look."""
+        """Find the partitions whose leader has changed, if a broker was lost since the last call."""
         if self._lost == self._looked:
             return
         async with self._asking:
@@ -123,7 +123,7 @@ class Cluster:
                     self._looked = lost
 
     async def id(self) -> str:
-        """Ask for the cluster's own id, which stays with it; a broker that has none gives `unknown`.
+        """Return the cluster's own permanent id, or `unknown` if brokers return none.
 
         Raises aiokafka.errors.KafkaError if no broker answers.
         """
@@ -131,20 +131,20 @@ class Cluster:
         return getattr(response, "cluster_id", None) or NO_ID
 
     def leader(self, topic: str, partition: int) -> int | None:
-        """Return the broker that leads a partition, as far as known, or None."""
+        """Return the broker that leads a partition, or None if it is not known."""
         leaders = self._leaders.get(topic, ())
         if partition < len(leaders) and leaders[partition] >= 0:
             return leaders[partition]
         return None
 
     def partitions(self, topic: str) -> int:
-        """Return a topic's number of partitions as last seen, 0 if it is not known."""
+        """Return a topic's last known number of partitions, 0 if it is not known."""
         return len(self._leaders.get(topic, ()))
 
     def as_short_as(self, topic: str, partition: int) -> list[int]:
-        """Return the topic's partitions that had no more replicas in sync than this one when last seen, if any lacked.
+        """Return the topic's partitions with no more in-sync replicas than this one, if it lacks some.
 
-        What it does not take for that reason, they do not take either.
+        Batches that this partition refuses for that reason are refused by the others too.
         """
         short = self._short.get(topic, {})
         return [number for number, left in short.items() if left <= short[partition]] if partition in short else []
@@ -154,7 +154,7 @@ class Cluster:
         return list(self._leaders)
 
     async def refresh(self, topics: Collection[str]) -> set[str]:
-        """Ask for these topics' metadata; return those that the cluster says do not exist.
+        """Request the metadata of these topics; return those that do not exist.
 
         Raises aiokafka.errors.KafkaError if no broker answers.
         """
@@ -162,7 +162,7 @@ class Cluster:
         return {topic for topic, is_there in zip(topics, there, strict=True) if not is_there}
 
     async def _ask_for(self, topics: Collection[str]) -> dict[str, bool]:
-        """Learn who leads topics; give for each whether it is there."""
+        """Update the leaders of topics; return for each whether it exists."""
         response = await self.ask(MetadataRequest(list(topics), allow_auto_topic_creation=False))
         there = dict.fromkeys(topics, True)
         for error, topic, _, partitions in response.topics:
@@ -182,30 +182,30 @@ class Cluster:
         return there
 
     def _look_for_losses(self, topic: str, leaders: dict[int, int]) -> None:
-        """Count a partition that has not its leader any more: that may be gone without a word on our connections.
+        """Count partitions that lost their known leader, which may have died without closing connections.
 
-        Or it has another one, which may have been away too, before that was known here.
+        A new leader may have been down, too, before it was known here.
         """
         before = self._leaders.get(topic, ())
         self._losses.update((topic, number) for number, was in enumerate(before) if leaders.get(number, -1) != was >= 0)
 
     async def ask_coordinator(self, node: int, request: Any) -> Any:
-        """Send a request to a coordinator, by a connection that no batches delay.
+        """Send a request to a coordinator on a connection that no batches delay.
 
         Raises aiokafka.errors.KafkaError if it does not answer.
         """
         return await self.client.send(node, request, group="coordinator")
 
     async def ask(self, request: Any) -> Any:
-        """Send a request to any broker that answers.
+        """Send a request to any broker that answers, and return the answer.
 
-        Raises aiokafka.errors.KafkaError if none does.
+        Raises aiokafka.errors.KafkaError if no broker answers.
         """
-        if not self.client.cluster.brokers():  # it did not answer at the start
+        if not self.client.cluster.brokers():  # none answered at the start
             await self.client.bootstrap()
         nodes = [broker.nodeId for broker in self.client.cluster.brokers()]
         random.shuffle(nodes)
-        nodes.sort(key=self._away.__contains__)  # one that does not answer costs time
+        nodes.sort(key=self._away.__contains__)  # a broker that does not answer costs time
         try:
             return await first_answer([partial(self._ask_one, node, request) for node in nodes])
         except kafka.KafkaError as error:
@@ -223,18 +223,18 @@ class Cluster:
 
 
 class LeaderSearch:
-    """Refreshes what a cluster knows of topics, such as who leads their partitions.
+    """Refreshes a cluster's metadata of topics, such as the leaders of partitions.
 
-    A cluster that does not answer is only worth a warning.
+    If the cluster does not answer, it only logs a warning.
     """
 
     def __init__(self, cluster: Cluster, where: str) -> None:
-        """Ask `cluster`, which the log calls `where`."""
+        """Refresh the metadata of `cluster`, which the log calls `where`."""
         self._cluster, self._where = cluster, where
         self._learning: set[str] = set()
 
     async def look(self, topics: Collection[str]) -> set[str]:
-        """Ask for topics; return those that are not there, as far as brokers say."""
+        """Refresh topics; return those that do not exist, as far as brokers answer."""
         try:
             return await self._cluster.refresh(topics)
         except kafka.KafkaError as error:
@@ -242,7 +242,7 @@ class LeaderSearch:
             return set()
 
     async def learn(self, topics: set[str]) -> None:
-        """Ask for those topics that are not being asked for already."""
+        """Refresh those topics that are not being refreshed already."""
         topics = topics - self._learning
         if not topics:
             return

@@ -18,7 +18,7 @@ from app.kafka.metadata.cluster import Cluster
 log = logging.getLogger(__name__)
 
 _GROUP = 0
-#: A coordinator that takes longer, because its broker is down, learns of it by the session timeout.
+#: Maximum seconds to wait: if the coordinator's broker is down, the session timeout ends the membership.
 _LIMIT_S = 5.0
 
 
@@ -56,9 +56,9 @@ class _LeaveGroup(Request[_LeaveGroupStruct]):
 
 
 async def leave_group(cluster: Cluster, group: str, instance: str) -> None:
-    """Remove the static member `instance` from `group`, so that its partitions move on at once.
+    """Remove the static member `instance` from `group`, so that its partitions are reassigned at once.
 
-    Never fails: without it the group notices after the session timeout.
+    Never fails: otherwise the group notices after the session timeout.
     """
     try:
         async with asyncio.timeout(_LIMIT_S):

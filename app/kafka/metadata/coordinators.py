@@ -1,6 +1,6 @@
-"""Which brokers coordinate transactional ids, and what these say of them: many ids in one request.
+"""The coordinators of transactional ids, and the ids' last transactions: many ids in one request.
 
-aiokafka's FindCoordinator stops at version 1, which asks about one id (KIP-699 brought the others in version 4).
+aiokafka's FindCoordinator stops at version 1, which requests one id (KIP-699 brought the others in version 4).
 """
 
 from collections.abc import Callable, Collection
@@ -49,24 +49,24 @@ class _CoordinatorsRequest(RequestStruct):
 
 
 class FindCoordinators(Request[_CoordinatorsRequest]):
-    """Asks any broker for the coordinators of transactional ids."""
+    """Requests the coordinators of transactional ids from any broker."""
 
     API_KEY = 10
 
     def __init__(self, transactional_ids: Collection[str]) -> None:
-        """Ask about these ids."""
+        """Request the coordinators of these ids."""
         self.transactional_ids = list(transactional_ids)
 
     def build(self, request_struct_class: type[_CoordinatorsRequest]) -> _CoordinatorsRequest:
-        """Return what goes over the wire."""
+        """Return the request in its wire format."""
         return request_struct_class(_TRANSACTION, self.transactional_ids, {})
 
 
 class Coordinators:
-    """Asks about many transactional ids in few requests."""
+    """Looks up many transactional ids in few requests."""
 
     def __init__(self, ask: Callable[[Any], Any], send: Callable[[int, Any], Any]) -> None:
-        """Ask any broker with `ask`, a certain one with `send`."""
+        """Send requests with `ask` to any broker, with `send` to a certain one."""
         self._ask, self._send = ask, send
         self._finding = RequestCoalescer(self._find)
         self._describing: dict[int, RequestCoalescer[str, TransactionDescription]] = {}
@@ -74,7 +74,7 @@ class Coordinators:
     async def find(self, transactional_id: str) -> int:
         """Return the broker that coordinates an id.
 
-        Raises aiokafka.errors.KafkaError if none does at the moment.
+        Raises aiokafka.errors.KafkaError if there is none at the moment.
         """
         code, node = await self._finding(transactional_id)
         error = kafka.for_code(code)
@@ -87,7 +87,7 @@ class Coordinators:
         return {id_: (code, node) for id_, node, _, _, code, *_ in response.coordinators}
 
     async def describe(self, node: int, transactional_id: str) -> TransactionDescription:
-        """Return what a coordinator says of an id's last transaction.
+        """Return a coordinator's description of an id's last transaction.
 
         Raises aiokafka.errors.KafkaError if it does not answer.
         """

@@ -1,4 +1,4 @@
-"""Asks how transactions stand (KIP-664), which aiokafka does not know."""
+"""Requests for the state of transactions and producers (KIP-664), which aiokafka does not have."""
 
 from collections.abc import Collection
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ class _DescribeRequest(RequestStruct):
 
 
 class TransactionDescription(NamedTuple):
-    """What a coordinator says of an id's last transaction; producer and epoch are 0 if it has never seen the id."""
+    """The state of an id's last transaction at its coordinator; producer and epoch are 0 if it does not know the id."""
 
     error_code: int
     transactional_id: str
@@ -67,26 +67,26 @@ class TransactionDescription(NamedTuple):
 
     @property
     def unended(self) -> frozenset[TopicPartition]:
-        """The transaction's partitions that have not taken its end."""
+        """The transaction's partitions that have not stored its end marker."""
         return frozenset((topic, number) for topic, numbers, _ in self.topics for number in numbers)
 
     @property
     def is_unknown(self) -> bool:
-        """Whether the coordinator has never seen the id."""
+        """Whether the coordinator does not know the id."""
         return self.error_code == _UNKNOWN_ID
 
 
 class Describe(Request[_DescribeRequest]):
-    """Asks how the last transactions of ids stand: their topics are those that have not taken the end."""
+    """Requests the last transactions of ids, with the topics that have not stored the end marker."""
 
     API_KEY = 65
 
     def __init__(self, transactional_ids: Collection[str]) -> None:
-        """Ask about these ids."""
+        """Request the transactions of these ids."""
         self.transactional_ids = list(transactional_ids)
 
     def build(self, request_struct_class: type[_DescribeRequest]) -> _DescribeRequest:
-        """Return what goes over the wire."""
+        """Return the request in its wire format."""
         return request_struct_class(self.transactional_ids, {})
 
 
@@ -136,14 +136,14 @@ class _ProducersStruct(RequestStruct):
 
 
 class DescribeProducers(Request[_ProducersStruct]):
-    """Asks the leader of partitions who has written to them lately, and whose transactions are open there."""
+    """Requests the recent producers of partitions and their open transactions from the partitions' leader."""
 
     API_KEY = 61
 
     def __init__(self, topics: dict[str, list[int]]) -> None:
-        """Ask about partitions by topic."""
+        """Request the producers of these partitions by topic."""
         self.topics = topics
 
     def build(self, request_struct_class: type[_ProducersStruct]) -> _ProducersStruct:
-        """Return what goes over the wire."""
+        """Return the request in its wire format."""
         return request_struct_class([(topic, numbers, {}) for topic, numbers in self.topics.items()], {})

@@ -1,4 +1,4 @@
-"""Where partitions begin and end, as their leaders say."""
+"""First and last offsets of partitions, as returned by their leaders."""
 
 from collections.abc import Callable, Collection
 from functools import partial
@@ -16,9 +16,9 @@ _CONSUMER = -1
 
 
 class WantedOffset(NamedTuple):
-    """Whom to ask for which offset: -2 the earliest, -1 the latest, or the first written then or later (epoch ms).
+    """A kind of offset, and the leader that returns it: -2 the earliest, -1 the latest, or the first from epoch ms on.
 
-    Isolation 0 stands for all records, 1 for committed ones.
+    Isolation 0 includes all records, 1 only committed ones.
     """
 
     leader: int
@@ -27,17 +27,17 @@ class WantedOffset(NamedTuple):
 
 
 class OffsetAnswer(NamedTuple):
-    """A partition's offset, or why there is none."""
+    """A partition's offset, or the error code if there is none."""
 
     error_code: int
     offset: int
 
 
 class Offsets:
-    """Asks for the offsets of many partitions in few requests."""
+    """Requests the offsets of many partitions in few requests."""
 
     def __init__(self, send: Callable[[int, Any], Any]) -> None:
-        """Send with `send`, which is given a broker and a request."""
+        """Send requests with `send`, whose arguments are a broker and a request."""
         self._send = send
         self._asking: dict[WantedOffset, RequestCoalescer[TopicPartition, OffsetAnswer]] = {}
 
@@ -46,7 +46,7 @@ class Offsets:
 
         Raises aiokafka.errors.KafkaError if the leader does not answer.
         """
-        if asked.which >= 0:  # moments are many: nobody else asks for the same one
+        if asked.which >= 0:  # times differ, so these requests cannot be shared
             return (await self._ask(asked, [tp]))[tp]
         if asked not in self._asking:
             self._asking[asked] = RequestCoalescer(partial(self._ask, asked))

@@ -1,4 +1,4 @@
-"""Reads one partition directly, committed records only: for recovery and for looking at single records."""
+"""Reads the committed records of one partition directly, for recovery and for inspecting single records."""
 
 import asyncio
 import contextlib
@@ -23,8 +23,8 @@ T = TypeVar("T")
 _READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 _EARLIEST, _LATEST = -2, -1
 _FETCH_BYTES, _CHUNK = 4 << 20, 1_000
-#: What a compressed batch may have unpacked to be unpacked on the event loop, in about a millisecond; what has more is
-#: left to a thread. And how many bytes of batches go into one chunk, but for those of the last.
+#: Maximum bytes of a batch that is unpacked on the event loop, in about a millisecond; a thread unpacks larger ones.
+#: And the bytes of batches that go into one chunk, not counting the last batch.
 _AT_ONCE, _CHUNK_BYTES = 1 << 20, 4 << 20
 _WAIT_MS = 200
 _BACKOFF_S = 0.1
@@ -33,7 +33,7 @@ _CONTROL_KEY = struct.Struct(">hh")  # version, type: 0 abort, 1 commit
 
 
 class Stored(NamedTuple):
-    """A record as it is stored."""
+    """A record as stored in a partition."""
 
     offset: int
     timestamp_ms: int
@@ -43,20 +43,20 @@ class Stored(NamedTuple):
 
 
 class PartitionReader:
-    """Goes through one partition from an offset on; waits out brokers that are away."""
+    """Reads one partition from an offset on; waits while brokers are down."""
 
-    #: What waiting does not mend.
+    #: Errors that waiting does not resolve.
     _final: tuple[type[kafka.KafkaError], ...] = (kafka.OffsetOutOfRangeError,)
 
     def __init__(
         self, cluster: Cluster, topic: str, partition: int, offset: int = 0, *, fetch_bytes: int = _FETCH_BYTES
     ) -> None:
-        """Stand at `offset`; so many bytes are fetched, and unpacked in one go, at a time."""
+        """Start at `offset` of a topic's partition; `fetch_bytes` is the maximum of a fetch."""
         self._cluster, self._topic, self._partition = cluster, topic, partition
         self._position, self._fetch_bytes = offset, fetch_bytes
         self._next_fetch = offset
-        #: Of the last fetch: the batches that are left, the one to be unpacked, the runs of the one that is being read,
-        #: and what is left of one of these.
+        #: The rest of the last fetch: batches, the batch to be unpacked next, the runs of the batch that is being read,
+        #: and the rest of one run.
         self._batches: Iterator[tuple[Any, memoryview]] = iter(())
         self._batch: tuple[Any, memoryview] | None = None
         self._runs: Iterator[list[Stored]] = iter(())
@@ -64,11 +64,11 @@ class PartitionReader:
 
     @classmethod
     async def at_end(cls, cluster: Cluster, topic: str, partition: int) -> Self:
-        """Return one that stands behind the last record, committed or not."""
+        """Return a reader that starts after the last record, committed or not."""
         return cls(cluster, topic, partition, await cls(cluster, topic, partition).written_end())
 
     async def begin(self) -> int:
-        """Return the offset of the first record that is still there."""
+        """Return the offset of the first existing record."""
         return await self._offset(_EARLIEST)
 
     async def end(self) -> int:
@@ -78,22 +78,22 @@ class PartitionReader:
     async def written_end(self) -> int:
         """Return the offset after the last record, committed or not.
 
-        A transaction's commit is answered before its records can be read: the markers follow (KIP-98). A record that
-        its writer knows to be committed may lie beyond end().
+        A commit is confirmed before its records can be read, because markers follow later (KIP-98). So a record that
+        its writer knows to be committed can lie beyond end().
         """
         return await self._offset(_LATEST, _READ_UNCOMMITTED)
 
     async def after(self, at_ms: int) -> int:
-        """Return the offset of the first record that was written after a moment (epoch ms), or the end."""
+        """Return the offset of the first record that was written after a time (epoch ms), or the end."""
         found = await self._offset(at_ms + 1)
         return found if found >= 0 else await self.end()
 
     async def position(self) -> int:
-        """Return the offset that is read next."""
+        """Return the offset of the next record to be read."""
         return self._position
 
     async def chunk(self, limit: int) -> list[Stored]:
-        """Return the next records, at most `limit`; none if none comes within a moment."""
+        """Return the next records, at most `limit`; none if none arrives soon."""
         found = await self._drain(limit)
         if not found:
             await self._fetch()
@@ -102,7 +102,7 @@ class PartitionReader:
         return found
 
     async def up_to(self, end: int, chunk: int = _CHUNK) -> AsyncIterator[Stored]:
-        """Go through the records before an offset, so many at a time; some beyond it may come with the last."""
+        """Yield the records before `end`, in steps of `chunk`; the last step can yield some beyond it."""
         while await self.position() < end:
             for record in await self.chunk(chunk):
                 yield record
@@ -114,7 +114,7 @@ class PartitionReader:
         while len(found) < limit and (size < _CHUNK_BYTES or not found) and self._look():
             if self._batch is not None:
                 size += await self._unpack(*self._batch)
-                self._batch = None  # not before: who waits for it may be cancelled, and ask again
+                self._batch = None  # not earlier: the caller may be cancelled while it waits, and call again
                 continue
             some = self._run[: limit - len(found)]
             self._run = self._run[len(some) :]
@@ -124,14 +124,14 @@ class PartitionReader:
         return found
 
     def _look(self) -> bool:
-        """Return whether anything is left of the last fetch: of the batch that is being read, or another batch."""
+        """Return whether the last fetch has records left, in the current batch or another."""
         self._run = self._run or next(self._runs, [])
         if not self._run and self._batch is None:
             self._batch = next(self._batches, None)
         return bool(self._run) or self._batch is not None
 
     async def _unpack(self, batch: Any, raw: memoryview) -> int:
-        """Begin to read a batch, and return how many bytes it has; one that cannot be unpacked is passed over."""
+        """Start to read a batch, and return its bytes when unpacked; an unreadable batch is skipped."""
         start = self._next_fetch
         try:
             try:
@@ -153,13 +153,13 @@ class PartitionReader:
         passed_over(self._topic, self._partition, offset, error)
 
     async def leader_epoch(self) -> int | None:
-        """Return the epoch of the leader that took the record at the position; None if it is not there or not known.
+        """Return the epoch of the leader that stored the record at the position; None if either is not known.
 
         Raises aiokafka's OffsetOutOfRangeError.
         """
         _, raw = await self._fetch_raw()
         part, batch = next(batches.batches(raw), None), MemoryRecords(raw).next_batch()
-        # Where nothing is left at the position, a fetch begins behind it.
+        # If no record is left at the position, the fetch begins after it.
         return None if part is None or batch.base_offset > self._position else epoch_of(part)
 
     async def _fetch(self) -> None:
@@ -177,7 +177,7 @@ class PartitionReader:
         return aborted or [], bytes(raw or b"")
 
     def _readable(self, raw: bytes, aborted: list[tuple[int, int]]) -> Iterator[tuple[Any, memoryview]]:
-        """Yield the batches of a fetch, leaving out control batches and aborted transactions (KIP-98)."""
+        """Yield the batches of a fetch without control batches and aborted transactions (KIP-98)."""
         waiting = sorted(aborted, key=lambda item: item[1])
         dead: set[int] = set()
         records = MemoryRecords(raw)
@@ -186,7 +186,7 @@ class PartitionReader:
             while waiting and waiting[0][1] <= batch.base_offset:
                 dead.add(waiting.pop(0)[0])
             if batch.is_control_batch:
-                marker = next(iter(batch), None)  # compaction may have left its batch alone
+                marker = next(iter(batch), None)  # compaction may have left only the batch without its records
                 if marker is not None and _CONTROL_KEY.unpack(marker.key)[1] == _ABORT:
                     dead.discard(batch.producer_id)
             elif not (batch.is_transactional and batch.producer_id in dead):
@@ -202,7 +202,7 @@ class PartitionReader:
         return answer.offset
 
     async def _ask(self, ask: Callable[[int], Awaitable[T]], error_of: Callable[[T], int]) -> T:
-        """Ask the partition's leader until it answers; after each failure it is looked for again.
+        """Send a request to the partition's leader until it answers; after each failure, find the leader again.
 
         Raises aiokafka's OffsetOutOfRangeError.
         """
@@ -214,25 +214,26 @@ class PartitionReader:
                 answer = await self._once(leader, ask, error_of)
                 if answer is not None:
                     return answer
-                # Whether it has refused or not answered: nothing else may tell that another broker leads by now.
+                # After a refusal as well as without an answer, because another broker may lead by now without any other
+                # sign.
                 await self._look_for_leader()
             await asyncio.sleep(_BACKOFF_S)
 
     async def _once(self, leader: int, ask: Callable[[int], Awaitable[T]], error_of: Callable[[T], int]) -> T | None:
-        """Ask a leader once; return None if it does not answer, or another try may succeed."""
+        """Send a request to a leader once; return None if it does not answer, or if another try may succeed."""
         try:
             response = await ask(leader)
         except kafka.KafkaError as failure:
             if isinstance(failure, self._final):
                 raise
-            return None  # the broker is away: its connection says so in the log
+            return None  # the broker is down, which its connection logs
         error = kafka.for_code(error_of(response))
         if issubclass(error, self._final):
             raise error(f"{self._topic}-{self._partition}: {self._next_fetch}")
         return response if error is kafka.NoError else None
 
     async def _look_for_leader(self) -> None:
-        with contextlib.suppress(kafka.KafkaError):  # no broker answers: it is asked again
+        with contextlib.suppress(kafka.KafkaError):  # no broker answers: the caller tries again
             await self._cluster.refresh([self._topic])
 
 
@@ -241,7 +242,7 @@ def _stored(record: Any) -> Stored:
 
 
 def _from(start: int, runs: Iterator[list[Stored]]) -> Iterator[list[Stored]]:
-    """Yield what of runs is from an offset on: a fetch begins with the batch that holds it."""
+    """Yield the records from `start` on, because a fetch begins with the whole batch."""
     for run in runs:
         if run[0].offset >= start:
             yield run
@@ -250,7 +251,7 @@ def _from(start: int, runs: Iterator[list[Stored]]) -> Iterator[list[Stored]]:
 
 
 class ForeignReader(PartitionReader):
-    """One of a topic that is not ours. That it is gone, or may not be read, raises aiokafka's errors too."""
+    """A reader of a foreign topic. Raises aiokafka's errors, too, if the topic is missing or may not be read."""
 
     _final = (
         kafka.OffsetOutOfRangeError,
@@ -259,11 +260,11 @@ class ForeignReader(PartitionReader):
     )
 
     def _pass_over(self, offset: int, error: batches.UnreadableError) -> None:
-        """Do not count it: there may be many such topics, and what others write there is theirs."""
+        """Do not count it: there may be many such topics, and their content belongs to others."""
 
 
 class WrittenReader(PartitionReader):
-    """One for which the end is the last record's, committed or not: it is there when all is committed or aborted."""
+    """A reader whose end is the last record's, committed or not: it waits until all transactions have ended."""
 
     async def end(self) -> int:
         """Return the offset after the last record."""

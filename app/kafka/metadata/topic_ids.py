@@ -100,16 +100,16 @@ class _TopicIdsRequest(RequestStruct):
 
 
 class AskTopics(Request[_TopicIdsRequest]):
-    """Asks any broker for the ids and partitions of topics. Never creates one."""
+    """Requests the ids and partitions of topics from any broker. Never creates a topic."""
 
     API_KEY = 3
 
     def __init__(self, topics: Collection[str]) -> None:
-        """Ask about these topics."""
+        """Request these topics."""
         self.topics = list(topics)
 
     def build(self, request_struct_class: type[_TopicIdsRequest]) -> _TopicIdsRequest:
-        """Return what goes over the wire."""
+        """Return the request in its wire format."""
         return request_struct_class([(_ANY_ID, topic, {}) for topic in self.topics], False, False, False, {})  # noqa: FBT003 - the protocol's order
 
 

@@ -1,7 +1,7 @@
-"""Batches with much in them are unpacked in a thread of their own, a few at a time.
+"""Unpacks large batches in their own thread, a few at a time.
 
-The worker's consumer reads all partitions in one thread. It unpacks most batches at once; one that has more waits
-here, and its partition with it, while others are read.
+The worker's consumer reads all partitions in one thread. It unpacks most batches at once; a larger one waits here, and
+its partition with it, while others are read.
 """
 
 from collections.abc import Callable
@@ -10,29 +10,29 @@ from typing import Final
 
 from punctual import batches
 
-#: What is unpacked at once, in about 2 ms, and how many bytes of batches are handed over in one go, but for the last's.
+#: Maximum bytes that are unpacked at once (2 ms), and bytes of batches passed on together, not counting the last batch.
 AT_ONCE: Final = 2 << 20
-#: Heavy batches that are unpacked, being read, or on their way into the table: each has up to 32 MiB, which are copied
-#: once on the way. Together they stay below 300 MB, however many partitions have some.
+#: Maximum number of heavy batches that are being unpacked, read, or added to the table. Each has up to 32 MiB, which
+#: are copied once, so together they stay below 300 MB, however many partitions have some.
 _MOST: Final = 4
 
 
 class HeavyBatches:
-    """Says how many heavy batches there may be, and unpacks them. The consumer's thread calls it, but for `sent_on`."""
+    """Limits the number of heavy batches, and unpacks them. The consumer's thread calls it, except for `send_on`."""
 
     def __init__(self) -> None:
         self._pool: ThreadPoolExecutor | None = None
         self._reading = set[object]()
-        #: How many chunks of them are on their way into the table.
+        #: The number of their chunks that are being added to the table.
         self._sent_on = 0
 
     @property
     def waiting(self) -> bool:
-        """Whether there are any: look again soon."""
+        """Whether there are any, so that the consumer should check again soon."""
         return bool(self._reading)
 
     def begin(self, raw: memoryview) -> tuple[Future[bytes], Callable[[], None]] | None:
-        """Begin to unpack a batch; return what will have it, and what to call when it has been read; None for later."""
+        """Start to unpack a batch; return its future and a function to call after reading, or None if it must wait."""
         if len(self._reading) + self._sent_on >= _MOST:
             return None
         if self._pool is None:
@@ -42,13 +42,13 @@ class HeavyBatches:
         return self._pool.submit(batches.plain, raw), lambda: self._reading.discard(one)
 
     def send_on(self, chunks: int) -> None:
-        """Hear that so many chunks are on their way, or, below 0, that they are in the table."""
+        """Count chunks that are on their way into the table, or, if negative, that have arrived there."""
         self._sent_on += chunks
 
     def forget(self) -> None:
-        """Forget all: a rebalance has dropped them."""
+        """Forget all batches, because a rebalance has dropped them."""
         self._reading, self._sent_on = set(), 0
 
 
-#: Of this process, which has one consumer.
+#: The instance of this process, which has one consumer.
 heavy = HeavyBatches()

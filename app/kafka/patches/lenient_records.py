@@ -1,9 +1,10 @@
-"""What aiokafka's consumers unpack from a fetch: light records, within bounds, whatever the names of their headers.
+"""The records that aiokafka's consumers unpack from a fetch: light, within bounds, with headers of any name.
 
-Kafka's protocol wants UTF-8 there, but no broker looks, and clients like librdkafka send any bytes. aiokafka's reader
-raises UnicodeDecodeError (aiokafka/record/default_records.py, _read_msg), at each start again, so that one such record
-would stop all that follow. Here the rest of such a batch is read once more, slowly, with the bytes that cannot be
-decoded kept as surrogates (PEP 383). A batch that is too large unpacked (punctual/batches.py) is one record: `Unread`.
+Kafka's protocol requires UTF-8 for names of headers, but brokers do not check it, and clients like librdkafka send any
+bytes. aiokafka's reader raises UnicodeDecodeError (aiokafka/record/default_records.py, _read_msg), again at each start,
+so that one such record would block all later ones. Here the rest of such a batch is read once more, slowly, with
+undecodable bytes as surrogates (PEP 383). A batch that is too large unpacked (punctual/batches.py) becomes one record:
+`Unread`.
 """
 
 import itertools
@@ -22,11 +23,11 @@ from punctual import batches
 
 T = TypeVar("T")
 
-#: The message format that brokers have written since 0.11; those before have no head to read a number of records from.
+#: The message format of brokers since 0.11; older formats have no header with a number of records.
 _MAGIC = 2
-#: How many records aiokafka reads in one go, and the fast path at most, in about 2 ms that nothing interrupts.
+#: Maximum records that aiokafka, and the fast path, read at a time, without interruption for about 2 ms.
 _RUN, _FAST_RUN = 1_000, 20_000
-#: Larger batches are aiokafka's: the native extension's records copy their value at each access.
+#: Larger batches are left to aiokafka, because the native extension's records copy their value at each access.
 _FAST_BYTES = 8 << 20
 
 
@@ -42,7 +43,7 @@ class _Buffer(bytearray):
 
 
 class _Batch(_DefaultRecordBatchPy):
-    """A batch that is not compressed, and is read leniently."""
+    """An uncompressed batch that is read leniently."""
 
     _buffer: bytearray
 
@@ -52,24 +53,24 @@ class _Batch(_DefaultRecordBatchPy):
 
 
 def runs(batch: Any, raw: bytes, make: Callable[[Any], T]) -> Iterator[list[T]]:
-    """Yield what `make` makes of a batch's records, so many at a time, so that due messages wait no longer than that.
+    """Yield the records of a batch, converted by `make`, in runs that are short enough for due messages to wait.
 
-    `batch` reads `raw`, which is not compressed, and has not been begun.
+    `batch` reads `raw`, which is not compressed, and has not been started.
     """
-    left: Iterator[Any] = itertools.chain(batch)  # theirs cannot be begun twice, as islice would
+    left: Iterator[Any] = itertools.chain(batch)  # aiokafka's iterator cannot be started twice, as islice would
     after = -1
     while True:
         found, failed = list[Any](), False
         try:
             found += itertools.islice(left, _RUN)
-        except UnicodeDecodeError:  # what came before it is in the list
+        except UnicodeDecodeError:  # the records before the error are in the list
             failed = True
         if found:
             after = found[-1].offset
             yield list(map(make, found))
         if failed:
             left = _read_leniently(raw, after)
-        elif len(found) < _RUN:  # theirs begins again when it is asked once more
+        elif len(found) < _RUN:  # aiokafka's iterator would start again
             return
 
 
@@ -78,7 +79,7 @@ def _read_leniently(raw: bytes, after: int) -> Iterator[Any]:
 
 
 class LeanRecord(msgspec.Struct, gc=False):
-    """A record, as far as it is used: aiokafka's own takes almost three times as long to make (0.9 µs to 0.3)."""
+    """A record with the fields that are used: aiokafka's own takes three times as long to create (0.9 µs)."""
 
     topic: str
     partition: int
@@ -90,7 +91,7 @@ class LeanRecord(msgspec.Struct, gc=False):
 
 
 class Unread(LeanRecord):
-    """Stands for the records of a batch that cannot be unpacked, from offset `first` on; its own is the last one's."""
+    """Represents the records of an unreadable batch, from offset `first` on; its own offset is the last one's."""
 
     first: int
     too_large: bool
@@ -98,21 +99,21 @@ class Unread(LeanRecord):
 
 
 class Heavy(list[Any]):
-    """Records that are taken together and have more bytes than a fetch has that is not compressed."""
+    """Records that were taken together and have more bytes than an uncompressed fetch."""
 
 
 class _Records(MemoryRecords):
-    """The records of a fetch, which keeps its bytes to read them by its own means."""
+    """The records of a fetch, which also keeps the bytes of its batches."""
 
     def __init__(self, raw: bytes) -> None:
         super().__init__(raw)
         self._batches = batches.batches(bytes(raw))
-        #: Whose they are, and from which offset on they were fetched, until the first batch is read.
+        #: Their partition, and the offset of the fetch until its first batch is read.
         self.tp = ("", 0)
         self.fetched_from: int | None = None
 
     def next_batch(self) -> Any:
-        """Return the next batch, whose records are read in one go."""
+        """Return the next batch, whose records are read in runs."""
         batch = super().next_batch()
         if batch is None:
             return None
@@ -123,19 +124,19 @@ class _Records(MemoryRecords):
 
 
 class _RecordRun(NamedTuple):
-    """Records that have been read in one go, which aiokafka takes for one: the last of them; and their bytes."""
+    """Records that were read together, which aiokafka treats as one record, the last of them; and their bytes."""
 
     records: list[Any]
     offset: int
     size: int
 
 
-#: Stands for records that are not unpacked yet, behind all others.
+#: Represents records that are not unpacked yet, after all others.
 _LATER = _RecordRun([], 1 << 62, 0)
 
 
 class _Unpacked:
-    """A batch as aiokafka reads it, but for its records."""
+    """A batch as aiokafka reads it, except for its records."""
 
     def __init__(self, batch: Any, raw: memoryview, topic: str, partition: int) -> None:
         self._batch, self._raw, self._tp = batch, raw, (topic, partition)
@@ -147,7 +148,7 @@ class _Unpacked:
         return next(self._batch)
 
     def __iter__(self) -> Iterator[Any]:
-        """Yield runs of records, _LATER while they are unpacked, and what stands for those that cannot be."""
+        """Yield runs of records, _LATER while they are being unpacked, and an Unread for an unreadable batch."""
         try:
             try:
                 found = self._read(batches.plain(self._raw, AT_ONCE))
@@ -174,7 +175,7 @@ class _Unpacked:
             done()
 
     def _read(self, raw: bytes) -> Iterator[_RecordRun]:
-        """Return the records of an uncompressed batch: the fast path's, or else aiokafka's."""
+        """Return the records of an uncompressed batch, from the fast path if possible, otherwise from aiokafka."""
         batch = self._batch
         if batch.magic != _MAGIC or len(raw) > _FAST_BYTES or (count := batches.count_of(self._raw)) > _FAST_RUN:
             return self._read_with_aiokafka(raw)
@@ -210,7 +211,7 @@ class _PartitionRecords(fetcher.PartitionRecords):
         super().__init__(tp, records, *rest)
         records.fetched_from = self.next_fetch_offset
         self.next_fetch_offset: int
-        #: What is left of the run that is being taken, and whether none follows.
+        #: The rest of the current run, and whether it is the last one.
         self._left: list[Any] = []
         self.over = False
 
@@ -221,9 +222,9 @@ class _PartitionRecords(fetcher.PartitionRecords):
         raise StopIteration
 
     def take(self, most: int | None) -> list[Any]:
-        """Return the next records, at most so many, whole runs of them without a look at each.
+        """Return the next records, at most `most`, in whole runs if possible.
 
-        One that stands for a batch that cannot be unpacked comes alone.
+        The Unread of an unreadable batch is returned alone.
         """
         found: list[Any] = []
         size = 0
@@ -253,7 +254,7 @@ class _PartitionRecords(fetcher.PartitionRecords):
         """Leave the rest unread."""
         self._records_iterator.close()
 
-    def _consumer_record(self, tp: Any, record: Any) -> Any:  # noqa: ARG002 - theirs makes one of it
+    def _consumer_record(self, tp: Any, record: Any) -> Any:  # noqa: ARG002 - aiokafka's creates a record from it
         if type(record) is Unread:
             return _RecordRun([record], record.offset, 0)
         if record is _LATER or record.records[0].offset >= self.next_fetch_offset:
@@ -262,12 +263,12 @@ class _PartitionRecords(fetcher.PartitionRecords):
 
 
 class _FetchResult(fetcher.FetchResult):
-    """A partition's fetch, whose records are taken many at a time."""
+    """A partition's fetch whose records are taken many at a time."""
 
     _partition_records: Any
 
     def getall(self, max_records: int | None = None) -> list[Any]:
-        """Return its next records, as theirs does one by one."""
+        """Return the next records; aiokafka's method returns them one by one."""
         records = self._partition_records
         if not self.check_assignment(self._topic_partition) or not self.has_more():
             if records is not None:
@@ -281,6 +282,6 @@ class _FetchResult(fetcher.FetchResult):
 
 
 def install() -> None:
-    """Let aiokafka's consumers read leniently."""
+    """Make aiokafka's consumers read leniently."""
     fetcher.MemoryRecords, fetcher.PartitionRecords = _Records, _PartitionRecords
     fetcher.FetchResult = _FetchResult

@@ -1,8 +1,8 @@
-"""Writes to connections that were lost a moment ago: on uvloop, too, they raise the error that aiokafka expects.
+"""Makes writes to connections that were lost a moment ago raise aiokafka's error on uvloop, too.
 
-asyncio drops what is written to a transport that has lost its connection; uvloop raises RuntimeError
-(handles/handle.pyx, _ensure_alive). aiokafka takes OSError alone for a lost connection (aiokafka/conn.py, send), and
-learns of the loss by itself only some turns of the event loop later.
+asyncio drops bytes that are written to a transport without a connection; uvloop raises RuntimeError
+(handles/handle.pyx, _ensure_alive). aiokafka treats only OSError as a lost connection (aiokafka/conn.py, send), and
+notices the loss by itself only some turns of the event loop later.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ _send, _send_token = AIOKafkaConnection.send, AIOKafkaConnection._send_sasl_toke
 
 
 def install() -> None:
-    """Let writes on lost connections raise KafkaConnectionError."""
+    """Make writes on lost connections raise KafkaConnectionError."""
     AIOKafkaConnection.send = _closing(_send)
     AIOKafkaConnection._send_sasl_token = _closing(_send_token)  # noqa: SLF001 - the same
 

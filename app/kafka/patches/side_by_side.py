@@ -1,7 +1,7 @@
-"""Bootstrap servers are tried side by side: one that hangs holds nobody up.
+"""Tries bootstrap servers in parallel, so that one that hangs delays no client.
 
-aiokafka tries them one after the other (aiokafka/client.py, bootstrap), 40 s each where a connection is accepted and
-nothing is answered, and a worker opens several clients when it starts.
+aiokafka tries them one after the other (aiokafka/client.py, bootstrap), 40 s each if a server accepts the connection
+but does not answer, and a worker opens several clients at its start.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ log = logging.getLogger(__name__)
 
 _bootstrap = AIOKafkaClient.bootstrap
 _Try = asyncio.Future[tuple[str, int] | None]
-#: Servers that could not be used when they were tried last, each of which is named once, however many clients try it.
+#: Servers that failed when they were last tried; each is logged once, however many clients try it.
 _unusable = set[tuple[str, int]]()
-#: What is left of tries when another server has answered; a loop keeps no task that nobody else has.
+#: Unfinished tries after another server has answered, kept here because an event loop only has weak references.
 _ending = set[_Try]()
-#: What create_conn() takes of a client's attributes, which have an underscore before these names.
+#: Arguments of create_conn() that are attributes of a client, whose names begin with an underscore.
 _OPTIONS = (
     "client_id",
     "request_timeout_ms",
@@ -40,7 +40,7 @@ _OPTIONS = (
 
 
 def install() -> None:
-    """Let all of aiokafka's clients begin with the first server that answers."""
+    """Make all of aiokafka's clients use the first server that answers."""
     AIOKafkaClient.bootstrap = _begin
 
 
@@ -58,7 +58,7 @@ async def _begin(self: AIOKafkaClient) -> None:
 
 
 async def _first_of(hosts: Sequence[tuple[str, int]], options: dict[str, Any]) -> tuple[str, int]:
-    """Return the first server that speaks Kafka and lets us in. Raises KafkaConnectionError if none does."""
+    """Return the first server that speaks Kafka and accepts the login. Raises KafkaConnectionError if none does."""
     asked = [asyncio.ensure_future(_answers(host, port, options)) for host, port in hosts]
     try:
         for answer in asyncio.as_completed(asked):
@@ -76,7 +76,7 @@ async def _first_of(hosts: Sequence[tuple[str, int]], options: dict[str, Any]) -
 
 
 def _let_end(asked: Sequence[_Try]) -> None:
-    """Let the other servers answer or fail, so that one that cannot be used is named; nobody waits for that."""
+    """Let the other servers answer or fail without waiting for them, so that unusable ones are logged."""
     for task in asked:
         task.add_done_callback(heard)
         _ending.add(task)
@@ -84,9 +84,9 @@ def _let_end(asked: Sequence[_Try]) -> None:
 
 
 async def _answers(host: str, port: int, options: dict[str, Any]) -> tuple[str, int] | None:
-    """Return a server that can be connected to, None if it cannot."""
+    """Return a server that accepts connections, None if it does not."""
     try:
-        # uvloop leaves the error of a name that it looks up for a connection behind if that is cancelled meanwhile.
+        # On cancellation during a name lookup, uvloop's connect would leave the lookup's error unretrieved.
         await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         connection = await create_conn(host, port, **options)
     except (OSError, KafkaError, TimeoutError) as error:

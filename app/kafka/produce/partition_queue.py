@@ -1,4 +1,4 @@
-"""The batches of one partition that wait to be sent, and the producer id and epoch that number them."""
+"""The waiting batches of one partition, and the producer id and epoch with which they are numbered."""
 
 import asyncio
 import random
@@ -11,16 +11,16 @@ from app.kafka.errors import Recalled, SendError
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.batch import Ack, Batch
 
-#: An id, and its epoch.
+#: A producer id, and its epoch.
 ProducerId = tuple[int, int]
 
 _ASK_EVERY_S = 0.2
 
 
 async def new_producer_id(cluster: Cluster) -> ProducerId:
-    """Return a fresh producer id, as soon as the cluster has one to give.
+    """Return a new producer id, as soon as the cluster returns one.
 
-    Raises aiokafka.errors.KafkaError if it gives none.
+    Raises aiokafka.errors.KafkaError if the cluster refuses.
     """
     while True:
         response = await cluster.ask(InitProducerIdRequest(None, 0))
@@ -32,7 +32,7 @@ async def new_producer_id(cluster: Cluster) -> ProducerId:
         await asyncio.sleep(_ASK_EVERY_S)
 
 
-#: Sequence numbers begin again at 0 after the largest that 31 bits can say.
+#: Sequence numbers restart at 0 after the largest number of 31 bits.
 SEQUENCES = 1 << 31
 _BACKOFF_S, _BACKOFF_MAX_S = 0.02, 2.0
 
@@ -60,35 +60,35 @@ class PartitionQueue:
     )
 
     def __init__(self, topic: str, partition: int) -> None:
-        """Begin with nothing sent."""
+        """Create an empty queue for a topic's partition."""
         self.topic, self.partition = topic, partition
         self.pending = deque[tuple[Batch, asyncio.Future[Ack]]]()
         self.flying = self.given_up = self.alone = False
         self.stale = False  # its numbers must not be used again
-        self.used = True  # since the last look for idle ones
+        self.used = True  # since the last check for idle queues
         self.attempt = 0
         self.producer: ProducerId | None = None
         self.sequence = 0
         self.failures = self.gone = 0
         self.retry_at = self.failing_since = 0.0
-        self.why = ""  # of its last failure
+        self.why = ""  # cause of its last failure
 
     def build(self) -> bytes:
-        """Return the first batch as it goes over the wire, numbered."""
+        """Return the first batch in its wire format, numbered."""
         assert self.producer is not None, "it has one by the time that it is sent"
         return self.pending[0][0].build(*self.producer, self.sequence)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing was sent since the last look, waits or is in flight."""
+        """Whether no batch was submitted since the last check, waits or is in flight."""
         return not (self.used or self.pending or self.flying)
 
     def waits_for(self, batch: Batch) -> bool:
-        """Return whether a batch is the first one, and has had no answer yet."""
+        """Return whether a batch is the first one, and has no answer yet."""
         return bool(self.pending) and self.pending[0][0] is batch
 
     def stored(self, offset: int, timestamp_ms: int) -> None:
-        """Hear that the broker has stored the first batch."""
+        """Note that the broker has stored the first batch."""
         batch, acked = self.pending.popleft()
         self.sequence = (self.sequence + batch.count) % SEQUENCES
         self.failures = self.gone = 0
@@ -97,13 +97,13 @@ class PartitionQueue:
             acked.set_result(Ack(offset, timestamp_ms))
 
     def refuse(self, failure: SendError) -> None:
-        """Give the first batch back: it is not to be sent."""
+        """Remove the first batch with an error, because it must not be sent."""
         _, acked = self.pending.popleft()
         if not acked.done():
             acked.set_exception(failure)
 
     def recall(self) -> None:
-        """Give all batches but the first one back, as Recalled, the last first."""
+        """Remove all batches except the first one as Recalled, the last one first."""
         while len(self.pending) > 1:
             _, acked = self.pending.pop()
             if not acked.done():
@@ -116,7 +116,7 @@ class PartitionQueue:
         self.retry_at = now_s + backoff
 
     def renumber(self, producer: ProducerId) -> None:
-        """Count from 0 again, under another producer id."""
+        """Restart at sequence number 0 with another producer id."""
         self.producer, self.sequence, self.stale = producer, 0, False
         for batch, _ in self.pending:
             batch.renumber()

@@ -1,9 +1,9 @@
-"""Requests on their way: which connections they use, and what is done when an answer is slow.
+"""Requests in flight: their connections, and the handling of slow answers.
 
-A broker answers a connection's requests one after the other, so one partition whose replicas are slow would hold up all
-that share its request or its connection. When an answer is slow, each batch of the request is sent again on its own
-(the broker knows it by its number and stores it once), and the others go on over the first connection on which none is
-awaited: what was opened stays open for minutes.
+A broker answers a connection's requests one after the other, so one partition whose replicas are slow would delay all
+that share its request or connection. If an answer is slow, each batch of the request is sent again on its own (the
+broker recognises its number and stores it once), and the others use the first connection without late answers. Opened
+connections stay open for minutes.
 """
 
 import asyncio
@@ -20,34 +20,34 @@ from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.batch import Batch
 from app.kafka.produce.partition_queue import PartitionQueue
 
-#: A kind of connection: a broker has one of each that is used.
+#: A kind of connection: a broker has one of each kind in use.
 Connection = Hashable
 
 _ACKS_ALL = -1
-#: An answer that takes longer has the request's queues part company, at most so often.
+#: Seconds after which a request's queues are separated because its answer is slow, and the minimum interval.
 _SLOW_S, _PART_EVERY_S = 0.15, 1.0
 
 
 class InFlightRequest:
-    """A request on its way: queues, their batches, and which attempts these are."""
+    """A request in flight: queues, their batches, and the numbers of the attempts."""
 
     __slots__ = ("began_s", "group", "leader", "sent", "timer")
 
     def __init__(
         self, leader: int, group: Connection, sent: list[tuple[PartitionQueue, Batch, int]], began_s: float
     ) -> None:
-        """Begin without a timer that sees whether it is slow."""
+        """Create a request without a timer for slowness."""
         self.leader, self.group, self.sent, self.began_s = leader, group, sent, began_s
         self.timer: asyncio.TimerHandle | None = None
 
     def over(self) -> None:
-        """Look at it no more."""
+        """Stop the timer."""
         if self.timer is not None:
             self.timer.cancel()
 
 
 class Requests:
-    """Sends the first batches of queues, and tells what has come of each."""
+    """Sends the first batches of queues, and reports their results."""
 
     def __init__(
         self,
@@ -61,16 +61,16 @@ class Requests:
     ) -> None:
         """Send through `cluster`, whose brokers wait for their replicas for `timeout_ms`.
 
-        With `parting`, queues part company when an answer is slow.
-        `answered` hears of a queue, an error code, an offset and a timestamp; `unanswered` of queues whose batch is to
-        be sent again, the topics of the request, and why; `fatal` of what should not happen.
+        With `parting`, queues are separated if an answer is slow. `answered` is called with a queue, an error code, an
+        offset and a timestamp; `unanswered` with the queues whose batch must be sent again, the topics of the request,
+        and the cause; `fatal` with unexpected errors.
         """
         self._cluster, self._timeout_ms, self._parting = cluster, timeout_ms, parting
         self._fatal, self._answered, self._unanswered = fatal, answered, unanswered
         #: Punctual's own topics and destinations on the same brokers do not wait for each other.
         self._kind = "destinations" if parting else "own"
         self._healthy, self._parted = 0, -_PART_EVERY_S
-        #: Requests on each kind of connection that have no answer yet.
+        #: The number of requests without an answer, by kind of connection.
         self._flights = Counter[Connection]()
         self._answers = set[asyncio.Future[Any]]()
         self._stopped = False
@@ -83,13 +83,13 @@ class Requests:
         return self._kind, "quarantine" if queue.failures else self._healthy
 
     def stop(self) -> None:
-        """Abandon what is in flight."""
+        """Abandon the requests in flight."""
         self._stopped = True
         for answer in list(self._answers):
             answer.cancel()
 
     def send(self, leader: int, group: Connection, queues: list[PartitionQueue]) -> None:
-        """Send the first batch of each queue in one request by a kind of connection; tell what became of each."""
+        """Send the first batch of each queue in one request on a kind of connection, and report the results."""
         topics: dict[str, list[tuple[int, bytes]]] = {}
         sent = []
         for queue in queues:
@@ -106,7 +106,7 @@ class Requests:
         answer.add_done_callback(partial(self._over, in_flight))  # a task would take two more turns of the event loop
 
     def _over(self, in_flight: InFlightRequest, answer: "asyncio.Future[Any]") -> None:
-        """See what has come of a request."""
+        """Report the results of a request."""
         self._answers.discard(answer)
         in_flight.over()
         self._flights[in_flight.group] -= 1
@@ -116,7 +116,7 @@ class Requests:
         if error is None:
             try:
                 self._take(in_flight, answer.result())
-            except Exception as unforeseen:  # noqa: BLE001 - else its queues would wait for good
+            except Exception as unforeseen:  # noqa: BLE001 - otherwise its queues would wait forever
                 self._fatal(unforeseen)
         elif isinstance(error, kafka.KafkaError):
             again = [one for one, batch, attempt in in_flight.sent if one.attempt == attempt and one.waits_for(batch)]
@@ -141,16 +141,16 @@ class Requests:
         in_flight.timer = self._loop.call_later(_SLOW_S, self._look, in_flight)
 
     def _look(self, in_flight: InFlightRequest) -> None:
-        """Have the queues of a request part company, for its answer is slow."""
-        # Queues that another answer has served in the meantime have nothing to wait for.
+        """Separate the queues of a request, because its answer is slow."""
+        # Queues that another answer has served in the meantime wait for no answer.
         waiting = [queue for queue, batch, _ in in_flight.sent if queue.waits_for(batch)]
         if not self._part(in_flight.leader, in_flight.group, waiting):
             self._watch(in_flight)
 
     def _part(self, leader: int, group: Connection, queues: list[PartitionQueue]) -> bool:
-        """Free the others from a request whose answer is slow: whose fault it is shows when each is sent on its own.
+        """Separate the queues of a slow request: sent one by one, their batches show which partition is slow.
 
-        Returns whether that was done: other requests that are as slow have to wait for their turn.
+        Return whether this was done: other slow requests have to wait for their turn.
         """
         if len(queues) > 1 and self._loop.time() - self._parted < _PART_EVERY_S:
             return False
@@ -168,5 +168,5 @@ class Requests:
         return True
 
     def _send_alone(self, leader: int, queue: PartitionQueue) -> None:
-        if queue.flying and queue.pending and not self._stopped:  # else an answer has come since they parted
+        if queue.flying and queue.pending and not self._stopped:  # otherwise it was answered in the meantime
             self.send(leader, self.connection(queue), [queue])

@@ -1,11 +1,11 @@
-"""Sends record batches, each partition on its own: one in flight, retried in place, the others not waiting.
+"""Sends record batches, each partition independently: one in flight, retried in place, without delaying others.
 
-aiokafka's producer keeps one request a broker in flight and lets a retriable error on one partition hold up all others
-(aiokafka/producer/sender.py, Sender._sender_routine). Here every partition has a queue of its own: its batches go in
-order, one at a time, numbered for the broker's idempotence check (KIP-98), so that a batch sent twice is stored once.
-A queue that fails moves to a connection of its own kind and backs off there until its batch is taken.
+aiokafka's producer keeps one request per broker in flight and lets a retriable error on one partition delay all others
+(aiokafka/producer/sender.py, Sender._sender_routine). Here every partition has its own queue: its batches are sent in
+order, one at a time, numbered for the broker's idempotence check (KIP-98), so that a batch sent twice is stored once. A
+queue that fails moves to another kind of connection and backs off there until its batch is accepted.
 
-What a request is, and what is done when its answer is slow, is in app/kafka/produce/requests.py.
+Requests, and the handling of slow answers, are in app/kafka/produce/requests.py.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ from punctual.contract.destination import named
 
 log = logging.getLogger(__name__)
 
-#: Partitions a request: with batches of half a MiB that is far below socket.request.max.bytes (100 MiB).
+#: Partitions per request: with batches of 512 KiB that is far below socket.request.max.bytes (100 MiB).
 _REQUEST_QUEUES = 32
-#: Steps of all partitions begin together, yet what they write comes some turns of the loop apart.
+#: Steps of all partitions begin together, but their writes are some turns of the event loop apart.
 _LINGER_S = 0.001
-#: A batch of so many records is worth a request of its own.
+#: A batch with this many records gets a request of its own.
 _ENOUGH = 100
-#: A topic counts as gone after this many answers that say so, a backoff apart: a broker that has just started may not
-#: know yet.
+#: A topic counts as missing after this many such answers, a backoff apart: a broker that has just started may not know
+#: it yet.
 _GONE_AFTER = 6
-#: Errors after which a queue begins anew with another producer id: the broker has forgotten or never had its numbers.
+#: Errors after which a queue gets a new producer id, because the broker does not know its numbers.
 _RENUMBER = (
     kafka.UnknownProducerId.errno,
     kafka.OutOfOrderSequenceNumber.errno,
@@ -49,10 +49,10 @@ class Sender:
     def __init__(
         self, cluster: Cluster, *, recalls: bool = False, timeout_ms: int = 10_000, name: str | None = None
     ) -> None:
-        """Send through `cluster`; a broker gives up waiting for its replicas after `timeout_ms`, and is asked again.
+        """Send through `cluster`; brokers wait `timeout_ms` for their replicas, after which the batch is sent again.
 
-        With `recalls`, what waits behind a batch that fails is given back as Recalled, and nothing waits for company.
-        In the log the cluster has this `name`, if it is not our own.
+        With `recalls`, batches after a failed one are returned as Recalled, and no batch waits to share a request. The
+        log calls the cluster `name`, unless it is the default one.
         """
         self._cluster, self._recalls, self._name = cluster, recalls, name
         self._where = f" on cluster {name}" if name else ""
@@ -73,7 +73,7 @@ class Sender:
         self._producer = await new_producer_id(self._cluster)
 
     async def stop(self) -> None:
-        """Abandon what is in flight, or about to be."""
+        """Abandon the batches that are in flight or waiting."""
         self._stopped = True
         self._ready.clear()
         self._requests.stop()
@@ -82,10 +82,10 @@ class Sender:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def submit(self, topic: str, partition: int, batch: Batch, *, first: bool = False) -> asyncio.Future[Ack]:
-        """Send a batch behind those submitted to the same partition before, or `first`, before those that wait.
+        """Send a batch after those submitted to the same partition before, or `first`, before the waiting ones.
 
-        The future gives the Ack, or raises a SendError if the batch will never be taken; it waits as long as it takes
-        otherwise.
+        The future returns the Ack, or raises a SendError if the batch will never be accepted; otherwise it waits as
+        long as necessary.
         """
         queue = self._queues.get((topic, partition))
         if queue is None:
@@ -97,38 +97,38 @@ class Sender:
         return acked
 
     def blocked(self, topic: str, partition: int) -> bool:
-        """Return whether a partition's last try has failed, or it needs another producer id: more had better wait."""
+        """Return whether a partition's last try failed, or it needs another producer id: more should wait."""
         queue = self._queues.get((topic, partition))
         return queue is not None and (queue.failures > 0 or (queue.stale and queue.flying))
 
     def blocked_s(self, topic: str, partition: int) -> float:
-        """Return for how many seconds a partition has been failing, 0 if it has not."""
+        """Return for how many seconds a partition has been failing, 0 if it is not."""
         queue = self._queues.get((topic, partition))
         return self._loop.time() - queue.failing_since if queue is not None and queue.failures else 0.0
 
     def trouble(self, topic: str, partition: int) -> str:
-        """Return why a partition's last try has failed, nothing if it has not or that is not known yet."""
+        """Return why a partition's last try failed, an empty string if it did not or has no result yet."""
         queue = self._queues.get((topic, partition))
         return queue.why if queue is not None and queue.failures else ""
 
     def recall(self, topic: str, partition: int) -> None:
-        """Give back, as Recalled, what waits behind a partition's first batch."""
+        """Return the batches after a partition's first one as Recalled."""
         queue = self._queues.get((topic, partition))
         if queue is not None:
             queue.recall()
 
     def give_up(self, topic: str, partition: int) -> None:
-        """Give back, as GaveUp, the batch that a failing partition is stuck with, unless it is on its way right now."""
+        """Return the first batch of a failing partition as GaveUp, unless it is in flight right now."""
         queue = self._take_back(topic, partition, GaveUp(topic, partition))
         if queue is not None:
-            queue.given_up = True  # what comes next is given up at its first failure
+            queue.given_up = True  # the next batch is given up at its first failure
 
     def let_go(self, topic: str, partition: int) -> None:
-        """Give the same back, as Recalled, because nobody waits for it any more."""
+        """Return the first batch of a failing partition as Recalled, because its sender does not need it any more."""
         self._take_back(topic, partition, Recalled(topic, partition))
 
     def _take_back(self, topic: str, partition: int, why: SendError) -> PartitionQueue | None:
-        """Give back the batch that a failing partition is stuck with; return its queue, None if there is no such."""
+        """Return the first batch of a failing partition with the error `why`; return its queue, or None."""
         queue = self._queues.get((topic, partition))
         if queue is None or not queue.pending or queue.flying or not queue.failures:
             return None
@@ -139,7 +139,7 @@ class Sender:
         return queue
 
     def forget_idle(self) -> None:
-        """Forget the partitions that nothing was sent to since the last call."""
+        """Forget the partitions to which no batch was submitted since the last call."""
         self._spawn(self._forget(self._idle()))
         for queue in self._queues.values():
             queue.used = False
@@ -148,10 +148,10 @@ class Sender:
         return [queue for queue in self._queues.values() if queue.is_idle]
 
     async def _forget(self, idle: list[PartitionQueue]) -> None:
-        """Forget queues, unless they are used meanwhile.
+        """Forget queues, unless they are used in the meantime.
 
-        Should one come back, it counts from 0 again: under another producer id, else a broker would take its first
-        batch for the one that it has stored under that number.
+        A new queue for the same partition counts from 0 again. It gets another producer id; otherwise a broker would
+        take its first batch for the one stored under that number.
         """
         if not idle:
             return
@@ -174,7 +174,7 @@ class Sender:
                     self._loop.call_later(_LINGER_S, self._dispatch)
 
     def _dispatch(self) -> None:
-        """Send what is ready, one request a broker and kind of connection."""
+        """Send the batches that are ready, one request per broker and kind of connection."""
         self._kicked = False
         ready, self._ready = self._ready, {}
         now, unknown = self._loop.time(), set()
@@ -211,7 +211,7 @@ class Sender:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            end_process(error)  # its queues would wait for good
+            end_process(error)  # its queues would wait forever
 
     async def _find(self, queues: set[PartitionQueue]) -> None:
         """Find the leaders of queues that have none."""
@@ -220,7 +220,7 @@ class Sender:
             fewer = 0 < self._cluster.partitions(queue.topic) <= queue.partition
             if self._cluster.leader(queue.topic, queue.partition) is not None:
                 self._land(queue)
-            elif fewer and self._recalls:  # whoever gets it back finds another partition for it
+            elif fewer and self._recalls:  # its sender chooses another partition for it
                 self._fail(queue, PartitionGone(queue.topic, queue.partition))
             elif fewer or queue.topic in missing:
                 queue.gone += 1
@@ -244,7 +244,7 @@ class Sender:
             self._fail(queue, failure)
             return
         self._retry(queue, kafka.for_code(code).__name__)
-        self._spawn(self._leaders.learn({queue.topic}))  # whatever it was: another broker may lead by now
+        self._spawn(self._leaders.learn({queue.topic}))  # another broker may lead by now, whatever the error
 
     def _unanswered(self, queues: list[PartitionQueue], topics: set[str], why: str) -> None:
         for queue in queues:
@@ -252,7 +252,7 @@ class Sender:
         self._spawn(self._leaders.learn(topics))
 
     async def _renumber(self, queue: PartitionQueue, why: str) -> None:
-        """Begin the queue anew with a producer id of its own; its batch was not stored under the old one."""
+        """Give the queue a new producer id; its batch was not stored under the old one."""
         if not queue.stale:
             sentence = "%s-%d: %s. Continuing with a new producer id"
             log.warning(sentence, queue.topic, queue.partition, why, extra=self._about(queue))
@@ -266,12 +266,12 @@ class Sender:
         self._land(queue)
 
     def _about(self, queue: PartitionQueue) -> dict[str, str | int]:
-        """Return what a line about a queue has as fields."""
+        """Return the extra fields of a log line about a queue."""
         destination = {"destination": named(self._name, queue.topic)} if self._recalls else {}
         return {"topic": queue.topic, "partition": queue.partition, **destination}
 
     def _retry(self, queue: PartitionQueue, why: str) -> None:
-        if not queue.pending:  # its batch was given up: the next one is tried, for a queue that fails takes no more
+        if not queue.pending:  # its batch was given up: the next one is tried, because a failing queue accepts no more
             queue.failures, queue.flying = 0, False
             return
         if not queue.failures:
@@ -285,10 +285,10 @@ class Sender:
         self._land(queue)
 
     def _fail(self, queue: PartitionQueue, failure: SendError) -> None:
-        """Give the first batch back; its number is used for the next one, if the broker cannot have stored it.
+        """Return the first batch with an error; its number is used again, unless the broker may have stored it.
 
-        One that was sent before may have been, though it is refused now: brokers look at times and rights before they
-        look for what they have already.
+        A batch that was sent before may be stored although it is refused now: brokers check timestamps and permissions
+        before they look for duplicates.
         """
         queue.refuse(failure)
         queue.stale = queue.stale or queue.failures > 0

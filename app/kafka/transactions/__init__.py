@@ -1,5 +1,5 @@
-"""How a transaction is begun, filled and committed (KIP-98).
+"""Begins, fills and commits transactions (KIP-98).
 
-`transaction` writes batches and commits them, `coordinator` speaks with the broker that coordinates an id, `completion`
-makes sure that the last transaction has ended everywhere, and `id_pool` has several ids that take turns.
+`transaction` writes batches and commits them, `coordinator` sends requests to the broker that coordinates an id,
+`completion` makes sure that the last transaction has ended everywhere, and `id_pool` has several ids that take turns.
 """

@@ -1,10 +1,10 @@
-"""How the last transaction of a transactional id ended, and that it did so in each of its partitions.
+"""Makes sure that the last transaction of a transactional id has ended in each of its partitions.
 
 A coordinator takes a partition that has no leader at the moment for deleted, and never writes its marker there
-(TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue in Kafka 4.3): readers get no further, and the id's next
-marker decides instead. So when that may have happened, an empty transaction with the same end is made in the same
-partitions. Whoever dies in the midst of that leaves a transaction that is not to be aborted, as others are, if the one
-before was committed: so that this can be seen, a partition is part of it which is part of no other.
+(TransactionMarkerChannelManager.addTxnMarkersToBrokerQueue in Kafka 4.3): readers get stuck, and the id's next marker
+decides instead. So when that may have happened, an empty transaction with the same end is made in the same partitions.
+If the process dies during it, the next owner must not abort it, as it does with others, if the previous transaction was
+committed. To mark this case, it includes a partition that no other transaction includes.
 """
 
 import asyncio
@@ -36,19 +36,19 @@ from app.kafka.transactions.next_epoch import NOBODY, NextEpoch
 
 log = logging.getLogger(__name__)
 
-#: A broker that has just started may not know of a topic yet; one that so many looks have not found is gone.
+#: A broker that has just started may not know a topic yet; after this many requests, a missing topic is deleted.
 _LOOKS = 20
 _NEVER = -1
-#: An epoch that no producer ever has; -1 says that there is none. Who asks with it for the next one does not get it, so
-#: the coordinator forgets nothing; but what is under way it aborts (TransactionCoordinator,
-#: prepareInitProducerIdTransit; seen in Kafka 4.3).
+#: An epoch that no producer has; -1 would mean none. A request for the next epoch with it is refused, so the
+#: coordinator forgets nothing, but aborts an ongoing transaction (TransactionCoordinator, prepareInitProducerIdTransit;
+#: seen in Kafka 4.3).
 _NO_ONES = -2
 
 T = TypeVar("T")
 
 
 class TransactionEnd(NamedTuple):
-    """How a transaction was ended, and where, with how often each partition's leader had been lost before it began."""
+    """The end of a transaction: its result, and how often each partition's leader had been lost before it began."""
 
     committed: bool
     tps: dict[TopicPartition, int]
@@ -64,23 +64,25 @@ class CompletedId(TransactionalId):
         again: TopicPartition,
         still_ours: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Know of none; `again` is a partition in which nothing is written by transactions.
+        """Prepare for an id; `again` is a partition in which no transaction writes records.
 
-        `still_ours` raises Fenced if somebody takes the partition over, before something is ended again.
+        `still_ours` raises Fenced if another owner takes the partition over; it is called before a transaction is ended
+        again.
         """
         super().__init__(cluster, transactional_id)
         self._still_ours = still_ours
         self._again, self._abort_marker = again, AbortMarker(cluster, f"{transactional_id}-end")
         self._ended: TransactionEnd | None = None
-        #: How the last owner's last transaction was ended; and the last epoch of one that is known to be aborted.
+        #: Whether the last owner's last transaction was committed, and the last epoch of a transaction known to be
+        #: aborted.
         self._committed, self._aborted = True, _NEVER
-        #: Partitions that had no leader when the id was taken over: something may be open there.
+        #: Partitions without a leader at the takeover, in which a transaction may be open.
         self._unseen = frozenset[TopicPartition]()
 
     async def take_over(self, home: TopicPartition, hanging: HangingTransactions) -> None:
-        """Get an epoch as a new owner, and see that the last owner's last transaction has ended in each partition.
+        """Get an epoch as a new owner, and make sure that the last owner's last transaction has ended everywhere.
 
-        `home` is part of every transaction; `hanging` sees it and all others. Raises Fenced.
+        `home` is part of every transaction; `hanging` finds open transactions there and elsewhere. Raises Fenced.
         """
         producer, self._committed, self._aborted = await self._fence()
         self._ended, self._unseen = None, frozenset()
@@ -91,24 +93,25 @@ class CompletedId(TransactionalId):
         self._heed(found)
         tps = frozenset(found.by_producer.get(producer, ()))
         if self._unseen:
-            tps |= {home}  # the coordinator is to know how it ended as long as that may matter
+            tps |= {home}  # the coordinator must know how it ended as long as that may matter
         await self._end_in(tps, committed=self._committed)
         await self._abort_marker.clear()
         if tps and not self._unseen:
-            await self.init()  # whoever finds it ending again relies on that; nothing is left to be known
+            await self.init()  # others that find it ending again rely on this; its end is known everywhere
 
     def _heed(self, found: OpenTransactions) -> None:
-        """Know that the last transaction was aborted, if it is the one which is known to be that is still open."""
+        """Note that the last transaction was aborted if an open one has the epoch of the known aborted one."""
         if found.belongs(self._producer[0], self._aborted):
             self._committed = False
 
     async def _fence(self) -> tuple[int, bool, int]:
-        """Get an epoch as a new owner; return the last one's producer id, and whether it has committed last.
+        """Get an epoch as a new owner; return the last owner's producer id, whether it committed last, and an epoch.
 
-        And if not, the epoch of the one that was aborted, as long as there may have been another one since.
-        With a new epoch the coordinator forgets that, so the note says it. The last owner may be alive until then: what
-        it has under way is aborted first, and known to be; if it ends a transaction meanwhile, it commits it.
-        It may have been us, with an epoch that we got after an abort which has not ended everywhere.
+        The epoch is that of an aborted transaction after which there may have been another one, otherwise `_NEVER`.
+        With the new epoch the coordinator forgets how the last transaction ended, so an abort marker records it. The
+        last owner may be alive until then: its ongoing transaction is aborted first, and recorded; if it ends one in
+        the meantime, it commits it. The last owner may be this process, with an epoch that it got after an abort which
+        has not ended everywhere.
         """
         ours = self._producer if self._ended is not None and not self._ended.committed else NOBODY
         while True:
@@ -122,18 +125,18 @@ class CompletedId(TransactionalId):
                 await self._abort_marker.write(self._again)
             described = await self._describe()
             if (described.state, described.producer) != decided:
-                continue  # somebody has made something of it meanwhile, which an epoch would abort
+                continue  # another client has acted in the meantime, and an epoch would abort its transaction
             self._producer = NOBODY
             with contextlib.suppress(TransactionStuck):
                 await self.init(stuck_s=0.0)
-                # What was aborted since we looked was noted before.
+                # Aborts since the description were recorded before.
                 committed = committed and not await self._abort_marker.read()
-                # Who has got another epoch since may have made a transaction with it, or may not have come to that.
+                # A client that got another epoch since then may or may not have begun a transaction with it.
                 another = not committed and self._producer[1] > epoch + 1
                 return producer, committed, epoch if another else _NEVER
 
     async def _end_in(self, tps: frozenset[TopicPartition], *, committed: bool) -> None:
-        """End a transaction in partitions in which it may not have."""
+        """End a transaction in partitions in which it may be open."""
         self._ended = TransactionEnd(committed, dict.fromkeys(tps, _NEVER))
         await self.settle()
 
@@ -147,7 +150,7 @@ class CompletedId(TransactionalId):
     async def _decided(self) -> tuple[str, tuple[int, int]]:
         """Have the last transaction ended; return the coordinator's name for its state, and producer id and epoch.
 
-        What the last owner has left under way is aborted, unless it was ending a committed one again.
+        The last owner's ongoing transaction is aborted, unless it was ending a committed one again.
         """
         while True:
             described = await self._describe()
@@ -157,7 +160,7 @@ class CompletedId(TransactionalId):
             elif described.state != "Ongoing":
                 return described.state, described.producer
             elif self._again in described.unended:
-                # Should its owner live, it takes another epoch before it goes on: then this ends nothing that follows.
+                # If its owner is alive, it gets another epoch before it continues, so this ends no later transaction.
                 with contextlib.suppress(Fenced, TransactionStuck):
                     await self._ask(EndTxnRequest(self._id, producer, epoch, transaction_result=True), stuck_s=0.0)
             else:
@@ -166,19 +169,19 @@ class CompletedId(TransactionalId):
 
     @property
     def doubtful(self) -> bool:
-        """Whether a transaction may be open somewhere: a broker was lost meanwhile, or there was none to ask."""
+        """Whether a transaction may be open somewhere: a broker was lost in the meantime, or a leader was missing."""
         return self._half_ended is not None or any(self._cluster.leader(*tp) is not None for tp in self._unseen)
 
     @property
     def _half_ended(self) -> TransactionEnd | None:
-        """How the last transaction was ended, if a leader was lost since it began: it may still have been away then."""
+        """The end of the last transaction if a leader was lost since it began, which may have been down at the end."""
         if self._ended is None:
             return None
         lost = any(self._cluster.losses(tp) != before for tp, before in self._ended.tps.items())
         return self._ended if lost else None
 
     async def settle(self) -> None:
-        """See that the last transaction has ended in each of its partitions, if that is in doubt."""
+        """Make sure that the last transaction has ended in each of its partitions, if that is in doubt."""
         while self.doubtful:
             ended = self._half_ended
             if ended is not None:
@@ -190,7 +193,7 @@ class CompletedId(TransactionalId):
     async def _end_again(self, committed: bool, tps: frozenset[TopicPartition]) -> None:  # noqa: FBT001 - as Ended has it
         tps = await self._led(tps)
         if self._still_ours is not None:
-            await self._still_ours()  # a new owner may have looked already: its epoch would abort what follows
+            await self._still_ours()  # a new owner may have checked already: its epoch would abort what follows
         log.info(
             "transactional id %s: the transaction was ended again in %s, because a broker was down",
             self._id,
@@ -201,13 +204,13 @@ class CompletedId(TransactionalId):
             tps -= {refused[0]}
             again -= {refused[0]}
         await self._end(committed=committed)
-        if not tps:  # they have been deleted
+        if not tps:  # the partitions have been deleted
             self._ended = None
 
     async def _see_it_over(self) -> None:
-        """See that what was ended again is over; else it is in doubt.
+        """Check that a transaction that was ended again is over; otherwise it stays in doubt.
 
-        Nothing was written to the leaders, so no connection need tell of one that is lost meanwhile.
+        No batch was sent to the leaders, so connections need not show the loss of a leader in the meantime.
         """
         ended = self._ended
         if ended is None:
@@ -219,7 +222,7 @@ class CompletedId(TransactionalId):
         self._ended = TransactionEnd(ended.committed, {**ended.tps, **dict.fromkeys(left, _NEVER)})
 
     async def _look_again(self) -> None:
-        """Look into partitions that had no leader at the start, and end there what the last owner has left open."""
+        """Check partitions that had no leader at the start, and end there what the last owner left open."""
         found = await self._patiently(lambda: open_in(self._cluster, self._unseen))
         self._unseen &= found.unseen
         self._heed(found)
@@ -228,9 +231,10 @@ class CompletedId(TransactionalId):
             await self._end_again(self._committed, frozenset(tps))
 
     async def _sees_last_over(self) -> None:
-        """Know that the last transaction was over when this one began; raises Stuck if it must be settled first.
+        """Check that the last transaction was over when this one began; otherwise raise TransactionStuck.
 
-        This one is what ends it again then, and a new owner is to know that of it, however long a leader is away.
+        In that case this transaction ends the last one again, and marks that for a new owner, however long a leader is
+        down.
         """
         if self.doubtful:
             ended = self._half_ended
@@ -240,18 +244,18 @@ class CompletedId(TransactionalId):
         self._ended = None
 
     async def abort(self) -> None:
-        """Abort; renew() must follow: with another epoch, late batches of this transaction are refused."""
-        await self._abort_marker.keep(self._again)  # first: whoever takes the id over now may find only its next epoch
+        """Abort; renew() must follow, because with another epoch, late batches of this transaction are refused."""
+        await self._abort_marker.keep(self._again)  # first, because a new owner may find only the id's next epoch
         await self._end(committed=False)
 
     async def renew(self) -> None:
-        """Get the next epoch, with which the coordinator forgets how the last transaction ended; the note has it."""
+        """Get the next epoch; the coordinator forgets the last transaction's end, which the abort marker records."""
         if self._ended is not None:
             await (self._abort_marker.clear() if self._ended.committed else self._abort_marker.keep(self._again))
         await self.init()
 
     async def confirm(self) -> None:
-        """Forget the last transaction if it is over everywhere and no broker was lost meanwhile."""
+        """Forget the last transaction if it is over everywhere and no broker was lost in the meantime."""
         ended = self._ended
         if ended is None or (await self._describe()).state not in COMPLETE:
             return
@@ -267,7 +271,7 @@ class CompletedId(TransactionalId):
             self._ended = TransactionEnd(committed, tps)
 
     async def _led(self, tps: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
-        """Wait until the coordinator itself knows leaders of all these partitions; returns those that are there."""
+        """Wait until the coordinator itself knows leaders of all these partitions; return the existing partitions."""
         request = MetadataRequest(sorted({topic for topic, _ in tps}), allow_auto_topic_creation=False)
         looks = 0
         while True:

@@ -1,4 +1,4 @@
-"""The connections by which the batches of transactions go, and which of their answers are late."""
+"""The connections for batches of transactions, and the requests on them without an answer."""
 
 import asyncio
 import contextlib
@@ -12,30 +12,30 @@ from app.kafka.wire.live_client import heard
 
 
 class ConnectionGroup:
-    """The connections by which batches go: a broker answers what comes by one in order, however long it takes."""
+    """Connections for batches: on one connection, a broker answers in order, however long each answer takes."""
 
     def __init__(self, name: str) -> None:
-        """Begin with the first."""
+        """Begin with the first connections, numbered 0, of `name`."""
         self._name, self._number = name, 0
-        #: What has no answer yet, by the number of the connections that it went by.
+        #: Requests without an answer, by the number of their connections.
         self._late: dict[int, set[asyncio.Future[Any]]] = {}
 
     @property
     def group(self) -> Hashable:
-        """Name the present connections."""
+        """The key of the present connections."""
         return self._name, self._number
 
     def leave(self, late: set[asyncio.Future[Any]]) -> None:
-        """Use others from now on, for requests on these have no answer: the first on which none is awaited."""
+        """Switch to the first connections without late answers, because requests on the present ones are `late`."""
         self._late.setdefault(self._number, set()).update(late)
         self._late = {number: left for number, of in self._late.items() if (left := {t for t in of if not t.done()})}
         self._number = next(number for number in itertools.count() if number not in self._late)
 
 
 async def late_of(sent: Collection["asyncio.Future[Any]"], limit_s: float) -> set["asyncio.Future[Any]"]:
-    """Wait for answers; return those that have not come after `limit_s`."""
+    """Wait for answers; return the futures without one after `limit_s`."""
     late = set[asyncio.Future[Any]]()
-    if len(sent) == 1:  # as most often: no task is needed
+    if len(sent) == 1:  # most often there is one, which needs no task
         [answer] = sent
         with contextlib.suppress(kafka.KafkaError):
             try:

@@ -1,4 +1,4 @@
-"""A transactional id at its coordinator (KIP-98): its epoch, its transaction's partitions, and how that ends."""
+"""A transactional id at its coordinator (KIP-98): its epoch, and the partitions and end of its transaction."""
 
 import asyncio
 import logging
@@ -25,28 +25,28 @@ FENCED = (
     90,  # PRODUCER_FENCED
 )
 _MOVED = (kafka.NotCoordinatorError, kafka.CoordinatorNotAvailableError)
-#: What the coordinator finds wrong with one partition that is to be added; then it adds none of the others either.
+#: Errors about one partition that is to be added; the coordinator then adds none of the others either.
 _OF_PARTITION = (
     kafka.UnknownTopicOrPartitionError.errno,
     kafka.TopicAuthorizationFailedError.errno,
     kafka.InvalidTopicError.errno,
 )
 _NOT_ATTEMPTED = kafka.OperationNotAttempted.errno
-#: Errors that pass: the last is what a coordinator says that has no quorum.
+#: Temporary errors; a coordinator without a quorum returns the last one.
 _PASSING = (kafka.ConcurrentTransactions, kafka.CoordinatorLoadInProgressError, kafka.UnknownError)
-#: The coordinator's names for a transaction that is being ended and one that has ended.
+#: The coordinator's names for a transaction that is being ended, and for an ended one.
 PREPARED = ("PrepareCommit", "PrepareAbort")
 COMPLETE = ("CompleteCommit", "CompleteAbort")
-#: Whether one in that state was committed.
+#: Whether a transaction in this state was committed.
 COMMITTED = {state: state.endswith("Commit") for state in (*PREPARED, *COMPLETE)}
 
 
 class Fenced(Exception):
-    """Another producer has begun with the same transactional id, or the coordinator has given this one up."""
+    """Another producer has begun with the same transactional id, or the coordinator has given this producer up."""
 
 
 class Forgotten(Fenced):
-    """The brokers have forgotten the transactional id, which was not used for longer than they keep one."""
+    """The brokers have forgotten the transactional id, because it was not used for too long."""
 
 
 class IdForbidden(Exception):
@@ -54,22 +54,22 @@ class IdForbidden(Exception):
 
 
 class TransactionStuck(Exception):
-    """The last transaction is not over everywhere, or may not be: a partition has not taken its marker."""
+    """The last transaction is not over everywhere, or may not be: a partition has not stored its marker."""
 
 
 class TransactionalId:
-    """One transactional id as its owner: asks the coordinator, again and again until it answers."""
+    """One transactional id as its owner: sends requests to the coordinator until it answers."""
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
-        """Prepare; init() or take_over() comes first."""
+        """Prepare for `transactional_id`; init() or take_over() comes first."""
         self._cluster, self._id = cluster, transactional_id
         self._coordinator: int | None = None
         self._producer = NOBODY
-        #: Whether an epoch has been asked for that may have been given already.
+        #: Whether an epoch was requested that the coordinator may have given already.
         self.asking = False
-        #: The transaction's partitions, and how often the leader of each had been lost before it became one of them.
+        #: The transaction's partitions, and how often the leader of each had been lost before it was added.
         self._added: dict[TopicPartition, int] = {}
-        #: Whether a request of this transaction may still reach the coordinator, after its answer was given up.
+        #: Whether a request of this transaction may still reach the coordinator, although its answer was given up.
         self._stray = False
 
     def __str__(self) -> str:
@@ -78,14 +78,15 @@ class TransactionalId:
 
     @property
     def untouched(self) -> bool:
-        """Whether the coordinator knows of no transaction since the last one that it was told to end."""
+        """Whether the coordinator knows no transaction since the last one that it was asked to end."""
         return not self._added and not self._stray
 
     async def init(self, stuck_s: float | None = None) -> None:
-        """Get a new epoch. The first fences whoever used the id before, and aborts what it left open.
+        """Get a new epoch. The first one fences previous users of the id, and aborts their open transaction.
 
-        The later ones are only given as long as nobody else has got one: who has lost the id must not take it back.
-        Raises Fenced, or Stuck if the last transaction is not over after `stuck_s`; with 0 also if there is no answer.
+        Later epochs are only given if no other client has got one: an owner that lost the id must not take it back.
+        Raises Fenced, or TransactionStuck if the last transaction is not over after `stuck_s`; with 0 also without an
+        answer.
         """
         request = NextEpoch(self._id, TIMEOUT_MS, self._producer)
         self.asking = True
@@ -97,9 +98,9 @@ class TransactionalId:
         self._stray = False
         self._added.clear()
 
-    # how the last one stands -----------------------------------------------------------------------------------------
+    # state of the last transaction -----------------------------------------------------------------------------------
     async def unfinished(self) -> frozenset[TopicPartition]:
-        """Return the partitions that have not taken the marker of the last transaction yet."""
+        """Return the partitions that have not stored the marker of the last transaction yet."""
         return (await self._describe()).unended
 
     async def ending(self) -> bool:
@@ -107,7 +108,7 @@ class TransactionalId:
         return (await self._describe()).state in PREPARED
 
     async def taken(self) -> bool:
-        """Return whether somebody has got another epoch than ours; it may be ours whose answer is under way.
+        """Return whether there is another epoch than ours; it may be ours if its answer is in flight.
 
         Raises Forgotten if the coordinator knows of none.
         """
@@ -119,7 +120,7 @@ class TransactionalId:
 
     # requests --------------------------------------------------------------------------------------------------------
     async def _join(self, tps: Iterable[TopicPartition], stuck_s: float | None) -> tuple[TopicPartition, int] | None:
-        """Make partitions part of the transaction: all, or none if one is refused, which is given with the code."""
+        """Add partitions to the transaction: all, or none if one is refused, which is returned with its error code."""
         topics: dict[str, list[int]] = {}
         losses = {tp: self._cluster.losses(tp) for tp in tps}
         for topic, partition in losses:
@@ -140,7 +141,7 @@ class TransactionalId:
     async def _describe(self) -> TransactionDescription:
         described: TransactionDescription = await self._answer(
             lambda node: self._cluster.coordinators.describe(node, self._id),
-            lambda said: 0 if said.is_unknown else said.error_code,  # that it has had no transaction is no error
+            lambda said: 0 if said.is_unknown else said.error_code,  # an id without a transaction is no error
         )
         return described
 
@@ -152,11 +153,11 @@ class TransactionalId:
     async def _answer(
         self, ask: Callable[[int], Awaitable[Any]], code_of: Callable[[Any], int], stuck_s: float | None = None
     ) -> Any:
-        """Ask the transaction coordinator until it answers for good.
+        """Send a request to the transaction coordinator until it answers for good.
 
-        Raises Fenced, Stuck if the last transaction is not over after `stuck_s`, or the KafkaError of an answer that
-        another try does not mend. With a `stuck_s` of 0 it asks once, and every answer but a final one, or none, is
-        Stuck: what was asked may have been done all the same.
+        Raises Fenced, TransactionStuck if the last transaction is not over after `stuck_s`, or the KafkaError of a
+        permanent error. With a `stuck_s` of 0 it sends one request and raises TransactionStuck unless the answer is
+        final; the request may have taken effect all the same.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -174,7 +175,7 @@ class TransactionalId:
     async def _wait_after(self, code: int, *, give_up: bool) -> None:
         """Wait until another try makes sense after an error; raises as `_answer` does.
 
-        With `give_up` a last transaction that is not over is Stuck.
+        With `give_up`, raises TransactionStuck if the last transaction is not over.
         """
         error = kafka.for_code(code)
         if error is kafka.InvalidProducerIdMapping:
@@ -195,7 +196,7 @@ class TransactionalId:
         await asyncio.sleep(BACKOFF_S if busy else SLOWLY_S)
 
     async def _once(self, ask: Callable[[int], Awaitable[Any]]) -> Any | None:
-        """Ask the coordinator; None if it does not answer."""
+        """Send a request to the coordinator; return None if it does not answer."""
         try:
             if self._coordinator is None:
                 self._coordinator = await self._cluster.coordinators.find(self._id)
@@ -214,7 +215,7 @@ def _codes(response: Any) -> list[tuple[TopicPartition, int]]:
 
 
 def _whole(response: Any) -> int:
-    """Return the error that is not about one partition alone, 0 if there is none."""
+    """Return the error that concerns more than single partitions, 0 if there is none."""
     aside = (0, _NOT_ATTEMPTED, *_OF_PARTITION)
     return next((code for _, code in _codes(response) if code not in aside), 0)
 
@@ -223,25 +224,25 @@ _WRITTEN = ("Ongoing", "PrepareAbort", "CompleteAbort")
 
 
 class AbortMarker(TransactionalId):
-    """A transactional id whose only use is that its last transaction was aborted, as one of another id was.
+    """A transactional id that records, by its own aborted transaction, that another id's last transaction was aborted.
 
-    It is kept while that other id gets an epoch, because then the coordinator forgets how its transaction ended.
+    It is needed while the other id gets an epoch, because the coordinator then forgets how its transaction ended.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str) -> None:
-        """Know of nothing written; read() comes first."""
+        """Prepare for `transactional_id`; read() comes first."""
         super().__init__(cluster, transactional_id)
         self._written = False
 
     async def read(self) -> bool:
-        """Return whether it is written."""
+        """Return whether the marker is set."""
         described = await self._describe()
         self._producer = NOBODY if described.is_unknown else described.producer
         self._written = described.state in _WRITTEN
         return self._written
 
     async def keep(self, tp: TopicPartition) -> None:
-        """Make sure that it is written. Raises Fenced if another has written or cleared it since it was read."""
+        """Make sure that the marker is set. Raises Fenced if another client has set or cleared it since it was read."""
         known = self._producer
         await self.read()
         if self._producer not in (known, NOBODY):
@@ -250,7 +251,7 @@ class AbortMarker(TransactionalId):
             await self.write(tp)
 
     async def write(self, tp: TopicPartition) -> None:
-        """Write it, by an empty transaction in a partition, whoever else has written. Raises Fenced."""
+        """Set the marker by an empty transaction in a partition, whichever clients have set it. Raises Fenced."""
         self._producer = NOBODY
         await self.init()
         await self._join([tp], None)
@@ -258,7 +259,7 @@ class AbortMarker(TransactionalId):
         self._written = True
 
     async def clear(self) -> None:
-        """Make sure that it is not written. Raises Fenced if another has written since."""
+        """Make sure that the marker is not set. Raises Fenced if another client has set it since."""
         if self._written:
             await self.init()
             self._written = False

@@ -1,4 +1,4 @@
-"""Finds transactions that are open where they should be over: a coordinator has left out their markers."""
+"""Finds transactions that are still open because a coordinator has left out their markers."""
 
 import asyncio
 import logging
@@ -18,9 +18,9 @@ _NONE_OPEN = -1
 
 
 class OpenTransactions(NamedTuple):
-    """Where transactions are open, by producer id, and what could not be asked: partitions without a leader.
+    """Partitions with open transactions by producer id, and `unseen` partitions, which have no leader.
 
-    `epochs` are those with which each producer has written to a partition last, whether anything is open there or not.
+    `epochs` are those with which each producer wrote to a partition last, whether a transaction is open there or not.
     """
 
     by_producer: dict[int, set[TopicPartition]]
@@ -28,21 +28,21 @@ class OpenTransactions(NamedTuple):
     epochs: dict[tuple[int, TopicPartition], int]
 
     def belongs(self, producer: int, epoch: int) -> bool:
-        """Whether something is open of a producer that was written with this epoch, or one before it."""
+        """Return whether a producer has a transaction open that was written with this epoch or an earlier one."""
         return any(self.epochs[producer, tp] <= epoch for tp in self.by_producer.get(producer, ()))
 
 
 class HangingTransactions:
-    """Looks into all partitions of `wanted` topics that a client may see, for all who ask at about the same time."""
+    """Checks all partitions of `wanted` topics that a client may see, once for all callers at about the same time."""
 
     def __init__(self, cluster: Cluster, wanted: Callable[[str], bool]) -> None:
-        """Have looked at nothing."""
+        """Check the topics of `cluster` for which `wanted` returns True."""
         self._cluster, self._wanted = cluster, wanted
         self._present: asyncio.Task[OpenTransactions] | None = None
         self._next: asyncio.Task[OpenTransactions] | None = None
 
     async def look(self) -> OpenTransactions:
-        """Return what is found by a look that begins after this call.
+        """Return the result of a check that begins after this call.
 
         Raises aiokafka.errors.KafkaError if no broker answers.
         """
@@ -65,7 +65,7 @@ class HangingTransactions:
 
 
 async def open_in(cluster: Cluster, tps: Iterable[TopicPartition]) -> OpenTransactions:
-    """Look into some partitions.
+    """Return the open transactions in some partitions.
 
     Raises aiokafka.errors.KafkaError if no broker answers.
     """
@@ -83,7 +83,7 @@ def _leaders(cluster: Cluster, tps: set[TopicPartition]) -> dict[TopicPartition,
 
 
 async def _look(cluster: Cluster, leaders: dict[TopicPartition, int]) -> OpenTransactions:
-    """Ask the leaders; what this client may not read is as if nothing were open there."""
+    """Return the leaders' open transactions; partitions that this client may not read count as having none."""
     asked: dict[int, dict[str, list[int]]] = {}
     for (topic, number), leader in sorted(leaders.items()):
         if leader >= 0:

@@ -1,8 +1,8 @@
 """Several transactional ids for one partition, which take turns.
 
-A transaction that is over for its writer is not over for its coordinator until each of its partitions has taken a
-marker, and until then its id cannot begin another (KIP-98). A destination that takes none, for its replicas are away,
-would hold up everything else of the partition: so each transaction is made under another id than the last.
+A transaction that its writer has committed is not over for its coordinator until each of its partitions has stored a
+marker; until then its id cannot begin another (KIP-98). A destination that stores none, because its replicas are down,
+would delay the whole partition. So each transaction has another id than the last.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ log = logging.getLogger(__name__)
 _IDS = 4
 #: A coordinator usually needs some milliseconds to end a transaction everywhere.
 _SOON_S = 0.3
-#: At the start all ids are waited for a little longer than anyone waits to go on with another one.
+#: The start waits for all ids, a little longer than other workers wait before they use another id.
 _FENCE_S = 1.0
 _LOOK_S = 0.01
-#: Brokers forget an id that has not been used for long (`transactional.id.expiration.ms`, seven days by default): one
-#: that has rested for this time gets another epoch, which costs one request.
+#: Brokers forget an id that was not used for long (`transactional.id.expiration.ms`, seven days by default). After this
+#: time without use, an id gets another epoch, which costs one request.
 RESTED_S = 600.0
 
 T = TypeVar("T")
 
 
 class TransactionalIdPool:
-    """The transactional ids of one partition, all taken over at the start: each fences who had it before."""
+    """The transactional ids of one partition, all taken over at the start: each fences its previous user."""
 
     def __init__(
         self,
@@ -45,10 +45,11 @@ class TransactionalIdPool:
         hanging: HangingTransactions,
         stuck: Callable[[TopicPartition], Callable[[], None]],
     ) -> None:
-        """Have ids that begin with `name`.
+        """Prepare ids that begin with `name`.
 
-        Every transaction has a batch for the partition `home`, none for `again`; `hanging` sees all partitions that
-        may have others. `stuck` hears of one that does not take a marker, and gives what is to be called when it has.
+        Every transaction has a batch for the partition `home`, none for `again`; `hanging` checks all partitions that
+        may have others. `stuck` is called with a partition that does not store a marker, and returns a function to call
+        when it has.
         """
         self._cluster = cluster
         connections, ids = ConnectionGroup(name), [f"{name}-{number}" if number else name for number in range(_IDS)]
@@ -56,14 +57,15 @@ class TransactionalIdPool:
         self._name, self._home, self._hanging, self._stuck = name, home, hanging, stuck
         self._free: deque[Transactions] = deque()
         self._mending: dict[Transactions, asyncio.Task[None]] = {}
-        #: The id whose transaction has begun, and goes on with the next call.
+        #: The id whose transaction has begun, and continues with the next call.
         self._begun: Transactions | None = None
 
     async def fence(self) -> None:
-        """Take over all ids: whoever had one can write no more under it.
+        """Take over all ids, so that previous users can no longer write with them.
 
-        Waits only a little for those whose last transaction cannot end, as long as there is another: what that one
-        wrote is decided, and whoever had the id sees before its next one that the others are taken.
+        If an id's last transaction cannot end, it waits only briefly, provided that another id is free: that
+        transaction is decided, and a previous user of the id notices before its next transaction that the others are
+        taken.
         """
         self.close()
         self._free.clear()
@@ -78,17 +80,17 @@ class TransactionalIdPool:
             log.warning("transactions %s: waiting until the coordinator hands over all ids", self._name)
 
     async def run(self, work: Callable[[Transactions], Awaitable[T]]) -> T:
-        """Do a whole transaction, or the rest of one that has begun; return what `work` does, which commits it.
+        """Run a whole transaction, or the rest of one that has begun; return the result of `work`, which commits it.
 
         Raises Untaken, after which the transaction has been aborted, or Fenced.
         """
         done = await self.begin(work)
         self._begun = None
-        self._free.rotate(-1)  # while its transaction is ended everywhere, the next one is used
+        self._free.rotate(-1)  # the next id is used while this transaction is ended everywhere
         return done
 
     async def begin(self, work: Callable[[Transactions], Awaitable[T]]) -> T:
-        """Do the first part of a transaction, under an id that can begin one; run() does the rest.
+        """Run the first part of a transaction, under an id that can begin one; run() does the rest.
 
         Raises Untaken, after which the transaction has been aborted, or Fenced.
         """
@@ -98,14 +100,14 @@ class TransactionalIdPool:
             try:
                 done = await work(transactions)
             except TransactionStuck:
-                if begun is not None:  # under another id the first part would be missing; only a first request is Stuck
+                if begun is not None:  # another id would lack the first part; only a first request raises it
                     raise
                 self._leave_aside(transactions, self._retake_watched(transactions, 0))
             except Untaken as untaken:
                 if transactions.untouched:
                     raise
                 await transactions.abort()
-                # Short of replicas, it does not take the end either, and another try would cost another id.
+                # Without enough replicas, it does not store the marker either, and another try would cost another id.
                 short = [(untaken.topic, untaken.partition)] if untaken.short else []
                 self._leave_aside(transactions, self._retake_watched(transactions, _SOON_S, short))
                 raise
@@ -114,7 +116,7 @@ class TransactionalIdPool:
                 return done
 
     async def tend(self) -> None:
-        """Look after the ids between transactions: those that rest now may be used much later.
+        """Maintain the ids between transactions, because idle ones may be used much later.
 
         Raises Fenced.
         """
@@ -127,7 +129,7 @@ class TransactionalIdPool:
                 await transactions.confirm()
 
     async def _current(self) -> Transactions:
-        """Return the id to use; waits if none can be used.
+        """Return the id to use; waits until one is free.
 
         Raises Fenced.
         """
@@ -154,16 +156,16 @@ class TransactionalIdPool:
                 task.result()
 
     def _leave_aside(self, transactions: Transactions, retake: Coroutine[Any, Any, None]) -> None:
-        """Use an id no more until its last transaction is over everywhere."""
+        """Do not use an id until its last transaction is over everywhere."""
         self._free.remove(transactions)
         self._mend(transactions, retake)
 
     async def _retake_watched(
         self, transactions: Transactions, soon_s: float, known: Collection[TopicPartition] = ()
     ) -> None:
-        """Get an id's next epoch; after `soon_s` tell which destinations delay that, as long as they do.
+        """Get an id's next epoch; after `soon_s` report the destinations that delay it, for as long as they do.
 
-        Those that are `known` to delay it are told at once.
+        Those that are `known` to delay it are reported at once.
         """
         task = asyncio.get_running_loop().create_task(self._retake(transactions))
         mended = {tp: self._stuck(tp) for tp in known}
@@ -184,13 +186,13 @@ class TransactionalIdPool:
                 release()
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop all work on ids."""
         for task in self._mending.values():
             task.cancel()
         self._mending.clear()
 
     async def _retake(self, transactions: Transactions) -> None:
-        """Get an id's next epoch, and see that no other id has been taken: the new owner need not wait for this one."""
+        """Get an id's next epoch, and check that no id is taken: a new owner need not wait for this one."""
         await transactions.settle()
         await transactions.renew()
         await self._sees_none_taken()

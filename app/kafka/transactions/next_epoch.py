@@ -1,12 +1,12 @@
-"""Asks for a producer id and epoch, saying which it has (KIP-360): aiokafka's InitProducerId stops at version 0.
+"""Requests a producer id and epoch with the present ones (KIP-360): aiokafka's InitProducerId stops at version 0.
 
-Without that the coordinator gives a new epoch to whoever asks, also to one whose id another has taken over meanwhile.
+Version 0 would give a new epoch to any client, even if another one has taken its id over in the meantime.
 """
 
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import CompactString, Int16, Int32, Int64, Schema, TaggedFields
 
-#: What a producer says that has none yet: then whoever had the id before is fenced.
+#: A producer without an id and epoch, whose request fences the previous user of the transactional id.
 NOBODY = (-1, -1)
 
 
@@ -37,14 +37,14 @@ class _NextEpochRequest(RequestStruct):
 
 
 class NextEpoch(Request[_NextEpochRequest]):
-    """Asks for the next epoch of a transactional id, as `producer`: its id and epoch, which must be the last ones."""
+    """Requests the next epoch of a transactional id as `producer`: its id and epoch, which must be the last ones."""
 
     API_KEY = 22
 
     def __init__(self, transactional_id: str, timeout_ms: int, producer: tuple[int, int]) -> None:
-        """Ask as `producer`, or as NOBODY."""
+        """Request an epoch as `producer`, or as NOBODY."""
         self._transactional_id, self._timeout_ms, self._producer = transactional_id, timeout_ms, producer
 
     def build(self, request_struct_class: type[_NextEpochRequest]) -> _NextEpochRequest:
-        """Return what goes over the wire."""
+        """Return the request in its wire format."""
         return request_struct_class(self._transactional_id, self._timeout_ms, *self._producer, {})

@@ -1,7 +1,7 @@
-"""Transactions of one transactional id (KIP-98), without group offsets: the positions travel in the changelog instead.
+"""Transactions of one transactional id (KIP-98), without group offsets: the positions are in the changelog.
 
-aiokafka's transactional producer sends each partition's batches until they are taken, however long that is; here a
-destination that does not take its batch fails the transaction, so that others need not wait for it.
+aiokafka's transactional producer sends each partition's batches until they are accepted, however long that takes. Here
+a destination that does not accept its batch fails the transaction, so that others need not wait for it.
 """
 
 import asyncio
@@ -29,41 +29,41 @@ _ACKS_ALL = -1
 _SHORT = {kafka.NotEnoughReplicasError.__name__, kafka.NotEnoughReplicasAfterAppendError.__name__}
 #: Markers usually take milliseconds.
 _STUCK_S = 0.3
-#: A batch that is not answered for so long is sent again by another connection. Its leader may be waiting for a
-#: coordinator that has gone since, whether the transaction is under way (KIP-890): for 30 s, and the transaction is
-#: aborted after 15. The coordinator that it has by now answers at once.
+#: A batch without an answer for this time is sent again on another connection. Its leader may be waiting for a
+#: coordinator that has died, to verify that the transaction is ongoing (KIP-890): for 30 s, although the transaction is
+#: aborted after 15. The new coordinator answers at once.
 _AGAIN_S = 3.0
 
 
 class Untaken(Exception):
-    """A partition has not taken its `batch`: the transaction is aborted. `error` is set if it never will.
+    """A partition has not accepted its `batch`: the transaction is aborted. `error` is set if it never will.
 
-    `short` says that too many of its replicas are away.
+    `short` is whether too many of its replicas are down.
     """
 
     def __init__(self, topic: str, partition: int, batch: Batch, why: str, error: SendError | None) -> None:
-        """Name the partition and why."""
+        """Name the partition and the cause `why`."""
         super().__init__(f"{topic}-{partition}: {why}")
         self.topic, self.partition, self.batch, self.error = topic, partition, batch, error
         self.short = why in _SHORT
 
 
 class _Sending:
-    """Batches in flight, and what became of them."""
+    """Batches in flight, and their results."""
 
     def __init__(self, batches: Sequence[PartitionBatch]) -> None:
-        """Begin with all of them to be sent."""
+        """Begin with all `batches` to be sent."""
         self._left = dict(enumerate(batches))
         self._done: dict[int, Ack | SendError] = {}
         self._index: dict[TopicPartition, int] = {}
         counts = Counter(batch[:2] for batch in batches) if len(batches) > 1 else {}
         self._several = {tp for tp, count in counts.items() if count > 1}
         self._rounds = 0
-        #: How long the next round waits if something is not taken: a leader is found at once, or not for seconds.
+        #: Wait before the next round if a batch was not accepted: a leader is found at once, or not for seconds.
         self.backoff_s = BACKOFF_S
 
     def next(self) -> bool:
-        """Go on to the first batch of each partition that is not done with; return whether there is any."""
+        """Begin a round with the first remaining batch of each partition; return whether there is any."""
         self._index = {(topic, partition): at for at, (topic, partition, _) in reversed(self._left.items())}
         self._rounds += 1
         return bool(self._left)
@@ -74,27 +74,27 @@ class _Sending:
         return {tp: self._left[at][2] for tp, at in self._index.items()}
 
     def is_sure(self, tp: TopicPartition) -> bool:
-        """Return whether a refusal spoils nothing.
+        """Return whether a refusal affects no other batch.
 
-        What is sent again may have been taken the first time, and what follows in the same partition must not overtake
-        what is sent in smaller batches.
+        A batch that is sent again may have been stored the first time, and later batches of a partition must not
+        overtake one that has to be split.
         """
         return self._rounds == 1 and tp not in self._several
 
     def settle(self, tp: TopicPartition, ack: Ack | SendError) -> None:
-        """Note what has come of a batch of this round."""
+        """Note the result of a batch of this round."""
         at = self._index[tp]
         self._done[at] = ack
         del self._left[at]
 
     @property
     def acks(self) -> list[Ack | SendError]:
-        """What has come of each batch."""
+        """The result of each batch."""
         return [self._done[at] for at in sorted(self._done)]
 
 
 class Transactions(CompletedId):
-    """Makes one transaction after the other under one transactional id."""
+    """Makes one transaction after another under one transactional id."""
 
     def __init__(
         self,
@@ -104,21 +104,21 @@ class Transactions(CompletedId):
         still_ours: Callable[[], Awaitable[None]] | None = None,
         connections: ConnectionGroup | None = None,
     ) -> None:
-        """Prepare; init() or take_over() comes first. `again` and `still_ours` are as CompletedId wants them."""
+        """Prepare; init() or take_over() comes first. `again` and `still_ours` are those of CompletedId."""
         super().__init__(cluster, transactional_id, again, still_ours)
         self._sequences: dict[TopicPartition, int] = {}
         self._used_s = math.inf
         self._connections = connections or ConnectionGroup(transactional_id)
 
     async def init(self, stuck_s: float | None = None) -> None:
-        """Get a new epoch, with which batches are counted anew; raises Fenced or Stuck."""
+        """Get a new epoch, with which batches are numbered from 0; raises Fenced or TransactionStuck."""
         await super().init(stuck_s)
         self._sequences.clear()
         self._used_s = asyncio.get_running_loop().time()
 
     @property
     def rested_s(self) -> float:
-        """For how long its coordinator has heard nothing of it."""
+        """The seconds since the last request for its coordinator."""
         return asyncio.get_running_loop().time() - self._used_s
 
     async def send(
@@ -126,13 +126,13 @@ class Transactions(CompletedId):
     ) -> list[Ack | SendError]:
         """Send batches within the transaction, those of one partition in order; return their acks.
 
-        A partition's only batch that it refuses for good does not spoil the transaction: it gives the refusal instead.
-        `also` names partitions for which batches will follow: they become part of the transaction at the same time.
-        Raises Untaken if a partition has not taken its batch within `limit_s` or never will, Stuck if the transaction
-        cannot begin, Fenced.
+        If a partition refuses its only batch for good, the result is that error instead, and the transaction continues.
+        `also` names partitions for which batches will follow: they are added to the transaction at the same time.
+        Raises Untaken if a partition has not accepted its batch within `limit_s` or never will, TransactionStuck if the
+        transaction cannot begin, and Fenced.
         """
         for _, _, batch in batches:
-            batch.renumber()  # it may have been part of a transaction that was aborted
+            batch.renumber()  # it may have been part of an aborted transaction
         deadline = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
         await self._add({(topic, partition): batch for topic, partition, batch in reversed(batches)}, also, deadline)
         sending = _Sending(batches)
@@ -141,39 +141,39 @@ class Transactions(CompletedId):
         return sending.acks
 
     async def commit(self) -> None:
-        """Commit; retried until the coordinator says so.
+        """Commit, retried until the coordinator confirms it.
 
-        Raises Fenced, after which nobody knows whether it was committed: the state must be read again.
+        Raises Fenced, after which it is unknown whether it was committed: the state must be read again.
         """
         await self._end(committed=True)
         self._used_s = asyncio.get_running_loop().time()
-        # A stray one could end the next transaction before its time. But a new epoch makes the coordinator forget how
-        # this one ended: as long as that is needed, the id rests, and gets its epoch after it is settled.
+        # A stray request could end the next transaction early. But a new epoch makes the coordinator forget how this
+        # one ended: as long as that is needed, the id rests, and gets its epoch after it is settled.
         if self._stray and not self.doubtful:
             await self.renew()
 
     async def _add(
         self, batches: dict[TopicPartition, Batch], also: Collection[TopicPartition], deadline: float | None
     ) -> None:
-        """Make partitions part of the transaction: all, or none if one of them cannot be, which is Untaken."""
+        """Add partitions to the transaction: all, or none if one of them cannot be added, which raises Untaken."""
         new, first = batches.keys() - self._added.keys(), not self._added
         if not new:
             return
         while (refused := await self._join(sorted({*new, *also}), _STUCK_S)) is not None:
             where, code = refused
             if where not in batches:
-                also = ()  # what is wrong with it shows when its batch comes
+                also = ()  # the error is found again when its batch is sent
                 continue
             error, why = permanent(where[0], code), kafka.for_code(code).__name__
             await self._refresh({where[0]})  # it may have been deleted
-            if error is not None or deadline is not None:  # a topic that is not there does not come in milliseconds
+            if error is not None or deadline is not None:  # a missing topic does not appear within milliseconds
                 raise Untaken(*where, batches[where], why, error)
             await asyncio.sleep(SLOWLY_S)
         if first:
             await self._sees_last_over()
 
     async def _round(self, sending: "_Sending", deadline: float | None) -> None:
-        """Send one batch a partition, each leader's in one request; what fails for now is left for the next round."""
+        """Send one batch per partition, one request per leader; temporary failures are left for the next round."""
         batches = sending.now
         requests, lost = self._by_leader(batches)
         answers = await self._answers(requests, deadline)
@@ -193,7 +193,7 @@ class Transactions(CompletedId):
                     continue
                 failed, worst = kafka.for_code(code).__name__, where
                 if error is not None or (failed in _SHORT and deadline is not None):
-                    raise Untaken(*where, batches[where], failed, error)  # replicas do not come back in milliseconds
+                    raise Untaken(*where, batches[where], failed, error)  # replicas do not return within milliseconds
                 lost.add(where[0])
         if worst is None:
             sending.backoff_s = BACKOFF_S
@@ -207,7 +207,7 @@ class Transactions(CompletedId):
     def _by_leader(
         self, batches: dict[TopicPartition, Batch]
     ) -> tuple[dict[int, dict[TopicPartition, Batch]], set[str]]:
-        """Return what goes to each leader, and the topics of what has none."""
+        """Return the batches for each leader, and the topics of partitions without one."""
         requests: dict[int, dict[TopicPartition, Batch]] = {}
         lost: set[str] = set()
         for where, batch in batches.items():
@@ -221,9 +221,9 @@ class Transactions(CompletedId):
     async def _answers(
         self, requests: dict[int, dict[TopicPartition, Batch]], deadline: float | None
     ) -> list[dict[TopicPartition, tuple[int, int, int]]]:
-        """Send the batches for each leader; return the answers: no answer is as if another broker led by now.
+        """Send the batches for each leader; return the answers. A missing answer counts as a change of the leader.
 
-        Raises Untaken, of any of its batches, if one does not come until the `deadline`.
+        Raises Untaken for one of its batches if a leader does not answer until the `deadline`.
         """
         sent = {self._begin(leader, of): of for leader, of in requests.items()}
         limit_s = _AGAIN_S if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
@@ -247,7 +247,7 @@ class Transactions(CompletedId):
     def _codes_of(
         self, answer: "asyncio.Future[Any]", batches: dict[TopicPartition, Batch], *, late: bool
     ) -> dict[TopicPartition, tuple[int, int, int]]:
-        """Return what a leader says of each batch: an error code, an offset and a timestamp."""
+        """Return a leader's result for each batch: an error code, an offset and a timestamp."""
         error = kafka.RequestTimedOutError() if late else answer.exception()
         if isinstance(error, kafka.KafkaError):
             log.warning("transaction %s: %r", self._id, error)

@@ -1,1 +1,1 @@
-"""The requests that a worker sends hundreds of times a second, packed by hand, and the connections that carry them."""
+"""Hand-written encoders for the requests that a worker sends hundreds of times a second, and their connections."""

@@ -1,6 +1,6 @@
-"""What it takes to put one kind of request on the wire, and to read its answer.
+"""Encodes one kind of request, and decodes its answer.
 
-aiokafka encodes and decodes field by field, through objects that stand for the fields (aiokafka/protocol/types.py).
+aiokafka encodes and decodes field by field, through an object for each field (aiokafka/protocol/types.py).
 """
 
 import struct
@@ -13,8 +13,8 @@ INT16, INT32 = struct.Struct(">h"), struct.Struct(">i")
 class Codec(NamedTuple):
     """One version of one kind of request.
 
-    `pack` returns the parts of what follows a request's header; `unpack` reads an answer, whose first four bytes are
-    the number of its request.
+    `pack` returns the parts of the body after a request's header; `unpack` decodes an answer, whose first four bytes
+    are the number of its request.
     """
 
     api_key: int

@@ -1,8 +1,8 @@
-"""Connections on which a request costs a fraction of what it does on aiokafka's own; in all else they are those.
+"""Connections on which a request costs a fraction of the CPU of aiokafka's; otherwise they are the same.
 
-aiokafka encodes each request field by field, reads answers in a task, and has a coroutine and a timer for each time
-limit (aiokafka/conn.py: send, _read). Here what is sent often is packed by hand, answers are taken as they come out of
-the socket, and one timer of the connection looks for an answer that is late.
+aiokafka encodes each request field by field, reads answers in a task, and has a coroutine and a timer for each timeout
+(aiokafka/conn.py: send, _read). Here frequent requests are encoded by hand, answers are processed as soon as they
+arrive at the socket, and one timer of the connection detects late answers.
 """
 
 import asyncio
@@ -36,27 +36,27 @@ _NUMBER, _NONE = 4, (0, -1)
 
 
 class QuickConnection(AIOKafkaConnection):
-    """A connection; after its login, requests take the short way."""
+    """A connection whose requests take the short way after the login."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Prepare as aiokafka does."""
+        """Create a connection with aiokafka's arguments."""
         super().__init__(*args, **options)
         self._transport: Any = None
         self._client = text(self._client_id)
-        #: Until when each answer must be there, the oldest first; some are there already.
+        #: Deadlines and answers, the oldest first; some answers have arrived already.
         self._limits = deque[tuple[float, asyncio.Future[Any]]]()
         self._timer: asyncio.TimerHandle | None = None
 
     async def connect(self) -> Any:
         """Connect and log in as aiokafka does."""
         streams = await super().connect()
-        self._read_task.cancel()  # it waits for the first byte of an answer; none is awaited
+        self._read_task.cancel()  # it waits for the first byte of an answer, but there is no request yet
         self._transport = self._writer.transport
         self._transport.set_protocol(Frames(self._frame, self._lost, self._protocol))
         return streams
 
     def send(self, request: Any, expect_response: bool = True) -> Any:  # noqa: FBT001, FBT002 - as aiokafka has it
-        """Send a request; the answer is awaited, and raises KafkaError if none comes in time."""
+        """Send a request; the returned future raises KafkaError if no answer arrives in time."""
         if self._transport is None or not expect_response or self._writer is None:
             return super().send(request, expect_response)
         codec = _CODECS.get(type(request))
@@ -82,7 +82,7 @@ class QuickConnection(AIOKafkaConnection):
 
     @property
     def waits_since_s(self) -> float:
-        """Since when the oldest answer is awaited, by the loop's clock; infinity if none is."""
+        """The loop's time since which the oldest answer is awaited; infinity if none is."""
         limits = self._limits
         while limits and limits[0][1].done():
             limits.popleft()
@@ -91,13 +91,13 @@ class QuickConnection(AIOKafkaConnection):
     def _write(self, message: bytes) -> None:
         try:
             self._transport.write(message)
-        except (OSError, RuntimeError) as error:  # uvloop raises the latter when the connection was lost a moment ago
+        except (OSError, RuntimeError) as error:  # uvloop raises RuntimeError if the connection was lost a moment ago
             self.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
             raise kafka.KafkaConnectionError(f"the connection to {self.host}:{self.port} is lost: {error}") from error
 
     # answers ---------------------------------------------------------------------------------------------------------
     def _frame(self, frame: bytes) -> bool:
-        """Take an answer; return whether there may be another."""
+        """Process an answer; return whether there may be another."""
         if not self._requests:
             raise kafka.CorrelationIdError("a response without a request")
         number, reader, answer = self._requests[0]
@@ -118,7 +118,7 @@ class QuickConnection(AIOKafkaConnection):
         return True
 
     def _lost(self, error: BaseException | None) -> None:
-        """Hear that no more answers come."""
+        """Close the connection, because no more answers will arrive."""
         self.close(reason=CloseReason.CONNECTION_BROKEN, exc=error)
 
     def _limit(self, answer: "asyncio.Future[Any]") -> None:
@@ -130,7 +130,7 @@ class QuickConnection(AIOKafkaConnection):
             self._timer = self._loop.call_later(self._request_timeout, self._look)
 
     def _look(self) -> None:
-        """See whether an answer is late."""
+        """Fail the oldest answer if it is late, and close the connection."""
         self._timer = None
         while self._limits:
             until, answer = self._limits[0]
@@ -139,12 +139,12 @@ class QuickConnection(AIOKafkaConnection):
                     self._timer = self._loop.call_at(until, self._look)
                     return
                 answer.set_exception(kafka.RequestTimedOutError())
-                self.close(reason=CloseReason.CONNECTION_TIMEOUT)  # the next request has another one
+                self.close(reason=CloseReason.CONNECTION_TIMEOUT)  # the next request opens another one
                 return
             self._limits.popleft()
 
     def close(self, reason: Any = None, exc: BaseException | None = None) -> Any:
-        """Close as aiokafka does."""
+        """Close the connection as aiokafka does, and stop the timer."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -153,5 +153,5 @@ class QuickConnection(AIOKafkaConnection):
 
 
 def install() -> None:
-    """Have aiokafka's clients connect so."""
+    """Make aiokafka's clients use these connections."""
     aiokafka.conn.AIOKafkaConnection = QuickConnection

@@ -1,4 +1,4 @@
-"""Fetch, version 11: what partitions have from an offset on."""
+"""Fetch, version 11: records of partitions from an offset on."""
 
 import struct
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from aiokafka.protocol.fetch import FetchRequest
 
 from app.kafka.wire.codec import INT32, Codec, text, text_at
 
-#: No replica; longest wait, least and most bytes, isolation level; no session, which is number 0 and epoch -1.
+#: No replica; maximum wait, minimum and maximum bytes, isolation level; no session, which is number 0 and epoch -1.
 _HEAD = struct.Struct(">iiiibiii")
 _REPLICA, _SESSION, _EPOCH, _UNKNOWN = -1, 0, -1, -1
-#: Partition, its leader's epoch, offset, first offset of the log, most bytes.
+#: Partition, its leader's epoch, offset, first offset of the log, maximum bytes.
 _WANTED = struct.Struct(">iiqqi")
 _NOTHING_FORGOTTEN = bytes(4)
-#: Partition, error code, high watermark, last stable offset, first offset; then how many transactions were aborted.
+#: Partition, error code, high watermark, last stable offset, first offset; then the number of aborted transactions.
 _FOUND = struct.Struct(">ihqqqi")
 _ABORTED = struct.Struct(">qq")
 #: The replica to read from, and the length of the records.
@@ -24,7 +24,7 @@ _HEAD_OF_ANSWER = struct.Struct(">4xihii")
 
 @dataclass(slots=True)
 class FetchResponse:
-    """An answer with what callers read of aiokafka's of this version."""
+    """An answer with the attributes that callers use of aiokafka's class of this version."""
 
     throttle_time_ms: int
     error_code: int
@@ -71,7 +71,7 @@ def _unpack(frame: bytes) -> FetchResponse:
 
 
 def _partition(frame: bytes, at: int) -> tuple[tuple[Any, ...], int]:
-    """Return what there is of the partition that begins at an offset, and the offset after it."""
+    """Return the partition that begins at an offset of the frame, and the offset after it."""
     *head, count = _FOUND.unpack_from(frame, at)
     at += _FOUND.size
     aborted = None

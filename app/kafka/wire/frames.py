@@ -1,4 +1,4 @@
-"""Answers as they come out of a socket: each begins with its length."""
+"""Answers as they arrive at a socket: each begins with its length."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,7 +7,7 @@ _LENGTH = 4
 
 
 class Frames(asyncio.Protocol):
-    """Cuts what comes by a connection into frames."""
+    """Splits a connection's bytes into frames."""
 
     def __init__(
         self,
@@ -15,23 +15,23 @@ class Frames(asyncio.Protocol):
         lost: Callable[[BaseException | None], None],
         streams: asyncio.StreamReaderProtocol,
     ) -> None:
-        """Give each frame to `take`, which says whether there may be another; `lost` hears why no more come.
+        """Pass each frame to `take`, which returns whether there may be another; `lost` gets the cause of the end.
 
-        `streams` is what the connection had before: it hears what is not about frames.
+        `streams` is the connection's former protocol: it still gets the calls that are not about frames.
         """
         self._take, self._lost, self._streams = take, lost, streams
         self.pause_writing, self.resume_writing = streams.pause_writing, streams.resume_writing  # type: ignore[method-assign]
         self._rest = bytearray()
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come; most often that is one frame, whole."""
+        """Process bytes, which are most often one whole frame."""
         try:
             if not self._rest and int.from_bytes(data[:_LENGTH], "big") == len(data) - _LENGTH:
                 self._take(data[_LENGTH:])
             else:
                 self._rest += data
                 self._cut()
-        except Exception as error:  # noqa: BLE001 - as in aiokafka's reader: the connection is of no use any more
+        except Exception as error:  # noqa: BLE001 - as in aiokafka's reader: the connection is unusable
             self._lost(error)
 
     def _cut(self) -> None:
@@ -46,11 +46,11 @@ class Frames(asyncio.Protocol):
         del rest[:begin]
 
     def eof_received(self) -> None:
-        """Hear that the broker closed the connection."""
+        """Report that the broker closed the connection."""
         self._streams.eof_received()
         self._lost(EOFError("the broker closed the connection"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Hear that the connection is lost."""
+        """Report that the connection is lost."""
         self._streams.connection_lost(exc)
         self._lost(exc or EOFError("the connection is lost"))

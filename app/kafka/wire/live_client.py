@@ -1,12 +1,11 @@
-"""aiokafka's client, with an eye on brokers that accept connections and answer nothing.
+"""aiokafka's client, protected against brokers that accept connections but do not answer.
 
-A broker whose process is stopped, or whose machine is gone, closes no connection. aiokafka waits for each answer until
-the request times out (15 s here, 90 s in the group's consumer) and asks no other broker meanwhile. The cluster knows
-better: once the broker's session has ended, it is no longer listed and other brokers lead its partitions. So:
-
+A broker whose process is stopped, or whose machine is down, closes no connection. aiokafka waits for each answer until
+the request times out (15 s here, 90 s in the group's consumer) and asks no other broker in the meantime. The cluster
+notices earlier: once the broker's session has ended, it is no longer listed and other brokers lead its partitions. So:
 - a question that any broker can answer goes to the next one when the first is silent;
 - while an answer is late, the list of brokers is requested every second;
-- connections to brokers that are no longer listed are closed: what waits for them fails, and finds the new leader.
+- connections to brokers that are no longer listed are closed: their requests fail, and find the new leader.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from app.kafka.wire.connection import QuickConnection
 
-#: How long a broker may be silent before the next one is asked as well: answers take milliseconds.
+#: Seconds of silence after which the next broker is asked as well: answers take milliseconds.
 PATIENCE_S = 0.5
 #: An answer that takes longer is late. Brokers end another broker's session after 9 s (broker.session.timeout.ms).
 LATE_S, _LOOK_S = 2.0, 1.0
@@ -41,7 +40,7 @@ Send = Callable[[], Coroutine[Any, Any, Any]]
 
 
 async def first_answer(sends: Iterable[Send], patience_s: float = PATIENCE_S) -> Any:
-    """Return the first answer of several requests, each of which begins when those before it fail or are silent.
+    """Return the first answer of several requests, each of which begins when the previous ones fail or are silent.
 
     Raises the error of the last one, a KafkaError or TimeoutError, if all fail.
     """
@@ -66,35 +65,35 @@ async def first_answer(sends: Iterable[Send], patience_s: float = PATIENCE_S) ->
             task.cancel()
         raise
     finally:
-        for task in waiting:  # a silent broker's connection goes on to wait for its answer
+        for task in waiting:  # a silent broker's connection continues to wait for its answer
             task.add_done_callback(heard)
 
 
 def heard(task: "asyncio.Future[Any]") -> None:
-    """Take note of an answer that is not needed any more."""
+    """Retrieve the error of an answer that is not needed any more, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()
 
 
 class LiveClient(AIOKafkaClient):
-    """A client that gives up on brokers that the cluster no longer lists, and opens each connection on its own.
+    """A client that gives up on brokers that the cluster no longer lists, and opens connections in parallel.
 
-    aiokafka opens one connection at a time (client.py, _get_conn): a silent broker would hold up all others.
+    aiokafka opens one connection at a time (client.py, _get_conn): a silent broker would delay all others.
     """
 
     _get_conn_lock = nullcontext()
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        """Prepare as aiokafka does."""
+        """Create a client with aiokafka's arguments."""
         super().__init__(*args, **options)
-        #: Connections that are being opened, by broker and kind, and since when.
+        #: Connections that are being opened, by broker and kind, and when that began.
         self._opening: dict[tuple[Any, Any], tuple[asyncio.Task[Any], float]] = {}
-        #: What is done when the cluster no longer lists a broker.
+        #: Futures that are set when the cluster no longer lists a broker.
         self._unlisted: dict[Any, asyncio.Future[None]] = {}
         self._watching: asyncio.Task[None] | None = None
 
     async def bootstrap(self) -> None:
-        """Connect as aiokafka does, and begin to watch."""
+        """Connect as aiokafka does, and begin to watch for late answers."""
         await super().bootstrap()
         if self._watching is None:
             self._watching = asyncio.get_running_loop().create_task(self._watch())
@@ -144,7 +143,7 @@ class LiveClient(AIOKafkaClient):
         return True
 
     async def coordinator_lookup(self, coordinator_type: Any, coordinator_key: str) -> Any:
-        """Return the coordinator of a group as aiokafka does, as the first broker that answers knows it."""
+        """Return the coordinator of a group as aiokafka does, from the first broker that answers."""
         response = await self._ask_any(FindCoordinatorRequest(coordinator_key, CoordinationType(coordinator_type)))
         error = kafka.for_code(response.error_code)
         if error is not kafka.NoError:
@@ -165,7 +164,7 @@ class LiveClient(AIOKafkaClient):
         return await connection.send(request)
 
     def _drop_unlisted(self) -> None:
-        """Close the connections to brokers that the cluster no longer lists, and wait for none to open."""
+        """Close the connections to brokers that the cluster no longer lists, and stop opening new ones to them."""
         listed = {broker.nodeId for broker in self.cluster.brokers()} | {_BOOTSTRAP}
         for (node, _), connection in list(self._conns.items()):
             if node not in listed:
@@ -185,7 +184,7 @@ class LiveClient(AIOKafkaClient):
                     await self.force_metadata_update()
 
     def _is_late(self) -> bool:
-        """Return whether an answer, or a connection, is awaited for too long."""
+        """Return whether an answer, or the opening of a connection, is late."""
         before_s = asyncio.get_running_loop().time() - LATE_S
         if any(since_s < before_s for _, since_s in self._opening.values()):
             return True
@@ -194,6 +193,6 @@ class LiveClient(AIOKafkaClient):
 
 
 def install() -> None:
-    """Have aiokafka's consumers, producers and admin clients use such clients."""
+    """Make aiokafka's consumers, producers and admin clients use this client."""
     for module in (aiokafka.consumer.consumer, aiokafka.producer.producer, aiokafka.admin.client):
         module.AIOKafkaClient = LiveClient

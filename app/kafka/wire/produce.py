@@ -1,4 +1,4 @@
-"""Produce, version 7: batches for several partitions, and what has become of each."""
+"""Produce, version 7: batches for several partitions, and their results."""
 
 import struct
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What each transaction asks its coordinator: to add partitions, and to end it. Version 0 of both."""
+"""The two requests of each transaction to its coordinator: to add partitions, and to end it. Version 0 of both."""
 
 import struct
 from dataclasses import dataclass
