@@ -144,7 +144,7 @@ class Consumer(driver.Consumer):
         return found
 
     async def _see_uncut(self) -> None:
-        """End the process if the records of a new leader do not follow those that were read from the old one.
+        """End the process if the records of a new leader do not follow the records of the old one.
 
         In that case the log lost its end and grew again beyond the position, so earlier records are unread.
         """
@@ -177,7 +177,7 @@ class Consumer(driver.Consumer):
                 epochs.forget((partition.topic, partition.partition))
 
     def _until_beat(self, began: float) -> float:
-        """Return the seconds until the next fetch, after one that `began` then and returned records."""
+        """Return the seconds until the next fetch, if the last one `began` then and returned records."""
         now: float = self.loop.time()
         if self.app.engine.hurried:
             return max(0.0, began + pacing.SHORT_S - now)

@@ -37,7 +37,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Fetch no records until each partition has a position.
 
         Otherwise aiokafka requests the committed offset of one partition after the other (fetcher.py,
-        _update_fetch_positions), and fetches nothing from a broker in the meantime.
+        _update_fetch_positions), and does not fetch from a broker in the meantime.
         """
         assignment = self._ensure_consumer()._subscription.subscription.assignment
         for tp in assigned:
@@ -56,7 +56,7 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         """Return the next records; partitions that had some come last the next time.
 
         aiokafka takes records from the first partition that has any (fetcher.py, fetched_records), so one with a
-        megabyte of small records would delay the others until all of them are read.
+        megabyte of small records would delay the others until all are read.
         """
         found = await super()._fetch_records(consumer, *args, **options)
         fetched = consumer._fetcher._records

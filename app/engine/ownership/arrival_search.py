@@ -60,11 +60,11 @@ class ArrivalSearch:
         self._ends = dict[Route, DestinationEnd]()
 
     def begin(self) -> None:
-        """Forget the records read for the last assignment: partitions of one assignment share what they read."""
+        """Forget the records read for the last assignment; partitions of one assignment share theirs."""
         self._ends.clear()
 
     async def expected(self, store: PartitionStore) -> Mapping[Route, Expected]:
-        """Return the rows of a store, to which nothing is written at the same time, that may have arrived, by route.
+        """Return the rows of a store that may have arrived, by route. The store must not change in the meantime.
 
         With exactly once there are none, because the rows of arrived messages are removed in the same transaction.
         """

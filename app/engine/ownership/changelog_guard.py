@@ -233,5 +233,5 @@ def _moved(store: PartitionStore, found: _Changelog) -> bool:
 
 
 def _listed(read: Mapping[str, int]) -> str:
-    """Return a list of inputs and the offsets up to which they were read, for a sentence."""
+    """Return, as text, inputs and the offsets up to which they were read."""
     return ", ".join(f"{topic} up to offset {offset}" for topic, offset in sorted(read.items()))

@@ -108,7 +108,7 @@ class InputLogs:
         return self._from_its_start(found, position, f"{trouble}: {why}", ", or restore the old one")
 
     async def _differs(self, found: _InputLog, position: Position) -> str:
-        """Return how a topic differs from the one that was read before, or an empty string."""
+        """Return how a topic differs from the topic that was read before, or an empty string."""
         if position.timestamp_ms < 0:
             return ""
         if position.log and found.id and position.log != found.id:
@@ -137,7 +137,7 @@ class InputLogs:
             return position.log == found.id
         if found.topic in self._producers_time:
             return False
-        # Without ids: a record older than the last one that was read cannot be in a new topic.
+        # Without ids: a record older than the last record read cannot be in a new topic.
         for record in await self._reader(found.topic, found.number, found.begin).chunk(1):
             return record.timestamp_ms <= position.timestamp_ms
         return False
@@ -207,6 +207,6 @@ class InputLogs:
 
 
 def _is_unread_former(found: _InputLog, position: Position) -> bool:
-    """Return whether a position is that of a former log of which no record was read."""
+    """Return whether a position belongs to a former log without any record read."""
     unread = position.timestamp_ms < 0 and position.stamp_ms == UNKNOWN_MS
     return unread and bool(position.log and found.id) and position.log != found.id

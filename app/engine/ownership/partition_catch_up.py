@@ -40,7 +40,7 @@ class PartitionCatchUp:
         """Serve `partitions`. `report` writes progress records, for which other workers may wait."""
         self._topics, self._engine, self._cluster, self._logs, self._fetched = topics, engine, cluster, logs, fetched
         self._partitions, self._report = partitions, report
-        #: Looks that partitions may still wait for, the last of which began at `_looked_s`.
+        #: Looks that partitions may still wait for; the last one began at `_looked_s`.
         self._looks: list[UnreadBacklog] = []
         self._looked_s = 0.0
         #: Partitions of other workers that were not waited for since the assignment.
@@ -53,7 +53,7 @@ class PartitionCatchUp:
         self._looks.clear()
 
     def begin(self) -> UnreadBacklog:
-        """Forget silent partitions, for a new assignment, and return the look that its partitions share."""
+        """Start a new assignment: forget silent partitions, and return the look that all its partitions share."""
         self._silent.clear()
         return self._look()
 

@@ -22,7 +22,7 @@ _LOOK_S = 0.02
 #: Seconds without a report after which a partition is not waited for; workers report all their partitions each second.
 #: A longer read counts as one second, because brokers may have been down.
 SILENT_S, _COUNTED_S = 10.0, 1.0
-#: Seconds that a formerly silent partition is waited for again: there may be a report of it.
+#: Seconds that a formerly silent partition is waited for again, because it may report again.
 _AGAIN_S = 1.5
 #: Progress records per partition that are read at first: the last ones, and some before.
 _REPORTS = 8
@@ -98,7 +98,7 @@ class UnreadBacklog:
         await self._wait_for_others({tp: end for tp, end in ends.items() if tp[1] not in self._partitions})
 
     async def _wait_for_others(self, behind: dict[TopicPartition, int]) -> None:
-        """Wait until partitions of other workers have read their inputs, while there are reports of them."""
+        """Wait until partitions of other workers have read their inputs, while they are reported."""
         now = asyncio.get_running_loop().time
         self._silent_s = {n: SILENT_S - _AGAIN_S if n in self._silent else 0.0 for _, n in behind}
         while behind := {tp: end for tp, end in behind.items() if not await self._done(tp, end)}:

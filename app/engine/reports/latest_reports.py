@@ -21,7 +21,7 @@ _LAST = 8
 
 
 class LatestReport(msgspec.Struct, frozen=True):
-    """The fields of a progress record that are used here; older workers lack some of them."""
+    """The fields of a progress record that are used here; older workers do not write all."""
 
     partition: int
     read_to: dict[str, Annotated[int, msgspec.Meta(ge=-1, le=MAX_DUE_MS)]] = {}

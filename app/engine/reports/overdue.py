@@ -41,7 +41,7 @@ def overdue(partition: Partition, oldest: bytes | None, before_ms: int, throttle
 
 
 def _beside(partition: Partition, before_ms: int, on_purpose: set[Destination]) -> int:
-    """Count rows due by `before_ms` except for some destinations, first those that the due loop has set aside."""
+    """Count rows due by `before_ms` except for some destinations, first the rows that the due loop has set aside."""
     in_flight, bound = partition.in_flight, keys.due_bound(before_ms)
     found = 0
     first = in_flight.first_unsettled(on_purpose)

@@ -1,4 +1,4 @@
-"""Reports of the consumers of acknowledged queues, for the console, if the installation has a topic for them."""
+"""Reports of the consumers of acknowledged queues for the console, if the installation has a topic for reports."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.settings.topics import TopicSettings
 from punctual.contract.queue_report import QueueReport
 
-#: Seconds between checks for the topic, between reads of it, and the maximum time of a read.
+#: Seconds between checks for the topic, between reads, and the maximum time of a read.
 _LOOK_S, _EVERY_S, _LIMIT_S = 30.0, 1.0, 5.0
 #: Records that are read at first, some minutes of many consumers: older ones are outdated.
 _LAST = 10_000

@@ -23,7 +23,7 @@ RETRY_SECONDS: Final = 1.0
 # The contract gives the topic one partition, so its last report is the newest one, whichever worker wrote it.
 ONLY_PARTITION: Final = 0
 
-# A broker then answers once a second instead of for each record, of which 16 partitions write 16 a second.
+# A broker then answers once a second instead of for each record; 16 partitions write 16 records a second.
 FETCH_WAIT_MS: Final = 1000
 FETCH_MIN_BYTES: Final = 1 << 20
 
@@ -85,7 +85,7 @@ class ProgressRecord(
     Times are epoch milliseconds. Unknown fields are ignored, so that newer workers can add some.
 
     - `lateness` counts deliveries of the last minute by the upper bound of their lateness in ms ("5", ..., "inf").
-    - `overdue` counts messages due for over a second, `retrying` those that failed over HTTP and are tried again.
+    - `overdue` counts messages due for over a second, `retrying` messages that wait for a retry over HTTP.
     - `settings` are hashes of the settings that must be the same on all workers.
     - `pending` and `held_ms` name as many destinations as fit; `pending_rest` and `held_rest` sum up the others.
     - `paused_ms` and `paced_ms` have the oldest due time that waits for each paused or rate-limited destination.
@@ -203,12 +203,12 @@ class ProgressReader:
         return None if report is None else report.value
 
     async def start(self) -> None:
-        """Begin reading in the background; calling it again changes nothing."""
+        """Begin reading in the background; further calls have no effect."""
         if self._task is None:
             self._task = asyncio.create_task(self._run(), name=f"progress reader of {self._topic}")
 
     async def stop(self) -> None:
-        """Stop reading and close the connection; the reports stay. Calling it again changes nothing."""
+        """Stop reading and close the connection; the reports stay. Further calls have no effect."""
         task, self._task = self._task, None
         if task is not None:
             task.cancel()

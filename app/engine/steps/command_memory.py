@@ -114,7 +114,7 @@ class CommandMemory:
     def end(self, step: Step, row: bytes, entry: Entry, cancel: Command | None = None) -> None:
         """Remember that the message in a row ends, by a `cancel` if given, unless no older record can arrive any more.
 
-        If a later request has taken the id, nothing is remembered: commands belong to that request.
+        Does not remember it if a later request has taken the id: commands belong to that request.
         """
         if entry.id == entry.source or entry.replaced:
             return

@@ -1,4 +1,4 @@
-"""The parts of a partition between two assignments, for the code that turns records and outcomes into steps."""
+"""The parts of a partition between two assignments that turn records and outcomes into steps."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -127,7 +127,7 @@ def _released(entry: Entry, series: Series, stamp_ms: int) -> _Released:
 
 
 def _later(entry: Entry, series: Series, stamp_ms: int) -> _Released:
-    """Return a series whose next occurrence is the first one that is due after `stamp_ms`."""
+    """Return a series whose next occurrence is the first that is due after `stamp_ms`."""
     rule = rule_of(series)
     own = Plan(rule, series.planned_ms - 1, None if rule.count is None else max(1, rule.count - series.number + 1))
     rest, passed = own.past(max(series.planned_ms, own.due_by(entry.id, stamp_ms)), "paused")

@@ -96,7 +96,7 @@ class Onward(NamedTuple):
 def following(entry: Entry, row: bytes, now_ms: int, most: int) -> Onward:
     """Return how a series continues after the occurrence in a row.
 
-    The policy for missed occurrences chooses among those planned by `now_ms`, at most the last `most` of them.
+    The policy for missed occurrences chooses among the last `most` times planned by `now_ms`.
     """
     series = entry.series
     assert series is not None, "it does not recur"

@@ -218,7 +218,7 @@ class OutcomeHandler:
         stamp_ms = entry.moved.stamp_ms if entry.moved is not None and entry.moved.stamp_ms >= 0 else step.broker_ms
         if there and moved_by and self._cold.settle(step, row, moved_by, stamp_ms):
             self._memory.end(step, row, entry)
-        if entry.replaced:  # the id belongs to another row, perhaps one of this step
+        if entry.replaced:  # the id belongs to another row, which may be new in this step
             step.ids.pop(entry.id, None)
             step.ids.update(known)
         if by is not None and not give_back(self._context, step, row, entry, by):

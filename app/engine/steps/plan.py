@@ -54,7 +54,7 @@ class Passed(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The times that a rule plans after `after_ms`; at most `left` of them, or all if it is None."""
+    """The times that a rule plans after `after_ms`, at most `left`, or all if it is None."""
 
     rule: Rule
     after_ms: int
@@ -141,7 +141,7 @@ def between(rule: Rule, after_ms: int, to_ms: int, most: int | None = None) -> i
 
 
 def hold(rule: Rule, stamp_ms: int) -> Rule:
-    """Return a rule that plans nothing after `stamp_ms`, until it is resumed."""
+    """Return a rule without planned times after `stamp_ms`, until it is resumed."""
     return msgspec.structs.replace(rule, held=(*rule.held[-_HELD + 1 :], (stamp_ms, PAUSED_MS)))
 
 

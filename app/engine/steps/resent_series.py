@@ -134,7 +134,7 @@ def _next(request: SeriesRequest, series: Series, passed: tuple[Passed, ...]) ->
 
 
 def _unless_planned_later(request: SeriesRequest, rule: Rule) -> Rule:
-    """Return a rule that plans nothing from the stamp of a request until its first time, if that is later."""
+    """Return a rule without planned times from the stamp of a request to its first time, if that is later."""
     series, stamp_ms = request.entry.series, request.stamp.stamp_ms
     assert series is not None
     until_ms = series.planned_ms - 1

@@ -1,4 +1,4 @@
-"""The number of messages that one destination may get from this worker, by its rate limit and this worker's slots."""
+"""How many messages one destination may get from this worker, by its rate limit and this worker's slots."""
 
 import math
 from bisect import bisect_left
@@ -34,7 +34,7 @@ class Slots:
         self._own: list[int] = []
 
     def own(self, partitions: Iterable[int]) -> None:
-        """Own the slots of these partitions from now on."""
+        """Own the slots of `partitions` from now on."""
         self._own = sorted(partitions)
 
     @property
@@ -67,7 +67,7 @@ class RecentArrivals:
     def __init__(self, now_ms: float) -> None:
         """Start at `now_ms` without any arrivals."""
         self._total = 0.0
-        #: Totals of arrivals at some times, the oldest of which is at least ten seconds ago or the start.
+        #: Totals of arrivals at some times; the oldest time is at least ten seconds ago, or the start.
         self._sums = deque([(now_ms, 0.0)])
 
     def note(self, now_ms: float, total: float) -> None:

@@ -30,11 +30,11 @@ class Controls:
     """Knows the last control record of each destination.
 
     While the topic cannot be read, the last known controls apply, and new partitions do not deliver: messages that an
-    operator has held back must not be sent by a worker that does not know of it.
+    operator has held back must not be sent by a worker that has not read the control.
     """
 
     def __init__(self, topics: TopicSettings, engine: EngineSettings, cluster: Cluster) -> None:
-        """Read the control topic in `topics` from `cluster`; nothing is known until `read` returns."""
+        """Follow the control topic of `topics` on `cluster`; call `read` before the first use."""
         self._topic, self._cluster, self._accept_loss = topics.controls, cluster, engine.accept_loss
         self._reader: PartitionReader | None = None
         self._reading = asyncio.Lock()

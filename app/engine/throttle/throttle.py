@@ -68,7 +68,7 @@ class Throttle:
             self._count()
 
     def own(self, partitions: Collection[int]) -> None:
-        """Use the share of these partitions from now on."""
+        """Use the slots of `partitions` from now on."""
         if partitions == self._owned:
             return
         now_ms = self._now_ms()

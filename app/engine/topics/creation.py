@@ -54,7 +54,7 @@ async def _ensured(
         await assure_layout(settings)
     _assure_changelog(settings.topics, there)
     await _assure_unused(admin, settings, there)
-    # Without a horizon nothing is parked any more, but parked messages return as long as the topic exists.
+    # Without a horizon no further messages are parked, but parked messages return as long as the topic exists.
     cold = bool(settings.retention.horizon_ms) or settings.topics.cold in there
     configs = await _settled(admin, [topic for topic in plan(settings.topics, cold=cold) if topic in there])
     input_bytes = max(

@@ -77,7 +77,7 @@ async def read(topics: TopicSettings, cluster: Cluster) -> Layout | None:
 
 
 def later(before: Layout | None, told: Layout) -> Layout:
-    """Return the record that counts, of two of which `told` was written later."""
+    """Return the record that counts: `told`, which was written later, unless its run is an earlier one."""
     return told if before is None or told.run >= before.run else before
 
 

@@ -11,7 +11,7 @@ Config = Mapping[str, str]
 def mismatches(
     topics: TopicSettings, topic: str, there: int, partitions: int, config: Config, wanted: Config
 ) -> Iterator[str]:
-    """Yield an error for each setting that would lose messages; any of them keeps a worker from starting.
+    """Yield an error for each setting that would lose messages; a worker must not start then.
 
     `there` is the topic's number of partitions; `partitions` and `wanted` are those that it would be created with.
     """
@@ -48,9 +48,9 @@ def mismatches(
 
 
 def _whole(topics: TopicSettings) -> frozenset[str]:
-    """Return the topics of which no record may be lost: the requests and other topics of the contract.
+    """Return the topics that must not lose any record: the requests and other topics of the contract.
 
-    Inputs of other systems are not included, because some of them have to be compacted.
+    Inputs of other systems are not included, because some have to be compacted.
     """
     native = [topic for topic, dialect in topics.inputs.items() if dialect == NATIVE.name]
     return frozenset({*native, topics.forwards, topics.cold, topics.dead_letters})

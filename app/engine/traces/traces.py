@@ -65,7 +65,7 @@ class Traces:
         self._group, self._forwards = topics.app_id, topics.forwards
 
     def committed(self, partition: int, step: Step) -> None:
-        """Make the spans of a committed step: of its requests, and of deliveries that were part of it."""
+        """Make the spans of a committed step: of its requests, and of the deliveries in it."""
         by_topic: dict[str, list[Headers]] = {}
         for records in step.read:
             if records and records[0].topic != self._forwards:  # forwards have their span already
@@ -193,7 +193,7 @@ def attributes_of(to: UrlTarget, attempts: int, answer: HttpOutcome) -> dict[str
 
 
 def provider(settings: Settings) -> TracerProvider:
-    """Return a provider that exports spans in its own thread, and drops those that exceed its queue.
+    """Return a provider that exports spans in its own thread, and drops spans while its queue is full.
 
     It exports over OTLP/HTTP, as configured by the variables of OpenTelemetry's SDK.
     """

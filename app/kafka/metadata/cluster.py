@@ -105,7 +105,7 @@ class Cluster:
             self._losses.update((topic, number) for number, leader in enumerate(leaders) if leader == node)
 
     def losses(self, tp: TopicPartition) -> int:
-        """Return how often a partition's leader seems to have been lost, perhaps with requests in flight."""
+        """Return how often a partition's leader seems to have been lost, possibly with requests in flight."""
         return self._losses[tp]
 
     async def look_for_losses(self) -> None:
@@ -154,7 +154,7 @@ class Cluster:
         return list(self._leaders)
 
     async def refresh(self, topics: Collection[str]) -> set[str]:
-        """Request the metadata of these topics; return those that do not exist.
+        """Request the metadata of `topics`; return the missing topics.
 
         Raises aiokafka.errors.KafkaError if no broker answers.
         """
@@ -234,7 +234,7 @@ class LeaderSearch:
         self._learning: set[str] = set()
 
     async def look(self, topics: Collection[str]) -> set[str]:
-        """Refresh topics; return those that do not exist, as far as brokers answer."""
+        """Refresh topics; return the missing ones, as far as brokers answer."""
         try:
             return await self._cluster.refresh(topics)
         except kafka.KafkaError as error:

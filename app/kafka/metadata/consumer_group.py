@@ -1,4 +1,4 @@
-"""A consumer group: removes a static member from it (KIP-345), and returns what it has committed.
+"""Removes a static member from a consumer group (KIP-345), and reads the group's committed offsets.
 
 aiokafka's LeaveGroup stops at version 1, which cannot remove static members.
 """

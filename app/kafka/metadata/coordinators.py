@@ -54,7 +54,7 @@ class FindCoordinators(Request[_CoordinatorsRequest]):
     API_KEY = 10
 
     def __init__(self, transactional_ids: Collection[str]) -> None:
-        """Request the coordinators of these ids."""
+        """Request the coordinators of `transactional_ids`."""
         self.transactional_ids = list(transactional_ids)
 
     def build(self, request_struct_class: type[_CoordinatorsRequest]) -> _CoordinatorsRequest:

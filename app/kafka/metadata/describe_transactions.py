@@ -82,7 +82,7 @@ class Describe(Request[_DescribeRequest]):
     API_KEY = 65
 
     def __init__(self, transactional_ids: Collection[str]) -> None:
-        """Request the transactions of these ids."""
+        """Request the last transactions of `transactional_ids`."""
         self.transactional_ids = list(transactional_ids)
 
     def build(self, request_struct_class: type[_DescribeRequest]) -> _DescribeRequest:
@@ -141,7 +141,7 @@ class DescribeProducers(Request[_ProducersStruct]):
     API_KEY = 61
 
     def __init__(self, topics: dict[str, list[int]]) -> None:
-        """Request the producers of these partitions by topic."""
+        """Request the producers of `topics`, partition numbers by topic."""
         self.topics = topics
 
     def build(self, request_struct_class: type[_ProducersStruct]) -> _ProducersStruct:

@@ -1,4 +1,4 @@
-"""Tries bootstrap servers in parallel, so that one that hangs delays no client.
+"""Tries bootstrap servers in parallel, so that a server that hangs delays no client.
 
 aiokafka tries them one after the other (aiokafka/client.py, bootstrap), 40 s each if a server accepts the connection
 but does not answer, and a worker opens several clients at its start.

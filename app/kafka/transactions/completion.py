@@ -222,7 +222,7 @@ class CompletedId(TransactionalId):
         self._ended = TransactionEnd(ended.committed, {**ended.tps, **dict.fromkeys(left, _NEVER)})
 
     async def _look_again(self) -> None:
-        """Check partitions that had no leader at the start, and end there what the last owner left open."""
+        """Check partitions that had no leader at the start, and end there the last owner's open transaction."""
         found = await self._patiently(lambda: open_in(self._cluster, self._unseen))
         self._unseen &= found.unseen
         self._heed(found)

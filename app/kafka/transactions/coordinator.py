@@ -78,7 +78,7 @@ class TransactionalId:
 
     @property
     def untouched(self) -> bool:
-        """Whether the coordinator knows no transaction since the last one that it was asked to end."""
+        """Whether the coordinator knows no transaction since the last request to end one."""
         return not self._added and not self._stray
 
     async def init(self, stuck_s: float | None = None) -> None:

@@ -80,7 +80,7 @@ class TransactionalIdPool:
             log.warning("transactions %s: waiting until the coordinator hands over all ids", self._name)
 
     async def run(self, work: Callable[[Transactions], Awaitable[T]]) -> T:
-        """Run a whole transaction, or the rest of one that has begun; return the result of `work`, which commits it.
+        """Run a whole transaction, or the rest of a begun one; return the result of `work`, which commits it.
 
         Raises Untaken, after which the transaction has been aborted, or Fenced.
         """

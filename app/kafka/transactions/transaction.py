@@ -155,7 +155,7 @@ class Transactions(CompletedId):
     async def _add(
         self, batches: dict[TopicPartition, Batch], also: Collection[TopicPartition], deadline: float | None
     ) -> None:
-        """Add partitions to the transaction: all, or none if one of them cannot be added, which raises Untaken."""
+        """Add partitions to the transaction: all, or none and raise Untaken if one cannot be added."""
         new, first = batches.keys() - self._added.keys(), not self._added
         if not new:
             return

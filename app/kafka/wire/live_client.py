@@ -40,7 +40,7 @@ Send = Callable[[], Coroutine[Any, Any, Any]]
 
 
 async def first_answer(sends: Iterable[Send], patience_s: float = PATIENCE_S) -> Any:
-    """Return the first answer of several requests, each of which begins when the previous ones fail or are silent.
+    """Return the first answer of several requests; each begins when the previous ones fail or are silent.
 
     Raises the error of the last one, a KafkaError or TimeoutError, if all fail.
     """
