@@ -1,7 +1,7 @@
-"""Delay messages from Python: `DelayClient` for asyncio, `SyncDelayClient` for everything else.
+"""Delay messages from Python: `DelayClient` for asyncio, `SyncDelayClient` for all other programs.
 
-This is all that a program needs to talk to Punctual, and it is light to import: neither Faust nor the worker is loaded,
-and Kafka's client only when one connects.
+The package is all that a program needs to talk to Punctual. It is quick to import: it loads neither Faust nor the
+worker, and Kafka's client only when a client connects.
 """
 
 import importlib

@@ -1,7 +1,7 @@
 """Record batches as brokers store them, unpacked within bounds.
 
-A broker bounds what a batch takes packed. Unpacked, 30 KB of zstd can be a gigabyte, and a few KB can be a million
-records. Whoever may write to a topic chooses both, so every reader of batches needs bounds of its own.
+A broker limits only the packed size of a batch. Unpacked, 30 KB of zstd can be a gigabyte, and a few KB can be a
+million records. A producer chooses both, so every reader of batches needs limits of its own.
 """
 
 import mmap
@@ -13,51 +13,51 @@ from typing import Any, Final
 
 import cramjam
 
-#: The most bytes that a compressed batch may have unpacked. Brokers take batches of 1 MiB unless their
-#: max.message.bytes says otherwise, and JSON shrinks to between a fifth and a twentieth: 32 times that is generous, and
-#: a worker has room for several such batches at once.
+#: The maximum unpacked bytes of a compressed batch. Brokers take batches of 1 MiB unless their max.message.bytes says
+#: otherwise, and JSON shrinks to between a fifth and a twentieth: 32 times that is generous, and a worker has room for
+#: several such batches at once.
 MAX_BYTES: Final = 32 << 20
-#: The most records in a batch: ten times what librdkafka puts into one, and about what 1 MiB of the shortest requests
-#: holds when it shrinks to a fifth.
+#: The maximum records in a batch: ten times what librdkafka puts into a batch, and about as many of the shortest
+#: requests as fit into 1 MiB when they shrink to a fifth.
 MAX_RECORDS: Final = 100_000
-#: The most headers of a record: each takes two bytes in a batch, and a hundred once it is read. kernel/src/section.rs
-#: has the same number.
+#: The maximum headers of a record: each takes two bytes in a batch, and a hundred once it is read.
+#: kernel/src/section.rs has the same number.
 MAX_HEADERS: Final = 1_000
 
-#: Where the records of a batch begin, right behind their number; where its format, and its attributes, are.
+#: Offsets in a batch: its records, the number of records, the format and the attributes.
 BODY, _COUNT, _MAGIC, _ATTRIBUTES = 61, 57, 16, 22
 _VARINT_BITS: Final = 63
 _INT, _NEW_FORMAT, _CODEC = struct.Struct(">i"), 2, 0x07
 _GZIP, _SNAPPY, _LZ4, _ZSTD = 1, 2, 3, 4
-#: Of a message in the formats before: magic, attributes, and the key's length without and with a timestamp.
+#: Offsets in a message of older formats: the attributes, and the key's length without and with a timestamp.
 _OLD_ATTRIBUTES, _OLD_KEY = 17, (18, 26)
 
-#: With a header and a trailer around it. Producers write one member; each one more costs a copy of all that follow.
+#: zlib's window with a header and a trailer. Producers write one member; each further member costs a copy of the rest.
 _GZIP_WINDOW, _GZIP_START, _MEMBERS = 31, b"\x1f\x8b", 64
-#: What snappy-java writes before its blocks, each of which follows its length; other clients write one block alone.
+#: The head that snappy-java writes before its blocks, each of which has its length; other clients write one bare block.
 _XERIAL, _XERIAL_HEAD = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01", 16
-#: Most batches are no larger unpacked: memory for this many bytes is kept, and not allocated and cleared each time.
+#: Memory for this many bytes is kept, which is enough for most batches, instead of being allocated each time.
 _ROOM_BYTES: Final = 1 << 20
 
 
 class UnreadableError(Exception):
-    """The bytes of a batch are not what its head says."""
+    """The bytes of a batch do not match its head."""
 
 
 class TooLargeError(UnreadableError):
-    """A batch has more bytes unpacked, or more records, than readers hold at once."""
+    """A batch has more unpacked bytes, or more records, than readers hold at once."""
 
 
 class TooManyRecordsError(TooLargeError):
-    """A batch says itself that it has more records."""
+    """The head of a batch has a too large number of records."""
 
 
 class TooManyHeadersError(TooLargeError):
-    """A record of a batch has more headers."""
+    """A record of a batch has too many headers."""
 
 
 class _Room(threading.local):
-    """Room for what is unpacked: the worker's consumer reads in a thread of its own."""
+    """Memory for unpacking, one per thread, because the worker's consumer reads in a thread of its own."""
 
     def __init__(self) -> None:
         self.bytes = bytearray(_ROOM_BYTES)
@@ -67,7 +67,7 @@ _room = _Room()
 
 
 def batches(raw: bytes) -> Iterator[memoryview]:
-    """Yield the whole batches of a fetch."""
+    """Yield the complete batches of a fetch."""
     view, begin = memoryview(raw), 0
     while begin + 12 <= len(view):
         end = begin + 12 + _INT.unpack_from(view, begin + 8)[0]
@@ -78,33 +78,33 @@ def batches(raw: bytes) -> Iterator[memoryview]:
 
 
 def codec_of(raw: memoryview) -> int:
-    """Return the number of the codec that a batch is compressed with, 0 if it is not."""
+    """Return the number of a batch's compression codec, 0 if it is not compressed."""
     return raw[_ATTRIBUTES if raw[_MAGIC] >= _NEW_FORMAT else _OLD_ATTRIBUTES] & _CODEC
 
 
 def count_of(raw: memoryview) -> int:
-    """Return how many records a batch in message format 2 says that it has."""
+    """Return the number of records in the head of a batch in message format 2."""
     count: int = _INT.unpack_from(raw, _COUNT)[0]
     return count
 
 
 def body(raw: memoryview, most: int = MAX_BYTES) -> bytes:
-    """Return the records' bytes of a batch in message format 2, decompressed.
+    """Return the decompressed bytes of the records of a batch in message format 2.
 
-    Raises TooLargeError for more than `most` bytes or MAX_RECORDS records, UnreadableError for bytes that are broken.
+    Raises TooLargeError for more than `most` bytes or MAX_RECORDS records, UnreadableError for corrupt bytes.
     """
     count, codec = count_of(raw), codec_of(raw)
     if count > MAX_RECORDS:
         raise TooManyRecordsError(f"it has {count:,} records, more than {MAX_RECORDS:,}")
-    if not codec or not count:  # compaction may have left the head alone, which still names a codec
+    if not codec or not count:  # after compaction there may be only the head, which still names a codec
         return bytes(raw[BODY:])
     return unpack(codec, raw[BODY:], most)
 
 
 def plain(raw: memoryview, most: int = MAX_BYTES) -> bytes:
-    """Return a batch as it would be without compression, but for its checksum. Raises what `body` raises.
+    """Return an uncompressed batch with the same records; its checksum is not updated. Raises what `body` raises.
 
-    Of the formats before 2, whose batches are one message around others, it returns the same bytes.
+    In formats before 2, a batch is one message around others; it is checked, and returned unchanged.
     """
     if raw[_MAGIC] < _NEW_FORMAT:
         _look_into(raw, most)
@@ -118,9 +118,9 @@ def plain(raw: memoryview, most: int = MAX_BYTES) -> bytes:
 
 
 def check_headers(raw: bytes) -> None:
-    """Raise TooManyHeadersError if a record of a batch that is not compressed has more than MAX_HEADERS headers.
+    """Raise TooManyHeadersError if a record of an uncompressed batch has more than MAX_HEADERS headers.
 
-    Records that are too short for so many are not looked into. Bytes that are no records are for others to refuse.
+    Records that are too short for that many are skipped. Bytes that are not records are not an error here.
     """
     if raw[_MAGIC] != _NEW_FORMAT:
         return
@@ -136,7 +136,7 @@ def check_headers(raw: bytes) -> None:
 
 
 def _headers_of(raw: bytes, at: int) -> int:
-    """Return how many headers the record has whose attributes are at a place."""
+    """Return the number of headers of the record whose attributes are at offset `at`."""
     _, at = _varint(raw, at + 1)
     _, at = _varint(raw, at)
     for _ in range(2):  # its key and its value
@@ -146,7 +146,7 @@ def _headers_of(raw: bytes, at: int) -> int:
 
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
-    """Return the number at a place, in the zigzag encoding of Protocol Buffers, and the place behind it."""
+    """Return the number at offset `at`, in the zigzag encoding of Protocol Buffers, and the offset after it."""
     found, shift = 0, 0
     while (byte := raw[at]) & 0x80 and shift < _VARINT_BITS:
         found |= (byte & 0x7F) << shift
@@ -156,7 +156,7 @@ def _varint(raw: bytes, at: int) -> tuple[int, int]:
 
 
 def _look_into(raw: memoryview, most: int) -> None:
-    """Raise TooLargeError for a message of an old format that holds more than `most` bytes of others."""
+    """Raise TooLargeError for a message of an old format that contains more than `most` bytes of others."""
     codec = codec_of(raw)
     if not codec:
         return
@@ -166,14 +166,14 @@ def _look_into(raw: memoryview, most: int) -> None:
         unpack(codec, raw[begin:], most)
     except TooLargeError:
         raise
-    except UnreadableError:  # Kafka's client knows how old LZ4 was framed, and says what is wrong
+    except UnreadableError:  # Kafka's client knows the framing of old LZ4, and reports the error
         return
 
 
 def unpack(codec: int, packed: memoryview, most: int) -> bytes:
-    """Return what bytes are decompressed.
+    """Return the decompressed bytes.
 
-    Raises TooLargeError for more than `most` bytes, UnreadableError for bytes that are not of the codec.
+    Raises TooLargeError for more than `most` bytes, UnreadableError for bytes that do not fit the codec.
     """
     if codec == _GZIP:
         return _gunzip(packed, most)
@@ -190,7 +190,7 @@ def unpack(codec: int, packed: memoryview, most: int) -> bytes:
         return bytes(kept[:size])
     if most <= _ROOM_BYTES:
         raise _too_large(most)
-    with mmap.mmap(-1, most) as room:  # only its pages that are written to take memory, and none is cleared before
+    with mmap.mmap(-1, most) as room:  # only pages that are written take memory, and none is cleared before
         size = _into(decompress, packed, room)
         if size is None:
             raise _too_large(most)
@@ -198,11 +198,11 @@ def unpack(codec: int, packed: memoryview, most: int) -> bytes:
 
 
 def _into(decompress: Callable[[Any, Any], int], packed: memoryview, room: Any) -> int | None:
-    """Return how many bytes have been decompressed into a room; None if it is too small."""
+    """Decompress into `room`, and return the number of bytes; None if the room is too small."""
     try:
         return decompress(packed, room)
     except cramjam.DecompressionError as error:
-        if "whole buffer" in str(error):  # Rust's io::Write has no more room
+        if "whole buffer" in str(error):  # the message of Rust's io::Write without room
             return None
         raise UnreadableError(str(error)) from error
 
@@ -227,14 +227,14 @@ def _gunzip(packed: memoryview, most: int) -> bytes:
             raise UnreadableError("its gzip stream ends early")
         parts.append(part)
         rest = inflater.unused_data
-        if not rest.startswith(_GZIP_START):  # Java's reader, which the broker has, passes over what is no member
+        if not rest.startswith(_GZIP_START):  # Java's reader, which brokers use, ignores bytes after the last member
             return parts[0] if len(parts) == 1 else b"".join(parts)
     raise UnreadableError(f"its gzip stream has more than {_MEMBERS} members")
 
 
 def _unsnap(packed: memoryview, most: int) -> bytes:
     try:
-        if cramjam.snappy.decompress_raw_len(packed) > most:  # what it says is what it has, or it is broken
+        if cramjam.snappy.decompress_raw_len(packed) > most:  # the stated length is right, or the bytes are corrupt
             raise _too_large(most)
         return bytes(cramjam.snappy.decompress_raw(packed))
     except cramjam.DecompressionError as error:

@@ -1,7 +1,7 @@
-"""Kafka consumers that unpack no more than they have room for (punctual/batches.py), in whatever program they run.
+"""Kafka consumers that unpack bounded batches only (punctual/batches.py), in any program.
 
-aiokafka unpacks whole batches, and as many as a call asks for. So what a broker answers is looked through before: a
-batch that is too large is emptied, as compaction would, and behind what is much the answer ends.
+aiokafka unpacks whole batches, and as many as a call asks for. So each broker's answer is checked first: a batch that
+is too large loses its records, as in compaction, and the answer is cut off at the maximum size.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from punctual import batches
 log = logging.getLogger(__name__)
 
 _FETCH: Final = 1
-#: What is unpacked on the event loop, in about a millisecond.
+#: The size up to which batches are unpacked on the event loop, which takes about a millisecond.
 _AT_ONCE: Final = 1 << 20
-#: Of a batch: where its length, its checksum, what that is of, its attributes and its number of records are.
+#: Offsets in a batch: its length, its checksum, the checked bytes, its attributes and its number of records.
 _LENGTH, _CRC, _CHECKED, _CODEC, _COUNT = 8, 17, 21, 22, 57
 _OFFSET, _NUMBER, _NEW_FORMAT, _MAGIC = struct.Struct(">q"), struct.Struct(">I"), 2, 16
 
 
 def bounded(consumer: Any) -> Any:
-    """Return a consumer of aiokafka that has not been started, and that passes over batches that are too large."""
-    client = consumer._client  # noqa: SLF001 - it has no other way to look at what comes
+    """Return an aiokafka consumer, not started yet, that skips batches that are too large."""
+    client = consumer._client  # noqa: SLF001 - it has no public hook for answers
     send = client.send
 
     async def look_through(*arguments: Any, **options: Any) -> Any:
@@ -42,10 +42,10 @@ def bounded(consumer: Any) -> Any:
 
 
 async def _within_bounds(topic: str, partition: int, raw: bytes | None) -> bytes | None:
-    """Return the bytes of a partition without batches that are too large, and no more than can be unpacked at once."""
+    """Return the bytes of a partition without too large batches, and at most as many as can be unpacked at once."""
     found, left = list[bytes | memoryview](), batches.MAX_BYTES
     for batch in batches.batches(raw or b""):
-        if batch[_MAGIC] < _NEW_FORMAT:  # none has been written since 0.11, and nothing can stand for one
+        if batch[_MAGIC] < _NEW_FORMAT:  # no producer has written one since 0.11, and it cannot be emptied
             found.append(batch)
             continue
         try:
@@ -56,14 +56,14 @@ async def _within_bounds(topic: str, partition: int, raw: bytes | None) -> bytes
             found.append(_emptied(batch))
             continue
         if found and size > left:
-            break  # it is fetched again, when this is consumed
+            break  # it is fetched again after the batches before it
         found.append(batch)
         left -= size
     return b"".join(found) if found else raw
 
 
 async def _size(batch: memoryview) -> int:
-    """Return how many bytes a batch has, unpacked. Raises what `batches.plain` and `batches.check_headers` raise."""
+    """Return the unpacked size of a batch. Raises what `batches.plain` and `batches.check_headers` raise."""
     try:
         plain = batches.plain(batch, _AT_ONCE)
     except batches.TooManyRecordsError:
@@ -75,7 +75,7 @@ async def _size(batch: memoryview) -> int:
 
 
 def _emptied(batch: memoryview) -> bytes:
-    """Return a batch without its records, which takes the same offsets."""
+    """Return a batch without its records, with the same offsets."""
     head = bytearray(batch[: batches.BODY])
     head[_CODEC] &= ~0x07
     _NUMBER.pack_into(head, _COUNT, 0)

@@ -1,4 +1,4 @@
-"""The command `punctual`: it asks workers and Kafka, and starts the worker's own commands where that is installed."""
+"""The command `punctual`: sends requests to workers and Kafka, and starts the worker's own commands if installed."""
 
 import importlib.util
 import os
@@ -27,12 +27,12 @@ NO_WORKER = (
     "The worker is not installed. Install it, best in an environment of its own: "
     f"{install_command('punctual-kafka-worker')}."
 )
-#: Commands that need no Faust: modules of the worker.
+#: Modules of the worker for commands that do not need Faust.
 _MODULES = {"password": "app.serve.access.password", "token": "app.gateway.token", "broker": "app.dev.broker"}
 
 
 def main() -> int:
-    """Run what the arguments ask for, and return what to exit with (punctual.cli.exits)."""
+    """Run the command in the arguments, and return its exit code (punctual.cli.exits)."""
     return with_output(_main)
 
 
@@ -45,10 +45,10 @@ def _main() -> int:
         case [("password" | "token" | "broker") as command, *options]:
             _run_module(_MODULES[command], options)
         case ["--version"]:
-            print(version("punctual-kafka"))  # noqa: T201 - this is what was asked for
+            print(version("punctual-kafka"))  # noqa: T201 - the requested output
             return Exit.DONE
         case ["--help" | "-h"]:
-            print(USAGE)  # noqa: T201 - this is what was asked for
+            print(USAGE)  # noqa: T201 - the requested output
             return Exit.DONE
         case [name, *arguments] if not name.startswith("-"):
             return cli.run(name, arguments)
@@ -59,7 +59,7 @@ def _main() -> int:
 def _run_module(name: str, options: list[str]) -> NoReturn:
     try:
         found = importlib.util.find_spec(name)
-    except ModuleNotFoundError:  # its package is not there
+    except ModuleNotFoundError:  # its package is not installed
         found = None
     if found is None:
         sys.exit(NO_WORKER)
@@ -73,6 +73,6 @@ def _run(command: str, options: list[str]) -> NoReturn:
     except PackageNotFoundError:
         sys.exit(NO_WORKER)
     line = [sys.executable, "-m", "faust", "-A", "app", command, *options]
-    # What Faust reads by itself while it is imported: Kubernetes sets FAUST_PORT for a Service named `faust`.
+    # Faust reads some variables by itself while it is imported: Kubernetes sets FAUST_PORT for a Service named `faust`.
     env = {name: value for name, value in os.environ.items() if not name.startswith(("FAUST_", "F_"))}
-    os.execve(sys.executable, line, env)  # noqa: S606 - the worker takes this process's place, and so its signals
+    os.execve(sys.executable, line, env)  # noqa: S606 - the worker replaces this process, and gets its signals

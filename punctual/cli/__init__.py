@@ -1,5 +1,5 @@
-"""The command line, `punctual …`: one file for each command, and what they share in files beside them.
+"""The command line, `punctual …`: one file per command, and files for their shared parts.
 
-Data goes to stdout, everything else to stderr. What a command needs is loaded when it runs, so that help and the
-commands that only ask a worker start at once.
+Data goes to stdout, everything else to stderr. A command's modules are loaded when it runs, so that help and commands
+that only ask a worker start at once.
 """

@@ -1,4 +1,4 @@
-"""What the commands share that act on messages: on those of some ids, or on all that match a filter."""
+"""The shared part of commands that act on messages: by ids, or on all that match a filter."""
 
 import sys
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from punctual.cli.times import moment_ms
 
 
 class _Row(msgspec.Struct):
-    """What a line has that `punctual list --format json` writes."""
+    """A line of `punctual list --format json`; other fields are ignored."""
 
     id: str
 
@@ -26,7 +26,7 @@ _row: Final = msgspec.json.Decoder(_Row).decode
 
 
 def add_action(parser: Parser) -> None:
-    """Take ids or a filter, and how careful to be."""
+    """Add the arguments for ids or a filter, and for limits and confirmation."""
     said = "ID of a message; - reads IDs from stdin, one per line, or lines of `punctual list --format json`"
     parser.add_argument("ids", nargs="*", metavar="ID", help=said)
     said = "the same, for IDs that are or begin with -"
@@ -44,7 +44,7 @@ def add_action(parser: Parser) -> None:
 
 
 def run_action(options: Options, action: str, body: Mapping[str, Any]) -> Exit:
-    """Act, with what else the API wants to know of it, and tell what came of it."""
+    """Run an action on the messages in the options, with the API's other arguments in `body`, and write the outcome."""
     wanted = filter_of(options)
     if bool(options.ids or options.literal) == bool(wanted):
         both = "give either IDs or a filter, not both" if wanted else "give the messages: either IDs or a filter"
@@ -72,7 +72,7 @@ def _ids(given: list[str]) -> list[str]:
 
 def _read() -> list[str]:
     try:
-        lines = sys.stdin.buffer.read().decode().split("\n")  # ids have all other characters that end lines
+        lines = sys.stdin.buffer.read().decode().split("\n")  # ids may contain the other characters that end lines
     except UnicodeDecodeError as error:
         raise WrongUse(f"stdin is not UTF-8 text: {error}") from error
     ids = [_id_in(line.removesuffix("\r")) for line in lines if line.strip()]
@@ -82,10 +82,10 @@ def _read() -> list[str]:
 
 
 def _id_in(line: str) -> str:
-    """Return the id in a line: itself, or that of a row in JSON, where it may have line breaks."""
+    """Return the id in a line: the line itself, or the id of a JSON row, where an id may have line breaks."""
     if line.startswith("{"):
         try:
             return _row(line).id
         except msgspec.DecodeError:
-            pass  # an id may begin so
+            pass  # an id may begin like JSON
     return line

@@ -1,4 +1,4 @@
-"""A worker's HTTP API: one connection, kept open, and what cannot be had as errors with what to do next."""
+"""A worker's HTTP API over one persistent connection, with errors that say what to do next."""
 
 import base64
 import os
@@ -17,31 +17,31 @@ from punctual.cli.terminal import can_ask, say
 DEFAULT_URL: Final = "http://127.0.0.1:6066"
 _ADDRESSES: Final = f"{DEFAULT_URL}, or https://…"
 _BASE: Final = "/api/v1"
-#: What takes longest, a count for a job, is over within half a minute.
+#: The timeout of a response. The slowest one, a count for a job, takes up to half a minute.
 _PATIENCE_S: Final = 75.0
 _AGAIN_S: Final = 1.0
 _OK: Final = range(200, 300)
-#: Ids that an address has in its query instead.
+#: Ids that are in the query of an address, not in its path.
 _NOT_IN_A_PATH: Final = frozenset({".", "..", "count", "-"})
 
 
 class ApiAnswer(msgspec.Struct, frozen=True):
-    """What a worker answers: a status, and an object."""
+    """A worker's response: a status, and an object."""
 
     status: int
     body: dict[str, Any]
 
     @property
     def error(self) -> str:
-        """What it says is wrong."""
+        """The error message of the response."""
         return str(self.body.get("detail") or f"it answers {self.status}")
 
 
 class WorkerApi:
-    """Asks one worker, which answers for all of them."""
+    """Sends requests to one worker, which answers for all of them."""
 
     def __init__(self, url: str, authorization: str | None = None) -> None:
-        """Ask at an address. Raises WrongUse if it is none."""
+        """Use the worker at `url`. Raises WrongUse if it is not a valid address."""
         try:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port
@@ -59,15 +59,15 @@ class WorkerApi:
 
     @classmethod
     def of(cls, options: Options) -> Self:
-        """Return the API that options name. Raises WrongUse."""
+        """Return the API for the options `--url` and `--user`. Raises WrongUse."""
         return cls(options.url, _authorization(options.user))
 
     def another(self) -> "WorkerApi":
-        """Return one that asks the same worker by a connection of its own."""
+        """Return a second connection to the same worker."""
         return WorkerApi(self.url, self._authorization)
 
     def __enter__(self) -> Self:
-        """Connect with the first question."""
+        """Return itself; the first request connects."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -75,11 +75,11 @@ class WorkerApi:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; the next question opens another."""
+        """Close the connection; the next request opens another."""
         self._connection.close()
 
     def get(self, path: str, query: Mapping[str, object] | None = None, *, patience_s: float = 0.0) -> dict[str, Any]:
-        """Return what is answered to a question, which may be asked again for so long while nobody can answer.
+        """Return the response to a GET request, repeated for at most `patience_s` while the worker is unreachable.
 
         Raises a CommandError.
         """
@@ -94,7 +94,7 @@ class WorkerApi:
                 time.sleep(_AGAIN_S)
 
     def post(self, path: str, body: Mapping[str, object], query: Mapping[str, object] | None = None) -> ApiAnswer:
-        """Have something done, and return the answer; of what is wrong with it, only that the caller may not do it.
+        """Send a POST request, and return its response, also if it is an error, unless the caller has no permission.
 
         Raises NotAllowed, or Unreachable.
         """
@@ -106,7 +106,7 @@ class WorkerApi:
     def ask(
         self, method: str, path: str, query: Mapping[str, object] | None = None, body: bytes | None = None
     ) -> ApiAnswer:
-        """Return the answer, whatever it says. Raises Unreachable, or CommandError if it is no worker's."""
+        """Return the response with any status. Raises Unreachable, or CommandError if it is not from a worker."""
         given = {name: value for name, value in (query or {}).items() if value not in (None, "")}
         where = f"{self._path}{_BASE}{path}" + (f"?{urlencode(given)}" if given else "")
         headers = self._headers | ({"Content-Type": "application/json"} if body is not None else {})
@@ -143,19 +143,19 @@ class WorkerApi:
             self._connection.close()
             if not kept or method != "GET":
                 raise
-            # What was open since the question before may have been closed meanwhile.
+            # The worker may have closed the connection since the last request.
             self._connection.request(method, where, body, dict(headers))
             response = self._connection.getresponse()
         return response, response.read()
 
     def _good(self, answer: ApiAnswer) -> dict[str, Any]:
-        """Return what a good answer says. Raises a CommandError for any other."""
+        """Return the body of a successful response. Raises a CommandError for any other."""
         if answer.status in _OK:
             return answer.body
         raise self.failure(answer)
 
     def failure(self, answer: ApiAnswer) -> CommandError:
-        """Return the error that an answer is."""
+        """Return the error for a response."""
         said = answer.error
         match answer.status:
             case 401:
@@ -174,19 +174,19 @@ class WorkerApi:
 
 
 def escaped(name: str) -> str:
-    """Return an id or a destination as a part of an address."""
+    """Return an id or a destination as a part of a path."""
     return quote(name, safe="")
 
 
 def message_at(id_: str, rest: str = "") -> tuple[str, dict[str, object]]:
-    """Return the address of a message, and what of it belongs to the query: proxies change paths that have dots."""
+    """Return the path and query of a message; ids with dots go into the query, because proxies change such paths."""
     if id_ in _NOT_IN_A_PATH:
         return f"/messages/-{rest}", {"id": id_}
     return f"/messages/{escaped(id_)}{rest}", {}
 
 
 def missing(told: Mapping[str, Any]) -> Incomplete | None:
-    """Return what an answer lacks, None if it is whole."""
+    """Return an error for the partitions that are missing from a response, None if it is complete."""
     found = told.get("missing") or []
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""Arguments that several commands take."""
+"""Arguments of several commands."""
 
 import os
 from argparse import ArgumentTypeError
@@ -16,7 +16,7 @@ _FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_pre
 
 
 def add_worker(parser: Parser) -> None:
-    """Take which worker to ask, and as whom."""
+    """Add the arguments for the worker and the login."""
     group = parser.add_argument_group("connection: any worker of the installation")
     url = os.environ.get("PUNCTUAL_URL") or DEFAULT_URL
     group.add_argument("--url", default=url, help=f"address of the worker (PUNCTUAL_URL, or {DEFAULT_URL})")
@@ -25,19 +25,19 @@ def add_worker(parser: Parser) -> None:
 
 
 def add_form(parser: Parser) -> None:
-    """Take how to write what is found."""
+    """Add the argument for the output format."""
     said = "output format; json writes one object per line (default: table)"
     parser.add_argument("--format", choices=(TABLE, JSON), default=TABLE, help=said)
 
 
 def add_watch(parser: Parser) -> None:
-    """Take whether to show it again and again."""
+    """Add the argument for repeated output."""
     said = f"refresh every SECONDS (default: {_WATCH_S:g}), until Ctrl-C"
     parser.add_argument("--watch", nargs="?", type=seconds, const=_WATCH_S, metavar="SECONDS", help=said)
 
 
 def add_filter(parser: Parser) -> None:
-    """Take which messages."""
+    """Add the arguments for a filter of messages."""
     group = parser.add_argument_group("filter: messages that match all of these")
     group.add_argument("--to", metavar="TOPIC", help="destination: a topic, a URL, or the beginning of a URL")
     when = "RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d"
@@ -53,9 +53,9 @@ def add_filter(parser: Parser) -> None:
 
 
 def filter_of(options: Options) -> dict[str, str]:
-    """Return the filter that options say, as the API has it.
+    """Return the filter in the options, in the API's form.
 
-    Raises WrongUse if one is empty: that would be no filter, and so all messages.
+    Raises WrongUse if a value is empty, because that would match all messages.
     """
     given = {name: getattr(options, name) for name in _FILTER}
     found = {name: str(value) for name, value in given.items() if value is not None}
@@ -66,7 +66,7 @@ def filter_of(options: Options) -> dict[str, str]:
 
 
 def count_of(least: int) -> Callable[[str], int]:
-    """Return what reads a whole number of at least so much."""
+    """Return a parser of whole numbers from `least` on."""
 
     def read(text: str) -> int:
         if not (text.isascii() and text.isdigit()) or int(text) < least:

@@ -12,7 +12,7 @@ from punctual.cli.progress import Progress
 from punctual.cli.table import JSON, write_json
 from punctual.cli.terminal import say, state_line, write
 
-#: Orders that are on their way at a time: each waits for its outcome.
+#: The number of commands in flight: each waits for its outcome.
 _AT_ONCE: Final = 8
 _EXITS: Final = {
     "unknown": Exit.NOT_FOUND,
@@ -24,9 +24,9 @@ _EXITS: Final = {
 
 
 def send_commands(api: WorkerApi, action: str, ids: Sequence[str], body: Mapping[str, object], form: str) -> Exit:
-    """Send a command for each id, write the outcomes in order, and return the code of the first that was not done.
+    """Send a command for each id, write the outcomes in order, and return the exit code of the first that failed.
 
-    Raises a CommandError if a worker does not take one: those after it are not given.
+    Raises a CommandError if a worker does not accept a command; later commands are not sent.
     """
     commands, progress, codes = _Commands(api, action, body), Progress("messages", len(ids)), list[Exit]()
     try:
@@ -51,7 +51,7 @@ def send_commands(api: WorkerApi, action: str, ids: Sequence[str], body: Mapping
 
 
 class _Commands:
-    """Asks a worker, some at a time, by a connection for each thread."""
+    """Sends commands to a worker, several at a time, with one connection per thread."""
 
     def __init__(self, api: WorkerApi, action: str, body: Mapping[str, object]) -> None:
         self._api, self._action, self._body = api, action, body
@@ -59,11 +59,11 @@ class _Commands:
         self._all: list[WorkerApi] = []
 
     def give_all(self, ids: Sequence[str]) -> list[ApiAnswer | CommandError]:
-        """Send a command for each, and return their outcomes, or why those are not known."""
+        """Send a command for each id, and return the responses, or the errors without a response."""
         return list(self._pool.map(self._give, ids))
 
     def close(self) -> None:
-        """Wait for what is on its way, and close the connections."""
+        """Wait for the commands in flight, and close the connections."""
         self._pool.shutdown(cancel_futures=True)
         for api in self._all:
             api.close()
@@ -84,7 +84,7 @@ class _Commands:
 
 
 def _tell(id_: str, told: dict[str, Any], form: str) -> Exit:
-    """Write the outcome of a command, and return its code: what is not done is no data for people."""
+    """Write the outcome of a command, to stderr if it failed and people read it, and return its exit code."""
     code = _EXITS.get(told["outcome"], Exit.DONE)
     if code is Exit.NOT_FOUND and told.get("ended"):
         code = Exit.TOO_LATE

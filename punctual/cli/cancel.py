@@ -1,4 +1,4 @@
-"""`punctual cancel`: pending messages are called off, and never delivered."""
+"""`punctual cancel`: cancels pending messages, which are then never delivered."""
 
 from punctual.cli.action import add_action, run_action
 from punctual.cli.exits import Exit
@@ -6,10 +6,10 @@ from punctual.cli.parser import Options, Parser
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take ids or a filter."""
+    """Add the arguments for ids or a filter."""
     add_action(parser)
 
 
 def run(options: Options) -> Exit:
-    """Do it."""
+    """Cancel the messages."""
     return run_action(options, "cancel", {})

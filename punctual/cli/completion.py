@@ -1,4 +1,4 @@
-"""`punctual completion`: a script by which a shell completes commands, their options, and what those can be."""
+"""`punctual completion`: prints a script for shell completion of commands, options and their values."""
 
 from argparse import Action
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from punctual.cli.parser import Options, Parser
 from punctual.cli.registry import COMMANDS
 from punctual.cli.terminal import write
 
-#: Arguments that name files, and what stands for one in the script.
+#: Arguments that name files, and the script's placeholder for file names.
 _FILES: Final = ("FILE", "PATH")
 _FILE: Final = "<file>"
 _BASH: Final = """\
@@ -38,22 +38,22 @@ autoload -U +X bashcompinit && bashcompinit"""
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a shell."""
+    """Add the argument for the shell."""
     said = f'shell; add to ~/.bashrc: eval "$({PROG} completion bash)", or to ~/.zshrc, after compinit, with zsh'
     parser.add_argument("shell", choices=("bash", "zsh"), metavar="{bash,zsh}", help=said)
 
 
 def run(options: Options) -> Exit:
-    """Write it."""
+    """Write the script."""
     lines = _BASH.format(prog=PROG, file=_FILE, cases="\n".join(_cases()))
-    if options.shell == "zsh":  # which can do what bash does
+    if options.shell == "zsh":  # bash completions work in zsh, too
         lines = "\n".join([_ZSH.format(prog=PROG), *lines.splitlines()[1:]])
     write(lines)
     return Exit.DONE
 
 
 def _cases() -> Iterator[str]:
-    """Yield what can be written after a command and a word, beginning how, the special before the general."""
+    """Yield a case of the script for each command and previous word, specific cases before general ones."""
     names = " ".join(command.name for command in COMMANDS)
     yield _case(":*", f"worker doctor {names} --help --version")
     for command in COMMANDS:
@@ -76,7 +76,7 @@ def _case(pattern: str, words: str) -> str:
 
 
 def _values(action: Action) -> str:
-    """Return what an argument can be, _FILE for any file, or nothing if that is not known."""
+    """Return the values of an argument, _FILE for a file name, or an empty text if they are unknown."""
     if action.choices is not None:
         return " ".join(map(str, action.choices))
     return _FILE if action.metavar in _FILES else ""

@@ -1,4 +1,4 @@
-"""What `pause`, `resume` and `rate` share: they change what holds for a destination, or for a recurring message."""
+"""The shared part of `pause`, `resume` and `rate`, which control a destination or a recurring message."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,26 +13,26 @@ from punctual.cli.terminal import state_line, write
 
 
 def add_control(parser: Parser) -> None:
-    """Take how to tell it, and which worker to ask."""
+    """Add the arguments for the output format and the worker."""
     add_form(parser)
     add_worker(parser)
 
 
 def add_object(parser: Parser) -> None:
-    """Take a destination, or the id of a recurring message."""
+    """Add the arguments for a destination, or the id of a recurring message."""
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument("destination", nargs="?", metavar="DESTINATION", help="a topic, or the origin of URLs")
     group.add_argument("--id", metavar="ID", help="ID of a recurring message, instead of a destination")
 
 
 def command_series(options: Options, action: str) -> Exit:
-    """Pause or resume the recurring message that options name, and write what came of it. Raises a CommandError."""
+    """Pause or resume the recurring message in the options, and write the outcome. Raises a CommandError."""
     with WorkerApi.of(options) as api:
         return send_commands(api, action, [options.id], {}, options.format)
 
 
 def run_control(options: Options, action: str, body: Mapping[str, Any]) -> Exit:
-    """Change it for the destination that options say, and tell what came of it. Raises a CommandError."""
+    """Send an action for the destination in the options, and write the outcome. Raises a CommandError."""
     to = options.destination
     with WorkerApi.of(options) as api:
         answer = api.post(f"/destinations/{escaped(to)}/{action}", body)

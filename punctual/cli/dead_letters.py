@@ -1,4 +1,4 @@
-"""`punctual dead-letters`: what could not be accepted or delivered, the newest first."""
+"""`punctual dead-letters`: lists dead letters, the newest first, or shows one."""
 
 import base64
 from typing import Any, Final
@@ -20,7 +20,7 @@ _FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "writte
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take one, or which, and how many."""
+    """Add the arguments for one dead letter, or for a filter and a limit."""
     parser.add_argument("place", nargs="?", metavar="PARTITION-OFFSET", help="show this dead letter in full")
     parser.add_argument("--raw", action="store_true", help="with PARTITION-OFFSET: write only the value, byte for byte")
     said = f"maximum number of rows (default: {_LIMIT}); 0 for all"
@@ -42,7 +42,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """List them, or show one."""
+    """List dead letters, or show one."""
     if options.raw and options.place is None:
         raise WrongUse("--raw needs one dead letter: give its PARTITION-OFFSET")
     if options.place is not None and not _is_place(options.place):

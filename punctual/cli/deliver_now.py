@@ -1,4 +1,4 @@
-"""`punctual deliver-now`: pending messages are delivered at once."""
+"""`punctual deliver-now`: delivers pending messages at once."""
 
 from punctual.cli.action import add_action, run_action
 from punctual.cli.exits import Exit
@@ -6,10 +6,10 @@ from punctual.cli.parser import Options, Parser
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take ids or a filter."""
+    """Add the arguments for ids or a filter."""
     add_action(parser)
 
 
 def run(options: Options) -> Exit:
-    """Do it."""
+    """Deliver the messages."""
     return run_action(options, "deliver-now", {})

@@ -1,12 +1,12 @@
-"""What can go wrong with a command, and the exit code of each: the message says what to do next.
+"""Errors of commands, and the exit code of each: the message says what to do next.
 
 CommandError      failed
-├── WrongUse      the arguments make no sense
+├── WrongUse      the arguments are invalid
 ├── NotFound      there is no such message, job or topic
 ├── TooLate       the message has changed, or has been delivered
-├── Unreachable   no worker or broker answers, or it cannot at the moment
-├── NotAllowed    somebody else may do that
-└── Incomplete    done, but for what could not be asked
+├── Unreachable   no worker or broker answers, or it is unavailable
+├── NotAllowed    the user has no permission, or is unknown
+└── Incomplete    done, except for partitions that did not answer
 """
 
 from typing import ClassVar
@@ -15,42 +15,42 @@ from punctual.cli.exits import Exit
 
 
 class CommandError(Exception):
-    """A command that has not done what it was asked for: a sentence."""
+    """A command has failed; the message is a sentence."""
 
     code: ClassVar[Exit] = Exit.FAILED
 
 
 class WrongUse(CommandError):
-    """Arguments that make no sense."""
+    """The arguments are invalid."""
 
     code = Exit.WRONG_USE
 
 
 class NotFound(CommandError):
-    """There is no such thing."""
+    """The message, job or topic does not exist."""
 
     code = Exit.NOT_FOUND
 
 
 class TooLate(CommandError):
-    """What was to be changed has changed, or ended, before."""
+    """The message has changed or ended before the command."""
 
     code = Exit.TOO_LATE
 
 
 class Unreachable(CommandError):
-    """Nobody answers, or only that it cannot at the moment."""
+    """No worker or broker answers, or it is unavailable."""
 
     code = Exit.UNREACHABLE
 
 
 class NotAllowed(CommandError):
-    """Who asks may not do that, or is not known."""
+    """The user has no permission, or is unknown."""
 
     code = Exit.NOT_ALLOWED
 
 
 class Incomplete(CommandError):
-    """Something is missing from what was done, or told."""
+    """A part of the work or of the output is missing."""
 
     code = Exit.INCOMPLETE

@@ -19,9 +19,9 @@ Events = list[dict[str, Any]]
 
 
 async def follow(options: Options) -> AsyncIterator[Events]:
-    """Yield events as they come, those that come together in the order in which they happened.
+    """Yield events in groups as they arrive; within a group they are sorted by time.
 
-    From `since` on, or from now on; with `no_follow` until all is told that was there. Each has its `offset`, as
+    Starts at `since`, or now; with `no_follow` it ends at the topic's present end. Each event has its `offset`, as
     `topic-partition-offset`. Raises a CommandError.
     """
     topic, servers = f"{options.app_id}-events", options.bootstrap
@@ -60,7 +60,7 @@ async def begun(servers: str, topic: str, since_ms: int | None = None) -> Any:
 
 @contextmanager
 def _sentences(servers: str, topic: str) -> Iterator[None]:
-    """Say in errors of ours why a topic cannot be read."""
+    """Turn errors of Kafka's client into CommandErrors that say why the topic cannot be read."""
     from aiokafka import errors  # noqa: PLC0415 - only who connects pays for it
 
     try:
@@ -74,7 +74,7 @@ def _sentences(servers: str, topic: str) -> Iterator[None]:
 
 
 async def _places(consumer: Any, topic: str) -> list[Any]:
-    """Return the partitions of a topic, which is not created by asking. Raises NotFound."""
+    """Return the partitions of a topic, without creating it. Raises NotFound."""
     if topic not in await consumer.topics():
         raise NotFound(
             f"the topic {topic} does not exist, or this user has no permission to see it: give the "
@@ -89,10 +89,10 @@ async def _places(consumer: Any, topic: str) -> list[Any]:
 
 
 async def _begin(consumer: Any, places: Collection[Any], since_ms: int | None) -> None:
-    """Seek to offsets: aiokafka's seek_to_end can lose to the reset that it began with the assignment.
+    """Seek to offsets, because aiokafka's seek_to_end can lose to the reset at the assignment.
 
-    The answer to that reset, to the earliest offset, is taken for the answer to a reset to the end that was asked for
-    in the meantime (aiokafka 0.14, Fetcher._update_fetch_positions).
+    aiokafka takes the answer to that reset, the earliest offset, for the answer to a later reset to the end
+    (aiokafka 0.14, Fetcher._update_fetch_positions).
     """
     found = {} if since_ms is None else await consumer.offsets_for_times(dict.fromkeys(places, since_ms))
     begins = {place: at.offset for place, at in found.items() if at is not None}
@@ -106,7 +106,7 @@ async def _has_reached(consumer: Any, ends: dict[Any, int]) -> bool:
 
 
 def event_of(record: Any) -> dict[str, Any]:
-    """Return an event with its `offset`. Raises CommandError if the record is none."""
+    """Return an event with its `offset`. Raises CommandError if the record is not an event."""
     try:
         event = msgspec.json.decode(record.value or b"", type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

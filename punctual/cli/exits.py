@@ -1,4 +1,4 @@
-"""What a command ends with: codes that scripts can rely on (docs/reference/cli.md#exit-codes)."""
+"""Exit codes of commands, on which scripts can rely (docs/reference/cli.md#exit-codes)."""
 
 from enum import IntEnum
 

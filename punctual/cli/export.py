@@ -1,4 +1,4 @@
-"""`punctual export`: what is pending, as lines of JSON that `punctual import` reads."""
+"""`punctual export`: writes pending messages as JSON lines for `punctual import`."""
 
 from typing import Any, Final
 
@@ -14,12 +14,12 @@ from punctual.cli.table import write_json
 from punctual.cli.terminal import say
 from punctual.cli.times import span
 
-#: A partition that goes from one worker to another is back before then.
+#: Within this time, a partition that moves to another worker is available again.
 _PATIENCE: Final = "30s"
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a filter, and how long to wait for what is missing."""
+    """Add the arguments for a filter, and for the wait for missing partitions."""
     said = f"maximum wait for partitions that no worker serves (default: {_PATIENCE})"
     parser.add_argument("--patience", type=span, default=span(_PATIENCE), metavar="SPAN", help=said)
     add_filter(parser)
@@ -27,7 +27,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Write it, and then say how many there are, and what is missing."""
+    """Write the messages, then report their number, and missing partitions."""
     wanted, patience_s = filter_of(options), options.patience.total_seconds()
     lacks, done = None, 0
     with WorkerApi.of(options) as api:
@@ -49,7 +49,7 @@ def run(options: Options) -> Exit:
 
 
 def _installation(api: WorkerApi, patience_s: float) -> dict[str, Any]:
-    """Return what an installation says of itself, to whoever is bound to namespaces too."""
+    """Return the overview of the installation, or of their namespaces for users who are bound to some."""
     try:
         return api.get("/overview", patience_s=patience_s)
     except NotAllowed:
@@ -57,7 +57,7 @@ def _installation(api: WorkerApi, patience_s: float) -> dict[str, Any]:
 
 
 def _exported(row: dict[str, Any], told: dict[str, Any]) -> Exported:
-    """Return a row as it is exported. Raises a CommandError if it does not say all that is needed."""
+    """Return a row in its exported form. Raises a CommandError if it lacks a needed part."""
     if row["masked"]:
         raise NotAllowed(
             "keys and values are masked for you (DELAY_WEB_PAYLOADS): with masked-for-viewers an operator sees "

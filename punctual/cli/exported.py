@@ -1,4 +1,4 @@
-"""What `punctual export` writes and `punctual import` reads: pending messages, a line of JSON each."""
+"""The format of `punctual export` and `punctual import`: pending messages as JSON, one per line."""
 
 import base64
 from collections.abc import Mapping
@@ -8,17 +8,17 @@ import msgspec
 
 
 class ExportedBytes(msgspec.Struct, frozen=True):
-    """Bytes that are no UTF-8."""
+    """Bytes that are not UTF-8."""
 
     base64: bytes
 
 
-#: Bytes: as text if they are UTF-8. None is Kafka's null.
+#: Bytes, as text if they are UTF-8. None is Kafka's null.
 Octets = str | ExportedBytes | None
 
 
 class ExportedPolicies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was asked for beside the time and the place; durations are milliseconds."""
+    """The requested policies; durations are milliseconds."""
 
     max_late_ms: int | None = None
     if_late: str | None = None
@@ -29,7 +29,7 @@ class ExportedPolicies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class ExportedSeries(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a recurring message goes on, as the API tells it."""
+    """The recurrence of a message, in the API's form."""
 
     headers: dict[str, str]
     planned_ms: int
@@ -40,9 +40,9 @@ class ExportedSeries(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One pending message of the installation `app_id`, as it was then; the other fields are the API's.
+    """One pending message of the installation `app_id` at the time of the export; the other fields are the API's.
 
-    Each line says all that is needed, so that lines can be chosen, split up and put together.
+    Each line is complete in itself, so that a file can be filtered, split and merged.
     """
 
     app_id: str
@@ -63,7 +63,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of(cls, row: Mapping[str, Any], app_id: str, exported_ms: int) -> Self:
-        """Return a row of the API, which has the whole value."""
+        """Return the exported form of a row of the API that has the whole value."""
         said = {name: row[name] for name in _AS_THEY_ARE if row.get(name) is not None}
         said |= {name: _octets(row[name]) for name in ("key", "value")}
         said["headers"] = [(name, _octets(value)) for name, value in row["headers"]]
@@ -71,7 +71,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def read(cls, line: bytes) -> Self:
-        """Return the message in a line. Raises ValueError with what is wrong with it."""
+        """Return the message in a line. Raises ValueError with the reason if the line is invalid."""
         try:
             return msgspec.json.decode(line, type=cls)
         except RecursionError as error:
@@ -84,7 +84,7 @@ _AS_THEY_ARE = (
 
 
 def octets(said: Octets) -> bytes | None:
-    """Return the bytes that a line says."""
+    """Return the bytes of an exported field."""
     if isinstance(said, ExportedBytes):
         return said.base64
     return None if said is None else said.encode()

@@ -1,4 +1,4 @@
-"""`punctual forecast`: how many messages are due when."""
+"""`punctual forecast`: counts messages by due time."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ _ROWS: Final = 3
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a span, or nothing for all there is."""
+    """Add the arguments for a time range and its steps; without them, the range is all messages."""
     said = "start at: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d (default: with overdue messages)"
     parser.add_argument("--from", dest="since", type=moment_ms, metavar="TIME", help=said)
     parser.add_argument("--until", type=moment_ms, metavar="TIME", help="end before this time; required with --from")
@@ -28,7 +28,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Count it."""
+    """Write the counts."""
     if (options.since is None) != (options.until is None):
         raise WrongUse("give both --from and --until, or neither for all messages")
     if options.step is not None and options.since is None:

@@ -1,4 +1,4 @@
-"""What asks for an exported message once more: a request, and for a series perhaps commands after it."""
+"""The request for an exported message, and for a series also the commands that restore its state."""
 
 import hashlib
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ Header = tuple[str, bytes | None]
 
 
 def requests_of(line: Exported, id_: str, now_ms: int | None = None) -> list[Request]:
-    """Return the request for a message as it was, under an id, and the commands that follow it if it recurs.
+    """Return the request that schedules a message again with the id `id_`, and the commands that follow if it recurs.
 
-    With `now_ms` (epoch ms) it counts as asked for now, and otherwise when it first was: then later commands and
-    requests win. Policies of the input that it is sent to do not apply. Raises Refusal, as the worker would.
+    With `now_ms` (epoch ms) the request counts as new; otherwise it keeps its original time, so that later commands and
+    requests win. Policies of the input do not apply. Raises Refusal, as the worker would.
     """
     asked_ms = line.exported_ms if line.asked_ms is None else line.asked_ms
     if line.latest_ms is not None:
@@ -63,10 +63,10 @@ def _said(line: Exported, asked_ms: int) -> Iterator[tuple[str, str]]:
 
 
 def _following(line: Exported, due_ms: int, asked_ms: int) -> Iterator[tuple[bytes, list[Header]]]:
-    """Yield the commands that make the occurrence of a series, due then as it was planned, what it was.
+    """Yield the commands that restore the state of a series' next occurrence, which the request makes due as planned.
 
-    Those that set its due time come at `asked_ms`. A pause comes when it did, or at `asked_ms` if that is later, and
-    says since when it holds.
+    Commands that set its due time are stamped `asked_ms`. A pause is stamped with its own time, or `asked_ms` if that
+    is later, and contains its beginning.
     """
     series = line.series
     assert series is not None, "only a series is asked for in several steps"
@@ -74,7 +74,7 @@ def _following(line: Exported, due_ms: int, asked_ms: int) -> Iterator[tuple[byt
     if series.extra and own_ms is not None:
         yield b"deliver-now", [when]
     elif own_ms is not None and own_ms != due_ms:
-        # Jitter is part of the due time, also where the input has a policy.
+        # Jitter is part of this due time, even if the input has a jitter policy.
         yield b"reschedule", [(names.AT, write_time(own_ms).encode()), (names.JITTER, b"0"), when]
     since_ms = series.paused_since_ms
     if series.paused and since_ms is None:
@@ -89,19 +89,19 @@ _PARTS: Final = 3
 
 
 def is_automatic(line: Exported) -> bool:
-    """Return whether a message has an id that Punctual gave it, which another request may get elsewhere."""
+    """Return whether Punctual generated a message's id; elsewhere another request may get the same id."""
     parts = line.id.rsplit("-", 2)
     shaped = len(parts) == _PARTS and parts[0] == f"{line.app_id}-requests" and all(map(str.isdecimal, parts[1:]))
-    return shaped or line.id == line.source or line.id.startswith(f"{line.source}~")  # a retry's
+    return shaped or line.id == line.source or line.id.startswith(f"{line.source}~")  # the id of a retry
 
 
 def id_elsewhere(line: Exported) -> str:
-    """Return the id of a message with an automatic one in another installation: the same each time, and no other's."""
+    """Return a unique id for a message with an automatic id in another installation, the same at each import."""
     id_ = f"{line.app_id}/{line.id}"
     if len(id_.encode()) <= _MOST:
         return id_
     return hashlib.blake2b(id_.encode(), digest_size=16).hexdigest()
 
 
-#: That of a recurring message has room for what an occurrence adds.
+#: The maximum bytes of an id; the rest is for the suffix of a recurring message's occurrences.
 _MOST: Final = ID_BYTES - 16

@@ -1,4 +1,4 @@
-"""`punctual import`: asks once more, through Kafka, for what `punctual export` has written."""
+"""`punctual import`: schedules exported messages again, through Kafka."""
 
 import sys
 from collections import Counter, deque
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from punctual.client.requests import Request
 
 _STDIN: Final = "-"
-#: So much goes out at once, and the next when Kafka has it.
+#: The size of a batch; the next batch is sent when Kafka has the last one.
 _BATCH, _BATCH_BYTES = 1_000, 4 << 20
 _KEEP, _NEW = "keep", "new"
 _THEN, _NOW = "then", "now"
@@ -34,9 +34,9 @@ _OUTCOMES: Final = ("accepted", "outdated", "refused", "unknown")
 
 
 class ImportCounts(msgspec.Struct):
-    """How many messages were sent, how many of them recur, how many have a new id, and what came of them.
+    """The counts of sent messages, recurring ones and new ids, and of the outcomes.
 
-    `outdated` messages lost to a later command or request; of `unknown` ones no worker has reported anything.
+    `outdated` messages lost to a later command or request; for `unknown` ones no worker has reported an event.
     """
 
     messages: int = 0
@@ -50,7 +50,7 @@ class ImportCounts(msgspec.Struct):
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a file, and where to."""
+    """Add the arguments for the file and the target."""
     parser.add_argument("file", nargs="?", default=_STDIN, metavar="FILE", help="file of the export (default: stdin)")
     parser.add_argument("--dry-run", action="store_true", help="only read and count the messages")
     said = (
@@ -71,7 +71,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Send it, or only count it, and write the counts."""
+    """Send the messages, or only count them, and write the counts."""
     counts, progress = ImportCounts(dry_run=options.dry_run), Progress("lines")
     with _opened(options.file) as file:
         requests = _shown(_requests(file, options, counts), progress)
@@ -131,9 +131,9 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
 
 
 def _requests(file: IO[bytes], options: Options, counts: ImportCounts) -> "Iterator[list[Request]]":
-    """Yield what asks for each message of a file, one after the other, and count them.
+    """Yield the request and the commands for each message of a file, and count them.
 
-    Raises CommandError at the first line that cannot be asked for.
+    Raises CommandError at the first line that cannot be imported.
     """
     from punctual.cli.import_requests import id_elsewhere, is_automatic, requests_of  # noqa: PLC0415 - help needs no requests
     from punctual.contract.request import Refusal  # noqa: PLC0415 - likewise
@@ -159,7 +159,7 @@ def _requests(file: IO[bytes], options: Options, counts: ImportCounts) -> "Itera
 
 
 def _gives_new_ids(options: Options, line: Exported) -> bool:
-    """Return whether automatic ids are replaced. Raises WrongUse if nobody has said so, and it cannot be known."""
+    """Return whether a message with an automatic id gets a new one. Raises WrongUse if --ids is needed to decide."""
     if options.ids is None and line.app_id == options.app_id:
         raise WrongUse(
             f"{line.id} is an id that the installation {line.app_id} gave by itself: is this the same one? Say --ids "
@@ -187,7 +187,7 @@ def _shown(requests: "Iterator[list[Request]]", progress: Progress) -> "Iterator
 
 
 def _send(requests: "Iterator[list[Request]]", options: Options) -> "Counter[str] | None":
-    """Send it all to the requests topic, or to another input, and return what came of it, unless nobody waits.
+    """Send all to the requests topic, or to another input, and return the number of each outcome, None with --no-wait.
 
     Raises a CommandError.
     """
@@ -206,7 +206,7 @@ def _send(requests: "Iterator[list[Request]]", options: Options) -> "Counter[str
             for batch in _batches(requests):
                 sources = await connection.send_all([request for asked in batch for request in asked])
                 if outcomes is not None:
-                    firsts = accumulate(map(len, batch[:-1]), initial=0)  # what follows a request is a command
+                    firsts = accumulate(map(len, batch[:-1]), initial=0)  # the rest are commands
                     await outcomes.expect(sources[at] for at in firsts)
             return None if outcomes is None else await outcomes.counts()
         finally:

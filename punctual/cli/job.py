@@ -1,4 +1,4 @@
-"""Acts on all messages that match a filter: counted, confirmed, and followed until the workers have done it."""
+"""Runs an action on all messages that match a filter: counts, confirms, and follows the job until it has ended."""
 
 import sys
 import time
@@ -15,13 +15,13 @@ from punctual.cli.terminal import can_ask, say, write
 
 _COUNT_S: Final = 30
 _SOON_S, _LATER_S = 0.05, 0.5
-#: A worker that is started anew while its job is followed is there again by then.
+#: A worker that restarts while its job is followed is available again within this time.
 _PATIENCE_S: Final = 60.0
 _ACCEPTED: Final = 202
 
 
 def give_job(api: WorkerApi, options: Options, action: str, wanted: Mapping[str, str], body: Mapping[str, Any]) -> Exit:
-    """Act on all that match, as options say. Raises a CommandError."""
+    """Start a job for an action on all messages that match `wanted`. Raises a CommandError."""
     if options.at_most is not None and not options.dry_run:
         return _begin(api, options, {**body, "act": action, "filter": dict(wanted), "confirm": options.at_most})
     counted = _count(api, wanted)
@@ -37,12 +37,12 @@ def give_job(api: WorkerApi, options: Options, action: str, wanted: Mapping[str,
         return Exit.DONE
     if not options.yes:
         _confirm(action, count)
-        api.close()  # whoever was asked may have thought for longer than the worker keeps a connection
+        api.close()  # the user may take longer than the worker keeps a connection
     return _begin(api, options, {**body, "act": action, "filter": dict(wanted), "confirm": count})
 
 
 def at_most(text: str) -> int:
-    """Return the number that an option says. Raises ValueError if it is none above zero."""
+    """Parse the number of an option. Raises ValueError if it is not above zero."""
     number = int(text.replace(",", ""))
     if number < 1:
         raise ValueError(text)
@@ -50,7 +50,7 @@ def at_most(text: str) -> int:
 
 
 def _begin(api: WorkerApi, options: Options, job: Mapping[str, Any]) -> Exit:
-    """Begin a job, and follow it if options say so. Raises a CommandError."""
+    """Begin a job, and follow it unless options say --no-wait. Raises a CommandError."""
     answer = api.post("/jobs", job)
     if answer.status != _ACCEPTED:
         raise api.failure(answer)
@@ -60,7 +60,7 @@ def _begin(api: WorkerApi, options: Options, job: Mapping[str, Any]) -> Exit:
 
 
 def follow(api: WorkerApi, standing: dict[str, Any], form: str) -> Exit:
-    """Wait until a job is over, showing how far it is, and write what came of it. Raises a CommandError."""
+    """Wait until a job has ended, showing its progress, and write the outcomes. Raises a CommandError."""
     job, pause_s = standing["job"], _SOON_S
     try:
         with Progress("messages", job["counted"], standing["sent"]) as progress:
@@ -76,7 +76,7 @@ def follow(api: WorkerApi, standing: dict[str, Any], form: str) -> Exit:
 
 
 def ended(standing: dict[str, Any], form: str) -> Exit:
-    """Write what came of a job, and return or raise what it ended with."""
+    """Write the outcomes of a job; return Exit.DONE, or raise the CommandError for its end."""
     if form == JSON:
         write_json(standing)
     else:
@@ -109,7 +109,7 @@ def _count(api: WorkerApi, wanted: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _confirm(action: str, count: int) -> None:
-    """Have whoever is at the terminal type the number. Raises CommandError if that is not what comes."""
+    """Ask the user to type the number. Raises CommandError if the input is different."""
     if not can_ask():
         raise WrongUse(f"{count:,} messages match, and there is no terminal to ask for confirmation: give --yes")
     sys.stderr.write(f"{count:,} messages match. Type {count} to {action.replace('-', ' ')} them all: ")

@@ -1,4 +1,4 @@
-"""`punctual jobs`: acts on all that match a filter, how far each is, and an end to one."""
+"""`punctual jobs`: lists, follows and stops jobs, which act on all messages that match a filter."""
 
 from punctual.cli.api import WorkerApi, escaped
 from punctual.cli.arguments import add_form, add_worker
@@ -22,7 +22,7 @@ _COLUMNS = (
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a job, or none for all."""
+    """Add the arguments for a job; without one, all are listed."""
     parser.add_argument("job", nargs="?", metavar="JOB", help="job to follow until it ends; prints its outcomes")
     parser.add_argument("--stop", action="store_true", help="stop the job; changes already made stay")
     add_form(parser)
@@ -30,7 +30,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Tell how jobs stand."""
+    """List, follow or stop jobs."""
     if options.stop and options.job is None:
         raise WrongUse("--stop needs the ID of a job: list them with `punctual jobs`")
     with WorkerApi.of(options) as api:

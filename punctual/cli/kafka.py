@@ -1,4 +1,4 @@
-"""Kafka, for commands that write or read records themselves: where it is, as whom, and what goes wrong as sentences."""
+"""Kafka for commands that write or read records: connection, login, and errors as sentences."""
 
 import os
 from argparse import ArgumentTypeError
@@ -15,7 +15,7 @@ _APP_ID: Final = "delay"
 
 
 def add_kafka(parser: Parser) -> None:
-    """Take which cluster, and which installation on it."""
+    """Add the arguments for the cluster and the installation."""
     group = parser.add_argument_group("Kafka: log in with the KAFKA_… settings, as for a worker")
     servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or _SERVERS
     said = f"brokers, separated by commas (KAFKA_BOOTSTRAP_SERVERS, or {_SERVERS})"
@@ -26,7 +26,7 @@ def add_kafka(parser: Parser) -> None:
 
 
 def security() -> dict[str, Any]:
-    """Return how to show Kafka who asks, as its client takes it. Raises WrongUse."""
+    """Return the login as options of Kafka's client. Raises WrongUse."""
     from punctual.security import LoginInvalid, kafka_options  # noqa: PLC0415 - help needs none of it
 
     try:
@@ -37,7 +37,7 @@ def security() -> dict[str, Any]:
 
 
 def client_of(options: Options) -> Any:
-    """Return a client of the installation that options name, not connected yet. Raises WrongUse."""
+    """Return a client of the installation in the options, not connected yet. Raises WrongUse."""
     from punctual.client.sync import SyncDelayClient  # noqa: PLC0415 - help needs no client
 
     with told_errors():
@@ -46,7 +46,7 @@ def client_of(options: Options) -> Any:
 
 @contextmanager
 def told_errors() -> Iterator[None]:
-    """Tell what the client says as errors of commands, which have exit codes."""
+    """Turn the client's errors into errors of commands, which have exit codes."""
     from punctual.client import errors  # noqa: PLC0415 - help needs no client
 
     kinds: list[tuple[type[errors.DelayError], type[CommandError]]] = [
@@ -61,12 +61,12 @@ def told_errors() -> Iterator[None]:
     except errors.DelayError as error:
         kind = next((kind for cause, kind in kinds if isinstance(error, cause)), CommandError)
         raise kind(_plain(str(error))) from error
-    except ValueError as error:  # Kafka's client cannot read an address, or an option
+    except ValueError as error:  # Kafka's client rejects an address or an option
         raise WrongUse(f"the Kafka client rejected its options: {error}. Check --bootstrap and KAFKA_…") from error
 
 
 def _plain(sentence: str) -> str:
-    """Return a sentence without its full stop, as those of commands are."""
+    """Return a sentence without its full stop, in the style of commands."""
     return sentence.removesuffix(".")
 
 

@@ -1,4 +1,4 @@
-"""`punctual list`: pending messages that match a filter, by due time."""
+"""`punctual list`: lists pending messages that match a filter, by due time."""
 
 import base64
 from typing import Any, Final
@@ -19,7 +19,7 @@ _LONGEST_KEY: Final = 24
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a filter, and how many."""
+    """Add the arguments for a filter and a limit."""
     said = f"maximum number of rows (default: {_LIMIT}); 0 for all"
     parser.add_argument("--limit", type=count_of(0), default=_LIMIT, metavar="COUNT", help=said)
     add_form(parser)
@@ -29,7 +29,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """List them."""
+    """List the messages."""
     with WorkerApi.of(options) as api:
         return shown(options, lambda options: _list(api, options))
 
@@ -59,12 +59,12 @@ def _list(api: WorkerApi, options: Options) -> Exit:
 
 
 def is_paused(row: dict[str, Any]) -> bool:
-    """Return whether a row is a recurring message that is paused."""
+    """Return whether a row is a paused recurring message."""
     return bool((row.get("series") or {}).get("paused"))
 
 
 def goes_to(row: dict[str, Any]) -> str:
-    """Return where a message goes: a topic, one of another cluster, or a URL."""
+    """Return the destination of a message: a topic, a topic of another cluster, or a URL."""
     return f"{row['to']}@{row['cluster']}" if row["cluster"] else str(row["to"])
 
 

@@ -1,4 +1,4 @@
-"""Runs a command: finds it, reads its arguments, and turns what goes wrong into a sentence and an exit code."""
+"""Runs a command: finds it, parses its arguments, and turns errors into a sentence and an exit code."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -16,7 +16,7 @@ PROG: Final = "punctual"
 
 
 def run(name: str, arguments: Sequence[str], prog: str = PROG) -> int:
-    """Run the command of a name with its arguments, and return what to exit with."""
+    """Run the command `name` with its arguments, and return the exit code."""
     command = find(name)
     if command is None:
         say(f"{prog}: there is no command {legible(name[:64])!r}{_meant(name)}: see `{prog} --help`")
@@ -28,7 +28,7 @@ def _run(command: CliCommand, arguments: Sequence[str], prog: str) -> int:
     try:
         _check_utf_8(arguments)
         return command.load().run(_read(parser_of(command, prog), arguments))
-    except SystemExit as end:  # argparse ends so when it has shown its help
+    except SystemExit as end:  # argparse raises this after showing its help
         return int(end.code or 0)
     except CommandError as error:
         say(f"{prog} {command.name}: {legible(str(error))}")
@@ -43,7 +43,7 @@ def _check_utf_8(arguments: Sequence[str]) -> None:
 
 
 def _read(parser: Parser, arguments: Sequence[str]) -> Options:
-    """Return what arguments say now; `anew` of it reads them once more, then."""
+    """Return the parsed arguments; calling `anew` of the result parses them again at that time."""
     with one_now():
         options = parser.parse_args(arguments)
     options.anew = partial(_read, parser, arguments)
@@ -58,7 +58,7 @@ def parser_of(command: CliCommand, prog: str = PROG) -> Parser:
 
 
 def overview() -> str:
-    """Return which commands there are, a line each."""
+    """Return a list of the commands, one line each."""
     width = max(len(command.name) for command in COMMANDS)
     return "\n".join(f"  {command.name.ljust(width)}  {command.summary}" for command in COMMANDS)
 

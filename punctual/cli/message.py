@@ -1,4 +1,4 @@
-"""`punctual show`: a pending message, and what has happened to its id."""
+"""`punctual show`: shows a pending message, and the history of its id."""
 
 import base64
 from typing import Any
@@ -20,7 +20,7 @@ _NOT_FOUND = 404
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take an id."""
+    """Add the argument for the id."""
     parser.add_argument("id", metavar="ID", help="message ID")
     parser.add_argument("--raw", action="store_true", help="write only the value, byte for byte")
     add_form(parser)
@@ -28,7 +28,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Show it; of a message that is not pending any more, how it has ended."""
+    """Show the message; if it is not pending any more, show how it ended."""
     with WorkerApi.of(options) as api:
         path, query = message_at(options.id)
         answer = api.ask("GET", path, {**query, "life": "1", "whole": "1"})
@@ -93,7 +93,7 @@ def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
 
 
 def due_of(row: dict[str, Any], at_ms: int) -> str:
-    """Return when a message is due; of a recurring message that is paused, since when it is."""
+    """Return when a message is due, or since when it is paused."""
     series = row.get("series") or {}
     if not series.get("paused"):
         return f"{written(row['due_ms'])}, {relative(row['due_ms'], at_ms)}"
@@ -106,7 +106,7 @@ def _policy(name: str, value: Any) -> str:
 
 
 def text_of(encoded: str | None) -> str:
-    """Return bytes of the API as people read them: text, JSON in one line, or how many there are."""
+    """Return base64 bytes from the API in readable form: text, JSON on one line, or the number of bytes."""
     if encoded is None:
         return "null"
     raw = base64.b64decode(encoded)

@@ -1,4 +1,4 @@
-"""Counts what came of messages that were sent, by the events that workers write (docs/reference/records.md#events)."""
+"""Counts the outcomes of sent messages, by the events that workers write (docs/reference/records.md#events)."""
 
 import time
 from collections import Counter
@@ -8,18 +8,18 @@ from typing import Any, Final
 from punctual.cli.errors import CommandError
 from punctual.cli.events import Events, begun, event_of
 
-#: Messages whose events have not come yet, at most: more are not sent before.
+#: The maximum number of messages without an event yet; sending waits for it.
 _AHEAD: Final = 20_000
 #: Without any event for this long, no worker is expected to report any more.
 _PATIENCE_S: Final = 15.0
 _POLL_MS: Final = 200
-#: Events that say whether a request was taken, and those that end a message because something newer has outdated it.
+#: Events that show whether a request was accepted, and events that end a message because of a newer record.
 _FIRST: Final = {"accepted", "refused", "duplicate"}
 _OUTDATED: Final = {"cancelled", "replaced"}
 
 
 class OutcomeFollower:
-    """Follows the events of an installation from the moment at which it is opened."""
+    """Follows the events of an installation from the time of `open` on."""
 
     def __init__(self, bootstrap: str, app_id: str) -> None:
         """Follow the events of the installation `app_id` on the cluster at `bootstrap`."""
@@ -67,7 +67,7 @@ class OutcomeFollower:
                 self.silent = "no worker reports their outcomes: check that a worker is running"
 
     def _take(self, events: Events) -> bool:
-        """Note what events say of the requests. Return whether there was a first event of one."""
+        """Record the outcomes in events. Return whether one is the first event of a request."""
         heard = False
         for event in events:
             kind, source = event.get("event"), event.get("source", "")
@@ -82,7 +82,7 @@ class OutcomeFollower:
         return heard
 
     def _is_ours(self, source: str) -> bool:
-        """Return whether a request was sent here: a message that is imported twice replaces itself."""
+        """Return whether a request was sent here. A message that is imported twice replaces itself."""
         return source in self._left or source in self._found
 
     def _sum_up(self) -> None:

@@ -1,4 +1,4 @@
-"""What a command's output can do to it: be closed, full, of another encoding, or read no more."""
+"""Problems with a command's output: it can be closed, full, in another encoding, or without a reader."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ _UNWRITABLE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.
 
 
 def with_output(run: Callable[[], int]) -> int:
-    """Run a command and write its output out. Return its exit code, or that of an output that cannot be written."""
+    """Run a command and flush its output. Return its exit code, or one for output that cannot be written."""
     _prepare()
     try:
         try:
@@ -27,7 +27,7 @@ def with_output(run: Callable[[], int]) -> int:
     except BrokenPipeError:
         _abandon()
         return Exit.PIPE_CLOSED
-    except OSError as error:  # those of files and connections are sentences by now
+    except OSError as error:  # errors of files and connections have become sentences before
         if error.errno not in _UNWRITABLE:
             raise
         _abandon()
@@ -36,7 +36,7 @@ def with_output(run: Callable[[], int]) -> int:
 
 
 def _prepare() -> None:
-    """Have output that is closed go nowhere, and write characters that the locale does not have as escapes."""
+    """Discard output that is closed, and write characters that the locale does not have as escapes."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
@@ -46,5 +46,5 @@ def _prepare() -> None:
 
 
 def _abandon() -> None:
-    """Have what is still buffered go nowhere, so that the end of the process says nothing of it."""
+    """Discard buffered output, so that the process exits without an error about it."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Goes through pending messages page by page."""
+"""Iterates over pending messages page by page."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from punctual.cli.api import WorkerApi
 
 _PAGE: Final = 500
 _AGAIN_S: Final = 1.0
-#: Of whole values so many bytes are asked for at once, as far as the page before tells.
+#: The maximum size of a page with whole values, estimated from the previous page.
 _WHOLE_BYTES: Final = 8 << 20
 _FIRST_WHOLE: Final = 50
 
@@ -22,10 +22,10 @@ def pages(
     whole: bool = False,
     patience_s: float = 0.0,
 ) -> Iterator[dict[str, Any]]:
-    """Yield pages of what fits a filter, until the end or so many rows; values at any size if they are `whole`.
+    """Yield pages of messages that match a filter, up to `limit` rows, of any value size if `whole`.
 
-    A page may be empty, and may lack partitions: `missing` says so, if they do not come within the patience, which is
-    over then. Raises a CommandError.
+    A page may be empty, and may lack partitions: `missing` lists those that did not come back within the patience,
+    which is then used up. Raises a CommandError.
     """
     cursor: str | None = None
     most = min(size, _FIRST_WHOLE) if whole else size
@@ -46,7 +46,7 @@ def pages(
 
 
 def _page(api: WorkerApi, asked: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
-    """Return a page, when nothing is missing from it or nobody waits any more."""
+    """Return a page, repeating the request until no partition is missing or the patience is over."""
     until = time.monotonic() + patience_s
     while True:
         page = api.get("/messages", asked, patience_s=max(0.0, until - time.monotonic()))

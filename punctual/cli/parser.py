@@ -1,4 +1,4 @@
-"""Parsers of arguments that answer with sentences, and keep what is long out of the way."""
+"""Argument parsers that report errors as sentences, and a help format."""
 
 import argparse
 from collections.abc import Sequence
@@ -13,27 +13,27 @@ _COLUMN: Final = 28
 
 
 class Help(argparse.RawDescriptionHelpFormatter):
-    """Help of one width, so that the reference has the same."""
+    """Help of a fixed width, so that the reference is the same everywhere."""
 
     def __init__(self, prog: str, **_: Any) -> None:
         super().__init__(prog, max_help_position=_COLUMN, width=_WIDTH)
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes the arguments of one command."""
+    """Parses the arguments of one command."""
 
     def __init__(self, prog: str, description: str) -> None:
-        """Take options by their whole names alone."""
+        """Accept only unabbreviated options."""
         super().__init__(prog=prog, description=description, formatter_class=Help, allow_abbrev=False, add_help=False)
-        if hasattr(self, "color"):  # Python 3.14 has colours in its help
+        if hasattr(self, "color"):  # Python 3.14 colours its help
             self.color = False
         self.add_argument("--help", action="help", help="show this help and exit")
 
     @property
     def actions(self) -> Sequence[argparse.Action]:
-        """What it takes."""
+        """The arguments of the parser."""
         return self._actions
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong with the arguments. Raises WrongUse."""
+        """Raise WrongUse with the parser's message."""
         raise WrongUse(f"{message}: see `{self.prog} --help`")

@@ -1,4 +1,4 @@
-"""`punctual pause`: the due messages of a destination, or a recurring message, wait until they are resumed."""
+"""`punctual pause`: pauses a destination or a recurring message until it is resumed."""
 
 from punctual.cli.control import add_control, add_object, command_series, run_control
 from punctual.cli.errors import WrongUse
@@ -8,7 +8,7 @@ from punctual.cli.times import moment_ms
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a destination or the id of a recurring message, why, and until when."""
+    """Add the arguments for a destination or a recurring message, a reason, and an end."""
     add_object(parser)
     parser.add_argument("--reason", metavar="TEXT", help="reason, shown to others")
     said = "end of the pause: RFC 3339, epoch milliseconds, or from now: 15m, 2h, 1d (default: until resumed)"
@@ -17,7 +17,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Pause it."""
+    """Pause the destination or the recurring message."""
     if options.id is None:
         return run_control(options, "pause", {"reason": options.reason, "until": options.until})
     if options.reason is not None or options.until is not None:

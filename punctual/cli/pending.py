@@ -1,4 +1,4 @@
-"""`punctual pending`: how many messages wait, by destination, and whether they are on time."""
+"""`punctual pending`: counts pending messages by destination, and shows whether they are on time."""
 
 from typing import Any
 
@@ -19,14 +19,14 @@ _KEPT = (
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take nothing but how to show it."""
+    """Add the arguments for the output and the worker."""
     add_form(parser)
     add_watch(parser)
     add_worker(parser)
 
 
 def run(options: Options) -> Exit:
-    """Count it."""
+    """Write the counts."""
     with WorkerApi.of(options) as api:
         return shown(options, lambda options: _show(api, options.format))
 

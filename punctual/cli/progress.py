@@ -1,4 +1,4 @@
-"""A line on a terminal that shows how far something is, and when it is likely to be over."""
+"""A progress line on a terminal, with an estimate of the remaining time."""
 
 import os
 import shutil
@@ -12,15 +12,15 @@ from punctual.durations import duration
 _BAR: Final = 24
 _EVERY_S: Final = 0.1
 _ERASE: Final = "\r\x1b[K"
-#: A rate over less than this says nothing about what is left.
+#: The minimum time for a rate: a shorter one does not predict the rest.
 _BEGINNING_S: Final = 1.0
 
 
 class Progress:
-    """Counts, and says so on stderr while it is used as a context, if that is a terminal."""
+    """Counts, and while it is used as a context shows the count on stderr, if that is a terminal."""
 
     def __init__(self, what: str, total: int | None = None, start: int = 0) -> None:
-        """Count so many of something, if it is known how many there are, from those that are done already."""
+        """Count `what`, from `start` to `total`, if that is known."""
         self._what, self._total = what, total
         self._shows = is_watched() and os.environ.get("TERM") != "dumb"
         self._began_s, self._next_s = time.monotonic(), 0.0
@@ -31,16 +31,16 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the line away."""
+        """Erase the line."""
         self.erase()
 
     def erase(self) -> None:
-        """Take the line away until there is more."""
+        """Erase the line until the next count."""
         if self._shows and self._next_s:
             _write(_ERASE)
 
     def add(self, number: int) -> None:
-        """Count so many more; it is said a few times a second."""
+        """Add to the count; the line is updated a few times a second."""
         self.count += number
         now_s = time.monotonic()
         if self._shows and now_s >= self._next_s:
@@ -49,7 +49,7 @@ class Progress:
             _write(_ERASE + self._line(now_s - self._began_s)[:width])
 
     def reach(self, count: int) -> None:
-        """Count up to so many."""
+        """Set the count."""
         self.add(count - self.count)
 
     def _line(self, passed_s: float) -> str:

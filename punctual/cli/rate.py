@@ -1,4 +1,4 @@
-"""`punctual rate`: how many messages a second a destination gets at most."""
+"""`punctual rate`: limits the rate of messages to a destination."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ _SETTINGS: Final = "default"
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a destination and its cap."""
+    """Add the arguments for a destination and its rate limit."""
     parser.add_argument("destination", metavar="DESTINATION", help="a topic, or the origin of URLs")
     said = f"20/s or '20/s burst 100'; none for no limit, {_SETTINGS} for the limit in the workers' settings"
     parser.add_argument("rate", metavar="RATE", help=said)
@@ -18,5 +18,5 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Do it."""
+    """Set the rate limit."""
     return run_control(options, "rate", {"rate": None if options.rate == _SETTINGS else options.rate})

@@ -1,4 +1,4 @@
-"""Which commands there are, and which file each is in: none is loaded before it is asked for."""
+"""The commands and their files, which are loaded only when they are used."""
 
 import importlib
 from typing import Final, NamedTuple, Protocol, cast
@@ -8,24 +8,24 @@ from punctual.cli.parser import Options, Parser
 
 
 class Module(Protocol):
-    """What the file of a command has."""
+    """The functions of a command's file."""
 
     def add_arguments(self, parser: Parser) -> None:
-        """Say what the command takes."""
+        """Add the command's arguments to the parser."""
 
     def run(self, options: Options) -> Exit:
-        """Do it, and return what to end with. Raises a CommandError."""
+        """Run the command, and return its exit code. Raises a CommandError."""
 
 
 class CliCommand(NamedTuple):
-    """A command: its name, what it does in a line, and its file."""
+    """A command: its name, its summary, and its file."""
 
     name: str
     summary: str
     file: str
 
     def load(self) -> Module:
-        """Return its file, loaded."""
+        """Load the file, and return its module."""
         return cast("Module", importlib.import_module(f"punctual.cli.{self.file}"))
 
 
@@ -51,5 +51,5 @@ COMMANDS: Final = (
 
 
 def find(name: str) -> CliCommand | None:
-    """Return the command of a name, or None."""
+    """Return the command with this name, or None."""
     return next((command for command in COMMANDS if command.name == name), None)

@@ -1,4 +1,4 @@
-"""`punctual reschedule`: pending messages get another due time."""
+"""`punctual reschedule`: gives pending messages another due time."""
 
 from datetime import timedelta
 from typing import Any
@@ -10,7 +10,7 @@ from punctual.cli.times import moment_ms, span
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take when, and ids or a filter."""
+    """Add the arguments for the new due time, and for ids or a filter."""
     group = parser.add_mutually_exclusive_group(required=True)
     said = "new due time: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d"
     group.add_argument("--at", type=moment_ms, metavar="TIME", help=said)
@@ -21,7 +21,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Do it."""
+    """Reschedule the messages."""
     body: dict[str, Any] = {"at": options.at}
     if options.after is not None:
         body = {"after": options.after // timedelta(milliseconds=1)}

@@ -1,4 +1,4 @@
-"""`punctual send`: asks for a message, through Kafka."""
+"""`punctual send`: schedules a message, through Kafka."""
 
 import os
 import sys
@@ -17,7 +17,7 @@ from punctual.cli.times import moment, span
 from punctual.contract.destination import shown
 
 _STDIN: Final = "-"
-#: Options that have the name, and the meaning, of the client's.
+#: Options with the same name and meaning in the client.
 _OPTIONS: Final = (
     *("at", "after", "id", "every", "cron", "zone", "until", "count", "misfire"),
     *("to_partition", "to_cluster", "max_late", "if_late", "no_later", "jitter", "on_failure"),
@@ -25,7 +25,7 @@ _OPTIONS: Final = (
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take a message, and when it is due."""
+    """Add the arguments for the message and its due time."""
     said = "value of the message; without it, or with -, read from stdin"
     parser.add_argument("value", nargs="?", metavar="VALUE", help=said)
     parser.add_argument("--file", metavar="PATH", help="read the value from a file")
@@ -75,7 +75,7 @@ def _add_policies(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Send it, and write its id."""
+    """Send the message, and write its id."""
     if options.at is None and options.after is None and options.every is None and options.cron is None:
         raise WrongUse("the due time is missing: give --at TIME, --after SPAN, --every SPAN or --cron FIELDS")
     value = _value(options)
@@ -95,7 +95,7 @@ def run(options: Options) -> Exit:
 
 
 def _value(options: Options) -> bytes | None:
-    """Return the bytes of the message. Raises WrongUse."""
+    """Return the value of the message. Raises WrongUse if it is given twice or cannot be read."""
     given = [options.value is not None, options.file is not None, options.null]
     if sum(given) > 1:
         raise WrongUse("the value is given twice: give only one of VALUE, --file and --null")

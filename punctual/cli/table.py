@@ -1,4 +1,4 @@
-"""Rows as people read them, in columns, or as programs do, an object a line."""
+"""Output of rows: in columns for people, or as one JSON object per line for programs."""
 
 import sys
 import unicodedata
@@ -15,7 +15,7 @@ _GAP: Final = "  "
 
 
 class Column(NamedTuple):
-    """A column: its title, what it says of a row, and whether it is numbers."""
+    """A column: its title, the text for a row, and whether it has numbers."""
 
     title: str
     text: Callable[[Any], str]
@@ -23,10 +23,10 @@ class Column(NamedTuple):
 
 
 class Table:
-    """Writes rows to stdout, some at a time; columns keep their places as far as they can."""
+    """Writes rows to stdout in groups; columns keep their widths as far as possible."""
 
     def __init__(self, columns: Sequence[Column], form: str = TABLE) -> None:
-        """Write as a table, or with the form `json` an object a line."""
+        """Write rows as a table, or with the form `json` as one object per line."""
         self._columns, self._form = columns, form
         self._widths: list[int] = []
 
@@ -58,14 +58,14 @@ class Table:
 
 
 def write_json(told: Any) -> None:
-    """Write an object as a line, in UTF-8 whatever the locale is: programs read it, and people in terminals."""
+    """Write an object as a line of JSON, in UTF-8 whatever the locale is, without terminal control characters."""
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(encoding="utf-8")
     write(legible_json(msgspec.json.encode(told).decode()))
 
 
 def _width(text: str) -> int:
-    """Return how many cells a terminal needs for a text: wide characters take two, combining ones none."""
+    """Return the number of terminal cells of a text: wide characters take two, combining ones none."""
     if text.isascii():
         return len(text)
     marks = sum(unicodedata.category(char) in ("Mn", "Me") for char in text)

@@ -1,4 +1,4 @@
-"""`punctual tail`: the events of an installation as they come, through Kafka."""
+"""`punctual tail`: writes the events of an installation as they arrive, through Kafka."""
 
 import sys
 from typing import Any, Final
@@ -12,7 +12,7 @@ from punctual.cli.terminal import say
 from punctual.cli.times import past_ms, written
 from punctual.durations import duration
 
-#: What an event can be (docs/reference/records.md#events).
+#: The types of events (docs/reference/records.md#events).
 EVENTS: Final = (
     *("accepted", "delivered", "cancelled", "replaced", "dropped", "rejected", "parked"),
     *("rescheduled", "attempted", "refused", "duplicate", "unknown", "conflict", "stale", "deferred", "skipped"),
@@ -21,7 +21,7 @@ EVENTS: Final = (
 
 
 def add_arguments(parser: Parser) -> None:
-    """Take which events, and from when on."""
+    """Add the arguments for a filter of events, and the start."""
     said = "start at: RFC 3339, epoch milliseconds, or before now: 15m, 2h, 1d (default: now)"
     parser.add_argument("--since", type=past_ms, metavar="TIME", help=said)
     parser.add_argument("--no-follow", action="store_true", help="exit at the last event")
@@ -35,7 +35,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def run(options: Options) -> Exit:
-    """Tell them until Ctrl-C, or the end."""
+    """Write the events until Ctrl-C, or to the end."""
     import asyncio  # noqa: PLC0415 - help needs none of it
 
     from punctual.cli.events import follow  # noqa: PLC0415 - likewise

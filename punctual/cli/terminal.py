@@ -1,4 +1,4 @@
-"""Where a command writes: data to stdout, everything else to stderr, colour only where somebody looks."""
+"""A command's output: data to stdout, everything else to stderr, colour only on a terminal."""
 
 import os
 import sys
@@ -11,53 +11,53 @@ _CODES: Final[dict[Style, str]] = {"bold": "1", "dim": "2", "red": "31", "green"
 
 
 def write(text: str) -> None:
-    """Write a line of data."""
+    """Write a line of data to stdout."""
     sys.stdout.write(f"{text}\n")
 
 
 def say(text: str) -> None:
-    """Tell whoever runs the command something that is no data."""
+    """Write a message to stderr."""
     sys.stdout.flush()
     sys.stderr.write(f"{legible_lines(text)}\n")
     sys.stderr.flush()
 
 
 def is_watched() -> bool:
-    """Whether stderr is a terminal: somebody waits, and may answer."""
+    """Return whether stderr is a terminal, so that a user is likely to wait."""
     return sys.stderr.isatty()
 
 
 def can_ask() -> bool:
-    """Whether there is somebody to ask: stdin is a terminal too."""
+    """Return whether a user can be asked: stdin and stderr are terminals."""
     return sys.stdin is not None and sys.stdin.isatty() and is_watched()
 
 
 def styled(text: str, style: Style) -> str:
-    """Return text for stdout in a style, or as it is: not at a terminal, or with NO_COLOR, there is none."""
+    """Return text for stdout in a style, or unchanged without a terminal or with NO_COLOR."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not sys.stdout.isatty():
         return text
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
 
 def legible(text: str) -> str:
-    """Return text without what would move the cursor or change the terminal: such characters are written as escapes."""
+    """Return text in which characters that could control the terminal are escaped."""
     if text.isprintable():
         return text
     return text.translate({ord(char): _escaped(char) for char in set(text) if not _is_shown(char)})
 
 
 def state_line(name: str, sentence: str) -> str:
-    """Return a name and what is now true of it, after an action: `orders: paused`."""
+    """Return a name with its new state after an action: `orders: paused`."""
     return f"{legible(name)}: {legible(sentence[:1].lower() + sentence[1:].removesuffix('.'))}"
 
 
 def legible_lines(text: str) -> str:
-    """Return lines, each without what would move the cursor or change the terminal."""
+    """Return lines in which characters that could control the terminal are escaped."""
     return "\n".join(map(legible, text.split("\n")))
 
 
 def legible_json(text: str) -> str:
-    """Return JSON that says the same, without what would move the cursor or change the terminal.
+    """Return equivalent JSON in which characters that could control the terminal are escaped.
 
     Control characters and those that change the direction of writing can only be in strings, where JSON has escapes.
     """
@@ -77,7 +77,7 @@ def _is_shown(char: str) -> bool:
 
 
 def show_bytes(raw: bytes) -> None:
-    """Write bytes as they are, but to a terminal as text that cannot change it."""
+    """Write bytes unchanged, but escaped on a terminal."""
     sys.stdout.flush()
     if sys.stdout.isatty():
         write(legible_lines(raw.decode(errors="backslashreplace")))

@@ -1,4 +1,4 @@
-"""Times and spans as people write and read them on a command line."""
+"""Times and spans on the command line, in human form."""
 
 import time
 from argparse import ArgumentTypeError
@@ -11,9 +11,9 @@ from typing import Final
 from punctual.contract.times import moment_of, parse_duration, parse_time
 
 _SECOND_MS: Final = 1_000
-#: Epoch milliseconds have 13 digits since 2001. A smaller number is a mistake: seconds, or a span without a unit.
+#: The minimum of epoch milliseconds: since 2001 they have 13 digits. A smaller number is a mistake, such as seconds.
 _RECENT_MS: Final = 10**12
-#: What `now` is for all arguments of one command.
+#: The value of `now` for all arguments of one command.
 _one_now_ms: Final = ContextVar[int | None]("one_now_ms", default=None)
 
 
@@ -24,7 +24,7 @@ def now_ms() -> int:
 
 @contextmanager
 def one_now() -> Iterator[None]:
-    """Have each `now`, and each span from now on, mean the same moment: `--from now --until 2h` are two hours."""
+    """Fix the value of `now` for all times and spans, so that `--from now --until 2h` is exactly two hours."""
     token = _one_now_ms.set(now_ms())
     try:
         yield
@@ -78,7 +78,7 @@ def _span_with_unit(text: str) -> int:
 
 
 def moment(text: str) -> datetime:
-    """Return a time as a moment. Raises ArgumentTypeError with a sentence."""
+    """Parse a time as a datetime. Raises ArgumentTypeError with a sentence."""
     try:
         return moment_of(moment_ms(text))
     except (ValueError, OverflowError, OSError) as error:
@@ -86,7 +86,7 @@ def moment(text: str) -> datetime:
 
 
 def span(text: str) -> timedelta:
-    """Return a length of time: `500ms`, `90s`, `15m`, `2h`, `1d`, milliseconds, or ISO 8601.
+    """Parse a span: `500ms`, `90s`, `15m`, `2h`, `1d`, milliseconds, or ISO 8601.
 
     Raises ArgumentTypeError with a sentence.
     """
@@ -97,18 +97,18 @@ def span(text: str) -> timedelta:
 
 
 def seconds(text: str) -> float:
-    """Return a number of seconds above 0, written as such or as a span. Raises ArgumentTypeError with a sentence."""
+    """Parse a number of seconds above 0, as a number or a span. Raises ArgumentTypeError with a sentence."""
     try:
         found = float(text)
     except ValueError:
         found = span(text).total_seconds()
-    if not 0.1 <= found < 1e6:  # noqa: PLR2004 - neither a flood of questions nor a wait for ever
+    if not 0.1 <= found < 1e6:  # noqa: PLR2004 - prevents a flood of requests, and an endless wait
         raise ArgumentTypeError(f"{text[:64]!r} is not a number of seconds of 0.1 or more")
     return found
 
 
 def written(moment_ms: int) -> str:
-    """Return a moment to the millisecond, as arguments take it: 2026-05-04T13:37:00.120Z; beyond 9999 as milliseconds.
+    """Return a time in the form of arguments, 2026-05-04T13:37:00.120Z; beyond the year 9999 in milliseconds.
 
     Whole seconds have no fraction.
     """

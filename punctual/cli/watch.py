@@ -1,4 +1,4 @@
-"""Shows something once, or again and again until Ctrl-C."""
+"""Shows output once, or repeatedly until Ctrl-C."""
 
 import sys
 import time
@@ -14,10 +14,10 @@ _CLEAR: Final = "\x1b[H\x1b[2J\x1b[3J"
 
 
 def shown(options: Options, show: Callable[[Options], Exit]) -> Exit:
-    """Show it as often as `--watch` says, and return what the last time ended with.
+    """Call `show` once and return its exit code, or repeat it with `--watch`.
 
-    Each time it is shown by the options as they are to be read then: `--due-to 15m` goes with the time. Whoever watches
-    is told of a worker that does not answer, and of what is missing, and sees what comes when it does.
+    Each time the options are parsed again, so that `--due-to 15m` moves with the time. With `--watch`, an unreachable
+    worker or missing partitions are reported, and the output goes on when they are back.
     """
     if options.watch is None:
         return show(options)

@@ -1,4 +1,4 @@
-"""The asyncio client: delays messages and changes its mind about them."""
+"""The asyncio client: schedules messages, and cancels, moves, pauses and retries them."""
 
 import asyncio
 from collections.abc import Collection, Sequence
@@ -18,9 +18,9 @@ from punctual.encryption import Keyring
 class DelayClient:
     """Delays messages through one installation; safe for any number of tasks of one event loop.
 
-    Every method returns once all in-sync replicas have the record, and from then on the worker's promises hold.
-    What the worker makes of it (an unknown topic, a command for a message that is gone) shows in the events and
-    dead letters, not here.
+    Every method returns once all in-sync replicas have the record, and from then on the worker's guarantees hold.
+    Later outcomes (an unknown topic, a command for a message that is gone) are in the events and dead letters, and are
+    not raised here.
 
         async with DelayClient("localhost:9092") as client:
             reminder = await client.delay("reminders", {"order": 42}, after=timedelta(minutes=15))
@@ -40,21 +40,21 @@ class DelayClient:
         encryption: Keyring | None = None,
         **kafka: Any,
     ) -> None:
-        """Describe the installation; nothing connects before `start` or `async with`.
+        """Describe the installation; `start` or `async with` connects.
 
         `bootstrap_servers`: "host:port", several separated by commas, or a list. `app_id`: the worker's DELAY_APP_ID.
-        `partitions`: what the installation must have, checked at start; None takes what Kafka says. `inputs`: further
+        `partitions`: the expected number of partitions, checked at start; None accepts any number. `inputs`: further
         input topics whose automatic ids get commands, so that those go home directly (without it they are forwarded).
-        `requests_topic`: the input that requests and commands go to, if it is another, as a team's own is, and its
-        `namespace` (DELAY_NAMESPACES): so that ids go home directly, and have their full names here.
-        `ack_timeout`: how long one call waits for Kafka. `encryption`: keys by which `delay` encrypts values, so that
-        only `Keyring.decrypt` can read them (docs/how-to/encrypt.md). `kafka`: options of aiokafka's producer, say for
-        TLS and SASL.
+        `requests_topic`: the input for requests and commands, if it is not the default, such as a team's own topic, and
+        its `namespace` (DELAY_NAMESPACES): so that ids go home directly, and have their full names here. `ack_timeout`:
+        how long one call waits for Kafka. `encryption`: keys with which `delay` encrypts values, so that only
+        `Keyring.decrypt` can read them (docs/how-to/encrypt.md). `kafka`: options of aiokafka's producer, such as TLS
+        and SASL.
         """
         self._expected_partitions, self._encryption = partitions, encryption
         topic = requests_topic or f"{app_id}-requests"
         self._connection = Connection(bootstrap_servers, topic, inputs, ack_timeout, kafka, namespace)
-        #: Opened when it is needed: few programs pause anything.
+        #: Opened on first use, because few programs pause a destination.
         self._controls = Connection(bootstrap_servers, f"{app_id}-controls", (), ack_timeout, kafka)
         self._opening = asyncio.Lock()
 
@@ -64,7 +64,7 @@ class DelayClient:
             await self._connection.open(self._expected_partitions)
 
     async def aclose(self) -> None:
-        """Send what is queued and disconnect; harmless when not started."""
+        """Send queued records and disconnect; does nothing if not started."""
         await self._connection.close()
         await self._controls.close()
 
@@ -80,8 +80,8 @@ class DelayClient:
     async def delay(self, to: object, value: object, **options: Unpack[DelayOptions]) -> str:
         """Have `value` delivered to topic `to` when it is due, and return the message's id.
 
-        `value`: bytes as they are, str as UTF-8, None as null, a Faust record as its serializer writes it, anything
-        else as compact JSON. `options`: `at` or `after`, and what DelayOptions describes. Raises an
+        `value`: bytes are sent unchanged, str as UTF-8, None as null, a Faust record through its serializer, other
+        values as compact JSON. `options`: `at` or `after`, and the others in DelayOptions. Raises an
         InvalidRequestError, NotAcknowledgedError, RequestTooLargeError or RequestsTopicMissingError.
         """
         request = schedule(to, value, **options)
@@ -91,7 +91,7 @@ class DelayClient:
         if request.id is not None:
             return self._connection.full(request.id).decode()
         if offset < 0:
-            # Kafka knows a retried batch but no longer its offset: stored, only the automatic id is lost.
+            # For a retried batch Kafka confirms the records without their offset: only the automatic id is lost.
             raise NotAcknowledgedError(self._connection.topic, "stored, but Kafka did not return its offset")
         return f"{self._connection.topic}-{partition}-{offset}"
 
@@ -104,8 +104,8 @@ class DelayClient:
     ) -> None:
         """Remove the pending message `id`; with `if_due`, only if it is due exactly then.
 
-        Holds when acknowledged well before the due time; an event `cancelled`, `conflict`, `unknown` or `stale` says
-        what came of it. `asked_at`: when this was really asked for, if it is sent later.
+        It works if acknowledged well before the due time; an event `cancelled`, `conflict`, `unknown` or `stale` shows
+        the outcome. `asked_at`: when the cancel was really requested, if it is sent later.
         """
         await self._send(command("cancel", id, if_due=if_due, asked_at=asked_at))
 
@@ -121,7 +121,7 @@ class DelayClient:
     ) -> None:
         """Give the pending message `id` a new due time, `at` or `after`; its content stays.
 
-        With `if_due`, only if it is due exactly then; with `jitter`, at a random moment so long after.
+        With `if_due`, only if it is due exactly then; with `jitter`, at a random moment within that time after it.
         """
         await self._send(command("reschedule", id, at=at, after=after, jitter=jitter, if_due=if_due, asked_at=asked_at))
 
@@ -136,11 +136,11 @@ class DelayClient:
         await self._send(command("deliver-now", id, if_due=if_due, asked_at=asked_at))
 
     async def pause_series(self, id: str, *, asked_at: datetime | None = None) -> None:  # noqa: A002 - the contract's word
-        """Hold the recurring message `id` until `resume_series`: nothing of it is delivered meanwhile."""
+        """Hold the recurring message `id`: no occurrence is delivered until `resume_series`."""
         await self._send(command("pause", id, asked_at=asked_at))
 
     async def resume_series(self, id: str, *, asked_at: datetime | None = None) -> None:  # noqa: A002 - the contract's word
-        """Have the recurring message `id` go on, with the next occurrence that is planned."""
+        """Resume the recurring message `id` with its next planned occurrence."""
         await self._send(command("resume", id, asked_at=asked_at))
 
     async def retry(
@@ -152,11 +152,11 @@ class DelayClient:
         to: object = None,
         error: BaseException | str | None = None,
     ) -> None:
-        """Have a record that was received, and whose processing failed, delivered again after a backoff.
+        """Have a received record whose processing failed delivered again after a backoff.
 
-        It goes back to its own topic, or `to` another: key, value and headers as they are, and with `delay-attempt`.
-        After `max_attempts` it becomes a dead letter `attempts-exhausted` that tells the `error`. The same record, sent
-        for retry twice, is delivered once if the first is still pending.
+        It goes back to its own topic, or to the topic `to`, with its key, value and headers, and with `delay-attempt`.
+        After `max_attempts` it becomes a dead letter `attempts-exhausted` that contains the `error`. A record that is
+        sent for retry twice is delivered once, if the first retry is still pending.
         """
         await self._send(retry(record, backoff=backoff, max_attempts=max_attempts, to=to, error=error))
 
@@ -169,20 +169,20 @@ class DelayClient:
         until: datetime | None = None,
         rate: str | None = None,
     ) -> None:
-        """Have all workers hold back what is due for `destination`, within a second, until `resume` or `until`.
+        """Have all workers hold back due messages for `destination`, within a second, until `resume` or `until`.
 
         `destination`: a topic, "cluster/topic", or the origin of URLs. `reason` and `by` are for people to read; `rate`
-        is the cap that holds instead of the settings', "20/s burst 100", or "none". The last call for a destination
-        counts, as a whole. Raises an InvalidRequestError, NotAuthorizedError or NotAcknowledgedError.
+        is a rate limit that replaces the settings', "20/s burst 100", or "none". The last call for a destination
+        replaces earlier ones completely. Raises an InvalidRequestError, NotAuthorizedError or NotAcknowledgedError.
         """
         await self._control(control(destination, paused=True, reason=reason, by=by, until=until, rate=rate))
 
     async def limit(self, destination: str, rate: str, *, reason: str | None = None, by: str | None = None) -> None:
-        """Have `destination` get so many messages at most, "20/s burst 100" or "none", whatever the settings say."""
+        """Limit the rate of messages to `destination`, "20/s burst 100" or "none", instead of the settings' limit."""
         await self._control(control(destination, paused=False, reason=reason, by=by, rate=rate))
 
     async def resume(self, destination: str) -> None:
-        """Take back what `pause` or `limit` has said of `destination`: nothing but the settings holds again."""
+        """Undo `pause` and `limit` for `destination`: only the settings apply again."""
         await self._control(no_control(destination))
 
     async def _control(self, record: Request) -> None:

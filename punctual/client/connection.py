@@ -1,4 +1,4 @@
-"""The connection to the requests topic: it sends a record home and waits for its acknowledgement."""
+"""The connection to the requests topic: sends records to their home partitions, and waits for acknowledgements."""
 
 import asyncio
 import random
@@ -29,7 +29,7 @@ _LOOK_EVERY_S: Final = 0.05
 
 
 class Connection:
-    """Sends records to one requests topic and says where they landed. Belongs to the event loop that opened it."""
+    """Sends records to one requests topic and returns their offsets. Use it on the event loop that opened it."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Connection:
         kafka: dict[str, Any],
         namespace: str = "",
     ) -> None:
-        """Remember where to connect, and the `namespace` of the topic; nothing happens before `open`."""
+        """Keep the address, the topic and its `namespace`; `open` connects."""
         Producer.check(kafka)
         self.topic: Final = topic
         self._servers = servers
@@ -56,11 +56,11 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether `open` succeeded and `close` was not called since."""
+        """Whether `open` has succeeded, without a later `close`."""
         return self._producer is not None
 
     def full(self, id_: bytes) -> bytes:
-        """Return the full name of an id that is asked for here. Raises InvalidIdError if that is too long."""
+        """Return the full name of an id in this namespace. Raises InvalidIdError if that is too long."""
         if not self._namespace:
             return id_
         try:
@@ -69,11 +69,11 @@ class Connection:
             raise InvalidIdError(refusal.sentence) from refusal
 
     def knows(self, topic: str) -> bool:
-        """Return whether a topic was there when this connected."""
+        """Return whether a topic existed when this connected."""
         return self._producer is not None and self._producer.partitions(topic) > 0
 
     async def open(self, expected_partitions: int | None) -> None:
-        """Connect and check that the requests topic is there, without creating it.
+        """Connect and check that the requests topic exists, without creating it.
 
         Raises KafkaUnreachableError, RequestsTopicMissingError or PartitionCountError.
         """
@@ -105,7 +105,7 @@ class Connection:
         return producer.partitions(self.topic)
 
     async def close(self) -> None:
-        """Disconnect after what is queued has gone out, but within the acknowledgement timeout."""
+        """Disconnect after sending queued records, within the acknowledgement timeout."""
         producer, self._producer = self._producer, None
         if producer is not None:
             await self._stop(producer)
@@ -122,15 +122,15 @@ class Connection:
             async with asyncio.timeout(self._ack_timeout.total_seconds()):
                 while True:
                     producer = await self._sound_producer()
-                    # Not stored, for the gap that an earlier batch left: a new producer can send it.
+                    # The record was not stored, because an earlier batch left a gap: a new producer can send it.
                     with suppress(errors.OutOfOrderSequenceNumber, errors.UnknownProducerId):
                         return await self._send(producer, request)
 
     async def send_all(self, requests: Sequence[Request]) -> list[str]:
-        """Return the sources of these requests, `topic-partition-offset`, once all in-sync replicas have all of them.
+        """Return the sources of requests, `topic-partition-offset`, once all in-sync replicas have all requests.
 
-        Requests of a partition keep their order. They travel in batches, which costs a fraction of sending them one at
-        a time. Raises what `send` raises, and then some of them may be stored.
+        Requests of a partition keep their order. They are sent in batches, which is much cheaper than one at a time.
+        Raises what `send` raises; some requests may then be stored.
         """
         with self._named_errors():
             async with asyncio.timeout(self._ack_timeout.total_seconds()):
@@ -153,7 +153,7 @@ class Connection:
 
     @contextmanager
     def _named_errors(self) -> Iterator[None]:
-        """Say in errors of ours what Kafka's client says."""
+        """Turn errors of Kafka's client into Punctual's own."""
         from aiokafka import errors  # noqa: PLC0415 - loaded already, by the producer
 
         try:

@@ -20,7 +20,7 @@ def control(
     until: datetime | int | None = None,
     rate: str | None = None,
 ) -> Request:
-    """Return the record that says what holds for a destination; `until` may be epoch milliseconds that another said.
+    """Return the record with the pause and rate limit of a destination; `until` may also be epoch milliseconds.
 
     Raises InvalidDestinationError, InvalidDueTimeError or InvalidOptionError.
     """
@@ -34,7 +34,7 @@ def control(
 
 
 def no_control(name: str) -> Request:
-    """Return the record after which nothing but the settings holds for a destination.
+    """Return the record that removes a destination's controls, so that only the settings apply.
 
     Raises InvalidDestinationError.
     """

@@ -1,19 +1,19 @@
-"""What can go wrong when a message is delayed, and what to do about it.
+"""Errors of delaying a message, and what to do about them.
 
 DelayError
-├── InvalidRequestError (also a ValueError)   the call makes no valid request; nothing was sent
+├── InvalidRequestError (also a ValueError)   the arguments are not a valid request; it was not sent
 │   ├── InvalidDestinationError
 │   ├── InvalidDueTimeError
 │   ├── InvalidIdError
 │   ├── InvalidHeaderError
 │   ├── InvalidValueError
 │   └── InvalidOptionError
-├── ClientClosedError                         the client is not started, or closed already; nothing was sent
-├── KafkaUnreachableError                     no broker answered; nothing was sent
-├── RequestsTopicMissingError                 no worker has created its topics yet; nothing was sent
-├── PartitionCountError                       the installation has another number of partitions; nothing was sent
-├── NotAuthorizedError                        Kafka does not let this user write requests; nothing is stored
-├── RequestTooLargeError                      Kafka would not take a record of this size; nothing is stored
+├── ClientClosedError                         the client is not started, or closed already; the request was not sent
+├── KafkaUnreachableError                     no broker answered; the request was not sent
+├── RequestsTopicMissingError                 no worker has created its topics yet; the request was not sent
+├── PartitionCountError                       the installation has another number of partitions; no request was sent
+├── NotAuthorizedError                        this user has no Write permission; the request is not stored
+├── RequestTooLargeError                      the record is larger than Kafka accepts; the request is not stored
 └── NotAcknowledgedError                      the outcome is unknown; sending again under the same id is safe
 """
 
@@ -22,19 +22,19 @@ from datetime import timedelta
 
 
 class DelayError(Exception):
-    """Anything that kept a message or a command from being accepted by Kafka."""
+    """A message or a command was not accepted by Kafka."""
 
 
 class InvalidRequestError(DelayError, ValueError):
-    """The arguments make no valid request; nothing was sent."""
+    """The arguments are not a valid request; it was not sent."""
 
 
 class InvalidDestinationError(InvalidRequestError):
-    """The destination topic, partition or cluster cannot be one."""
+    """The destination is not a valid topic, partition or cluster."""
 
 
 class InvalidDueTimeError(InvalidRequestError):
-    """The due time is missing, ambiguous or not a moment in time."""
+    """The due time is missing, ambiguous or invalid."""
 
 
 class InvalidIdError(InvalidRequestError):
@@ -42,7 +42,7 @@ class InvalidIdError(InvalidRequestError):
 
 
 class InvalidHeaderError(InvalidRequestError):
-    """A user header cannot be sent as it is."""
+    """A user header cannot be sent."""
 
 
 class InvalidValueError(InvalidRequestError):
@@ -50,14 +50,14 @@ class InvalidValueError(InvalidRequestError):
 
 
 class InvalidOptionError(InvalidRequestError):
-    """An option of the client or of the message has a value that it cannot have."""
+    """An option of the client or of the message has an invalid value."""
 
 
 class ClientClosedError(DelayError):
-    """The client is not started, or closed already; nothing was sent."""
+    """The client is not started, or closed already; the request was not sent."""
 
     def __init__(self, name: str, *, inherited: bool = False) -> None:
-        """Name the class, so that the sentence can be pasted; `inherited` is one that was open before a fork."""
+        """Name the client's class; `inherited` means that the client was open before a fork."""
         super().__init__(
             f"This client was opened in another process, before a fork: create a new {name}(...) in this process."
             if inherited
@@ -66,10 +66,10 @@ class ClientClosedError(DelayError):
 
 
 class KafkaUnreachableError(DelayError):
-    """No broker answered; nothing was sent."""
+    """No broker answered; the request was not sent."""
 
     def __init__(self, servers: str | Sequence[str], cause: object) -> None:
-        """Name the addresses tried and what Kafka's client said."""
+        """Name the addresses and the error of Kafka's client."""
         shown = servers if isinstance(servers, str) else ", ".join(servers)
         super().__init__(
             f"No Kafka broker answers at {shown} ({cause}): check the address, the security options and that "
@@ -78,15 +78,15 @@ class KafkaUnreachableError(DelayError):
 
     @classmethod
     def after(cls, servers: str | Sequence[str], seconds: float) -> "KafkaUnreachableError":
-        """Name the addresses tried and how long the client waited."""
+        """Name the addresses, and how long the client waited."""
         return cls(servers, f"no answer within {seconds:g} s")
 
 
 class RequestsTopicMissingError(DelayError):
-    """No worker has created the installation's topics yet; nothing was sent."""
+    """No worker has created the installation's topics yet; the request was not sent."""
 
     def __init__(self, topic: str) -> None:
-        """Name the topic that is not there."""
+        """Name the missing topic."""
         super().__init__(
             f"The topic {topic} does not exist, or this user has no permission to see it: start a worker first "
             "(`faust -A app worker`), it creates the topic; "
@@ -96,7 +96,7 @@ class RequestsTopicMissingError(DelayError):
 
 
 class PartitionCountError(DelayError):
-    """The installation has another number of partitions than the caller said; nothing was sent."""
+    """The installation has another number of partitions than expected; no request was sent."""
 
     def __init__(self, topic: str, expected: int, actual: int) -> None:
         """Name the topic and both numbers."""
@@ -108,10 +108,10 @@ class PartitionCountError(DelayError):
 
 
 class NotAuthorizedError(DelayError):
-    """Kafka does not let this user write requests; nothing is stored."""
+    """This user has no permission to write requests; the request is not stored."""
 
     def __init__(self, topic: str, cause: object) -> None:
-        """Name the topic and what Kafka said."""
+        """Name the topic and Kafka's error."""
         super().__init__(
             f"This user has no permission to write to {topic} ({cause}): grant it WRITE and DESCRIBE on the topic, or "
             "check the credentials given to the client."
@@ -119,10 +119,10 @@ class NotAuthorizedError(DelayError):
 
 
 class RequestTooLargeError(DelayError):
-    """Kafka would not take a record of this size; nothing is stored."""
+    """The record is larger than Kafka accepts; the request is not stored."""
 
     def __init__(self, topic: str, cause: object) -> None:
-        """Name the topic and what Kafka said."""
+        """Name the topic and Kafka's error."""
         super().__init__(
             f"The request is too large for {topic} ({cause}): send less, or raise max_request_size here and "
             "max.message.bytes of the topic."
@@ -130,7 +130,7 @@ class RequestTooLargeError(DelayError):
 
 
 class NotAcknowledgedError(DelayError):
-    """The outcome is unknown: the record may be stored or may never be. Sending again under the same id is safe."""
+    """The outcome is unknown: the record may be stored now, later or never. Sending it again with its id is safe."""
 
     def __init__(self, topic: str, cause: object) -> None:
         """Name the topic and the reason."""

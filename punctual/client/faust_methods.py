@@ -1,4 +1,4 @@
-"""`app.delay(...)`, `app.cancel(...)` and their kin as methods of a Faust app."""
+"""`app.delay(...)`, `app.cancel(...)` and the client's other methods as methods of a Faust app."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -80,19 +80,19 @@ class DelayMethods(RetryMethods):
         await (await self._delay()).resume_series(id, asked_at=asked_at)
 
     async def aclose(self) -> None:
-        """Send what is queued and disconnect; the next call connects again."""
+        """Send queued records and disconnect; the next call connects again."""
         client, self._delay_client = self._delay_client, None
         if client is not None:
             await client.aclose()
 
     async def on_stop(self) -> None:
-        """Disconnect when the app stops, after what is being handled."""
+        """Disconnect when the app stops, after the events in progress."""
         await super().on_stop()  # type: ignore[misc]  # faust.App's, which stands behind this class
         await self.aclose()
 
     def make_delay_client(self) -> DelayClient:
-        """Return the client to use; override it to give other options."""
-        # Inside a Faust app Faust is loaded already; outside, this module must stay light.
+        """Return the client to use; override it to pass other options."""
+        # Inside a Faust app, Faust is loaded already; outside, this module must not load it.
         from faust.transport.drivers.aiokafka import credentials_to_aiokafka_auth  # noqa: PLC0415
 
         conf: Any = self.conf  # type: ignore[attr-defined]  # faust.App's

@@ -21,7 +21,7 @@ _AGAIN_S: Final = 1.0
 
 
 class RetryMethods:
-    """What DelayMethods gives a Faust app for events whose processing failed."""
+    """The methods of DelayMethods for events whose processing failed."""
 
     async def retry(
         self,
@@ -32,11 +32,11 @@ class RetryMethods:
         to: object = None,
         error: BaseException | str | None = None,
     ) -> None:
-        """Have a Faust event delivered again after a backoff, to its own topic or `to` another; the agent goes on.
+        """Have a Faust event delivered again after a backoff, to its own topic or to the topic `to`; the agent goes on.
 
         Key, value and headers stay as they were received. After `max_attempts` the event becomes a dead letter
-        `attempts-exhausted` that tells the `error`, by default the exception that is being handled. Returns once Kafka
-        has it, however long that takes: before, the event must not be acknowledged. See DelayClient.retry.
+        `attempts-exhausted` that contains the `error`, by default the exception that is being handled. Returns once
+        Kafka has the request, however long that takes: do not acknowledge the event before. See DelayClient.retry.
         """
         error = sys.exception() if error is None else error
         await self._request(event.message, backoff, max_attempts, to, error)
@@ -74,15 +74,14 @@ class RetryMethods:
     ) -> Callable[[Handler], Handler]:
         """Make an agent of `async def handle(value)`: events for which it raises one of `on` are retried.
 
-        An event is acknowledged when it was handled, or Kafka has the request for its retry: none is lost if the
-        process dies between. Any other exception ends the agent as Faust does it, and the event is not acknowledged.
+        An event is acknowledged once it was handled, or Kafka has the request for its retry: none is lost if the
+        process dies before. Any other exception ends the agent as usual in Faust, and the event is not acknowledged.
         `agent`: options of `app.agent`, such as `name` and `concurrency`.
-
-        With `order="key"` no event is handled before those of its key that came earlier are: one that fails is tried
-        again where it is, by this process, while later events of its key wait and those of others are handled. Until
-        it is done none after it in its partition is committed: a crash or a rebalance has them handled again, in
-        order, and attempts counted anew. `max_unacked` events are held that way, then the agent reads no more until
-        the first is done. Any other exception ends the app. Raises InvalidOptionError.
+        With `order="key"`, events with the same key are always handled in order: an event that fails is tried again in
+        place, by this process, while later events with its key wait and those with other keys are handled. Until it is
+        done, no later event of its partition is committed: after a crash or a rebalance they are handled again, in
+        order, with new attempts. At most `max_unacked` events are held in this way; then the agent reads no more until
+        the first one is done. Any other exception ends the app. Raises InvalidOptionError.
         """
         attempts = Attempts(on, backoff, max_attempts)
         if order is not None:
@@ -130,10 +129,10 @@ class RetryMethods:
 
 
 class _OrderedAgent:
-    """Handles the events of one agent's stream that are handled in order."""
+    """Handles the events of one agent's stream for a KeyOrder."""
 
     def __init__(self, app: Any, stream: Any, handle: Callable[[Any], Awaitable[object]], attempts: Attempts) -> None:
-        """Have events of the app's stream handled by a function."""
+        """Handle the events of the app's stream with the function `handle`."""
         from faust.streams import _current_event  # noqa: PLC0415 - inside a Faust app it is loaded already
 
         self._app, self._stream, self._handle, self._attempts = app, stream, handle, attempts
@@ -145,14 +144,14 @@ class _OrderedAgent:
         return bool(self._app.rebalancing or self._app.should_stop)
 
     async def handle(self, event: Any) -> None:
-        """Handle an event; Faust waits for that before it gives a partition away, or stops."""
+        """Handle an event; Faust waits for it before it revokes the partition, or stops."""
         self._app.consumer.unacked.add(event.message)
-        # One that has waited is not the last that the stream has given, which current_event() would tell.
+        # An event that has waited is not the stream's last one, which current_event() would return.
         self._current.set(weakref.ref(event))
         await self._handle(event.value)
 
     async def give_up(self, event: Any, failed: int, error: BaseException) -> None:
-        """Make an event a dead letter after so many failed attempts."""
+        """Make an event a dead letter after `failed` attempts."""
         record = counted(event.message, failed)
         await self._app._request(record, self._attempts.backoff, self._attempts.most, None, error)  # noqa: SLF001
 
@@ -161,21 +160,21 @@ class _OrderedAgent:
         await self._stream.ack(event)
 
     def rest(self, event: Any) -> None:
-        """Let Faust not wait for an event: it may be an hour until its next attempt."""
+        """Stop Faust from waiting for an event, whose next attempt may be an hour away."""
         self._app.consumer.unacked.discard(event.message)
 
     async def crash(self, error: BaseException) -> None:
-        """End the app; Faust would begin anew with the next event before it has ended.
+        """End the app. Otherwise Faust would go on with the next event before the app has ended.
 
-        Not by crash(), which ends all services below at once: the app, which commits before it ends, would wait for
-        good for an answer from the consumer's thread (mode/services.py, Service._crash).
+        This does not call crash(), which ends all child services at once: the app, which commits before it ends, would
+        wait for ever for the consumer's thread (mode/services.py, Service._crash).
         """
         log.critical("the app ends for an error after which no event is tried again", exc_info=error)
         root = self._app.beacon.root
         for service in (self._app, root and root.data):
             if service is not None and not service.crash_reason:
                 service.crash_reason = error
-                service._crashed.set()  # noqa: SLF001 - what crash() does to each
+                service._crashed.set()  # noqa: SLF001 - as crash() does for each
         await asyncio.Event().wait()
 
 

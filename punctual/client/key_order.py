@@ -1,4 +1,4 @@
-"""Events of a key in order although one of them fails: it is tried again where it is, and what is behind it waits."""
+"""Handles events in the order of their keys: a failed event is tried again in place, and later ones of its key wait."""
 
 import asyncio
 from collections import deque
@@ -12,7 +12,7 @@ _LOOK_S: Final = 0.1
 
 
 class Attempts(NamedTuple):
-    """How an event is tried: again `on` these exceptions, after a `backoff`, `most` times; None is for ever."""
+    """The attempts for an event: repeated `on` these exceptions after a `backoff`, `most` times; None is for ever."""
 
     on: tuple[type[BaseException], ...]
     backoff: Backoff
@@ -20,30 +20,30 @@ class Attempts(NamedTuple):
 
 
 class Agent(Protocol):
-    """What events are handled by."""
+    """The handler of events."""
 
     @property
     def pausing(self) -> bool:
-        """Whether no further attempt may begin: partitions are being shared out, or the app stops."""
+        """Whether no further attempt may begin, because of a rebalance or a stopping app."""
 
     async def handle(self, event: Any) -> None:
         """Handle an event."""
 
     async def give_up(self, event: Any, failed: int, error: BaseException) -> None:
-        """Make an event a dead letter after so many failed attempts."""
+        """Make an event a dead letter after `failed` attempts."""
 
     async def ack(self, event: Any) -> None:
         """Acknowledge an event."""
 
     def rest(self, event: Any) -> None:
-        """Hear that nothing is being done with an event that is held: nobody need wait for it."""
+        """Note that a held event is not being handled now, so that a rebalance need not wait for it."""
 
     async def crash(self, error: BaseException) -> None:
-        """End the process, and do not return before."""
+        """End the process; does not return before."""
 
 
 class _Held:
-    """An event until it is `acked`: it waits, or is being handled, or is `done` and another one before it not."""
+    """An event until it is `acked`: it waits, is being handled, or is `done` while an earlier one is not."""
 
     __slots__ = ("acked", "done", "event")
 
@@ -52,31 +52,31 @@ class _Held:
 
 
 class _Place:
-    """What is held of one partition, from one assignment to the next."""
+    """The held events of one partition, from one assignment to the next."""
 
     def __init__(self) -> None:
         self.unacked = deque[_Held]()
-        #: What waits for each key of which an event has failed, that one first.
+        #: For each key with a failed event, that event and the waiting ones after it.
         self.lanes: dict[bytes, deque[_Held]] = {}
         self.gone = asyncio.Event()
 
 
 class KeyOrder:
-    """Handles the events of a Faust agent: one after the other those of a key, and no key waits for another.
+    """Handles the events of a Faust agent, one at a time per key; different keys do not wait for each other.
 
-    Events are acknowledged in the order of their partition: what is not done yet is read again by whoever comes next,
-    with all that came after it, in the same order. At most `limit` are held that are not acknowledged.
+    Events are acknowledged in the order of their partition: after a crash, the next owner reads the first unfinished
+    event again, with all later ones, in the same order. At most `limit` unacknowledged events are held.
     """
 
     def __init__(self, attempts: Attempts, limit: int, agent: Agent) -> None:
-        """Have an agent handle events; nothing is handled after one that has failed in a way that nobody named."""
+        """Handle events with `agent`; an exception that is not in `attempts.on` ends the process."""
         self._attempts, self._limit, self._agent = attempts, limit, agent
         self._places: dict[Any, _Place] = {}
         self._tasks = set[asyncio.Task[None]]()
         self._room = asyncio.Event()
 
     async def take(self, event: Any) -> None:
-        """Handle an event, or let it wait for those before it; returns when another one can come."""
+        """Handle an event, or hold it behind earlier ones of its key; returns when there is room for another."""
         place = self._places.setdefault(event.message.tp, _Place())
         held, key = _Held(event), event.message.key
         place.unacked.append(held)
@@ -96,11 +96,11 @@ class KeyOrder:
 
     @property
     def held(self) -> int:
-        """How many events are not acknowledged."""
+        """The number of unacknowledged events."""
         return sum(len(place.unacked) for place in self._places.values())
 
     def forget(self, partitions: Iterable[Any]) -> None:
-        """Leave what is held of partitions to whoever reads them now."""
+        """Drop the held events of revoked partitions, which their next owners read."""
         for partition in partitions:
             place = self._places.pop(partition, None)
             if place is not None:
@@ -108,7 +108,7 @@ class KeyOrder:
         self._room.set()
 
     async def aclose(self) -> None:
-        """Leave everything to whoever comes next."""
+        """Drop all held events, which the next owner reads."""
         self.forget(list(self._places))
         for task in self._tasks:
             task.cancel()
@@ -116,14 +116,14 @@ class KeyOrder:
 
     def _open_lane(self, place: _Place, key: bytes | None, first: _Held, error: BaseException) -> None:
         lane = deque([first])
-        if key is not None:  # events without a key have no order among them
+        if key is not None:  # events without a key have no order
             place.lanes[key] = lane
         task = asyncio.get_running_loop().create_task(self._work_off(place, key, lane, error))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _work_off(self, place: _Place, key: bytes | None, lane: deque[_Held], error: BaseException) -> None:
-        """Have the events of a lane done, one after the other, the first of which has failed with an error."""
+        """Handle the events of a lane one after the other; `error` is the exception of the first event."""
         failed: BaseException | None = error
         try:
             while lane:
@@ -131,13 +131,13 @@ class KeyOrder:
                     return
                 await self._settle(place, lane.popleft())
                 failed = None
-        except Exception as unforeseen:  # noqa: BLE001 - nobody waits for this task, and the lane must not stand still
+        except Exception as unforeseen:  # noqa: BLE001 - no task awaits this one, and the lane must not stall
             await self._agent.crash(unforeseen)
         if key is not None:
             del place.lanes[key]
 
     async def _is_done(self, place: _Place, event: Any, error: BaseException | None) -> bool:
-        """Try an event, that has failed with an `error` or is new, until it is done; return False if it is not ours."""
+        """Try an event, which has failed with `error` or is new, until it is done; return False if it is revoked."""
         message, failed = event.message, 1
         if error is None and await self._may_begin(place):
             error = await self._try(event)
@@ -153,7 +153,7 @@ class KeyOrder:
         return not place.gone.is_set()
 
     async def _may_begin(self, place: _Place, after_s: float = 0.0) -> bool:
-        """Wait until an attempt may begin; return False if the partition is not ours any more."""
+        """Wait until an attempt may begin; return False if the partition is revoked."""
         while after_s or self._agent.pausing:
             with suppress(TimeoutError):
                 async with asyncio.timeout(after_s or _LOOK_S):
@@ -164,14 +164,14 @@ class KeyOrder:
         return not place.gone.is_set()
 
     async def _try(self, event: Any) -> BaseException | None:
-        """Handle an event; return the exception after which it is tried again."""
+        """Handle an event; return the exception for which it is tried again, or None."""
         try:
             await self._agent.handle(event)
         except self._attempts.on as error:
             return error
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
-            if task is not None and not task.cancelling():  # something within the handler was cancelled, not this
+            if task is not None and not task.cancelling():  # the handler cancelled a task of its own, not this one
                 await self._crash(event, error)
             raise
         except Exception as error:
@@ -184,7 +184,7 @@ class KeyOrder:
         await self._agent.crash(error)
 
     async def _settle(self, place: _Place, held: _Held) -> None:
-        """Acknowledge an event that is done, as soon as those before it are, and those after it that waited for it."""
+        """Mark an event as done, and acknowledge all done events at the head of its partition."""
         held.done = True
         while place.unacked and place.unacked[0].done and not place.gone.is_set():
             first = place.unacked.popleft()

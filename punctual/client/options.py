@@ -1,4 +1,4 @@
-"""The options of a delayed message: everything except its destination and value."""
+"""The options of a delayed message, without its destination and value."""
 
 from datetime import datetime, timedelta
 from typing import Literal, TypedDict

@@ -19,10 +19,10 @@ _FAREWELL_SECONDS: Final = 0.5
 
 
 class Producer:
-    """Sends requests to the partitions they are given for. Belongs to the event loop that opened it."""
+    """Sends requests to given partitions. Use it on the event loop that opened it."""
 
     def __init__(self, kafka: Any) -> None:
-        """Wrap a producer; `open` makes one."""
+        """Wrap a started producer; `open` creates one."""
         self._kafka = kafka
         self.spoiled = False
         """Whether the broker refused a batch: that leaves a gap in the sequence numbers, and a producer id with a gap
@@ -30,7 +30,7 @@ class Producer:
 
     @staticmethod
     def check(options: Mapping[str, object]) -> None:
-        """Raise InvalidOptionError for an option that the promises rest on."""
+        """Raise InvalidOptionError for an option on which the guarantees depend."""
         fixed = sorted(_FIXED & options.keys())
         if fixed:
             raise InvalidOptionError(
@@ -39,11 +39,11 @@ class Producer:
 
     @classmethod
     async def open(cls, servers: str | Sequence[str], options: Mapping[str, Any], seconds: float) -> "Producer":
-        """Connect within so many seconds and learn which topics exist, without creating any.
+        """Connect within `seconds` and load the existing topics, without creating any.
 
         Raises KafkaUnreachableError.
         """
-        # Loading Kafka's client takes a tenth of a second: only who connects pays for it.
+        # Loading Kafka's client takes a tenth of a second, which programs that do not connect are spared.
         from aiokafka import AIOKafkaProducer  # noqa: PLC0415
         from aiokafka.errors import KafkaConnectionError, KafkaError  # noqa: PLC0415
 
@@ -68,12 +68,12 @@ class Producer:
         return producer
 
     async def look(self) -> None:
-        """Learn anew which topics exist, without creating any."""
-        # With no topic named, Kafka's client asks for all: unlike a question for one, that creates no topic.
+        """Load the existing topics again, without creating any."""
+        # Without a topic's name, Kafka's client requests all topics, which creates none; a request for one topic would.
         await self._kafka.client.force_metadata_update()
 
     def partitions(self, topic: str) -> int:
-        """Return how many partitions the topic has, 0 when it does not exist."""
+        """Return the topic's number of partitions, 0 if it does not exist."""
         return len(self._kafka.client.cluster.partitions_for_topic(topic) or ())
 
     def available(self, topic: str) -> list[int]:
@@ -89,7 +89,7 @@ class Producer:
                 topic, value=request.value, key=request.key, partition=partition, headers=headers
             )
         else:
-            # Kafka takes a record without key and value, `send` does not; a batch of one record does the same.
+            # `send` refuses a record without key and value, which Kafka accepts; a batch of one record avoids that.
             batch = self._kafka.create_batch()
             batch.append(timestamp=None, key=None, value=None, headers=headers)
             future = await self._kafka.send_batch(batch, topic, partition=partition)
@@ -98,13 +98,13 @@ class Producer:
     async def queue_all(
         self, topic: str, by_partition: Mapping[int, Sequence[Request]]
     ) -> "list[tuple[asyncio.Future[Any], list[Request]]]":
-        """Return the future of each batch that these requests make, and its requests, once there is room for them."""
+        """Return the future and the requests of each batch, once there is room for them."""
         batches: list[tuple[asyncio.Future[Any], list[Request]]] = []
         for partition, requests in by_partition.items():
             batch, within = self._kafka.create_batch(), list[Request]()
             for request in requests:
                 said = {"timestamp": None, "key": request.key, "value": request.value, "headers": list(request.headers)}
-                if batch.append(**said) is None:  # it is full
+                if batch.append(**said) is None:  # the batch is full
                     batches.append((await self._kafka.send_batch(batch, topic, partition=partition), within))
                     batch, within = self._kafka.create_batch(), []
                     batch.append(**said)
@@ -114,7 +114,7 @@ class Producer:
         return batches
 
     async def close(self, seconds: float) -> None:
-        """Disconnect after what is queued has gone out, but within so many seconds."""
+        """Disconnect after sending queued records, within `seconds`."""
         try:
             async with asyncio.timeout(seconds):
                 await self._kafka.flush()
@@ -124,8 +124,8 @@ class Producer:
             await self._kafka.stop()
 
     async def _abandon(self) -> None:
-        # Idempotent batches never expire: without a broker, stop() would wait for them for ever. Connections go first,
-        # so that requests under way fail at once and not after their own timeout.
+        # Idempotent batches never expire: without a broker, stop() would wait for them for ever. Connections are closed
+        # first, so that requests in flight fail at once instead of after their own timeout.
         kafka = self._kafka
         kafka._closed = True  # noqa: SLF001 - what stop() does first
         await kafka.client.close()

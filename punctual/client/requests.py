@@ -31,7 +31,7 @@ _URL: Final = re.compile(r"https?://\S+")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One record for the requests topic, complete but for its partition."""
+    """One record for the requests topic, complete except for its partition."""
 
     key: bytes | None
     value: bytes | None
@@ -64,7 +64,7 @@ def schedule(  # noqa: PLR0913 - one argument per header of the contract
     count: int | None = None,
     misfire: str | None = None,
 ) -> Request:
-    """Return the record that schedules a message; options.DelayOptions says what each argument means.
+    """Return the record that schedules a message; options.DelayOptions describes each argument.
 
     Raises one of the InvalidRequestErrors.
     """
@@ -88,7 +88,7 @@ def schedule(  # noqa: PLR0913 - one argument per header of the contract
 def encrypted(request: Request, keyring: Keyring) -> Request:
     """Return a request whose value is encrypted for its destination and key; null stays null.
 
-    Raises InvalidHeaderError if its headers say that it is already: they could say so only once.
+    Raises InvalidHeaderError if its headers say that it is encrypted already.
     """
     for name, _ in request.headers:
         if name in (ALGORITHM_HEADER, KEY_ID_HEADER):
@@ -115,7 +115,7 @@ def command(
 ) -> Request:
     """Return the record of a command on a pending message; `reschedule` needs `at` or `after`.
 
-    The id is the key too, so that commands of one id keep their order whatever partitioner forwards them.
+    The id is also the key, so that commands for one id keep their order with any partitioner.
     """
     raw_id = id_bytes(id)
     headers: list[RawHeader] = [(names.OP, operation.encode()), (names.ID, raw_id)]
@@ -142,7 +142,7 @@ def _due(at: datetime | None, after: timedelta | None) -> RawHeader:
 
 def topic_bytes(to: object) -> bytes:
     """Return the name of a destination topic, or of a Faust topic. Raises InvalidDestinationError."""
-    # A Faust topic is welcome by its shape, so that Faust is never imported for callers that do not use it.
+    # A Faust topic is recognized by its method, so that Faust is not imported for callers that do not use it.
     name = to.get_topic_name() if hasattr(to, "get_topic_name") else to
     if isinstance(name, str) and _URL.fullmatch(name):
         return name.encode()
@@ -200,7 +200,7 @@ def _url(url: object) -> bytes:
 
 
 def _in_words(to: object) -> str:
-    """Return how an error names a destination: without what may be a secret in a URL."""
+    """Return a destination for an error message, without the secret parts of a URL."""
     return repr(shown(to) if isinstance(to, str) else to)
 
 
@@ -209,7 +209,7 @@ def _digits(number: int) -> bytes:
 
 
 def id_bytes(message_id: str) -> bytes:
-    """Return the id's bytes. Raises InvalidIdError when it is no text, empty, over 256 bytes or not UTF-8."""
+    """Return the id's bytes. Raises InvalidIdError if it is no text, empty, over 256 bytes or not UTF-8."""
     if not isinstance(message_id, str):
         raise InvalidIdError(f"id={message_id!r} is not a str: write id=str(...).")
     try:

@@ -12,17 +12,17 @@ from punctual.contract import headers as names
 from punctual.contract.retry import Backoff, names_attempt, parse_backoff, retry_id
 from punctual.contract.times import parse_duration
 
-#: What each attempt says again, or what tells the delivery that the record was before.
+#: Headers that each attempt sets again, or that belong to the previous delivery.
 _ANEW: Final = names.DELIVERY | {names.TO, names.RETRY, names.MAX_ATTEMPTS, names.ATTEMPT, names.ERROR, names.REASON}
 _ERROR_LETTERS: Final = 1_000
 
 
 class Received(Protocol):
-    """A record as Kafka's clients hand it over: aiokafka's, or a Faust event's message."""
+    """A record from a Kafka client: aiokafka's, or a Faust event's message."""
 
     @property
     def topic(self) -> str:
-        """Where it was read."""
+        """The topic that it was read from."""
 
     @property
     def partition(self) -> int:
@@ -54,9 +54,9 @@ def exponential(
 ) -> Backoff:
     """Return a backoff: `base` after the first failed attempt, then `factor` times as long each time, up to `max`.
 
-    With `jitter`, an attempt comes after something between the half and the whole of that, so that those that failed
-    together do not come back together. Spans are timedeltas, or text such as "500ms", "1s", "15m", "2h", "PT90S".
-    Raises InvalidOptionError.
+    With `jitter`, each wait is a random time between half the backoff and the whole backoff, so that records that
+    failed together do not come back together. Spans are timedeltas, or text such as "500ms", "1s", "15m", "2h",
+    "PT90S". Raises InvalidOptionError.
     """
     backoff = Backoff(_span(base, "base"), float(factor), _span(max, "max"), jitter)
     try:
@@ -73,10 +73,11 @@ def retry(
     to: object = None,
     error: BaseException | str | None = None,
 ) -> Request:
-    """Return the request for another attempt at a record, which goes back `to` its own topic if no other is given.
+    """Return the request for another attempt at a record, in its own topic or in the topic `to`.
 
-    Key, value and the user's headers stay. The record is identified by where it was read, whatever headers it has: the
-    id of the request says that, so the request goes home at once. Raises an InvalidRequestError.
+    Key, value and the user's headers stay. The request's id contains the record's topic, partition and offset, which
+    identify it regardless of its headers, and the request goes to its home partition directly. Raises an
+    InvalidRequestError.
     """
     check_most(max_attempts)
     pairs = _pairs(record.headers)
@@ -97,7 +98,7 @@ def retry(
 
 
 def counted(record: Received, attempts: int) -> Received:
-    """Return a record of which it is known that so many attempts have failed, whatever its headers say."""
+    """Return a record with `attempts` as its number of failed attempts, whatever its headers say."""
     return _Counted(record, attempts)
 
 
@@ -111,21 +112,21 @@ class _Counted:
 
 
 def check_most(max_attempts: int | None) -> None:
-    """Raise InvalidOptionError unless there can be so many attempts."""
+    """Raise InvalidOptionError if `max_attempts` is not a valid number of attempts, or None."""
     if max_attempts is not None and not is_count(max_attempts):
         raise InvalidOptionError(f"max_attempts={max_attempts!r} is not a number of attempts: give 1 or more, or None.")
 
 
 def is_count(number: object) -> bool:
-    """Return whether something is a number of attempts."""
+    """Return whether `number` is a valid number of attempts."""
     return isinstance(number, int) and number > 0
 
 
 def own_attempt(headers: Mapping[str, bytes | None], topic: str) -> int:
-    """Return which attempt a record of a topic is.
+    """Return the number of a record's attempt.
 
-    A count that belongs to another message, whose headers were copied into this record, does not hold: the id of a
-    delivery names its attempt and its topic.
+    A count that was copied with the headers of another message is ignored: the id of a delivery names its attempt and
+    its topic.
     """
     attempt = attempt_of(headers)
     id_ = (headers.get(names.ID) or b"").decode(errors="replace")
@@ -133,7 +134,7 @@ def own_attempt(headers: Mapping[str, bytes | None], topic: str) -> int:
 
 
 def attempt_of(headers: Mapping[str, bytes | None]) -> int:
-    """Return which attempt a record's headers say that it is, the first one where they say nothing."""
+    """Return the attempt number in a record's headers, 1 without one."""
     text = headers.get(names.ATTEMPT) or b""
     return max(1, int(text)) if text.isdigit() and len(text) < 10 else 1  # noqa: PLR2004 - as many as the contract takes
 

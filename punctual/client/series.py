@@ -1,4 +1,4 @@
-"""What makes a message a recurring one, as the client's arguments say it."""
+"""The headers of a recurring message, from the client's arguments."""
 
 import warnings
 from datetime import datetime, timedelta
@@ -12,7 +12,7 @@ from punctual.contract import recurring
 from punctual.contract.cron import doubt as unlikely
 from punctual.contract.request import Refusal
 
-#: Whoever calls a client's method that calls `schedule`.
+#: The stack level of the caller of the client's method, which calls `schedule`.
 _CALLER: Final = 4
 
 
@@ -24,9 +24,9 @@ def series_headers(
     count: int | None,
     misfire: str | None,
 ) -> list[RawHeader]:
-    """Return the headers that ask for a series, none if nothing is given; `options.DelayOptions` says what each means.
+    """Return the headers for a series, an empty list without arguments; `options.DelayOptions` describes each.
 
-    Warns of a cron expression that is unlikely to mean what it says. Raises InvalidOptionError, with the worker's own
+    Warns of a cron expression that is unlikely to be intended. Raises InvalidOptionError, with the worker's own
     sentence.
     """
     said = {
@@ -41,7 +41,7 @@ def series_headers(
     if not given:
         return []
     try:
-        recurring.decode(given, 0, None)  # when it is asked for is the worker's to judge
+        recurring.decode(given, 0, None)  # the worker checks the time of the request
     except Refusal as refusal:
         raise InvalidOptionError(refusal.sentence) from refusal
     doubt = None if cron is None else unlikely(cron)

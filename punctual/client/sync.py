@@ -1,4 +1,4 @@
-"""The same client for programs without an event loop: scripts, notebooks, Django views."""
+"""The client for programs without an event loop: scripts, notebooks, Django views."""
 
 import asyncio
 import os
@@ -17,16 +17,16 @@ from punctual.encryption import Keyring
 
 T = TypeVar("T")
 
-#: TLS ends with an exchange, for which aiokafka does not wait: without it sockets stay open until they are collected.
+#: TLS ends with an exchange, for which aiokafka does not wait: without this pause, sockets stay open until collected.
 _FAREWELL_S: Final = 0.1
 
 
 class SyncDelayClient:
     """DelayClient's methods as plain calls, on a thread of its own; safe to share between threads.
 
-    Not with processes forked after it was opened, which have no such thread: there all calls but `close`, which does
-    nothing, raise ClientClosedError. Calls that `close` finds on their way end with it, at worst by
-    NotAcknowledgedError.
+    It does not work in processes that were forked after it was opened, because they lack the thread: there all calls
+    raise ClientClosedError, except for `close`, which has no effect. `close` ends calls in progress, in the worst case
+    with NotAcknowledgedError.
 
     with SyncDelayClient("localhost:9092") as client:
         client.delay("reminders", {"order": 42}, after=timedelta(minutes=15))
@@ -45,7 +45,7 @@ class SyncDelayClient:
         encryption: Keyring | None = None,
         **kafka: Any,
     ) -> None:
-        """Describe the installation, with DelayClient's arguments; nothing connects before `start` or `with`."""
+        """Describe the installation, with DelayClient's arguments; `start` or `with` connects."""
         self._client = DelayClient(
             bootstrap_servers,
             app_id=app_id,
@@ -61,9 +61,9 @@ class SyncDelayClient:
         self._protocol = str(kafka.get("security_protocol", ""))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
-        #: The process that the thread is of.
+        #: The process that has the thread.
         self._pid = 0
-        #: Held where something is given to the loop, so that nothing is once it is to stop: nobody would answer.
+        #: Held while a call is passed to the loop, so that none is passed to a stopping loop, which would not answer.
         self._giving = threading.Lock()
 
     def start(self) -> None:
@@ -82,7 +82,7 @@ class SyncDelayClient:
             raise
 
     def close(self) -> None:
-        """Send what is queued and disconnect; harmless when not started."""
+        """Send queued records and disconnect; does nothing if not started."""
         if self._inherited:
             return
         with self._giving:
@@ -174,20 +174,20 @@ class SyncDelayClient:
         until: datetime | None = None,
         rate: str | None = None,
     ) -> None:
-        """Have all workers hold back what is due for `destination`; see DelayClient.pause."""
+        """Have all workers hold back due messages for `destination`; see DelayClient.pause."""
         self._wait(self._client.pause(destination, reason=reason, by=by, until=until, rate=rate))
 
     def limit(self, destination: str, rate: str, *, reason: str | None = None, by: str | None = None) -> None:
-        """Have `destination` get so many messages at most; see DelayClient.limit."""
+        """Limit the rate of messages to `destination`; see DelayClient.limit."""
         self._wait(self._client.limit(destination, rate, reason=reason, by=by))
 
     def resume(self, destination: str) -> None:
-        """Take back what `pause` or `limit` has said of `destination`."""
+        """Undo `pause` and `limit` for `destination`; see DelayClient.resume."""
         self._wait(self._client.resume(destination))
 
     @property
     def _inherited(self) -> bool:
-        """Whether it was open in a process that this one is a fork of; its lock may be held for ever."""
+        """Whether it was opened before this process was forked; its lock may then be held for ever."""
         return self._loop is not None and self._pid != os.getpid()
 
     def _wait(self, call: Coroutine[Any, Any, T]) -> T:
@@ -206,7 +206,7 @@ class SyncDelayClient:
 
 
 async def _ended(*, tls: bool) -> None:
-    """Have what is left on this loop end, so that it can be closed."""
+    """End all tasks of this loop, so that it can be closed."""
     left = asyncio.all_tasks() - {asyncio.current_task()}
     for task in left:
         task.cancel()

@@ -1,4 +1,4 @@
-"""Moments and spans as whole milliseconds, rounded up: a message is never due earlier than was asked."""
+"""Times and spans in whole milliseconds, rounded up: a message is never due earlier than requested."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +15,7 @@ def epoch_ms(moment: datetime, option: str = "at") -> int:
     """Return `moment` in milliseconds since 1970, a fraction of a millisecond rounded up.
 
     Exact for every zone and year: the arithmetic is on whole microseconds. Raises InvalidDueTimeError for a naive
-    datetime, another type, or a moment before 1970.
+    datetime, another type, or a time before 1970.
     """
     if not isinstance(moment, datetime):
         raise InvalidDueTimeError(

@@ -1,4 +1,4 @@
-"""The caller's own headers: delivered as they are, order and duplicates kept."""
+"""The caller's own headers, which are delivered unchanged, with their order and duplicates."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,10 +15,10 @@ RawHeader = tuple[str, bytes | None]
 
 
 def user_headers(headers: Headers) -> list[RawHeader]:
-    """Return the headers as pairs of name and bytes, order and duplicates kept.
+    """Return the headers as pairs of name and bytes, with their order and duplicates.
 
-    Raises InvalidHeaderError for a name that begins with `delay-`, which the contract keeps for itself
-    (records.md#requests), and for what is no name or no value.
+    Raises InvalidHeaderError for a name that begins with `delay-`, which is reserved (records.md#requests), and for an
+    invalid name or value.
     """
     pairs = headers.items() if isinstance(headers, Mapping) else headers
     return [_pair(pair) for pair in pairs]

@@ -1,4 +1,4 @@
-"""Keys and values as bytes: what is bytes already stays byte for byte."""
+"""Keys and values as bytes; bytes stay unchanged."""
 
 from typing import Any
 
@@ -13,10 +13,10 @@ _BYTES = (bytes, bytearray, memoryview)
 
 
 def value_bytes(value: object) -> bytes | None:
-    """Return what travels in the record's value.
+    """Return the value of the record as bytes.
 
-    Bytes as they are, str as UTF-8, None as Kafka's null; a Faust record as its own serializer writes it; everything
-    else (dicts, lists, dataclasses, msgspec structs, numbers) as compact UTF-8 JSON. Raises InvalidValueError.
+    Bytes stay unchanged, str becomes UTF-8, None Kafka's null; a Faust record is written by its own serializer, and all
+    other values (dicts, lists, dataclasses, msgspec structs, numbers) are compact UTF-8 JSON. Raises InvalidValueError.
     """
     if value is None:
         return None
@@ -29,7 +29,7 @@ def value_bytes(value: object) -> bytes | None:
 
 
 def key_bytes(key: Key) -> bytes | None:
-    """Return what travels in the record's key: bytes as they are, str as UTF-8, None as null."""
+    """Return the key of the record as bytes: bytes unchanged, str as UTF-8, None as null."""
     if key is None:
         return None
     if isinstance(key, _BYTES):
@@ -42,12 +42,12 @@ def key_bytes(key: Key) -> bytes | None:
 
 
 def _record_bytes(value: object) -> bytes | None:
-    # By shape, not by class, so that Faust is never imported for callers that do not use it.
+    # Recognized by its method, not by its class, so that Faust is not imported for callers that do not use it.
     if not hasattr(value, "to_representation"):
         return None
     dumps = getattr(value, "dumps", None)
     written = dumps() if dumps is not None else None
-    # A record class without a serializer of its own returns its dict: Faust's apps then write JSON, and so do we.
+    # A record class without its own serializer returns its dict, which Faust's apps write as JSON, as is done here.
     return written if isinstance(written, bytes) else None
 
 

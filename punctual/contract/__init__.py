@@ -1,5 +1,5 @@
-"""The message contract: what headers of requests, commands and deliveries mean, and which partition an id belongs to.
+"""The message contract: the headers of requests, commands and deliveries, and the home partition of an id.
 
-`native` reads Punctual's own headers, `dialects` the formats of other systems. `request` and `message` are what both
-make of them. docs/reference/records.md is the contract for readers.
+`native` reads Punctual's own headers, `dialects` the formats of other systems. `request` and `message` are their common
+result. docs/reference/records.md is the contract for users.
 """
