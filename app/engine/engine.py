@@ -54,7 +54,7 @@ class Engine:
         self.before_stop: Callable[[], Awaitable[None]] = _nothing
 
     def claim(self) -> None:
-        """Take the data directory, before anything is written to it.
+        """Lock the data directory, before anything is written to it.
 
         Raises PunctualError if that is not possible.
         """
@@ -156,7 +156,7 @@ class Engine:
 
     @property
     def hurried(self) -> bool:
-        """Whether any partition is in a hurry."""
+        """Whether any partition commits its steps on the short beat at the moment."""
         now = asyncio.get_running_loop().time()
         return any(partition.writer.is_hurried(now) for partition in self.ownership.partitions.values())
 

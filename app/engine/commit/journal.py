@@ -158,7 +158,7 @@ class Journal:
             await self._correct(partition, store, await self._foreign(partition, store, end), end, now_ms)
 
     async def rewrite(self, partition: int, now_ms: int) -> None:
-        """Write the rows of keys that others wrote to the changelog again, because compaction keeps the last record."""
+        """Repeat our rows of all keys that others wrote to the changelog, because compaction keeps the last record."""
         store = self._table.stores[partition]
         waiting = sorted(store.foreign.keys)
         while waiting:

@@ -205,7 +205,7 @@ class _Owning:
         self._partition = partition
 
     def __enter__(self) -> None:
-        """Begin."""
+        """Return no value: only the end of the body matters."""
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, Forgotten):

@@ -27,7 +27,7 @@ class DeliveryBatch:
     def __init__(self, route: Route, *, transactional: bool) -> None:
         """Begin an empty batch for a route."""
         self.route, self.sent_ms = route, 0
-        #: Bytes of the next occurrences that replace the rows: the step that ends the rows has room for few.
+        #: Bytes of the next occurrences that replace the rows: the step that ends the rows must have room for all.
         self.following = 0
         #: Bytes of the ids of the rows.
         self.id_bytes = 0

@@ -53,7 +53,7 @@ class Dispatcher:
         return cluster in self._targets
 
     def route(self, entry: Entry) -> Route:
-        """Return a message's route: the partition that Kafka's own clients choose, or without a key, each in turn."""
+        """Return a message's route: the partition that Kafka's clients choose by key; without a key, any in turn."""
         target = self._targets[entry.cluster]
         partitions = target.cluster.partitions(entry.to)
         if not partitions:
@@ -66,7 +66,7 @@ class Dispatcher:
         return entry.cluster, entry.to, number
 
     def _spread(self, cluster: str | None, to: str, partitions: int, rows: int) -> Route:
-        """Return the route of `rows` messages without a key: partitions have their turn, except blocked ones."""
+        """Return the route of `rows` messages without a key: partitions that are not blocked take turns."""
         turn, self._turn = self._turn // _TOGETHER, self._turn + rows
         for number in ((turn + step) % partitions for step in range(partitions)):
             if not self.blocked((cluster, to, number)):

@@ -35,7 +35,7 @@ class TransactionalDeliveryBatch(DeliveryBatch):
         self._dispatcher.taken(self.route)
 
     def refused(self, error: SendError) -> None:
-        """End the rows, because the destination will never take this batch."""
+        """Reject the rows, or send them in smaller batches, because the destination will never take this batch."""
         self._dispatcher.refused(self, error)
 
     def failed(self, error: Untaken) -> None:
@@ -51,7 +51,7 @@ class TransactionalDeliveryBatch(DeliveryBatch):
         return self.batch is error.batch or dispatcher.blocked(self.route) or not dispatcher.found(self.route)
 
     def untaken(self, error: Untaken) -> None:
-        """End or release the rows of this batch, which is taken out of its step."""
+        """Reject or release the rows of this batch, which was taken out of its step."""
         self._dispatcher.untaken(self, error)
 
 
@@ -119,11 +119,11 @@ class TransactionalDispatcher(Dispatcher):
             log.warning("%s: retrying in %.1f s", error, backoff_s, extra=about)
 
     def refused(self, delivery: DeliveryBatch, error: SendError) -> None:
-        """End the rows of a batch that will never be taken, or send them in smaller batches."""
+        """Reject the rows of a batch that will never be taken, or send them in smaller batches."""
         self._failed(delivery, error)
 
     def untaken(self, delivery: DeliveryBatch, error: Untaken) -> None:
-        """End the rows of a batch that will never be taken; release its rows if its destination may recover."""
+        """Reject the rows of a batch that will never be taken, or release them if the destination may recover."""
         if error.error is not None and delivery.batch is error.batch:
             self.refused(delivery, error.error)
         else:

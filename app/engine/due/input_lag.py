@@ -110,7 +110,7 @@ class InputLag:
         self._held.pop(partition.number, None)
 
     def _read(self, partition: Partition, topic: str, one: _InputMarks, now_s: float) -> float:
-        """Return the latest past time (of the event loop) whose records known in an input have all been read."""
+        """Return the latest event loop time for which all records known by then in an input have been read."""
         number, marks = partition.number, one.marks
         heard = self._reads.heard(topic, number)
         if heard is None:  # the input is not read now

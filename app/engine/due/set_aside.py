@@ -18,7 +18,7 @@ from tables import Entry, keys
 
 #: Maximum sleep of the due loop: a wall clock that jumps does not wake a monotonic timer.
 LONGEST_S = 0.5
-#: Minimum time between two scans for a destination with a rate limit, which sends several messages, because scans cost.
+#: Minimum time between scans for a destination with a rate limit. Scans cost time, so each sends several messages.
 _APART_S = 0.02
 #: Maximum rows read in a partition for one destination, and in all scans of a cycle (some milliseconds).
 _OF_A_SCAN, _OF_A_CYCLE = 500, 2_000

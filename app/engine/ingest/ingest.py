@@ -143,7 +143,7 @@ class Ingest:
         position = step.changes.positions.get(topic) or self._store.positions.get(topic)
         if position is None:
             return Position(0, -1, 0)
-        # Positions of old versions have no stamp. The last record's timestamp differs only by the leaders' clocks.
+        # Positions of old versions have no stamp. The last record's timestamp is the same, if leaders' clocks agree.
         if position.stamp_ms < 0 <= position.timestamp_ms <= step.broker_ms + AHEAD_MS:
             return msgspec.structs.replace(position, stamp_ms=position.timestamp_ms)
         return position

@@ -52,7 +52,7 @@ class PlainRequests:
         """Add the rows of `records[begin:end]` to `step`, up to the first record that is not plain or has a known id.
 
         `before` is the position of their topic, `stamp_ms` the largest stamp so far, `room` the maximum size in bytes.
-        Return how many records were taken, and the largest stamp then.
+        Return how many records were taken (0 if a destination must be looked up), and the largest stamp then.
         """
         rules = self._rules.get(records[begin].topic)
         if rules is None or records[begin].offset < before.offset or not self._may_take(step):

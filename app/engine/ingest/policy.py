@@ -47,10 +47,7 @@ class UrlPolicy:
         return ""
 
     def check(self, request: Request) -> None:
-        """Refuse a request whose destination is a URL that is not allowed; give an allowed URL its canonical spelling.
-
-        Raises Refusal.
-        """
+        """Give the URL of a request its canonical spelling. Raises Refusal if the URL is not allowed."""
         words = self._topics.dialect(request.input).words
         beside = words.partition if request.partition is not None else words.cluster if request.cluster else ""
         if beside:
@@ -68,7 +65,7 @@ class UrlPolicy:
 
 
 class Policy:
-    """Refuses requests that must not be accepted, with the reason."""
+    """Refuses requests whose time, destination or dedupe window is not allowed, or for which there is no room."""
 
     def __init__(self, settings: Settings, admission: Admission | None = None, quotas: Quotas | None = None) -> None:
         """Take the rules from the settings; `admission` looks destinations up, `quotas` limit the pending messages."""
@@ -79,7 +76,7 @@ class Policy:
         self._forbidden = lru_cache(maxsize=10_000)(self._look_up)
         self._allowed: dict[str, set[str]] = {}
         self._urls = UrlPolicy(settings.topics, settings.destinations)
-        #: Rejects the message with an id, source and topic, because the topic was expected but has not appeared.
+        #: Called with a message's id, source and topic to reject it, if its topic was expected but has not appeared.
         self.absent: Callable[[str, str, str], None] = lambda *_: None
 
     def check(self, request: Request, broker_ms: int) -> None:

@@ -131,7 +131,7 @@ class Quotas:
         if quota is None or quota.remembered_limit is None:
             return
         room = self._room.get(name)
-        if room is None or self._now() - room.counted_s >= _COUNT_EVERY_S:  # ids of this step are in no table yet
+        if room is None or self._now() - room.counted_s >= _COUNT_EVERY_S:  # a recount misses this step's ids
             room = self._room[name] = self._count(name, quota)
         if room.remembered <= 0:
             sentence = (

@@ -13,7 +13,7 @@ from tables import Entry, keys
 
 
 class RefusalWriter:
-    """Refuses the requests that come to one partition."""
+    """Writes the dead letters, callbacks and events of refused requests in one partition."""
 
     def __init__(self, context: PartitionContext, quotas: Quotas | None) -> None:
         """Serve the partition of a context; namespaces whose `quotas` are used up get no callbacks."""

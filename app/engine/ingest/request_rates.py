@@ -152,7 +152,7 @@ class RequestRates:
 
 
 def _take(spans: Spans, number: int, window: int, most: int) -> bool:
-    """Count one more record of partition `number` in the span, unless it has `most` already; return whether it did."""
+    """Count a record of partition `number` in the span `window`; return False if this has `most` already."""
     taken = spans.get(window)
     if taken is None:
         taken = spans[window] = {}

@@ -48,7 +48,7 @@ class Claims(dict[bytes, Entry]):
         self.update({row: self[row] for row in rows if row in self})
 
     def has_command(self, key: bytes) -> bool:
-        """Return whether a command was written on a row since it was claimed; only then the entry has been read."""
+        """Return whether a command was written on a row since it was claimed; rows without a read entry have none."""
         found: Any = super().__getitem__(key)
         return not callable(found) and bool(self[key].commands)
 

@@ -121,7 +121,7 @@ class StepBuilder:
     async def build(self, step: Step, again: Callable[[], None], *, full: bool = False) -> "list[asyncio.Future[None]]":
         """Add outcomes and records to a step, within bounds; return the futures of the records that it has taken.
 
-        Calls `again` if there is more for another step. A `full` partition has a lower bound on records.
+        Calls `again` if there is more for another step. If the partition is `full`, the step takes fewer records.
         """
         if self.owes:
             self._context.cold.settle_debts(step)
@@ -209,7 +209,7 @@ class StepBuilder:
         return more
 
     def _expire(self, step: Step) -> bool:
-        """Forget expired ids, up to twice as many as the step adds, so that they get fewer; return if more wait."""
+        """Forget expired ids, faster than steps add new ones; return whether there may be more."""
         store, changes, now_ms, more = self._context.store, step.changes, step.broker_ms, False
         if store.commands.count:
             limit = max(_EXPIRE, 2 * len(changes.commands))

@@ -8,7 +8,7 @@ from app.engine.steps.route import Route
 from app.engine.steps.step import STEP_BYTES, Step
 from app.kafka.transactions.transaction import Untaken
 
-#: Bytes in a step to remove a row and remember its delivery, with its source but without its id (which it has thrice).
+#: Bytes in a step to remove a row and remember its delivery, with its source; its id, three times, comes on top.
 _ROW_BYTES = 225
 #: Rows that were chosen this long ago and are in no transaction are chosen again: a command may have come since.
 _CHOSEN_S = 3.0
