@@ -1,8 +1,8 @@
 """The partitions that this worker owns, and their stages from assignment to delivery.
 
-A partition delivers only when it is assigned, restored to the changelog's end, claimed by its only writer, has ingested
-the backlog of its inputs, has searched for its last owner's deliveries, has read all controls, and its assignment is
-still the current one.
+A partition delivers only when it is assigned, restored to the changelog's end, claimed by this worker alone, has
+ingested the backlog of its inputs, has searched for its last owner's deliveries, has read all controls, and its
+assignment is still the current one.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Watches Punctual's own topics: if one is deleted, created again, or given partitions, the worker ends.
+"""Watches Punctual's own topics: if one is deleted, created again, or given more partitions, the worker ends.
 
 Otherwise the worker would write to a topic without the former records, or never read the new partitions.
 """

@@ -17,7 +17,7 @@ from app.kafka.metadata.reader import PartitionReader
 from app.settings.topics import TopicSettings
 
 _EVERY_S = 0.5
-#: An idle input is claimed up to this long ago, when its records are readable on most clusters.
+#: An idle input is claimed up to this long ago, because by now the records of that time are readable on most clusters.
 _BEHIND_MS = 1_000
 
 

@@ -70,7 +70,7 @@ class BoundJoiner:
     def _left(self, step: Step, source: str) -> bytes | None:
         """Return the row of the message from `source` that was in flight when the previous process ended, or None.
 
-        Another message has its id by now. Its row is among the first ones, so only `max_in_flight` rows, twice, are
+        Another message has its id by now. Its row is among the first ones, so only twice `max_in_flight` rows are
         searched.
         """
         said = source.encode()

@@ -11,7 +11,7 @@ from tables import Command, Entry, PartitionStore, RecordStamp, RememberedComman
 from tables.commands import UNKNOWN_MS, in_order
 from tables.entry import entry_of
 
-#: Maximum number of commands that wait for one id: two kinds that move it, and others with conditions.
+#: Maximum number of commands that wait for one id: at most two that move it unconditionally, and conditional ones.
 _COMMANDS = 8
 #: Bytes of a stamp in addition to its source, and of a mark in addition to its stamps.
 _STAMP_BYTES, _MARK_BYTES = 32, 48
@@ -41,8 +41,8 @@ class CommandMemory:
         self._claimed: dict[str, int] = {}
         self._idle: dict[str, int] = {}
         self._inputs = topics.inputs
-        #: Time of the last record that was stored elsewhere before (`delay-asked-at`): nothing is claimed for a while
-        #: after.
+        #: Time of the last record that was stored elsewhere before (`delay-asked-at`), after which there are
+        #: no claims for a while.
         self._waited_ms = -self._memory_ms
 
     # stamps ----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The parts of a partition between two assignments that turn records and outcomes into steps."""
+"""The context of a partition between two assignments, shared by all code that adds to its steps."""
 
 from dataclasses import dataclass
 from typing import Self

@@ -40,11 +40,11 @@ class Delivery(Protocol):
         """Note that the destination refused the delivery for good."""
 
     def failed(self, error: Untaken) -> None:
-        """Note that a delivery of the same transaction, this or another, was not accepted."""
+        """Let further messages for the destination wait if `error` is about this delivery."""
 
     def struck(self, error: Untaken) -> bool:
-        """Return whether this delivery caused `error`."""
+        """Return whether `error` keeps this delivery from being sent: it is the cause, or its destination must wait."""
         ...
 
     def untaken(self, error: Untaken) -> None:
-        """Note that the destination did not accept the delivery."""
+        """End or release the rows of this delivery, which is removed from its step."""

@@ -81,7 +81,7 @@ class RecentArrivals:
 
     @property
     def lately(self) -> float:
-        """The number of arrivals in the last ten seconds, rounded up."""
+        """The number of arrivals in the last ten seconds, or slightly more."""
         return self._total - self._sums[0][1]
 
     def scale(self, part: float) -> None:

@@ -101,7 +101,7 @@ class Throttle:
         return to in self._rates or self.shares(to) or self.is_backlog(to, late_ms)
 
     def is_backlog(self, to: Destination, late_ms: int) -> bool:
-        """Return whether a message that is `late_ms` late counts for DELAY_CATCH_UP_RATE: it is late enough."""
+        """Return whether DELAY_CATCH_UP_RATE limits a message that is `late_ms` late, if `to` has no limit itself."""
         return self._catch_up is not None and late_ms > BACKLOG_MS and to not in self._rates
 
     def shares(self, to: Destination) -> bool:

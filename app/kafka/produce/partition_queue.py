@@ -97,13 +97,13 @@ class PartitionQueue:
             acked.set_result(Ack(offset, timestamp_ms))
 
     def refuse(self, failure: SendError) -> None:
-        """Remove the first batch with an error, because it must not be sent."""
+        """Fail the first batch with `failure`, because it must not be sent."""
         _, acked = self.pending.popleft()
         if not acked.done():
             acked.set_exception(failure)
 
     def recall(self) -> None:
-        """Remove all batches except the first one as Recalled, the last one first."""
+        """Fail all batches except the first one with Recalled, the last one first."""
         while len(self.pending) > 1:
             _, acked = self.pending.pop()
             if not acked.done():

@@ -24,7 +24,7 @@ from app.kafka.produce.partition_queue import PartitionQueue
 Connection = Hashable
 
 _ACKS_ALL = -1
-#: Seconds after which a request's queues are separated because its answer is slow, and the minimum interval.
+#: Seconds after which a request's queues are separated because its answer is slow; and how often at most.
 _SLOW_S, _PART_EVERY_S = 0.15, 1.0
 
 

@@ -51,7 +51,7 @@ class Sender:
     ) -> None:
         """Send through `cluster`; brokers wait `timeout_ms` for their replicas, after which the batch is sent again.
 
-        With `recalls`, batches after a failed one are returned as Recalled, and no batch waits to share a request. The
+        With `recalls`, batches after a failed one fail with Recalled, and no batch waits to share a request. The
         log calls the cluster `name`, unless it is the default one.
         """
         self._cluster, self._recalls, self._name = cluster, recalls, name
@@ -97,7 +97,7 @@ class Sender:
         return acked
 
     def blocked(self, topic: str, partition: int) -> bool:
-        """Return whether a partition's last try failed, or it needs another producer id: more should wait."""
+        """Return whether a partition's last try failed, or it needs another producer id: do not submit more now."""
         queue = self._queues.get((topic, partition))
         return queue is not None and (queue.failures > 0 or (queue.stale and queue.flying))
 
@@ -112,23 +112,23 @@ class Sender:
         return queue.why if queue is not None and queue.failures else ""
 
     def recall(self, topic: str, partition: int) -> None:
-        """Return the batches after a partition's first one as Recalled."""
+        """Fail the batches after a partition's first one with Recalled."""
         queue = self._queues.get((topic, partition))
         if queue is not None:
             queue.recall()
 
     def give_up(self, topic: str, partition: int) -> None:
-        """Return the first batch of a failing partition as GaveUp, unless it is in flight right now."""
+        """Fail the first batch of a failing partition with GaveUp, unless it is in flight right now."""
         queue = self._take_back(topic, partition, GaveUp(topic, partition))
         if queue is not None:
             queue.given_up = True  # the next batch is given up at its first failure
 
     def let_go(self, topic: str, partition: int) -> None:
-        """Return the first batch of a failing partition as Recalled, because its sender does not need it any more."""
+        """Fail the first batch of a failing partition with Recalled, because its sender does not need it any more."""
         self._take_back(topic, partition, Recalled(topic, partition))
 
     def _take_back(self, topic: str, partition: int, why: SendError) -> PartitionQueue | None:
-        """Return the first batch of a failing partition with the error `why`; return its queue, or None."""
+        """Fail the first batch of a failing partition with the error `why`; return its queue, or None."""
         queue = self._queues.get((topic, partition))
         if queue is None or not queue.pending or queue.flying or not queue.failures:
             return None
@@ -285,7 +285,7 @@ class Sender:
         self._land(queue)
 
     def _fail(self, queue: PartitionQueue, failure: SendError) -> None:
-        """Return the first batch with an error; its number is used again, unless the broker may have stored it.
+        """Fail the first batch with `failure`; its number is used again, unless the broker may have stored it.
 
         A batch that was sent before may be stored although it is refused now: brokers check timestamps and permissions
         before they look for duplicates.

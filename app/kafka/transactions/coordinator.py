@@ -251,7 +251,7 @@ class AbortMarker(TransactionalId):
             await self.write(tp)
 
     async def write(self, tp: TopicPartition) -> None:
-        """Set the marker by an empty transaction in a partition, whichever clients have set it. Raises Fenced."""
+        """Set the marker by an empty transaction in a partition, even if another client has set it. Raises Fenced."""
         self._producer = NOBODY
         await self.init()
         await self._join([tp], None)

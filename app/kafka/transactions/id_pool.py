@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 _IDS = 4
 #: A coordinator usually needs some milliseconds to end a transaction everywhere.
 _SOON_S = 0.3
-#: The start waits for all ids, a little longer than other workers wait before they use another id.
+#: The start waits for all ids, a little longer than an owner waits before it uses another id.
 _FENCE_S = 1.0
 _LOOK_S = 0.01
 #: Brokers forget an id that was not used for long (`transactional.id.expiration.ms`, seven days by default). After this

@@ -77,7 +77,7 @@ class _Sending:
         """Return whether a refusal affects no other batch.
 
         A batch that is sent again may have been stored the first time, and later batches of a partition must not
-        overtake one that has to be split.
+        overtake a batch that has to be split.
         """
         return self._rounds == 1 and tp not in self._several
 
