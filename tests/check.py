@@ -22,6 +22,17 @@ _PARALLEL = ("-n", "auto", "--maxprocesses", "4")
 #: A second process costs more than it saves where there are few files.
 _FEW = 12
 _USAGE = 2
+#: Tests of what `make check` does not install, and the module that they need. `make test` runs the quick ones.
+NEEDS = {
+    "tests/pipeline/": "pyspark",
+    "tests/docs/test_dag.py": "pyspark",
+    "tests/docs/test_delete_customer_data.py": "pyarrow",
+    "tests/docs/test_pipeline_commands.py": "pyspark",
+    "tests/deploy/test_dashboard_schema.py": "grafana_foundation_sdk",
+    "tests/punctual/contract/test_cron_zones.py": "numpy",
+}
+#: None of these is fast: they need what `make check` does not install, or start whole programs.
+SLOW = (*NEEDS, "tests/integration/")
 
 
 def tests_of(part: Path) -> list[Path]:
@@ -50,7 +61,8 @@ def tests_of(part: Path) -> list[Path]:
 def arguments(parts: list[Path]) -> list[str]:
     """Return the arguments of pytest for the fast tests of some parts, or of all; none if Spark is missing."""
     if not parts:
-        return [*_PARALLEL, "-m", _FAST]
+        slow = (f"--ignore={TREE / path}" for path in SLOW)  # importing them takes as long as many tests
+        return [*_PARALLEL, "-m", _FAST, *slow]
     paths = list(dict.fromkeys(path for part in parts for path in tests_of(part)))
     files = sum(len(list((TREE / path).rglob("test_*.py"))) or 1 for path in paths)
     of_pipeline = all(path.is_relative_to(_TESTS / "pipeline") for path in paths)

@@ -1,5 +1,6 @@
 """Fixtures of the whole suite: one real Kafka broker, and topics on it."""
 
+import gc
 import os
 import signal
 import uuid
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
 from app.dev.broker import broker_or_given
+from tests.check import NEEDS, SLOW
 from tests.harness import class_archives, pace
 from tests.harness.waiting import LIMIT_S
 
@@ -41,18 +43,6 @@ _ORDER = (
 _SHOWN_LOGS, _SHOWN_LINES = 4, 40
 #: Tests of security have one broker, which takes seconds to start.
 _GUARDED = "tests/integration/test_security"
-#: Tests of what `make check` does not install, and the module that they need. `make test` runs the quick ones.
-NEEDS = {
-    _SPARK: "pyspark",
-    "tests/docs/test_dag.py": "pyspark",
-    "tests/docs/test_delete_customer_data.py": "pyarrow",
-    "tests/docs/test_pipeline_commands.py": "pyspark",
-    "tests/deploy/test_dashboard_schema.py": "grafana_foundation_sdk",
-    "tests/punctual/contract/test_cron_zones.py": "numpy",
-}
-#: None of these is fast: they need what `make check` does not install, or start whole programs.
-_SLOW = (*NEEDS, "tests/integration/")
-
 collect_ignore = [path.removeprefix("tests/") for path, module in NEEDS.items() if find_spec(module) is None]
 # Hypothesis has limits of time of its own: 200 ms for an example, and as little for making one.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -73,6 +63,17 @@ def pytest_configure() -> None:
             signal.signal(number, usual)
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Keep the garbage collector away from the items and modules of a collection: none of them ever becomes garbage."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests and those that need the broker, so that nobody has to remember to; sort them by `_ORDER`."""
     for item in items:
@@ -80,7 +81,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.kafka)
         if item.nodeid.startswith(tuple(NEEDS)) and not any(map(item.get_closest_marker, ("slow", "kafka"))):
             item.add_marker(pytest.mark.core)
-        if item.nodeid.startswith(_SLOW):
+        if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: next((at for at, of in enumerate(_ORDER) if item.nodeid.startswith(of)), len(_ORDER)))
 

@@ -52,7 +52,7 @@ def test_what_a_check_leaves_out_is_there_and_installed_by_make_test() -> None:
     """A file that was renamed would be imported by `make check`, and a module that no lock has leave its tests out."""
     lock = (_TREE / "requirements/test.txt").read_text()
 
-    for path, module in conftest.NEEDS.items():
+    for path, module in check.NEEDS.items():
         assert (_TREE / path).exists()
         assert f"\n{module.replace('_', '-')}==" in lock
 

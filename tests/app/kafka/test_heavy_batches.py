@@ -5,6 +5,7 @@ import struct
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -34,10 +35,14 @@ def stored(base: int, *values: bytes | None, packed: bool = True) -> bytes:
     return struct.pack(">q", base) + made.build(1, 0, 0)[8:]
 
 
-_BOMB = stored(2, bytes(batches.MAX_BYTES + 1))
-_EMPTIES = stored(3, *[None] * (batches.MAX_RECORDS + 1))
 _LAST = 3 + batches.MAX_RECORDS + 1
-_FETCH = stored(0, b"a", b"b", packed=False) + _BOMB + _EMPTIES + stored(_LAST, b"c")
+
+
+@cache
+def fetch() -> bytes:
+    """Return four batches: two are as usual, between them one has too many bytes and one too many records."""
+    heavy = stored(2, bytes(batches.MAX_BYTES + 1)) + stored(3, *[None] * (batches.MAX_RECORDS + 1))
+    return stored(0, b"a", b"b", packed=False) + heavy + stored(_LAST, b"c")
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +87,7 @@ def test_what_stands_for_a_batch_comes_alone_and_positions_move_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     take_path(monkeypatch, native=with_kernel and kernel is not None)
-    calls = taken(fetched(_FETCH))
+    calls = taken(fetched(fetch()))
     before, bomb, empties, after = [records for records, _ in calls]
 
     assert [one.value for one in before] == [b"a", b"b"]
@@ -171,7 +176,7 @@ async def test_a_reader_of_one_partition_passes_over_headers_too(caplog: pytest.
 
 async def test_a_reader_of_one_partition_passes_over_what_is_too_large(caplog: pytest.LogCaptureFixture) -> None:
     reader = PartitionReader(cast("Cluster", None), "delay-controls", 0, 0)
-    reader._batches = reader._readable(_FETCH, [])
+    reader._batches = reader._readable(fetch(), [])
 
     found = await reader._drain(1_000)
 
