@@ -2,7 +2,9 @@
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from importlib.util import find_spec
@@ -41,6 +43,8 @@ _ORDER = (
 )
 #: A failure shows so many logs, and so many lines of each.
 _SHOWN_LOGS, _SHOWN_LINES = 4, 40
+#: A file system in memory; it must have room for the databases of all processes of the suite.
+_MEMORY, _ROOM = Path("/dev/shm"), 2 << 30  # noqa: S108 - mkdtemp names what is in it
 #: Tests of security have one broker, which takes seconds to start.
 _GUARDED = "tests/integration/test_security"
 collect_ignore = [path.removeprefix("tests/") for path, module in NEEDS.items() if find_spec(module) is None]
@@ -123,6 +127,17 @@ class ByFile(LoadScopeScheduling):
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
     """Return how pytest-xdist shares the tests among its processes."""
     return ByFile(config, log)
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """A directory of the test: of a fast test in memory, since opening a database takes ten times as long on a disk."""
+    slow = any(map(request.node.get_closest_marker, ("slow", "kafka")))
+    if slow or not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM:
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(prefix="punctual-", dir=_MEMORY, ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
 
 
 @pytest.fixture(scope="session")
