@@ -12,13 +12,11 @@ from tests.harness.waiting import ask_until
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, running
 
-pytestmark = pytest.mark.core
-
 HORIZON = {"DELAY_HORIZON": "PT1M", "DELAY_DEDUPE_WINDOW": "PT10M"}
 FAR_MS = 3_600_000
 
 
-@pytest.fixture(scope="module", params=["at_least_once", "exactly_once"])
+@pytest.fixture(scope="module", params=["at_least_once", pytest.param("exactly_once", marks=pytest.mark.core)])
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
     """An installation with a horizon, for each guarantee."""
     with run("cold", env=lambda _: {**HORIZON, "DELAY_GUARANTEE": request.param}) as made:
@@ -99,6 +97,7 @@ def test_what_was_cancelled_on_its_way_back_is(installation: Installation) -> No
     assert account.endings(id_) == ["parked", "cancelled"]
 
 
+@pytest.mark.core
 def test_without_a_horizon_what_is_parked_still_answers(bootstrap: str, tmp_path: Path) -> None:
     with running(bootstrap, tmp_path, "horizon", env=lambda _: HORIZON) as installation:
         to, id_, other = installation.topic(), installation.new_id(), installation.new_id()

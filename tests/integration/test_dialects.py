@@ -16,8 +16,6 @@ from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, late_ms, users
 from tests.punctual.contract.refused import REFUSED
 
-pytestmark = pytest.mark.core
-
 #: So many good records come before each that is malformed.
 GOOD = 9
 AHEAD_MS = int(8_000 * crowd())
@@ -37,7 +35,7 @@ def destination_of(app_id: str, name: str) -> str:
     return f"{app_id}-to-{name}"
 
 
-@pytest.fixture(scope="module", params=["at_least_once", "exactly_once"])
+@pytest.fixture(scope="module", params=[pytest.param("at_least_once", marks=pytest.mark.core), "exactly_once"])
 def installation(bootstrap: str, run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
     def before(app_id: str) -> None:
         for name in SYSTEMS:

@@ -22,8 +22,6 @@ from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation
 
-pytestmark = pytest.mark.core
-
 Said = dict[str, str]
 SECRET, OLD_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
 
@@ -49,7 +47,7 @@ def receiver() -> Iterator[Receiver]:
         yield made
 
 
-@pytest.fixture(scope="module", params=["at_least_once", "exactly_once"])
+@pytest.fixture(scope="module", params=["at_least_once", pytest.param("exactly_once", marks=pytest.mark.core)])
 def installation(
     run: Run, receiver: Receiver, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installation]:
@@ -346,6 +344,7 @@ def test_a_callback_is_signed_too_and_ends_with_410(installation: Installation, 
     assert len(receiver.of(path_of(receiver, gone))) == 1
 
 
+@pytest.mark.core
 def test_what_is_given_up_becomes_a_dead_letter(run: Run, receiver: Receiver) -> None:
     env = {"DELAY_HTTP_DESTINATIONS": f"{receiver.origin}/*,http://127.0.0.1:9"}
     with run("given-up", env=lambda _: env) as made:

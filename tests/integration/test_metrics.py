@@ -14,13 +14,11 @@ from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
-pytestmark = pytest.mark.core
-
 HOUR_MS = 3_600_000
 Samples = dict[tuple[str, str], float]
 
 
-@pytest.fixture(scope="module", params=["at_least_once", "exactly_once"])
+@pytest.fixture(scope="module", params=[pytest.param("at_least_once", marks=pytest.mark.core), "exactly_once"])
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
     guarantee = {"DELAY_GUARANTEE": request.param}
     with run(f"metrics-{request.param.replace('_', '-')}", env=lambda _: guarantee) as made:

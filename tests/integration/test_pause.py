@@ -18,14 +18,12 @@ from tests.harness.worker import Worker, await_sharing
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
-pytestmark = pytest.mark.core
-
 MESSAGES = 200
 #: Nothing comes to a destination that is paused for so long: due loops look every few milliseconds.
 QUIET_S = 1.5
 
 
-@pytest.fixture(scope="module", params=["at_least_once", "exactly_once"])
+@pytest.fixture(scope="module", params=[pytest.param("at_least_once", marks=pytest.mark.core), "exactly_once"])
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
     guarantee = {"DELAY_GUARANTEE": request.param}
     with run(f"pause-{request.param.replace('_', '-')}", env=lambda _: guarantee) as made:

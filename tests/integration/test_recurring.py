@@ -18,12 +18,10 @@ from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 from tests.integration.test_actions import get, post
 
-pytestmark = pytest.mark.core
-
 _SERIES, _COUNT, _EVERY_MS = 20, 8, 1_000
 
 
-@pytest.fixture(params=["at_least_once", "exactly_once"])
+@pytest.fixture(params=["at_least_once", pytest.param("exactly_once", marks=pytest.mark.core)])
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
     with run("recurring", env=lambda _: {"DELAY_GUARANTEE": request.param}) as made:
         yield made
@@ -228,6 +226,7 @@ def test_large_messages_that_recur_all_at_once_go_on_in_steps_that_a_broker_take
     assert all(later - due < 2 * _EVERY_MS for due, later in itertools.pairwise(dues))
 
 
+@pytest.mark.core
 def test_series_move_to_the_new_rules_of_their_zones_at_the_next_start(run: Run, tmp_path: Path) -> None:
     sooner, later = "Test/Sooner", "Test/Later"
     for zone in (sooner, later):
