@@ -34,7 +34,7 @@ _OLD_ATTRIBUTES, _OLD_KEY = 17, (18, 26)
 
 #: zlib's window with a header and a trailer. Producers write one member; each further member costs a copy of the rest.
 _GZIP_WINDOW, _GZIP_START, _MEMBERS = 31, b"\x1f\x8b", 64
-#: The head that snappy-java writes before its blocks, each of which has its length; other clients write one bare block.
+#: The head that snappy-java writes before its blocks, each after its length; other clients write one bare block.
 _XERIAL, _XERIAL_HEAD = b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01", 16
 #: Memory for this many bytes is kept, which is enough for most batches, instead of being allocated each time.
 _ROOM_BYTES: Final = 1 << 20

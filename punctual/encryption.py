@@ -1,4 +1,4 @@
-"""Values that nobody can read but who has the key: encrypted by who sends them, decrypted by who receives them.
+"""End-to-end encryption of values: the producer encrypts them, and only consumers with the key can decrypt them.
 
     keyring = Keyring({"2026-11": key})
     async with DelayClient("localhost:9092", encryption=keyring) as client:
@@ -6,15 +6,15 @@
     ...
     value = keyring.decrypt(record)
 
-The worker moves bytes: requests, changelog, databases, dead letters and deliveries have the value encrypted. It needs
-the extra `punctual-kafka[encryption]`. docs/how-to/encrypt.md says how to install it, what is protected, and from what.
+The worker moves bytes: requests, changelog, databases, dead letters and deliveries have the encrypted value. The module
+needs the extra `punctual-kafka[encryption]`. docs/how-to/encrypt.md explains the installation and the protection.
 
 EncryptionError
 ├── EncryptionUnavailableError    the extra is not installed
-├── InvalidKeyError               a key, or its id, cannot be one
-├── NotEncryptedError             the record's value is not encrypted, where it has to be
-├── UnknownKeyError               it is encrypted by a key that this keyring does not have
-└── TamperedError                 it is not what was encrypted, or not for this topic and key
+├── InvalidKeyError               a key, or its id, is invalid
+├── NotEncryptedError             the record's value is not encrypted, but must be
+├── UnknownKeyError               it is encrypted with a key that this keyring does not have
+└── TamperedError                 it was changed, or encrypted for another topic or record key
 """
 
 import base64
@@ -28,7 +28,7 @@ from punctual.installing import install_command
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-#: Headers of a record whose value is encrypted: the algorithm, by its name in RFC 7518 (JWA), and the key's id.
+#: Headers of a record with an encrypted value: the algorithm, by its name in RFC 7518 (JWA), and the key's id.
 ALGORITHM_HEADER: Final = "encryption"
 KEY_ID_HEADER: Final = "encryption-key-id"
 #: AES-256 in GCM. The value is a nonce of 12 bytes, the ciphertext and a tag of 16 bytes.
@@ -43,27 +43,27 @@ RawHeader = tuple[str, bytes | None]
 
 
 class EncryptionError(Exception):
-    """A value cannot be encrypted or decrypted; the message says why and what to do."""
+    """A value cannot be encrypted or decrypted; the message says why, and what to do."""
 
 
 class EncryptionUnavailableError(EncryptionError):
     """The extra is not installed."""
 
     def __init__(self) -> None:
-        """Say how to install it."""
+        """Name the command that installs it."""
         command = install_command("punctual-kafka[encryption]")
         super().__init__(f"Encryption needs a library that is not installed. Install it: {command}.")
 
 
 class InvalidKeyError(EncryptionError, ValueError):
-    """A key, or its id, cannot be one."""
+    """A key, or its id, is invalid."""
 
 
 class NotEncryptedError(EncryptionError):
-    """The record's value is not encrypted, where it has to be."""
+    """The record's value is not encrypted, but must be."""
 
     def __init__(self, place: str, why: str) -> None:
-        """Name the record and what is missing."""
+        """Name the record, and why it counts as not encrypted."""
         super().__init__(
             f"The value of {place} is not encrypted ({why}). Whoever may write to the topic can have sent it: do not "
             "process it, or give allow_plain=True while senders change over to encryption."
@@ -71,10 +71,10 @@ class NotEncryptedError(EncryptionError):
 
 
 class UnknownKeyError(EncryptionError):
-    """The value is encrypted by a key that this keyring does not have."""
+    """The value is encrypted with a key that this keyring does not have."""
 
     def __init__(self, place: str, key_id: str, known: Iterable[str]) -> None:
-        """Name the record, its key, and the keys that there are."""
+        """Name the record, its key's id, and the ids of the known keys."""
         super().__init__(
             f"The value of {place} is encrypted by the key {key_id!r}; this keyring has {', '.join(sorted(known))}. "
             "Add the key: keys must be kept until the last message that was encrypted by them is delivered."
@@ -83,10 +83,10 @@ class UnknownKeyError(EncryptionError):
 
 
 class TamperedError(EncryptionError):
-    """The value is not what was encrypted, or was encrypted for another topic or record key."""
+    """The value was changed, or encrypted for another topic or record key."""
 
     def __init__(self, place: str, key_id: str, to: str) -> None:
-        """Name the record, its key and the destination that it should be for."""
+        """Name the record, its key's id, and the expected destination."""
         super().__init__(
             f"The value of {place} is not what was encrypted by the key {key_id!r} for {to!r} and this record key: it "
             "was changed, taken from another record, or the key is another one of the same id. If it was asked for "
@@ -100,12 +100,12 @@ def new_key() -> bytes:
 
 
 class Keyring:
-    """Keys by their ids: one encrypts, all decrypt. Immutable, and safe for any number of threads and tasks."""
+    """Keys by their ids: one encrypts, all can decrypt. Immutable, and safe for any number of threads and tasks."""
 
     def __init__(self, keys: Mapping[str, bytes], primary: str | None = None) -> None:
-        """Take keys of 32 random bytes; `primary` is the id of the one that encrypts, by default the last.
+        """Use keys of 32 random bytes; `primary` is the id of the key that encrypts, by default the last one.
 
-        Ids go into headers as they are: 1 to 64 of the characters a-z A-Z 0-9 . _ / -. Raises InvalidKeyError, or
+        Ids go into headers unchanged: 1 to 64 of the characters a-z A-Z 0-9 . _ / -. Raises InvalidKeyError, or
         EncryptionUnavailableError.
         """
         for key_id, key in keys.items():
@@ -122,14 +122,14 @@ class Keyring:
 
     @classmethod
     def parse(cls, text: str) -> "Keyring":
-        """Return the keyring that a text says, as an environment variable or a file has it: `id:key`, in base64.
+        """Parse a keyring from an environment variable or a file: `id:key`, in base64.
 
-        Keys are separated by commas or white space; the last one encrypts. Raises InvalidKeyError, which shows none.
+        Keys are separated by commas or white space; the last one encrypts. Raises InvalidKeyError, which shows no key.
         """
         keys = {}
         for place, word in enumerate(re.split(r"[,\s]+", text.strip()), 1):
             key_id, _, encoded = word.partition(":")
-            # Any part of a word may be the key, so that an error names its place alone.
+            # Any part of a word may be the key, so an error contains only its position.
             if not (encoded and _KEY_ID.fullmatch(key_id)):
                 raise InvalidKeyError(_NO_WORD.format(place))
             try:
@@ -141,21 +141,21 @@ class Keyring:
         return cls(keys)
 
     def __repr__(self) -> str:
-        """Show ids alone."""
+        """Return the ids, without the keys."""
         return f"<Keyring {', '.join(self._ciphers)}; {self.primary} encrypts>"
 
     def encrypt(self, value: bytes, *, to: str, key: bytes | None) -> tuple[bytes, tuple[RawHeader, RawHeader]]:
-        """Return a value encrypted for the destination `to` and the record key `key`, and the headers that say so."""
+        """Return a value encrypted for the destination `to` and the record key `key`, and the headers for it."""
         nonce = os.urandom(_NONCE_BYTES)
         sealed = self._ciphers[self.primary].encrypt(nonce, value, _bound(self.primary, to, key))
         return nonce + sealed, ((ALGORITHM_HEADER, ALGORITHM.encode()), (KEY_ID_HEADER, self.primary.encode()))
 
     def decrypt(self, record: Any, *, to: str | None = None, allow_plain: bool = False) -> bytes | None:
-        """Return the value of a received record as it was before it was encrypted; null stays None.
+        """Return the decrypted value of a received record; null stays None.
 
-        `record`: of aiokafka, confluent-kafka, a queue of Punctual's, or the `message` of a Faust event. `to`: the
-        destination that was asked for, by default the record's topic. With `allow_plain`, a value that is not encrypted
-        is returned as it is. Raises NotEncryptedError, UnknownKeyError or TamperedError.
+        `record`: from aiokafka, confluent-kafka, a queue of Punctual's, or the `message` of a Faust event. `to`: the
+        requested destination, by default the record's topic. With `allow_plain`, a value that is not encrypted
+        is returned unchanged. Raises NotEncryptedError, UnknownKeyError or TamperedError.
         """
         topic, key, value = _field(record, "topic"), _field(record, "key"), _field(record, "value")
         place = f"{topic}-{_field(record, 'partition')}-{_field(record, 'offset')}"
@@ -192,18 +192,18 @@ def _cipher(key: bytes) -> "AESGCM":
 
 
 def _bound(key_id: str, to: str, key: bytes | None) -> bytes:
-    """Return what a value is bound to: without the same it cannot be decrypted. Each part has its length before it."""
+    """Return the data that a value is bound to, and can only be decrypted with. Each part follows its length."""
     parts = (_PURPOSE, ALGORITHM.encode(), key_id.encode(), to.encode(), b"" if key is None else b"\x01" + key)
     return b"".join(len(part).to_bytes(4, "big") + part for part in parts)
 
 
 def _field(record: Any, name: str) -> Any:
     found = getattr(record, name)
-    return found() if callable(found) else found  # confluent-kafka's are methods
+    return found() if callable(found) else found  # confluent-kafka has methods
 
 
 def _headers(headers: Any) -> dict[str, list[bytes]]:
-    """Return headers by name, whatever client they come from."""
+    """Return headers by name, from any client's form."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
     found: dict[str, list[bytes]] = {}
     for name, value in pairs:
@@ -213,7 +213,7 @@ def _headers(headers: Any) -> dict[str, list[bytes]]:
 
 
 def _why_plain(headers: Mapping[str, list[bytes]]) -> str:
-    """Say why a record does not count as encrypted; nothing if it does."""
+    """Return why a record does not count as encrypted; empty if it does."""
     for name in (ALGORITHM_HEADER, KEY_ID_HEADER):
         if len(headers.get(name, ())) != 1:
             return f"the header {name} is there {len(headers.get(name, ()))} times"

@@ -1,6 +1,6 @@
-"""How to install a distribution of Punctual, for messages that name a missing one.
+"""Instructions to install a distribution of Punctual, for messages about a missing one.
 
-No distribution is on a package index yet, and others could register similar names there: the command asks no index.
+The distributions are not on a package index yet, and others could register similar names there: the command uses none.
 """
 
 import importlib
@@ -19,8 +19,8 @@ def module_of_worker(name: str, requirement: str) -> ModuleType:
     """Import and return a module of the worker, which is a distribution of its own.
 
     Args:
-        name: of the module, such as `app.dev.testing`.
-        requirement: what brings it, for the message.
+        name: the module's name, such as `app.dev.testing`.
+        requirement: the distribution that contains it, as the message names it.
 
     Raises:
         ImportError: the worker is not installed. The message names the command that installs it.

@@ -1,4 +1,4 @@
-"""Test programs that use Punctual: on a simulated clock, without Kafka, in the test's own process.
+"""Tests of programs that use Punctual: on a simulated clock, without Kafka, in the test's own process.
 
 The worker's distribution has the code, and the pytest fixture `delayed`. docs/how-to/test-your-code.md shows it.
 """

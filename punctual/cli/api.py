@@ -38,7 +38,7 @@ class ApiAnswer(msgspec.Struct, frozen=True):
 
 
 class WorkerApi:
-    """Sends requests to one worker, which answers for all of them."""
+    """Sends requests to one worker, which answers for all workers."""
 
     def __init__(self, url: str, authorization: str | None = None) -> None:
         """Use the worker at `url`. Raises WrongUse if it is not a valid address."""

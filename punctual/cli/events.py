@@ -91,7 +91,7 @@ async def _places(consumer: Any, topic: str) -> list[Any]:
 async def _begin(consumer: Any, places: Collection[Any], since_ms: int | None) -> None:
     """Seek to offsets, because aiokafka's seek_to_end can lose to the reset at the assignment.
 
-    aiokafka takes the answer to that reset, the earliest offset, for the answer to a later reset to the end
+    aiokafka confuses the answer to that reset, the earliest offset, with the answer to a later reset to the end
     (aiokafka 0.14, Fetcher._update_fetch_positions).
     """
     found = {} if since_ms is None else await consumer.offsets_for_times(dict.fromkeys(places, since_ms))

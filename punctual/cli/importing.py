@@ -136,7 +136,7 @@ def _requests(file: IO[bytes], options: Options, counts: ImportCounts) -> "Itera
     Raises CommandError at the first line that cannot be imported.
     """
     from punctual.cli.import_requests import id_elsewhere, is_automatic, requests_of  # noqa: PLC0415 - help needs no requests
-    from punctual.contract.request import Refusal  # noqa: PLC0415 - likewise
+    from punctual.contract.request import Refusal  # noqa: PLC0415 - the same
 
     asked_ms = now_ms() if options.asked == _NOW else None
     for number, text in enumerate(file, 1):
@@ -191,11 +191,11 @@ def _send(requests: "Iterator[list[Request]]", options: Options) -> "Counter[str
 
     Raises a CommandError.
     """
-    import asyncio  # noqa: PLC0415 - help needs none of it
-    from datetime import timedelta  # noqa: PLC0415 - likewise
+    import asyncio  # noqa: PLC0415 - not needed for help
+    from datetime import timedelta  # noqa: PLC0415 - the same
 
-    from punctual.cli.outcomes import OutcomeFollower  # noqa: PLC0415 - likewise
-    from punctual.client.connection import Connection  # noqa: PLC0415 - likewise
+    from punctual.cli.outcomes import OutcomeFollower  # noqa: PLC0415 - the same
+    from punctual.client.connection import Connection  # noqa: PLC0415 - the same
 
     async def send(connection: "Connection") -> "Counter[str] | None":
         outcomes = None if options.no_wait else OutcomeFollower(options.bootstrap, options.app_id)

@@ -27,7 +27,7 @@ def add_kafka(parser: Parser) -> None:
 
 def security() -> dict[str, Any]:
     """Return the login as options of Kafka's client. Raises WrongUse."""
-    from punctual.security import LoginInvalid, kafka_options  # noqa: PLC0415 - help needs none of it
+    from punctual.security import LoginInvalid, kafka_options  # noqa: PLC0415 - not needed for help
 
     try:
         return kafka_options()

@@ -36,9 +36,9 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: Options) -> Exit:
     """Write the events until Ctrl-C, or to the end."""
-    import asyncio  # noqa: PLC0415 - help needs none of it
+    import asyncio  # noqa: PLC0415 - not needed for help
 
-    from punctual.cli.events import follow  # noqa: PLC0415 - likewise
+    from punctual.cli.events import follow  # noqa: PLC0415 - the same
 
     asyncio.run(_tell(options, follow(options)))
     return Exit.DONE

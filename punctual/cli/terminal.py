@@ -59,7 +59,7 @@ def legible_lines(text: str) -> str:
 def legible_json(text: str) -> str:
     """Return equivalent JSON in which characters that could control the terminal are escaped.
 
-    Control characters and those that change the direction of writing can only be in strings, where JSON has escapes.
+    Control characters and marks of the writing direction can only be in strings, where JSON has escapes.
     """
     if text.isprintable():
         return text

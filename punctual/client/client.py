@@ -64,7 +64,7 @@ class DelayClient:
             await self._connection.open(self._expected_partitions)
 
     async def aclose(self) -> None:
-        """Send queued records and disconnect; does nothing if not started."""
+        """Send queued records and disconnect; has no effect if not started."""
         await self._connection.close()
         await self._controls.close()
 

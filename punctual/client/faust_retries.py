@@ -140,7 +140,7 @@ class _OrderedAgent:
 
     @property
     def pausing(self) -> bool:
-        """Whether partitions are being shared out, or the app stops."""
+        """Whether a rebalance is in progress, or the app is stopping."""
         return bool(self._app.rebalancing or self._app.should_stop)
 
     async def handle(self, event: Any) -> None:

@@ -82,7 +82,7 @@ class SyncDelayClient:
             raise
 
     def close(self) -> None:
-        """Send queued records and disconnect; does nothing if not started."""
+        """Send queued records and disconnect; has no effect if not started."""
         if self._inherited:
             return
         with self._giving:

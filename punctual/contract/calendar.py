@@ -1,4 +1,4 @@
-"""The calendar of a cron expression: its times on a clock that never changes (docs/decisions/0015)."""
+"""The calendar of a cron expression: its times on a clock without time zones (docs/decisions/0015)."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -8,20 +8,20 @@ from typing import Final, NamedTuple
 from cronsim import CronSim, CronSimError
 
 DAY_S: Final = 86_400
-#: The longest time between two occurrences: 29 February falls on a given weekday every 40 years at most.
+#: The maximum years between two times: 29 February falls on a given weekday at least every 40 years.
 _YEARS: Final = 41
 _LAST_YEAR: Final = 9999
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - this clock has no zone
 _EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
 _FEBRUARY: Final = 2
 _LENGTHS: Final = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
-#: Bit d of these masks is day d of a month: the days of one weekday in a month that begins with it.
+#: Bit d of a mask is day d of a month. This mask has the days of the weekday with which the month begins.
 _WEEKLY: Final = sum(1 << day for day in range(1, 32, 7))
 _SUNDAY: Final = 6
 
 
 class _Days(NamedTuple):
-    """The days that one weekday of an expression has in a month: bits of `weekly`, and the `last` one or not."""
+    """A weekday of an expression: `weekly` has its days as bits, for a month that begins with it; `last`: the last."""
 
     weekday: int
     weekly: int
@@ -31,12 +31,12 @@ class _Days(NamedTuple):
 class Calendar:
     """Finds the times of a cron expression.
 
-    The days of a month follow from its length and the weekday that it begins with, so that a month is one step and a
-    day costs none. Months in which the expression has no day are left out, so each search ends within 41 years.
+    The days of a month follow from its length and its first weekday, so a search takes one step per month, not per day.
+    Months in which the expression never has a day are left out, so each search ends within 41 years.
     """
 
     def __init__(self, text: str) -> None:
-        """Read an expression of 5 or 6 fields. Raises CronSimError, or NeverMatches if it has no times."""
+        """Parse an expression of 5 or 6 fields. Raises CronSimError, or NeverMatches if it has no times."""
         parts = CronSim(" ".join(",".join(dict.fromkeys(field.split(","))) for field in text.split()), _EPOCH)
         self._seconds, self._minutes, self._hours = map(sorted, (parts.seconds, parts.minutes, parts.hours))
         self._days = sum(1 << day for day in parts.days if day > 0)
@@ -66,7 +66,7 @@ class Calendar:
         return found * DAY_S + (self._hours[0] * 60 + self._minutes[0]) * 60 + self._seconds[0]
 
     def number(self, after: int, until: int) -> int:
-        """Return how many times there are after one and up to another, both as this clock shows them."""
+        """Return the number of times after `after`, up to and including `until`, both as this clock shows them."""
         if until <= after:
             return 0
         (first, begin), (last, end) = divmod(after, DAY_S), divmod(until, DAY_S)
@@ -76,13 +76,13 @@ class Calendar:
         return whole - self._number_of_day(first, begin) + self._number_of_day(last, end)
 
     def _days_between(self, first: int, end: int) -> int:
-        """Return how many days of the expression there are from `first` up to, but not including, `end`."""
+        """Return the number of days of the expression from `first` to before `end`, both in days since 1970."""
         begin, last = date.fromordinal(_EPOCH_DAY + first), date.fromordinal(_EPOCH_DAY + end)
         whole = sum(map(self._days_of_year, range(begin.year, last.year)))
         return whole + self._days_before(last) - self._days_before(begin)
 
     def _days_before(self, day: date) -> int:
-        """Return how many days of the expression there are in a year before `day`."""
+        """Return the number of days of the expression in the year of `day`, before `day`."""
         found = 0
         for month in self._months:
             if month > day.month:
@@ -92,7 +92,7 @@ class Calendar:
         return found
 
     def _days_of_year(self, year: int) -> int:
-        """Return how many days of the expression a year has: there are only 14 different calendars of a year."""
+        """Return the number of days of the expression in a year, cached for the 14 different calendars of a year."""
         kind = date(year, 1, 1).weekday(), _length(year, _FEBRUARY)
         kept = self._years.get(kind)
         if kept is None:
@@ -100,13 +100,13 @@ class Calendar:
         return kept
 
     def _number_of_day(self, day: int, second: int) -> int:
-        """Return how many times a day has up to its `second`."""
+        """Return the number of times on a day, up to its `second`."""
         on = date.fromordinal(_EPOCH_DAY + day)
         has_times = on.month in self._months and self._mask_of(on.year, on.month) >> on.day & 1
         return self._number_up_to(second) if has_times else 0
 
     def _number_up_to(self, second: int) -> int:
-        """Return how many times a day that has any has up to its `second`."""
+        """Return the number of times up to `second` on a day of the expression."""
         hour, minute, second = second // 3600, second // 60 % 60, second % 60
         hours, minutes = bisect_left(self._hours, hour), bisect_left(self._minutes, minute)
         found = hours * len(self._minutes) * len(self._seconds)
@@ -117,7 +117,7 @@ class Calendar:
         return found
 
     def _day_from(self, day: int) -> int | None:
-        """Return the first day of the expression that is not before `day`, in days since 1970."""
+        """Return the first day of the expression from `day` on, in days since 1970."""
         begin = date.fromordinal(_EPOCH_DAY + day)
         for year in range(begin.year, min(begin.year + _YEARS, _LAST_YEAR) + 1):
             for month in self._months:
@@ -131,7 +131,7 @@ class Calendar:
         return None
 
     def _time_from(self, second: int) -> int | None:
-        """Return the first time of a day that is not before its `second`."""
+        """Return the first time of a day from its `second` on."""
         hours, minutes, seconds = self._hours, self._minutes, self._seconds
         hour, minute, second = second // 3600, second // 60 % 60, second % 60
         at = bisect_left(seconds, second)
@@ -149,16 +149,16 @@ class Calendar:
         return (hours[at] * 60 + minute) * 60 + (seconds[0] if later else second)
 
     def _is_possible(self, month: int) -> bool:
-        """Return whether the expression has a day in this month of some year."""
+        """Return whether the expression has a day in this month of any year."""
         lengths = (28, 29) if month == _FEBRUARY else (_LENGTHS[month],)
         return any(self._mask(length, first) for length in lengths for first in range(7))
 
     def _mask_of(self, year: int, month: int) -> int:
-        """Return the days that the expression has in a month of a year."""
+        """Return the days of the expression in a month of a year, as bits."""
         return self._mask(_length(year, month), date(year, month, 1).weekday())
 
     def _mask(self, length: int, first: int) -> int:
-        """Return the days that the expression has in a month of this length whose day 1 is the weekday `first`."""
+        """Return the days of the expression in a month of this length whose day 1 is the weekday `first`, as bits."""
         kept = self._masks.get((length, first))
         if kept is None:
             of_month, of_week = self._of_month(length, first), self._of_week(length, first)
@@ -189,7 +189,7 @@ class NeverMatches(CronSimError):
 
 
 def _weekdays(items: Iterable[int | tuple[int, int]]) -> Iterable[_Days]:
-    """Yield the days of each weekday that a field of the day of week has; Monday is 0."""
+    """Yield the days of each weekday in a day-of-week field; Monday is 0."""
     weekly, last = dict[int, int](), set[int]()
     for item in items:
         number, nth = item if isinstance(item, tuple) else (item, 0)

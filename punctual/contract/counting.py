@@ -1,4 +1,4 @@
-"""How many times a series has in a range of time, at a cost that does not grow with their number."""
+"""Counts the times of a series in a range, at a cost that does not grow with their number."""
 
 from typing import Final
 
@@ -6,12 +6,12 @@ from punctual.contract import cron
 from punctual.contract.recurrence import Recurrence
 from punctual.contract.zones import UTC
 
-#: More than any range has: a second each, up to the year 9999.
+#: More than any range has: one per second, up to the year 9999.
 MOST: Final = 1 << 40
 
 
 def planned_between(rule: Recurrence, after_ms: int, to_ms: int, most: int | None = None) -> int:
-    """Return how many times a rule plans after `after_ms` and not after `to_ms`, up to `most` of them."""
+    """Return the number of planned times after `after_ms` up to `to_ms`, at most `most`."""
     most = MOST if most is None else most
     if rule.until_ms is not None:
         to_ms = min(to_ms, rule.until_ms)
@@ -25,7 +25,7 @@ def planned_between(rule: Recurrence, after_ms: int, to_ms: int, most: int | Non
 
 
 def nth_after(rule: Recurrence, after_ms: int, number: int, to_ms: int) -> int | None:
-    """Return the time that is planned as the one with this number after `after_ms`, None if it is after `to_ms`."""
+    """Return the planned time with this number after `after_ms`, counted from 1; None if it is after `to_ms`."""
     if rule.every_ms is not None:
         first_ms = rule.after(after_ms)
         found = None if first_ms is None else rule.after(first_ms - 1 + (number - 1) * rule.every_ms)
@@ -33,7 +33,7 @@ def nth_after(rule: Recurrence, after_ms: int, number: int, to_ms: int) -> int |
     if planned_between(rule, after_ms, to_ms, number) < number:
         return None
     low, high = after_ms // 1_000, to_ms // 1_000
-    while high - low > 1:  # each time half of what is left is counted: twice the whole in all
+    while high - low > 1:  # each step counts half of the rest
         middle = (low + high) // 2
         there = planned_between(rule, low * 1_000, middle * 1_000, number)
         if there < number:

@@ -10,7 +10,7 @@ from cronsim import CronSimError
 from punctual.contract.calendar import DAY_S, Calendar, NeverMatches
 from punctual.contract.zones import changes_between, stretch_at
 
-#: Names for what most ask for.
+#: Names for frequent expressions.
 NAMED: Final = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -20,28 +20,28 @@ NAMED: Final = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
 }
-#: The first second that no schedule has: datetime ends with the year 9999, and a calendar looks 41 years ahead.
+#: The first second beyond all schedules: datetime ends with the year 9999, and a calendar looks 41 years ahead.
 END_S: Final = int(datetime.fromisoformat("9900-01-01T00:00:00Z").timestamp())
 
-#: More than any two clocks differ by: what is further off is not changed by what is here.
+#: More than the difference of any two clocks: a change of clocks has no effect on times further away.
 _FAR_S: Final = 2 * DAY_S
 _FIELDS: Final = (5, 6)
-#: How many values each field has.
+#: The number of values of each field.
 _SIZES: Final = (("second", 60), ("minute", 60), ("hour", 24), ("day-of-month", 31), ("month", 12), ("day-of-week", 7))
-#: No expression is longer.
+#: The maximum length of an expression.
 LETTERS: Final = 256
 
 
 class Schedule:
     """The times of a cron expression in a zone, in epoch seconds.
 
-    Its calendar knows no zones. This class decides when its times are where clocks are changed: with a wildcard in
-    hours or minutes a time of the schedule is whenever the clocks show it. Without, each time of the calendar has one
-    moment: the first at which clocks show it or, if it is skipped, something later.
+    Its calendar has no zones. This class places the calendar's times where clocks are changed. With a wildcard in
+    hours or minutes, a time occurs whenever clocks show it. Without one, each time of the calendar occurs once:
+    when clocks first show it or, if they skip it, when they first show a later time.
     """
 
     def __init__(self, text: str, zone: str) -> None:
-        """Take an expression that `parse` has returned."""
+        """Use an expression that `parse` has returned."""
         calendar = _calendar(text)
         self._next, self._number, self._zone = calendar.after, calendar.number, zone
         minute, hour = text.split()[-5:-3]
@@ -72,28 +72,28 @@ class Schedule:
         return None
 
     def offset(self, moment: int) -> int:
-        """Return how many seconds clocks are ahead of UTC at `moment`."""
+        """Return by how many seconds clocks are ahead of UTC at `moment`."""
         return stretch_at(self._zone, moment).offset
 
     def replanned(self, planned: int, offset: int | None) -> int | None:
-        """Return when the time `planned` is, which was planned by other rules of the zone; None if it never is.
+        """Return the new moment of the time `planned`, after the zone's rules have changed; None if there is none.
 
-        `offset` is how far clocks were ahead of UTC then by those rules. Clocks show the same at the time that is
-        returned, unless a time before `planned` had that moment already. Without `offset` it is the nearest time.
+        `offset` is how far clocks were ahead of UTC by the former rules. Clocks show the same at the returned moment,
+        unless an earlier time already occurs then. Without `offset` the nearest time is returned.
         """
         if offset is None or (offset == self.offset(planned) and self.after(planned - 1) == planned):
             return self._nearest(planned)
         wall = planned + offset
         wanted = self._shows(wall, planned)
         if wanted >= planned:
-            is_skipped = not self._number(wall - 1, wall)  # the rules before had no such time of day
+            is_skipped = not self._number(wall - 1, wall)  # there was no such time by the former rules
             return self.after(planned - 1 if self._wild or is_skipped else wanted - 1)
-        # After the last time before it, which has an occurrence of its own.
+        # It must be after the time before it, which has its own occurrence.
         since = range(wanted - 1, planned)
         return self.after(since[bisect_left(since, 1, key=lambda at: not self._number(at + offset, wall - 1))])
 
     def _shows(self, wall: int, near: int) -> int:
-        """Return the first moment at which clocks show `wall`, or from which on they show something later."""
+        """Return the first moment at which clocks show `wall` or a later time."""
         stretch = stretch_at(self._zone, wall - self.offset(near))
         found, before = wall - stretch.offset, wall - (stretch.reached - stretch.start)
         if before < stretch.start:
@@ -109,10 +109,10 @@ class Schedule:
         return since[at] if at and moment - since[at] < following - moment else following
 
     def number(self, after: int, until: int) -> int:
-        """Return how many times there are after one moment and up to another, at a cost that they do not raise.
+        """Return the number of times after one moment, up to another, at a cost that does not grow with the number.
 
-        The calendar counts what clocks show from one to the other. Each change between them is a correction: what was
-        skipped, and what came twice.
+        The calendar counts the times between what clocks show at both moments. Each change of clocks between them needs
+        a correction, for skipped times and for repeated ones.
         """
         until = min(until, END_S - 1)
         if until <= after:
@@ -128,27 +128,27 @@ class Schedule:
                 found += self._number(begin - 1, reached - 1) - self._number(reached - 1, begin - 1)
             elif reached < begin:
                 skipped = self._number(reached - 1, begin)
-                found += min(1, skipped) - skipped  # all of them are one, at the start
+                found += min(1, skipped) - skipped  # together they occur once, at the start
         return found
 
 
 @lru_cache(maxsize=2048)
 def schedule(text: str, zone: str) -> Schedule:
-    """Return the schedule of an expression that `parse` has returned; parsed schedules are kept."""
+    """Return the cached schedule of an expression that `parse` has returned."""
     return Schedule(text, zone)
 
 
 class _Verdict(NamedTuple):
-    """What a text says: the fields of a schedule, or in `refusal` why it is none."""
+    """The result of parsing: the fields of a schedule, or in `refusal` the reason why it is invalid."""
 
     fields: str
     refusal: str = ""
 
 
 def parse(text: str) -> str:
-    """Return the 5 or 6 fields of a cron expression or of its name.
+    """Return the 5 or 6 fields of a cron expression, or of its name.
 
-    Raises ValueError with a sentence, also for an expression that never matches. Refusals are kept as schedules are.
+    Raises ValueError with a sentence, also for an expression that never matches. Results and refusals are cached.
     """
     if len(text) > LETTERS or not text.isascii():
         raise ValueError(_no_schedule(text))
@@ -171,7 +171,7 @@ def _judge(text: str) -> _Verdict:
         return _Verdict("", _never(text))
     except CronSimError as error:
         field = str(error).removeprefix("Bad ")
-        # For CronSim a day that its months do not have is one that cannot be.
+        # CronSim reports a day that its months do not have as an invalid day.
         if field == "day-of-month" and _is_possible([*fields[:-2], "*", fields[-1]]):
             return _Verdict("", _never(text))
         page = "docs/reference/recurring-messages.md"
@@ -180,9 +180,9 @@ def _judge(text: str) -> _Verdict:
 
 
 def doubt(text: str) -> str | None:
-    """Return a sentence if an expression that `parse` takes is unlikely to mean what its writer wants, else None.
+    """Return a sentence if a valid expression is unlikely to be intended, else None.
 
-    A step that is larger than its field leaves the first value alone: `*/90` in minutes is once an hour.
+    A step that is larger than its field selects only the first value: `*/90` in minutes is once an hour.
     """
     fields = NAMED.get(text, text).split()
     for (name, size), field in zip(_SIZES[-len(fields) :], fields, strict=True):

@@ -1,21 +1,21 @@
-"""What operators call a destination: a topic, `cluster/topic`, or the origin of URLs."""
+"""Names of destinations: a topic, `cluster/topic`, or the origin of URLs."""
 
 import re
 
 from punctual.contract.request import TOPIC_NAME
 
-#: All of a topic: cluster (None: our own) and topic; or None and the origin of URLs, `https://host:port`.
+#: A topic: its cluster (None: our own) and its name; or None and the origin of URLs, `https://host:port`.
 Destination = tuple[str | None, str]
 
-#: What is a URL, or is meant to be one: its scheme, what parts that from the host, and user, host and port.
+#: The parts of a valid or mistyped URL: scheme, slashes, and user, host and port.
 _PARTS = re.compile(r"([a-z][a-z0-9+.-]*:(?=[/\\]))?([/\\]{0,2})([^/\\?#]*)", re.IGNORECASE | re.DOTALL)
-#: Between topic and cluster in the names of reports; no topic's name has it.
+#: Separates topic and cluster in the names of reports; topics' names cannot contain it.
 _AT = "@"
 _ORIGIN = re.compile(r"https?://[^\s/?#@\\,=]{1,300}")
 
 
 def destination(name: str) -> Destination:
-    """Return the destination that is called so: `orders`, `other/orders` or `https://host:port`.
+    """Parse the name of a destination: `orders`, `other/orders` or `https://host:port`.
 
     Raises ValueError with a sentence.
     """
@@ -30,9 +30,9 @@ def destination(name: str) -> Destination:
 
 
 def shown(to: str) -> str:
-    """Return what may be shown of a destination: a topic's name, or of a URL the origin, `https://host:port`.
+    """Return the part of a destination that may be shown: a topic's name, or a URL's origin, `https://host:port`.
 
-    User, password, path and query may be secrets, also of a URL that is refused because it is not written correctly.
+    User, password, path and query may be secrets, even in a URL that is refused because it is mistyped.
     """
     if TOPIC_NAME.fullmatch(to):
         return to
@@ -40,7 +40,7 @@ def shown(to: str) -> str:
     assert found is not None, "each part may be empty"
     scheme, slashes, authority = found[1] or "", found[2], found[3].rpartition("@")[2]
     if "@" in to[found.end() :] and not authority.endswith("]") and not authority.rpartition(":")[2].isdecimal():
-        authority = authority.partition(":")[0]  # what follows is the beginning of a password that has a slash in it
+        authority = authority.partition(":")[0]  # a password with a slash would begin after the colon
     return f"{scheme}{slashes}{authority}"
 
 
@@ -50,6 +50,6 @@ def named(cluster: str | None, topic: str) -> str:
 
 
 def described(name: str) -> str:
-    """Return such a name in words: `orders`, or `orders on cluster other`."""
+    """Return a name from `named` in words: `orders`, or `orders on cluster other`."""
     topic, at, cluster = name.partition(_AT)
     return f"{topic} on cluster {cluster}" if at else topic

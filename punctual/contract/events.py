@@ -1,10 +1,10 @@
-"""Events: one JSON object for every change in a message's lifecycle (records.md#events)."""
+"""Events: one JSON object per change in a message's lifecycle (records.md#events)."""
 
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-#: The reason of an event whose due time is earlier than was asked for.
+#: The reason of an event whose due time is earlier than requested.
 NO_LATER = "no-later"
 #: The reason of an event whose due time follows new rules of a zone.
 ZONE_RULES = "zone-rules"
@@ -33,8 +33,8 @@ Kind = Literal[
 class Event(msgspec.Struct, omit_defaults=True, gc=False):
     """A change. Times in epoch milliseconds; `late` in milliseconds; sources are `topic-partition-offset`.
 
-    `occurrence` counts those of a recurring message, from the second on: with the source it names a life. `count` is
-    how many planned occurrences were skipped.
+    `occurrence` counts those of a recurring message, from the second on: together with the source it identifies a life.
+    `count` is the number of skipped occurrences.
     """
 
     event: Kind
@@ -53,7 +53,7 @@ class Event(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 class _Read(msgspec.Struct, gc=False):
-    """What a record on the topic of events must have to be one, also of kinds that newer workers know."""
+    """The required fields of a record on the topic of events, also of kinds from newer workers."""
 
     event: str
     id: str
@@ -69,7 +69,7 @@ class _Read(msgspec.Struct, gc=False):
     occurrence: "_Whole | None" = None
 
 
-#: Numbers that JSON has everywhere.
+#: Integers within the range that all JSON parsers support.
 _Whole = Annotated[int, msgspec.Meta(ge=-(1 << 53), le=1 << 53)]
 encode: Final = msgspec.json.Encoder().encode
 _check: Final = msgspec.json.Decoder(_Read).decode
@@ -77,7 +77,7 @@ _decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def decode(value: bytes) -> dict[str, Any]:
-    """Return the fields of an event. Raises ValueError for a record that is none: others may write to the topic."""
+    """Return the fields of an event. Raises ValueError for a foreign record: other clients may write to the topic."""
     try:
         _check(value)
         return _decode(value)

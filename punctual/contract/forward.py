@@ -1,4 +1,4 @@
-"""Forwards: requests on their way to the partition where their id lives, as partitions write them."""
+"""Forwards: requests on their way to the home partition of their id, as partitions write them."""
 
 import msgspec
 
@@ -6,16 +6,16 @@ from punctual.contract import recurring, request
 from punctual.contract.record import Record
 from punctual.contract.request import ID_BYTES, TOPIC_NAME, Reason, Refusal, Request
 
-#: As long as a URL can be (records.md#http-deliveries).
+#: The maximum length of a URL (records.md#http-deliveries).
 _LONGEST_URL = 2_048
-#: Above all times and spans that a partition lets pass, offsets and partitions' numbers that there are.
+#: Exclusive maximums of times and spans, offsets, and partitions.
 _LATEST_MS, _OFFSETS, _PARTITIONS = 1 << 55, 1 << 62, 1 << 31
 
 
 def decode(record: Record) -> Request:
-    """Return the request that another partition has sent home.
+    """Return the request in a forward from another partition.
 
-    Raises Refusal for what no partition writes: others may write to the topic, and what is held rests on it.
+    Raises Refusal for a record that no partition writes, because other clients may write to the topic.
     """
     try:
         asked = request.decode(record.value or b"")
@@ -28,7 +28,7 @@ def decode(record: Record) -> Request:
 
 
 def _is_possible(asked: Request) -> bool:
-    """Whether a partition can have written it; raises ValueError if its source is none."""
+    """Return whether a partition can have written the request; raises ValueError if its source is invalid."""
     topic, partition, offset = asked.source.rsplit("-", 2)
     numbers = (partition, offset)
     spans = (
@@ -49,6 +49,6 @@ def _is_possible(asked: Request) -> bool:
 
 
 def _is_url(asked: Request) -> bool:
-    """Whether it goes to a URL; whether that may be connected to is looked at when it is."""
+    """Return whether it is for a URL; whether the address is allowed is checked when it is delivered."""
     alone = asked.cluster is None and asked.partition is None
     return alone and len(asked.to) <= _LONGEST_URL and asked.to.startswith(("https://", "http://"))

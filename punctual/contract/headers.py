@@ -1,7 +1,7 @@
-"""The names of every Kafka header of the native contract (docs/reference/records.md); tests freeze them.
+"""The names of all Kafka headers of the native contract (docs/reference/records.md); tests freeze them.
 
-Names are lower-case ASCII, values UTF-8. Headers that do not begin with `PREFIX` belong to the user and travel
-unchanged.
+Names are lower-case ASCII, values UTF-8. Headers that do not begin with `PREFIX` belong to the user and are
+delivered unchanged.
 """
 
 from typing import Final
@@ -69,10 +69,10 @@ IGNORED: Final = (POST | DEAD_LETTER | COLD) - REQUEST
 
 
 def is_text(name: str) -> bool:
-    """Return whether a header's name was UTF-8: bytes that were not have been read as surrogates (PEP 383)."""
+    """Return whether a header's name is valid UTF-8: other bytes have been read as surrogates (PEP 383)."""
     return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def legible(name: str) -> str:
-    """Return a header's name as it can be written: bytes that are no UTF-8 as backslash escapes."""
+    """Return a header's name with bytes that are not UTF-8 as backslash escapes."""
     return name if is_text(name) else name.encode("utf-8", "backslashreplace").decode()

@@ -1,11 +1,11 @@
-"""Where an id lives: the one partition that every command for it must reach (records.md#commands)."""
+"""The home partition of an id, which every command for the id must reach (records.md#commands)."""
 
 from collections.abc import Collection
 
 from murmurhash2 import murmurhash2
 
 _SEED = 0x9747B28C  # Kafka's: org.apache.kafka.common.utils.Utils.murmur2
-#: No id has more bytes, and int() takes no more than some thousand digits.
+#: The maximum bytes of an id; int() takes no more than some thousand digits.
 _LONGEST = 256
 _POSITIVE = 0x7FFFFFFF  # Kafka drops the sign bit before it takes the remainder: Utils.toPositive
 
@@ -17,10 +17,10 @@ def key_partition(key: bytes, partitions: int) -> int:
 
 
 def home_partition(message_id: bytes | str, inputs: Collection[str], partitions: int) -> int:
-    """Return the home partition of an id: the same on every client and every worker.
+    """Return the home partition of an id: the same in every client and every worker.
 
-    An id of the shape `<input topic>-<partition>-<offset>` whose topic is one of `inputs` and whose partition is
-    below `partitions` lives in that partition. Every other id lives where Kafka's key hash puts it.
+    For an id of the shape `<input topic>-<partition>-<offset>` whose topic is one of `inputs` and whose partition is
+    below `partitions`, it is that partition. Every other id is placed by Kafka's key hash.
     """
     raw = message_id.encode() if isinstance(message_id, str) else message_id
     if raw.count(b"-") > 1 and len(raw) <= _LONGEST:

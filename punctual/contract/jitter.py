@@ -1,4 +1,4 @@
-"""Jitter: messages that are asked for the same moment are due one after the other."""
+"""Jitter: spreads messages that are requested for the same time."""
 
 import hashlib
 
@@ -6,9 +6,9 @@ _BITS = 64
 
 
 def spread(id_: str, asked_ms: int, jitter_ms: int) -> int:
-    """Return when a message is due that may be so much later than was asked for: `jitter_ms` at the most.
+    """Return the due time of a message with jitter: from the requested time to at most `jitter_ms` after it.
 
-    The id and the due time asked for decide, so that whoever reads the same request again finds the same. All
+    It depends only on the id and the requested time, so every reader of the request gets the same result. All
     milliseconds are equally likely.
     """
     digest = hashlib.blake2b(b"%d %s" % (asked_ms, id_.encode()), digest_size=_BITS // 8).digest()

@@ -1,33 +1,33 @@
-"""The fields of a JSON object, as far as an object may have them: each costs far more than its few bytes."""
+"""The fields of a JSON object, up to a maximum, because each costs far more than its few bytes."""
 
 from typing import Final
 
 import msgspec
 
-#: As many as a Kafka record may have headers (punctual/batches.py).
+#: The same as the maximum headers of a Kafka record (punctual/batches.py).
 MAX_FIELDS: Final = 1_000
-#: JSON of no more bytes has no object of more fields: each has two quotes, a colon, a value and a comma.
+#: The size up to which JSON cannot exceed the maximum: each field has two quotes, a colon, a value and a comma.
 SHORT: Final = 5 * MAX_FIELDS
 
 
 class TooManyFieldsError(Exception):
-    """An object has more fields than are read: what follows "it is"."""
+    """An object has too many fields; the message completes "it is"."""
 
     def __init__(self) -> None:
-        """Say how many there may be."""
+        """Name the maximum."""
         super().__init__(f"an object of more than {MAX_FIELDS:,} fields, which is the maximum")
 
 
 class _FieldName(str):
-    """A field's name: msgspec hands names of a type that it does not know to its hook, one after another."""
+    """A field's name: msgspec passes names of an unknown type to its hook, one after another."""
 
     __slots__ = ()
 
 
 def fields(raw: bytes | msgspec.Raw) -> tuple[dict[str, msgspec.Raw], set[str]]:
-    """Return the fields of a JSON object, the last value of each, and the names that are there more than once.
+    """Return the fields of a JSON object, with the last value of each, and the repeated names.
 
-    Reading ends at the first field beyond MAX_FIELDS. Raises TooManyFieldsError, and what msgspec raises.
+    Parsing ends at the first field beyond MAX_FIELDS. Raises TooManyFieldsError, and msgspec's errors.
     """
     count, names = 0, set[str]()
     repeated = set[str]()

@@ -1,4 +1,4 @@
-"""What requests and held messages have in common: content, destination and policies, field by field."""
+"""The common fields of requests and pending messages: content, destination and policies."""
 
 from typing import Protocol
 
@@ -6,11 +6,11 @@ from punctual.contract.request import Headers
 
 
 class Message(Protocol):
-    """A message as its sender has asked for it. A request that is decoded is one, and so is the row that it becomes.
+    """A message as its sender requested it: both a decoded request and its row have these fields.
 
-    The two structs have these fields each for itself: both are encoded as arrays, in orders of their own that are
-    frozen, and the table, which has the row, knows nothing of requests. What says them in headers, and the row that a
-    request becomes, are each made in one place: `native.again` and app/engine/ingest/pending_rows.py.
+    Each of the two structs declares them itself: both are encoded as arrays with their own frozen orders, and the
+    table, which has the row, does not depend on requests. One place each turns a message into headers, and a request
+    into a row: `native.again` and app/engine/ingest/pending_rows.py.
     """
 
     @property
@@ -23,11 +23,11 @@ class Message(Protocol):
 
     @property
     def key(self) -> bytes | None:
-        """Its key, which is delivered as it is."""
+        """Its key, which is delivered unchanged."""
 
     @property
     def value(self) -> bytes | None:
-        """Its value, which is delivered as it is."""
+        """Its value, which is delivered unchanged."""
 
     @property
     def headers(self) -> Headers:
@@ -35,32 +35,32 @@ class Message(Protocol):
 
     @property
     def source(self) -> str:
-        """The record that has asked for it: `topic-partition-offset`."""
+        """The record that requested it: `topic-partition-offset`."""
 
     @property
     def partition(self) -> int | None:
-        """The partition to deliver to; None leaves it to the key."""
+        """The partition to deliver to; None chooses it by the key."""
 
     @property
     def cluster(self) -> str | None:
-        """The cluster to deliver to by its name; None is our own."""
+        """The name of the cluster to deliver to; None is our own."""
 
     @property
     def max_late_ms(self) -> int | None:
-        """How late a delivery still makes sense; None is ever so late."""
+        """The maximum lateness of a delivery; None means no limit."""
 
     @property
     def if_late(self) -> str | None:
-        """What happens past that: deliver, drop or dead-letter."""
+        """The action beyond the maximum lateness: deliver, drop or dead-letter."""
 
     @property
     def dedupe_ms(self) -> int | None:
-        """How long its delivery is remembered; None is as the installation is set."""
+        """How long its delivery is remembered; None uses the installation's setting."""
 
     @property
     def on_failure(self) -> str | None:
-        """The URL that is told when it cannot be accepted or delivered."""
+        """The URL that is notified if it cannot be accepted or delivered."""
 
     @property
     def no_later_ms(self) -> int | None:
-        """How long after the first request of its id it is due at the latest; None is ever so late."""
+        """The maximum delay after the first request of its id; None means no limit."""

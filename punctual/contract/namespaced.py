@@ -1,4 +1,4 @@
-"""Dialects of inputs that belong to a namespace: all that comes by them speaks of its ids, and of no others."""
+"""Dialects of inputs that belong to a namespace: their requests can only concern the namespace's ids."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,7 +13,7 @@ from punctual.contract.request import Headers, Reason, Refusal, Request
 
 @lru_cache(maxsize=1_000)
 def with_namespace(dialect: Dialect, namespaces: Namespaces, namespace: str) -> Dialect:
-    """Return a dialect whose requests, and dead letters, have full names of a namespace for ids."""
+    """Return a dialect whose requests and dead letters have ids with the namespace's full name."""
 
     def full(id_: str) -> str:
         return namespaces.full(namespace, id_)
@@ -24,7 +24,7 @@ def with_namespace(dialect: Dialect, namespaces: Namespaces, namespace: str) -> 
 
 def _decode(decode: Callable[[Record], Request], full: Callable[[str], str], record: Record) -> Request:
     asked = decode(record)
-    if asked.parked is not None:  # it says of an id what its partition remembers, and is believed
+    if asked.parked is not None:  # it reports the memory of the id's partition, and is trusted
         sentence = f"{names.PARKED} is only for the cold tier, which writes to the requests topic."
         raise Refusal(Reason.MALFORMED, f"{sentence} Leave it out.")
     asked.id = full(asked.id)
@@ -32,7 +32,7 @@ def _decode(decode: Callable[[Record], Request], full: Callable[[str], str], rec
 
 
 def _kept(kept: Callable[[Record], Headers], full: Callable[[str], str], prefix: bytes, record: Record) -> Headers:
-    """Return the headers of a dead letter, which means the same message wherever it is sent again."""
+    """Return the headers of a dead letter, which identify the same message wherever it is sent again."""
     return [(name, _named(full, prefix, value) if name == names.ID else value) for name, value in kept(record)]
 
 
@@ -41,5 +41,5 @@ def _named(full: Callable[[str], str], prefix: bytes, value: bytes | None) -> by
         return value
     try:
         return full(value.decode()).encode()
-    except (UnicodeDecodeError, Refusal):  # it is no id, perhaps that is why; no other namespace's in any case
+    except (UnicodeDecodeError, Refusal):  # an invalid id gets the prefix too, so that no other namespace has it
         return value if value.startswith(prefix) else prefix + value

@@ -1,4 +1,4 @@
-"""Namespaces: whose an id is, and how it is named in full (records.md#namespaces)."""
+"""Namespaces: the namespace of an id, and its full name (records.md#namespaces)."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -9,13 +9,13 @@ from punctual.contract import headers as names
 from punctual.contract.request import ID_BYTES, Reason, Refusal
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}", re.ASCII)
-#: What ends an automatic id, that of an occurrence too: `-<partition>-<offset>` or `-<partition>-<offset>@<due>`.
+#: The end of an automatic id, also of an occurrence: `-<partition>-<offset>` or `-<partition>-<offset>@<due>`.
 _PLACE: Final = re.compile(r"-\d{1,19}-\d{1,19}(@\d{1,19})?", re.ASCII)
 _MARK: Final = "/"
 
 
 def namespace_name(text: str) -> str:
-    """Return a namespace's name as it is. Raises ValueError if it cannot be one."""
+    """Return a namespace's name unchanged. Raises ValueError if it is invalid."""
     if not _NAME.fullmatch(text):
         msg = (
             f"{text[:64]!r} is not the name of a namespace. Use 1 to 63 lower-case letters, digits, dots, underscores "
@@ -27,14 +27,14 @@ def namespace_name(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    """Which input belongs to which namespace. The full name of the id `x` in the namespace `a` is `a/x`.
+    """The namespaces of inputs. The full name of the id `x` in the namespace `a` is `a/x`.
 
-    "" is no namespace: what is shared. Inputs without one are trusted, and name every id in full.
+    "" is no namespace: shared ids. Inputs without a namespace are trusted, and use full names.
     """
 
     #: The namespaces of input topics that have one.
     inputs: Mapping[str, str] = field(default_factory=dict, hash=False)
-    #: Namespaces that no input has: those of others who name ids in full.
+    #: Namespaces without an input, for clients that use full names.
     others: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
@@ -42,16 +42,16 @@ class Namespaces:
         return bool(self.inputs or self.others)
 
     def __str__(self) -> str:
-        """Return them as DELAY_NAMESPACES says them, in one order."""
+        """Return them in the form of DELAY_NAMESPACES, sorted."""
         return ",".join([*(f"{topic}={name}" for topic, name in sorted(self.inputs.items())), *sorted(self.others)])
 
     @property
     def names(self) -> frozenset[str]:
-        """All namespaces that there are."""
+        """The names of all namespaces."""
         return self.others.union(self.inputs.values())
 
     def part(self, wanted: Iterable[str]) -> "Namespaces":
-        """Return some of these namespaces: ids of others are in none of them."""
+        """Return only the `wanted` namespaces: ids of other namespaces then belong to none."""
         kept = self.names.intersection(wanted)
         inputs = {topic: name for topic, name in self.inputs.items() if name in kept}
         return Namespaces(inputs, kept.difference(inputs.values()))
@@ -61,17 +61,17 @@ class Namespaces:
         return self.inputs.get(topic, "")
 
     def of_id(self, id_: str) -> str:
-        """Return the namespace that the full name of an id belongs to, "" if that is none."""
+        """Return the namespace of an id's full name, "" if it has none."""
         prefix, mark, _ = id_.partition(_MARK)
         if mark:
             return prefix if prefix in self.others or prefix in self.inputs.values() else ""
         return self._of_automatic(id_)
 
     def full(self, namespace: str, id_: str) -> str:
-        """Return the full name of an id in a namespace; one that has it already keeps it.
+        """Return the full name of an id in a namespace; a full name stays unchanged.
 
-        So does an automatic id, `<topic>-<partition>-<offset>`, of an input of the namespace. Raises Refusal if the
-        full name is too long.
+        An automatic id, `<topic>-<partition>-<offset>`, of an input of the namespace also stays unchanged. Raises
+        Refusal if the full name is too long.
         """
         if not namespace or id_.startswith(namespace + _MARK) or self._of_automatic(id_) == namespace:
             return id_
@@ -84,16 +84,16 @@ class Namespaces:
         return name
 
     def _of_automatic(self, id_: str) -> str:
-        """Return the namespace of the input that has given an id, "" if none has."""
+        """Return the namespace of the input in an automatic id, "" if there is none."""
         topic = id_.rsplit("-", 2)[0]
         namespace = self.inputs.get(topic, "")
         return namespace if namespace and _PLACE.fullmatch(id_, len(topic)) else ""
 
 
 def parse_namespaces(text: str) -> Namespaces:
-    """Return the namespaces that `text` says: `orders-delays=team-a,billing-delays=team-b,team-c`.
+    """Parse namespaces: `orders-delays=team-a,billing-delays=team-b,team-c`.
 
-    One that no input has stands alone. Raises ValueError with a sentence.
+    A namespace without an input stands alone. Raises ValueError with a sentence.
     """
     inputs: dict[str, str] = {}
     others = set[str]()

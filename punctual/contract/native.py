@@ -1,4 +1,4 @@
-"""The native dialect: headers say what to do, key and value pass through (records.md#requests)."""
+"""The native dialect: headers contain the request, key and value are delivered unchanged (records.md#requests)."""
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple
@@ -20,34 +20,34 @@ _OPS: dict[str, Op] = {
     "pause": "pause",
     "resume": "resume",
 }
-#: What may happen past the lateness that is allowed.
+#: The possible actions beyond the maximum lateness.
 LATE_POLICIES = ("deliver", "drop", "dead-letter")
 NOTHING = "delivers nothing, because every message is a little late. Allow some milliseconds or seconds"
-#: What is looked up for each record.
+#: Names that are looked up for each record, as globals.
 _ID, _TO, _AT, _AFTER, _OP, _PREFIX = names.ID, names.TO, names.AT, names.AFTER, names.OP, names.PREFIX
 _DUE, _SOURCE, _RETRY, _RECURRENCE = names.DUE, names.SOURCE, names.RETRY, names.RECURRENCE
-#: What a dead letter says itself, and when its order was given: sent again, it is a new one.
+#: Headers that a dead letter replaces; the time of the request is left out too, because a letter sent again is new.
 _LEFT_OUT = names.DEAD_LETTER | {names.ASKED_AT}
-#: What may be given without a backoff, though it is about retries.
+#: Headers about retries that are allowed without a backoff.
 _ATTEMPTS = {names.ATTEMPT, names.MAX_ATTEMPTS}
-#: A plain request has two headers in addition to its ID: where and when.
+#: A plain request has two headers in addition to its id: destination and due time.
 _PLAIN = 2
 
 
 class Copy(NamedTuple):
-    """What tells a delivery from all others: by its headers, all copies of one have the same."""
+    """The identity of a delivery: all copies of a delivery have the same headers."""
 
     id: bytes
     due: bytes
     source: bytes
 
 
-#: The headers that say so, in their order; and the longest id, which is that of an occurrence.
+#: The headers of a Copy, in their order; and the maximum length of an id, which is that of an occurrence.
 _TOLD_APART, _LONGEST_ID = (_ID, _DUE, _SOURCE), ID_BYTES + len("@") + MAX_DIGITS
 
 
 def decode(record: Record) -> Request:
-    """Return the request that a record makes.
+    """Return the request in a record.
 
     Raises Refusal with one of the reason codes of records.md#dead-letters.
     """
@@ -84,7 +84,7 @@ def _decode(record: Record) -> Request:
 
 
 def spread_of(request: Request, jitter_ms: int) -> int:
-    """Return when a request is due that may be later by `jitter_ms`; an occurrence is due before the next one is."""
+    """Return the due time of a request with jitter; an occurrence is due before the next one."""
     if request.recurrence is not None and request.op == "schedule":
         return request.recurrence.due(request.id, request.due_ms)
     return spread(request.id, request.due_ms, jitter_ms)
@@ -101,7 +101,7 @@ def delivery(message: Message, due_ms: int) -> Headers:
 
 
 def copy_of(headers: Sequence[tuple[str, bytes | None]]) -> Copy | None:
-    """Return what a record is a copy of, by the headers that delivery() ends with; None if it is no delivery."""
+    """Return the identity of a delivery, from the headers that delivery() ends with; None if it is not a delivery."""
     names = tuple(name for name, _ in headers[-len(_TOLD_APART) :])
     if names != _TOLD_APART:
         return None
@@ -110,7 +110,7 @@ def copy_of(headers: Sequence[tuple[str, bytes | None]]) -> Copy | None:
 
 
 def again(message: Message, due_ms: int) -> Headers:
-    """Return the headers of a request for the same message, due at `due_ms`: the user's own, then what it asks for."""
+    """Return the headers of a request for the same message, due at `due_ms`: the user's own, then Punctual's."""
     said: list[tuple[str, str | None]] = [
         (names.ID, message.id),
         (names.TO, message.to),
@@ -127,14 +127,14 @@ def again(message: Message, due_ms: int) -> Headers:
 
 
 def kept(record: Record) -> Headers:
-    """Return the headers that a dead letter keeps of a record that was refused: all but an earlier letter's own."""
+    """Return the headers of a refused record that its dead letter keeps: all but those of an earlier letter."""
     return [(names.legible(name), value) for name, value in record.headers if name not in _LEFT_OUT]
 
 
 def callback(record: Record) -> tuple[str, Headers]:
-    """Return the URL that is to be told that a record was refused, "" for none, and the user's own headers.
+    """Return the URL to notify of a refused record, "" for none, and the user's own headers.
 
-    Nothing else about the record has to make sense.
+    The rest of the record may be invalid.
     """
     url = next((value for name, value in record.headers if name == names.ON_FAILURE and value), b"")
     users = [(names.legible(name), value) for name, value in record.headers if url and not name.startswith(_PREFIX)]
@@ -142,12 +142,12 @@ def callback(record: Record) -> tuple[str, Headers]:
 
 
 def failure(reason: Reason, sentence: str, source: str) -> Headers:
-    """Return what a dead letter says itself, after the headers that it keeps."""
+    """Return a dead letter's own headers, which follow the headers that it keeps."""
     return [(names.REASON, reason.value.encode()), (names.ERROR, sentence.encode()), (_SOURCE, source.encode())]
 
 
 def op_of(said: dict[str, str]) -> Op:
-    """Return what `names.OP`, which is there, asks for. Raises Refusal."""
+    """Return the operation in `names.OP`, which must be there. Raises Refusal if it is unknown."""
     op = _OPS.get(said[names.OP])
     if op is None:
         raise Refusal(Reason.MALFORMED, f"{names.OP} is {said[names.OP][:64]!r}. It must be one of {', '.join(_OPS)}.")
@@ -155,7 +155,7 @@ def op_of(said: dict[str, str]) -> Op:
 
 
 def read(record: Record) -> tuple[dict[str, str], Headers]:
-    """Return what is said to Punctual, and the user's own headers. Raises Refusal."""
+    """Return the headers for Punctual as text, and the user's own headers. Raises Refusal."""
     said: dict[str, str] = {}
     users: Headers = []
     ours = names.REQUEST
@@ -203,7 +203,7 @@ def _to(said: dict[str, str], users: Headers) -> str:
 
 
 def read_rest(request: Request, said: dict[str, str], record: Record) -> None:
-    """Read what few records say. Raises Refusal."""
+    """Read rare headers into the request. Raises Refusal."""
     request.if_due_ms = _number(said, names.IF_DUE)
     request.asked_at_ms = _number(said, names.ASKED_AT)
     if names.PARKED in said:
@@ -233,7 +233,7 @@ def _options(request: Request, said: dict[str, str]) -> None:
 
 
 def due_of(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
-    """Return when it is due, counted from `stamp_ms` where that is needed. Raises Refusal."""
+    """Return the due time, where needed relative to `stamp_ms`. Raises Refusal."""
     at, after = said.get(_AT), said.get(_AFTER)
     if at is not None and after is not None:
         raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.AT} and {names.AFTER} are both given. Send one of them.")
@@ -249,13 +249,13 @@ def due_of(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
 
 
 def _in_capitals(given: Iterable[str], wanted: Container[str]) -> str:
-    """Say that names are lower case, if one that was given would be one of ours then."""
+    """Return a hint that names are lower case, if a given name would then be valid."""
     meant = next((name for name in given if name.lower() in wanted), None)
     return f" Names of headers are lower case: {meant[:64]!r} is not {meant.lower()!r}." if meant else ""
 
 
 def _parked(record: Record, said: dict[str, str], op: str) -> Parked:
-    """Return what the cold tier says of a message that it sends back."""
+    """Return the cold tier's report about a message that it sends back. Raises Refusal."""
     stamp, _, snapshot = said[names.PARKED].partition(",")
     sources = [value or b"" for name, value in record.headers if name == names.SOURCE]
     source = sources[0].decode(errors="replace") if len(sources) == 1 else ""

@@ -1,19 +1,19 @@
-"""Cron as NATS reads it, written as Punctual reads it (nats-server, server/cron.go).
+"""Translates cron expressions of NATS into Punctual's (nats-server, server/cron.go).
 
-Both have the same fields, and differ in two points. For NATS a step makes a wildcard a list: `*/2` in the day of month
-and a weekday mean either of them, where Punctual wants both. And its weekdays are 0 to 6, so that steps count to 6.
+Both have the same fields, and differ in two points. In NATS a step makes a wildcard a list: `*/2` in the day of month
+and a weekday mean either, where Punctual requires both. And its weekdays are 0 to 6, so that steps count to 6.
 """
 
 from typing import Final
 
 from punctual.contract.cron import LETTERS
 
-#: By their place from the end: the day of month, and the day of week. The whole of each, and its last number.
+#: The day of month and the day of week, by their place from the end: the whole range, and its last number.
 _DAYS: Final = {-3: ("1-31", "31"), -1: ("0-6", "6")}
 
 
 def native(text: str) -> str:
-    """Return the cron expression that means here what `text` means to NATS; anything else as it is."""
+    """Return Punctual's expression for the expression `text` of NATS; any other text stays unchanged."""
     fields = text.split()
     if text.startswith("@") or len(text) > LETTERS:
         return text
@@ -30,7 +30,7 @@ def _field(field: str, days: tuple[str, str] | None) -> str:
 
 
 def _is_all(term: str) -> bool:
-    """Return whether a term is a wildcard to NATS: without a step, or with one of 1."""
+    """Return whether NATS takes a term for a wildcard: without a step, or with a step of 1."""
     start, slash, step = term.partition("/")
     return start == "*" and (not slash or (step.isdigit() and step.lstrip("0") == "1"))
 

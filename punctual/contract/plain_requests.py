@@ -1,4 +1,4 @@
-"""Plain requests: a destination, a due time in digits, perhaps an ID, and no other header of ours. Most are plain."""
+"""Plain requests: a destination, a due time in digits, optionally an id, and no other native header. Most are plain."""
 
 from collections.abc import Sequence
 
@@ -7,9 +7,9 @@ from punctual.contract.record import Record
 from punctual.contract.request import ID_BYTES, Headers, Request
 from punctual.contract.times import DIGITS_OF_SECONDS, MAX_DIGITS
 
-#: What is compared with each header's name.
+#: Names that are compared with each header, as globals.
 _TO, _AT, _ID, _PREFIX = names.TO, names.AT, names.ID, names.PREFIX
-#: More digits than seconds have, and no more than a time may have.
+#: The minimum digits, more than seconds have, and the maximum digits of a time.
 _LEAST, _MOST = DIGITS_OF_SECONDS.stop, MAX_DIGITS
 
 
@@ -45,7 +45,7 @@ def read_plain(headers: Sequence[tuple[str, bytes | None]]) -> tuple[str | None,
 def decode_plain(record: Record) -> Request | None:
     """Return the request in a record if it is plain, else None.
 
-    The result equals that of the general decoder (punctual/contract/native.py), for half of the CPU time.
+    The result is the same as the general decoder's (punctual/contract/native.py), in half of the CPU time.
     """
     fields = read_plain(record.headers)
     if fields is None:

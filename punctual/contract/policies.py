@@ -1,6 +1,6 @@
-"""Policies of an input topic: what holds for its requests where they say nothing themselves (DELAY_POLICIES).
+"""Policies of an input topic: defaults for its requests (DELAY_POLICIES).
 
-Retries and markers of queues have none: `names.RETRY` or `names.ATTEMPT` shows what they are.
+Retries and markers of queues, which `names.RETRY` or `names.ATTEMPT` identify, get no policies.
 """
 
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -30,7 +30,7 @@ class Policies:
 
 
 def parse_policies(text: str) -> Policies:
-    """Return the policies that `text` says: `no-later PT10S jitter 500`, each a name and its value.
+    """Parse policies: `no-later PT10S jitter 500`, names followed by values.
 
     Raises ValueError with a sentence.
     """
@@ -59,15 +59,15 @@ def parse_policies(text: str) -> Policies:
 
 @lru_cache(maxsize=1_000)
 def with_policies(dialect: Dialect, policies: Policies) -> Dialect:
-    """Return a dialect whose requests have these policies where they say nothing themselves."""
+    """Return a dialect whose requests get these policies as defaults."""
     return replace(dialect, decode=partial(_decode, dialect.decode, policies))
 
 
 def without_policies(said: Container[str], *, recurs: bool) -> Iterator[tuple[str, bytes | None]]:
-    """Yield the headers that keep policies of an input from changing when a request is due, or whether it is sent.
+    """Yield headers that keep policies of an input from changing when a request is due, or whether it is sent.
 
-    For each of these that it does not have among the names `said`, they say that there is none. How long its delivery
-    is remembered stays with the input: no header says that it is as the installation is set.
+    There is one header for each policy without a name in `said`. The time for which the delivery is remembered
+    still follows the input, because no header stands for the installation's setting.
     """
     if names.JITTER not in said:
         yield names.JITTER, b"0"
@@ -79,8 +79,8 @@ def without_policies(said: Container[str], *, recurs: bool) -> Iterator[tuple[st
 
 def _decode(decode: Callable[[Record], Request], policies: Policies, record: Record) -> Request:
     asked = decode(record)
-    # What the cold tier sends back has had them. When an attempt is due is up to whoever counts attempts: a marker of a
-    # queue that is due earlier hands a message out twice, and one that is dropped loses it.
+    # Messages from the cold tier already have their policies. For attempts, the program that counts them sets the due
+    # time: a queue's marker that is due earlier hands a message out twice, and a dropped marker loses the message.
     if asked.parked is None and not any(name in _OF_ATTEMPTS for name, _ in record.headers):
         _add(asked, policies)
     return asked
@@ -97,7 +97,7 @@ def _add(asked: Request, policies: Policies) -> None:
     if asked.max_late_ms is None:
         asked.max_late_ms, asked.if_late = policies.max_late_ms, policies.if_late
     if asked.recurrence is not None:
-        return  # nothing is debounced, and no delivery repeated, that comes again anyhow
+        return  # recurring messages have no debounce or dedupe
     if asked.no_later_ms is None:
         asked.no_later_ms = policies.no_later_ms
     if asked.dedupe_ms is None:

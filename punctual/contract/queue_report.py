@@ -1,4 +1,4 @@
-"""What a consumer of an acknowledged queue says of itself on the topic `<app id>-queues` (http-api.md#overview)."""
+"""The report of a consumer of an acknowledged queue on the topic `<app id>-queues` (http-api.md#overview)."""
 
 from typing import Annotated
 
@@ -9,7 +9,7 @@ Name = Annotated[str, msgspec.Meta(max_length=256)]
 
 
 class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One consumer's counts since it began, and how it is: the value of a record, as JSON.
+    """One consumer's state, and its counts since it began: the value of a record, as JSON.
 
     Unknown fields are ignored, so that newer consumers can add some.
     """
@@ -27,7 +27,7 @@ class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
     nacked: Count = 0
     expired: Count = 0
     exhausted: Count = 0
-    #: How far the worker is behind with its markers.
+    #: How far the worker is behind with the queue's markers.
     lag_ms: Count = 0
 
     @property
@@ -37,5 +37,5 @@ class QueueReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def topic_of(app_id: str) -> str:
-    """Return the topic of an installation's queues, which need not be there."""
+    """Return the topic of an installation's queues, which may not exist."""
     return f"{app_id}-queues"

@@ -1,34 +1,34 @@
-"""How many messages a destination may get in a time, as people say it: `500/s`, `20/m burst 100`."""
+"""The maximum rate of messages to a destination, in text form: `500/s`, `20/m burst 100`."""
 
 import re
 
 import msgspec
 
-#: What a control record says for no cap at all.
+#: The rate of a control record without any limit.
 UNLIMITED = "none"
 _SECONDS = {"s": 1, "m": 60, "h": 3_600}
 _RATE = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)/([smh])(?: +burst +([0-9]{1,9}))?")
-#: Beyond that no cap is noticed.
+#: The maximum rate; a higher limit would have no effect.
 _MOST_PER_S = 1_000_000
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """Messages a second, and how many more may come at once after a while with few."""
+    """Messages per second, and how many more may come at once after a quiet time."""
 
     per_s: float
     burst: int = 0
 
     def __str__(self) -> str:
-        """Return what people write for it: parse_rate() makes the same rate of that."""
+        """Return the rate as text, which parse_rate() turns into the same rate."""
         burst = f" burst {self.burst}" if self.burst else ""
         counts = {unit: f"{self.per_s * seconds:.6f}".rstrip("0").rstrip(".") for unit, seconds in _SECONDS.items()}
         exact = (unit for unit, seconds in _SECONDS.items() if float(counts[unit]) / seconds == self.per_s)
-        unit = next(exact, "h")  # of what nobody has written, the nearest
+        unit = next(exact, "h")  # without an exact form, the nearest
         return f"{counts[unit] if float(counts[unit]) else '0.000001'}/{unit}{burst}"
 
 
 def parse_rate(text: str) -> Rate:
-    """Return the rate that `text` says.
+    """Parse a rate.
 
     Raises ValueError with a sentence.
     """
@@ -41,7 +41,7 @@ def parse_rate(text: str) -> Rate:
 
 
 def rate_of(per_s: float, burst: int = 0) -> Rate:
-    """Return a rate within bounds.
+    """Return a rate within the limits.
 
     Raises ValueError with a sentence.
     """

@@ -19,7 +19,7 @@ class Record(Protocol):
 
 @dataclass(slots=True)
 class PlainRecord:
-    """A record that no consumer has fetched: it is made from its fields."""
+    """A record made from its fields, without a consumer."""
 
     topic: str
     partition: int

@@ -1,4 +1,4 @@
-"""When a series of occurrences goes on, and what becomes of those missed (docs/reference/recurring-messages.md)."""
+"""The times of a series, and its missed occurrences (docs/reference/recurring-messages.md)."""
 
 from typing import Final, Literal
 
@@ -10,21 +10,21 @@ from punctual.contract.zones import UTC
 
 Misfire = Literal["catch-up", "catch-up-last"]
 
-#: No interval is shorter, and cron has no smaller unit.
+#: The minimum interval; cron has no smaller unit.
 SHORTEST_MS: Final = 1_000
-#: How far a search for the last occurrence looks back at first, and how many times as far each time.
+#: How far a search for the last occurrence looks back at first, and the factor for each further step.
 _BACK_MS, _FURTHER = 60_000, 8
 
 
 class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """When a series goes on: the times that are planned for its occurrences, and what becomes of those missed.
+    """The recurrence rule of a series: the planned times of its occurrences, and the handling of missed ones.
 
-    Either `every_ms` is set, an interval that is counted from `anchor_ms`, the first occurrence, or `cron`, 5 or 6
-    fields, in `zone`, an IANA name (None: UTC). Nothing is planned after `until_ms`, and no more than `count`
-    occurrences. An occurrence that is later than `window_ms` is not delivered (None: however late). Each is due at a
+    Either `every_ms` is set, an interval counted from `anchor_ms`, the first occurrence, or `cron`, 5 or 6
+    fields, in `zone`, an IANA name (None: UTC). There are no planned times after `until_ms`, and at most `count`
+    occurrences. An occurrence that is later than `window_ms` is not delivered (None: no limit). Each is due at a
     random moment within `jitter_ms` after its planned time, and before the next planned time.
 
-    It travels as msgpack in rows and through the forwards topic, so fields are only ever added at the end.
+    It is msgpack in rows and in the forwards topic, so new fields must be at the end.
     """
 
     every_ms: int | None
@@ -38,7 +38,7 @@ class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
     jitter_ms: int | None = None
 
     def after(self, ms: int) -> int | None:
-        """Return the first planned time after `ms`, None if there is none up to `until_ms`; `count` does not count.
+        """Return the first planned time after `ms`, None if there is none up to `until_ms`; `count` is ignored.
 
         Raises ZoneInfoNotFoundError, a KeyError, on a machine that does not know the zone.
         """
@@ -52,16 +52,16 @@ class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return None if found is None else found * 1000
 
     def due(self, id_: str, planned_ms: int) -> int:
-        """Return when an occurrence is due that is planned then: before the next one is planned, whatever the jitter.
+        """Return the due time of the occurrence planned for `planned_ms`: jitter keeps it before the next planned time.
 
-        A series waits as one message, so an occurrence that was due later would take the place of others.
+        A series waits as one message, so a later due time would take the place of other occurrences.
         """
         if not self.jitter_ms:
             return planned_ms
         return spread(id_, planned_ms, self.jitter_at(planned_ms))
 
     def jitter_at(self, planned_ms: int) -> int:
-        """Return the most by which the occurrence that is planned then is due after its planned time."""
+        """Return the maximum jitter of the occurrence planned for `planned_ms`."""
         jitter_ms = self.jitter_ms or 0
         if jitter_ms < SHORTEST_MS or (self.every_ms is not None and jitter_ms < self.every_ms):
             return jitter_ms
@@ -69,9 +69,9 @@ class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return jitter_ms if following_ms is None else min(jitter_ms, following_ms - 1 - planned_ms)
 
     def last_before(self, after_ms: int, now_ms: int) -> int | None:
-        """Return the latest planned time after `after_ms` and not after `now_ms`, None if there is none.
+        """Return the latest planned time after `after_ms` and up to `now_ms`, None if there is none.
 
-        It looks back from `now_ms`, each time eight times as far, until it finds one, and halves what is left: some 25
+        It looks back from `now_ms`, eight times as far in each step, until it finds one, and then bisects: some 25
         steps in all.
         """
         last = self.after(after_ms)
@@ -85,7 +85,7 @@ class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
                 break
             none_after, back_ms = now_ms - back_ms, back_ms * _FURTHER
         planned = self.after(last)
-        if planned is None or planned > now_ms:  # so it is for what is rare
+        if planned is None or planned > now_ms:  # usual for rare occurrences
             return last
         while last + SHORTEST_MS <= none_after:
             middle = (last + none_after) // 2
@@ -97,7 +97,7 @@ class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return last
 
     def following(self, ms: int, limit: int) -> list[int]:
-        """Return the next planned times after `ms`, so many at the most; `count` does not count."""
+        """Return the next planned times after `ms`, at most `limit`; `count` is ignored."""
         found: list[int] = []
         planned = self.after(ms)
         while planned is not None and len(found) < limit:

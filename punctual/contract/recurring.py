@@ -1,4 +1,4 @@
-"""Recurring messages: what headers ask for, and how they ask for the rest (docs/reference/recurring-messages.md)."""
+"""Recurring messages: the headers of requests, and those for the rest (docs/reference/recurring-messages.md)."""
 
 import re
 from collections.abc import Mapping
@@ -12,9 +12,9 @@ from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.times import parse_duration, parse_time, write_time
 from punctual.contract.zones import UTC, parse_zone
 
-#: Above all times and spans that can be written.
+#: Exclusive maximum of times and spans.
 _LATEST_MS: Final = 1 << 51
-#: The id of a series has room for what an occurrence adds to it.
+#: The maximum bytes of a series' id; the rest is for the suffix of an occurrence.
 ID_BYTES: Final = 240
 
 _MISFIRES: Final[dict[str, Misfire]] = {
@@ -22,15 +22,15 @@ _MISFIRES: Final[dict[str, Misfire]] = {
     "catch-up": "catch-up",
     "catch-up-last": "catch-up-last",
 }
-#: How late `skip` still delivers, unless it says so itself.
+#: The default maximum lateness of `skip`.
 _SKIP_MS: Final = 60_000
 _COUNT: Final = re.compile(r"[1-9]\d{0,8}", re.ASCII)
-#: What cannot be asked for beside a recurrence.
+#: Headers that cannot be combined with a recurrence.
 _ALONE: Final = (names.RETRY, names.MAX_ATTEMPTS, names.ATTEMPT, names.NO_LATER, names.DEDUPE)
 
 
 def begin(request: Request, said: Mapping[str, str], at_ms: int | None) -> None:
-    """Make a request the first occurrence of a series, not before `at_ms` if that is asked for. Raises Refusal."""
+    """Make a request the first occurrence of a series, from `at_ms` on if that is given. Raises Refusal."""
     beside = next((name for name in _ALONE if name in said), None)
     if beside is not None:
         kind = names.CRON if names.CRON in said else names.EVERY
@@ -47,15 +47,15 @@ def begin(request: Request, said: Mapping[str, str], at_ms: int | None) -> None:
 
 
 def _unsaid(said: Mapping[str, str], asked_at_ms: int | None) -> int | None:
-    """Return when a series would begin that does not say it: a gateway writes that into each request that it keeps."""
+    """Return when a series without a requested beginning would begin; a gateway writes this into requests it keeps."""
     try:
         return None if asked_at_ms is None else decode(said, asked_at_ms, None)[1]
-    except Refusal:  # it would be over before it begins
+    except Refusal:  # it would have no occurrence
         return None
 
 
 def is_possible(recurrence: Recurrence) -> bool:
-    """Return whether headers can ask for a recurrence."""
+    """Return whether headers can describe a recurrence."""
     spans = (
         *(recurrence.anchor_ms, recurrence.every_ms, recurrence.until_ms),
         *(recurrence.window_ms, recurrence.jitter_ms),
@@ -76,10 +76,10 @@ def is_possible(recurrence: Recurrence) -> bool:
 
 
 def decode(said: Mapping[str, str], stamp_ms: int, at_ms: int | None) -> tuple[Recurrence, int]:
-    """Return the recurrence that a request asks for, and the time of its first occurrence. Raises Refusal.
+    """Return the recurrence in a request's headers, and the time of its first occurrence. Raises Refusal.
 
-    `at_ms` is what the request says of its due time, if it does: nothing is planned before it, and an interval is
-    counted from it. Otherwise the first occurrence is the first after `stamp_ms`, with an interval a whole one after.
+    `at_ms` is the requested due time, if any: no occurrence is planned before it, and an interval is counted from it.
+    Otherwise the first occurrence is the first after `stamp_ms`, with an interval one interval after it.
     """
     every, schedule = said.get(names.EVERY), said.get(names.CRON)
     if every is not None and schedule is not None:
@@ -112,9 +112,9 @@ def decode(said: Mapping[str, str], stamp_ms: int, at_ms: int | None) -> tuple[R
 
 
 def write(recurrence: Recurrence, number: int = 1) -> list[tuple[str, str]]:
-    """Return the headers that ask for the rest of a series, from its occurrence `number` on, the first being 1.
+    """Return the headers for the rest of a series, from its occurrence `number` on, the first being 1.
 
-    The time of that occurrence has to be in `names.AT` beside them.
+    The caller adds the time of that occurrence in `names.AT`.
     """
     window_ms, count = recurrence.window_ms, recurrence.count
     misfire = recurrence.misfire if window_ms is None else f"{recurrence.misfire} {window_ms}"

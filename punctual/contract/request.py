@@ -1,4 +1,4 @@
-"""A request as every dialect decodes it, and the refusal of one that cannot be accepted."""
+"""A request as every dialect decodes it, and the refusal of a request."""
 
 import re
 from enum import StrEnum
@@ -8,10 +8,10 @@ import msgspec
 
 from punctual.contract.recurrence import Recurrence
 
-#: What topics can be called (org.apache.kafka.common.internals.Topic.validate).
+#: Valid topic names (org.apache.kafka.common.internals.Topic.validate).
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
-#: What an id's UTF-8 has at most (records.md#requests).
+#: The maximum bytes of an id in UTF-8 (records.md#requests).
 ID_BYTES = 256
 
 Op = Literal["schedule", "cancel", "reschedule", "deliver-now", "pause", "resume"]
@@ -41,19 +41,19 @@ class Reason(StrEnum):
 
 
 class Refusal(Exception):
-    """A request that cannot be accepted: a reason code, and a sentence that says what is wrong and what to do."""
+    """A request cannot be accepted: a reason code, and a sentence with the problem and what to do."""
 
     def __init__(self, reason: Reason, sentence: str) -> None:
-        """Keep both."""
+        """Keep the reason code and the sentence."""
         super().__init__(sentence)
         self.reason, self.sentence = reason, sentence
 
 
 class Parked(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What the cold tier says of a message that it sends back.
+    """The cold tier's report about a message that it sends back.
 
-    `source` and `stamp_ms` are those of the last record about its id that it knew, `snapshot_ms` is a time up to which
-    it knew all of them. `first_ms` is when a bound begins (docs/reference/records.md#debounce).
+    `source` and `stamp_ms` belong to the last record about its id that the cold tier knew; it knew all records up to
+    `snapshot_ms`. `first_ms` is when a bound begins (docs/reference/records.md#debounce).
     """
 
     stamp_ms: int
@@ -65,12 +65,12 @@ class Parked(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Request(msgspec.Struct, array_like=True, gc=False):
     """A decoded request or command. Times are epoch milliseconds, durations milliseconds.
 
-    `source` is `topic-partition-offset` of the record, `input` its topic. `stamp_ms` is its Kafka timestamp as it is
-    decoded, and then what it sorts by among orders for its id: the largest timestamp that its partition has shown so
-    far, or `asked_at_ms` if that is earlier. `jitter_ms` is part of `due_ms` already. A `recurrence` makes it the
-    first occurrence of a series, which is planned for `planned_ms`; `says_when` is whether its sender has said when the
-    series begins, None in what older workers forward. It travels as msgpack through the forwards topic, so fields are
-    only ever added at the end.
+    `source` is `topic-partition-offset` of the record, `input` its topic. `stamp_ms` is its Kafka timestamp when it is
+    decoded, and later the time that orders it among records for its id: the largest timestamp so far in its partition,
+    or `asked_at_ms` if that is earlier. `jitter_ms` is part of `due_ms` already. A `recurrence` makes it the
+    first occurrence of a series, which is planned for `planned_ms`; `says_when` is whether its sender has set the
+    beginning of the series, None in forwards of older workers. It is msgpack in the forwards topic, so new fields must
+    be at the end.
     """
 
     op: Op
@@ -100,12 +100,12 @@ class Request(msgspec.Struct, array_like=True, gc=False):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-#: What a msgpack array begins with that has all fields but the last one.
+#: The beginning of a msgpack array with all fields except the last one.
 _ALL_BUT_LAST = b"\xdc" + (len(Request.__struct_fields__) - 1).to_bytes(2)
 
 
 def encode(asked: Request) -> bytes:
-    """Return a request as it travels; one that does not recur has no `says_when`."""
+    """Return a request as msgpack, without `says_when` unless it recurs."""
     raw = _encode(asked)
     return raw if asked.says_when is not None else _ALL_BUT_LAST + raw[len(_ALL_BUT_LAST) : -1]
 

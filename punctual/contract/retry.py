@@ -1,6 +1,6 @@
-"""Retries: when a record whose processing failed comes back, and under which id (records.md#retries).
+"""Retries: when a record whose processing failed comes back, and with which id (records.md#retries).
 
-A record without a count of its own is the first attempt; what comes back says in `names.ATTEMPT` which one it is.
+A record without a count is the first attempt; later attempts have their number in `names.ATTEMPT`.
 """
 
 import hashlib
@@ -18,23 +18,23 @@ EXAMPLE: Final = "exponential 1s 2 1h jitter"
 
 _FACTOR: Final = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)
 _COUNT: Final = re.compile(r"\d{1,9}", re.ASCII)
-#: No backoff needs more.
+#: The maximum length of a backoff.
 _LETTERS: Final = 256
-#: The longest id of an attempt: a namespace's name fits before it.
+#: The maximum bytes of an attempt's id, which leaves room for the name of a namespace.
 _LONGEST: Final = ID_BYTES - 64
-#: What `retry_id` returns, within a namespace or not: a user's id may well end with a tilde and digits.
+#: The results of `retry_id`, with or without a namespace: a user's id may also end with a tilde and digits.
 _HASHED: Final = r"(?:\A|/)[0-9a-f]{32}~(\d{1,9})\Z"
 _NAMED: Final = r"~(\d{1,9})~([^~@]+)(?:@[^~]*)?\Z"
 _ATTEMPT: Final = re.compile(rf"{_HASHED}|{_NAMED}", re.ASCII)
-#: Of these, what names a record by its place, or by the digest of its content.
+#: The same, but only for records that are identified by their place, or by the digest of their content.
 _ATTEMPT_AT_RECORD: Final = re.compile(rf"{_HASHED}|(?:-\d+-\d+|#[0-9a-f]{{16}}){_NAMED}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long a record waits after each failed attempt: `base_ms`, then `factor` times as long, up to `max_ms`.
+    """The wait after each failed attempt: `base_ms`, then `factor` times as long each time, up to `max_ms`.
 
-    With `jitter` it waits for something between the half and the whole of that.
+    With `jitter`, each wait is a random time between half the backoff and the whole backoff.
     """
 
     base_ms: int
@@ -43,7 +43,7 @@ class Backoff:
     jitter: bool = False
 
     def delay_ms(self, failed: int, id_: str) -> int:
-        """Return how long to wait after so many failed attempts; the id decides the jitter: it is chosen once."""
+        """Return the wait after `failed` attempts; the jitter depends on the id, so it is the same each time."""
         try:
             whole = min(float(self.max_ms), self.base_ms * self.factor ** (failed - 1))
         except OverflowError:
@@ -54,13 +54,13 @@ class Backoff:
         return round(whole / 2 + whole / 2 * share)
 
     def __str__(self) -> str:
-        """Return it as `names.RETRY` has it."""
+        """Return it in the form of `names.RETRY`."""
         jitter = " jitter" if self.jitter else ""
         return f"exponential {self.base_ms}ms {self.factor:g} {self.max_ms}ms{jitter}"
 
 
 def parse_backoff(text: str) -> Backoff:
-    """Return the backoff that a header says: `exponential <base> <factor> <max> [jitter]`.
+    """Parse the backoff in a header: `exponential <base> <factor> <max> [jitter]`.
 
     Raises ValueError with a sentence.
     """
@@ -77,10 +77,10 @@ def parse_backoff(text: str) -> Backoff:
 
 
 def retry_id(source: str, attempt: int, to: str, cluster: str | None = None) -> str:
-    """Return the id of the attempt of this number at a record, the same for every client that retries the record.
+    """Return the id of the attempt with this number at a record, the same in every client that retries the record.
 
-    `source` is what identifies the record. The destination is part of the id because several groups may each retry
-    what they have read. No other message has such an id.
+    `source` identifies the record. The destination is part of the id because several groups may each retry the records
+    that they read. No other message has such an id.
     """
     where = to if cluster is None else f"{to}@{cluster}"
     id_ = f"{source}~{attempt}~{where}"
@@ -90,7 +90,7 @@ def retry_id(source: str, attempt: int, to: str, cluster: str | None = None) -> 
 
 
 def names_attempt(id_: str, attempt: int, topic: str | None) -> bool:
-    """Return whether an id is that of the attempt of this number at a record that is delivered to a topic.
+    """Return whether an id is that of the attempt with this number at a record that is delivered to `topic`.
 
     None stands for any topic.
     """
@@ -101,10 +101,10 @@ def names_attempt(id_: str, attempt: int, topic: str | None) -> bool:
 
 
 def copy_source(source: str, due: bytes | None, key: bytes | None, value: bytes | None) -> str:
-    """Return what identifies a record that still has the headers of a delivery.
+    """Return an identity for a record that still has the headers of a delivery.
 
-    All occurrences of a recurring message have the same `source`, each with another due time; and programs copy these
-    headers into records that they make of a delivery, each with other content.
+    All occurrences of a recurring message have the same `source`, but different due times; and programs copy these
+    headers into records that they derive from a delivery, with different content.
     """
     salt = hashlib.blake2b(b"" if key is None else b"key " + key, digest_size=16).digest()
     content = hashlib.blake2b(b"" if value is None else b"value " + value, digest_size=8, salt=salt)
@@ -112,9 +112,9 @@ def copy_source(source: str, due: bytes | None, key: bytes | None, value: bytes 
 
 
 def decode(request: Request, said: dict[str, str], headers: Iterable[tuple[str, bytes | None]]) -> None:
-    """Make a request the next attempt at the record that it forwards; `headers` are all that it has.
+    """Make a request the next attempt at the record that it forwards; `headers` are all headers of the record.
 
-    The id beside `names.DUE` is that of the delivery that the record was before, and not asked for. Raises Refusal.
+    An id together with `names.DUE` belongs to the delivery that the record was before. Raises Refusal.
     """
     twice = next((name for name in (names.AT, names.AFTER) if name in said), None)
     if twice is not None:
@@ -137,11 +137,11 @@ def decode(request: Request, said: dict[str, str], headers: Iterable[tuple[str, 
 
 
 def _failed(request: Request, said: dict[str, str], source: str, *, forwarded: bool) -> int:
-    """Return how many attempts at a record have failed.
+    """Return the number of failed attempts at a record.
 
-    A record that is `forwarded` as it was received has the count of its own delivery, or one that was copied from
-    another message with its headers: the id of an attempt names it, and the topic that it went to. Where a consumer has
-    put the place of the record into `source`, that is the topic. Beside any other id a program has counted itself.
+    A record that is `forwarded` as it was received has the count of its own delivery, or of another message whose
+    headers were copied: an attempt's id contains its number and its topic. A consumer may have put the record's place
+    into `source`, which then contains the topic. With any other id, a program has counted by itself.
     """
     count = _count(said, names.ATTEMPT)
     if not count:
@@ -154,7 +154,7 @@ def _failed(request: Request, said: dict[str, str], source: str, *, forwarded: b
 
 
 def carry(request: Request, said: dict[str, str]) -> None:
-    """Let a request that is no retry itself go on with the count of attempts that it came with.
+    """Keep the count of attempts of a request that is not a retry.
 
     Raises Refusal.
     """

@@ -11,22 +11,22 @@ _SHORT = re.compile(
     r"(?=\d)(?:(\d+)w)?(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)(?:\.(\d{1,12}))?s)?(?:(\d+)ms)?", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Of times and durations.
+#: The maximum digits of times and durations.
 MAX_DIGITS = 15
-#: The longest duration. As a policy it says that there is none, as whoever is silent may not where the input has one.
+#: The longest duration. As a policy it means no limit, and overrides the default of the input.
 LONGEST_MS = 10**MAX_DIGITS - 1
-#: Milliseconds have had 12 digits since 1973, seconds have 9 to 11 of them between 1973 and the year 5138.
+#: Milliseconds have had 12 digits since 1973; seconds have 9 to 11 digits between 1973 and the year 5138.
 DIGITS_OF_SECONDS = range(9, 12)
-#: 10000-01-01, which datetime does not know any more.
+#: 10000-01-01, the first time that datetime does not support.
 _END_MS = 253_402_300_800_000
-#: More than any duration below 10^15 ms needs. A longer text is not even looked at.
+#: More than any duration below 10^15 ms needs. Longer texts are refused without parsing.
 _MAX_LETTERS = 128
 
 
 def parse_time(text: str) -> int:
-    """Return the epoch milliseconds that `text` says, in ASCII digits or as RFC 3339 with a zone.
+    """Parse a time in epoch milliseconds (ASCII digits), or in RFC 3339 with a zone.
 
-    A leap second is the second after it. Raises ValueError with a sentence, also for what can only be seconds.
+    A leap second is the second after it. Raises ValueError with a sentence, also for a number that looks like seconds.
     """
     if text.isdigit() and text.isascii():
         if len(text) < DIGITS_OF_SECONDS.stop and len(text) in DIGITS_OF_SECONDS:
@@ -52,9 +52,9 @@ def parse_time(text: str) -> int:
 
 
 def parse_seconds(text: str) -> int:
-    """Return in epoch milliseconds the epoch seconds that `text` says in ASCII digits.
+    """Parse epoch seconds in ASCII digits; return epoch milliseconds.
 
-    Raises ValueError with a sentence, also for what can only be milliseconds.
+    Raises ValueError with a sentence, also for a number that looks like milliseconds.
     """
     if not (text.isascii() and text.isdigit()):
         msg = f"{text[:64]!r} is not a time. Use epoch seconds in ASCII digits: 1893456000"
@@ -66,7 +66,7 @@ def parse_seconds(text: str) -> int:
 
 
 def moment_of(at_ms: int) -> datetime:
-    """Return the moment that epoch milliseconds say, exactly. Raises ValueError beyond the year 9999."""
+    """Return epoch milliseconds as an exact datetime. Raises ValueError beyond the year 9999."""
     if not 0 <= at_ms < _END_MS:
         msg = f"{at_ms} is not a time before the year 10000 in epoch milliseconds"
         raise ValueError(msg)
@@ -74,13 +74,13 @@ def moment_of(at_ms: int) -> datetime:
 
 
 def write_time(due_ms: int) -> str:
-    """Return epoch milliseconds in digits that parse_time reads: zeros keep old ones from looking like seconds."""
+    """Return epoch milliseconds in digits for parse_time: zeros keep early times from looking like seconds."""
     text = str(due_ms)
     return text.zfill(DIGITS_OF_SECONDS.stop) if len(text) in DIGITS_OF_SECONDS else text
 
 
 def parse_duration(text: str) -> int:
-    """Return the milliseconds of a duration: `15m`, `1h30m`, ISO 8601 without years and months, or digits.
+    """Parse a duration: `15m`, `1h30m`, ISO 8601 without years and months, or digits; return milliseconds.
 
     The units are w, d, h, m, s and ms, the larger ones first. Raises ValueError with a sentence.
     """
@@ -102,7 +102,7 @@ def parse_duration(text: str) -> int:
 
 
 def bounded(length_ms: int, text: str) -> int:
-    """Return the length of a duration that `text` says. Raises ValueError with a sentence if that is too long."""
+    """Return the length of the duration `text` unchanged. Raises ValueError with a sentence if it is too long."""
     if length_ms < 10**MAX_DIGITS:
         return length_ms
     msg = f"{text[:64]!r} is too long. Durations are below 10^{MAX_DIGITS} milliseconds (31,000 years)"

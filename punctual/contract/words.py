@@ -1,4 +1,4 @@
-"""What the parts of a request are called in its dialect, for sentences to its sender."""
+"""A dialect's names for the parts of a request, for error messages."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from punctual.contract import headers as names
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The names of a dialect; where it has none, the native header stands beside it and says the same."""
+    """The names of a dialect; parts without a name of its own have the native header's."""
 
     id: str = names.ID
     to: str = names.TO

@@ -1,4 +1,4 @@
-"""Which zone data this machine has: a digest that differs whenever a rule of a zone may differ."""
+"""The version of this machine's zone data: a digest that changes whenever a rule of a zone may have changed."""
 
 import os
 import zoneinfo
@@ -9,14 +9,14 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-#: The same zones again, without and with leap seconds: no message names one of them.
+#: Copies of all zones, without and with leap seconds, which messages cannot use.
 _COPIES: Final = ("posix", "right")
 _BYTES: Final = 16
 
 
 @lru_cache(maxsize=1)
 def zone_data() -> bytes:
-    """Return the digest of all zone files in the order in which zones are looked for. It takes some milliseconds."""
+    """Return the digest of all zone files, in the order of zoneinfo's search path. It takes some milliseconds."""
     digest = sha256(version("tzdata").encode())
     for place in zoneinfo.TZPATH:
         for path in _files(place):

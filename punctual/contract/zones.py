@@ -1,4 +1,4 @@
-"""Time zones as stretches of time with one offset from UTC, in epoch seconds."""
+"""Time zones as stretches of time with a constant offset from UTC, in epoch seconds."""
 
 import re
 from bisect import bisect_right
@@ -13,25 +13,25 @@ from zoneinfo import ZoneInfo
 
 UTC: Final = "UTC"
 
-#: What is looked at in one go: 2^25 seconds, 388 days.
+#: Stretches are computed for ranges of 2^25 seconds, 388 days.
 _SPAN_BITS: Final = 25
-#: No zone has changed twice within six days since 1970 (tzdata 2026f), so looks five days apart find each change.
+#: No zone has changed twice within six days since 1970 (tzdata 2026f), so steps of five days find each change.
 _STEP_S: Final = 5 * 86_400
 _SECOND: Final = timedelta(seconds=1)
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*")
-#: There on some machines: the machine's own zone, no zone, and others with leap seconds.
+#: Names on some machines that are not zones for messages: the machine's own, none, and those with leap seconds.
 _NO_ZONE: Final = re.compile(r"localtime|posixrules|Factory|(posix|right)/.*", re.IGNORECASE)
-#: The longest name has 32 letters. A longer text is refused unread.
+#: The maximum length: the longest name has 32 letters, and a longer text is refused without a search.
 _LETTERS: Final = 40
-#: Offsets as people write them. The names of zones with a fixed offset have the opposite sign: Etc/GMT-5 is UTC+5.
+#: Offsets in human form. The names of zones with a fixed offset have the opposite sign: Etc/GMT-5 is UTC+5.
 _OFFSET: Final = re.compile(r"(?:(?:etc/)?(?:gmt|utc))?([+-])0?(\d{1,2})(?::?(\d\d))?", re.IGNORECASE | re.ASCII)
 
 
 class Stretch(NamedTuple):
     """The time from `start` up to `end`, in which a zone's clocks are `offset` seconds ahead of UTC.
 
-    `reached` is what they would show at the start without the change that is then: less than they do show after a
-    gap, more if an hour comes twice. A time without changes may be cut into several stretches.
+    `reached` is what clocks would show at the start without the change that happens there: less than they do show after
+    a gap, more if an hour comes twice. A time without changes may be divided into several stretches.
     """
 
     start: int
@@ -44,13 +44,13 @@ _start = attrgetter("start")
 
 
 def stretch_at(zone: str, moment: int) -> Stretch:
-    """Return the stretch that epoch second `moment` is in."""
+    """Return the stretch that contains the epoch second `moment`."""
     stretches = _stretches(zone, moment >> _SPAN_BITS)
     return stretches[bisect_right(stretches, moment, key=_start) - 1]
 
 
 def changes_between(zone: str, begin: int, end: int) -> Iterator[Stretch]:
-    """Yield the stretches that begin with a change of clocks from `begin` up to `end`."""
+    """Yield the stretches that begin with a change of clocks, from `begin` up to `end`."""
     for span in range(begin >> _SPAN_BITS, (end >> _SPAN_BITS) + 1):
         for stretch in _stretches(zone, span):
             if begin <= stretch.start <= end and stretch.reached != stretch.start + stretch.offset:
@@ -81,14 +81,14 @@ def _offset(clock: ZoneInfo, moment: int) -> int:
 
 
 def _change(clock: ZoneInfo, before: int, after: int) -> int:
-    """Return the first second that has the offset of `after`, which `before` has not."""
+    """Return the first second with the offset of `after`, which `before` does not have."""
     offset = _offset(clock, after)
     seconds = range(before, after)
     return before + bisect_right(seconds, 0, key=lambda moment: _offset(clock, moment) == offset)
 
 
 def parse_zone(text: str) -> str:
-    """Return the zone of an IANA name. Raises ValueError with a sentence that names the nearest that is known."""
+    """Return the IANA name of a zone. Raises ValueError with a sentence that suggests a similar name."""
     hint = ""
     if len(text) <= _LETTERS:
         if _NAME.fullmatch(text) and not _NO_ZONE.fullmatch(text):
@@ -105,13 +105,13 @@ def parse_zone(text: str) -> str:
 def fixed_zone(offset: int) -> str | None:
     """Return the zone whose clocks are always `offset` seconds ahead of UTC, None if there is none."""
     hours, rest = divmod(offset, 3_600)
-    name = f"Etc/GMT{-hours:+d}"  # its sign is the opposite one
+    name = f"Etc/GMT{-hours:+d}"  # its sign is the opposite
     return None if rest or name.casefold() not in _names() else name
 
 
 @lru_cache(maxsize=1024)
 def _near(text: str) -> str | None:
-    """Return the name of a zone that is the same but for capitals, has the same city, or is written alike."""
+    """Return the name of a zone that differs only in capitals, has the same city, or is spelled similarly."""
     offset = _OFFSET.fullmatch(text)
     if offset is not None:
         sign, hours, minutes = offset.groups()
@@ -124,7 +124,7 @@ def _near(text: str) -> str | None:
         return _names()[wanted]
     if city in cities:
         return _names()[cities[city]]
-    # Those that begin with the same letter alone: to compare a text with all names takes a millisecond.
+    # Only names with the same first letter are compared: comparing with all names takes a millisecond.
     among = [name for name in (_names() if "/" in wanted else cities) if name[0] == wanted[:1]]
     if "/" in wanted:
         among = [name for name in among if name[:2] == wanted[:2]]

@@ -1,13 +1,13 @@
 """Queues whose messages are acknowledged one by one, on any Kafka topic: `DelayQueue`.
 
-queue       puts the parts together
-message     what a program gets
+queue       assembles the parts
+message     a message for programs
 intake      reads records; their start markers are in Kafka before their offsets are committed
 markers     start and end markers as requests and commands
-settlement  ack, nack, extend: what becomes of a message
-held        messages that are read and not yet acknowledged, and until when
-breaker     slows the queue down when errors flood it
-outbox      records on their way to Kafka while the program goes on
+settlement  ack, nack, extend
+held        messages that are read and not yet acknowledged, and their deadlines
+breaker     slows the queue down when too many messages fail
+outbox      sends records to Kafka in the background
 reporter    reports the state of the queue to the console
 """
 

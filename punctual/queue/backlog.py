@@ -1,4 +1,4 @@
-"""How far the worker is behind with a queue's markers: an acknowledgement that it has not read keeps nothing back."""
+"""The worker's lag behind a queue's markers: an acknowledgement that it has not read cannot stop a redelivery."""
 
 import asyncio
 import logging
@@ -11,42 +11,42 @@ from punctual.client.connection import Connection
 log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 0.5
-#: Longer than the group of the workers takes to share its partitions out when one of them is gone.
+#: Longer than the group of the workers needs to reassign partitions when a worker is gone.
 _STANDS_S: Final = 20.0
 
 
 class Backlog:
-    """Compares what was sent with what the worker's group has committed, twice a second. Belongs to one event loop."""
+    """Compares sent markers with the offsets committed by the worker's group, twice a second. For one event loop."""
 
     def __init__(self, connection: Connection, clock: Callable[[], float]) -> None:
-        """Watch what goes through a connection; `clock` gives seconds."""
+        """Watch the markers that are sent through `connection`; `clock` returns seconds."""
         self._connection, self._clock = connection, clock
-        #: What was sent up to a time, by partition, as far as the worker may not have read it.
+        #: The last sent offsets by partition at each time, as far as the worker may not have read them.
         self._sent = deque[tuple[float, dict[int, int]]]()
-        #: What the worker had read when it last went on, and when that was.
+        #: The worker's committed offsets when they last changed; the next line has the time of that.
         self._read: Mapping[int, int] = {}
         self._moved_s = clock()
 
     @property
     def lag_s(self) -> float:
-        """How long ago the oldest marker was sent that the worker may not have read; 0 if it has read all."""
+        """The age of the oldest marker that the worker may not have read; 0 if it has read all."""
         return self._clock() - self._sent[0][0] if self._sent else 0.0
 
     def exceeds(self, limit_s: float) -> bool:
-        """Whether the worker works and is behind by more than that.
+        """Return whether the worker is making progress with a lag above `limit_s`.
 
-        One that does not go on at all is away: when it is back it reads what waits before it delivers anything.
+        A worker without any progress is down: when it is back, it reads the markers before it delivers messages.
         """
         return self.lag_s > limit_s and self._clock() - self._moved_s < _STANDS_S
 
     def note(self) -> None:
-        """Note what has been sent by now."""
+        """Record the offsets of the markers sent until now."""
         sent = dict(self._connection.ends)
         if sent and (not self._sent or self._sent[-1][1] != sent):
             self._sent.append((self._clock(), sent))
 
     def read(self, committed: Mapping[int, int]) -> None:
-        """Hear which offset is next for the worker, by partition; nothing is known of those that are not named."""
+        """Update the worker's next offset by partition; partitions that are missing are unknown."""
         if committed != self._read:
             self._read, self._moved_s = committed, self._clock()
         while self._sent and not any(
@@ -55,7 +55,7 @@ class Backlog:
             self._sent.popleft()
 
     async def watch(self, servers: str | Sequence[str], group: str, kafka: Mapping[str, Any]) -> None:
-        """Look, until cancelled; where this user may not see the group's offsets, there is no lag to be known."""
+        """Read the group's offsets until cancelled. Without permission to see them, the lag stays unknown."""
         from aiokafka import AIOKafkaConsumer, TopicPartition, errors  # noqa: PLC0415 - loaded already
 
         options = {**kafka, "client_id": "delay-queue", "group_id": group, "enable_auto_commit": False}

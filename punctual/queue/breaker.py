@@ -1,4 +1,4 @@
-"""A circuit breaker: on a flood of errors one probe at a time finds out when it is over."""
+"""A circuit breaker: when too many messages fail, single probes find out when processing works again."""
 
 import math
 import time
@@ -9,8 +9,8 @@ from collections.abc import Callable
 class Breaker:
     """Opens when too many of the last messages have failed; then a single probe may pass, until one succeeds.
 
-    The first probe waits for `probe_after_s`, each further one twice as long, up to `longest_s`: so many messages, and
-    those that were being handled when it opened, are all that a part that fails for long has to bear.
+    The first probe waits for `probe_after_s`, each further one twice as long, up to `longest_s`. So a component that is
+    down for long gets only these probes, and the messages that were being processed when the breaker opened.
     """
 
     def __init__(
@@ -22,7 +22,7 @@ class Breaker:
         longest_s: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Open when at least `share` of the last messages, `over` so many, have failed; `clock` gives seconds."""
+        """Open when at least `share` of the last `over` messages have failed; `clock` returns seconds."""
         self.share, self.over = share, over
         self.probe_after_s, self.longest_s = probe_after_s, longest_s
         #: How often it has opened, and how many probes have passed.
@@ -39,25 +39,25 @@ class Breaker:
         return self._wait_s > 0
 
     def wait_s(self) -> float:
-        """Return the seconds until a message may pass: 0 for at once, infinity while the outcome of a probe is open."""
+        """Return the seconds until a message may pass: 0 for at once, infinity while a probe is being processed."""
         if not self.is_open:
             return 0.0
         return math.inf if self._probing else max(0.0, self._next_probe - self._clock())
 
     def passed(self) -> None:
-        """Note that a message passes."""
+        """Count a message that passes as a probe, if the breaker is open."""
         if self.is_open:
             self._probing = True
             self.probes += 1
 
     def succeeded(self) -> None:
-        """Note that a message was processed: that closes it."""
+        """Count a processed message, which closes the breaker."""
         if self.is_open:
             self._wait_s, self._probing = 0.0, False
         self._outcomes.append(True)
 
     def failed(self) -> None:
-        """Note that a message has failed, or that nothing was heard of it within its timeout."""
+        """Count a message that has failed, or was not settled within its timeout."""
         if not self.is_open:
             self._outcomes.append(False)
             if len(self._outcomes) == self.over and self._outcomes.count(False) >= self.share * self.over:

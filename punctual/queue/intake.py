@@ -20,12 +20,12 @@ _TIMED_OUT: Final = "no acknowledgement within the timeout"
 
 
 class QueueIntake:
-    """One consumer of the group. Belongs to the event loop that opened it."""
+    """One consumer of the group. Use it on the event loop that opened it."""
 
     def __init__(self, consumer: Any, connection: Connection, markers: Markers, keeper: Keeper) -> None:
-        """Wrap a consumer; `open` makes one."""
+        """Wrap a started consumer; `open` creates one."""
         self._consumer, self._connection, self._markers, self._keeper = consumer, connection, markers, keeper
-        #: How many dead letters it has made.
+        #: The number of dead letters that it has made.
         self.exhausted = 0
 
     @classmethod
@@ -39,7 +39,7 @@ class QueueIntake:
         keeper: Keeper,
     ) -> "QueueIntake":
         """Join the group. Raises KafkaUnreachableError, InvalidDestinationError or InvalidOptionError."""
-        # As in the client: only who connects pays for loading it.
+        # As in the client, only programs that connect load Kafka's client.
         from aiokafka import AIOKafkaConsumer  # noqa: PLC0415
         from aiokafka.errors import KafkaError  # noqa: PLC0415
 
@@ -77,10 +77,10 @@ class QueueIntake:
         await self._consumer.stop()
 
     async def take(self, limit: int, clock: Callable[[], float] = time.monotonic) -> list[Message]:
-        """Return up to `limit` messages that nobody loses any more: their markers are there, their offsets committed.
+        """Return up to `limit` messages that cannot be lost: Kafka has their markers, and then their committed offsets.
 
-        There may be none. Raises RequestTooLargeError, NotAuthorizedError or an error of Kafka's client; then nothing
-        is committed, and the records are read again.
+        The list may be empty. Raises RequestTooLargeError, NotAuthorizedError or an error of Kafka's client; then no
+        offset is committed, and the records are read again.
         """
         from aiokafka import errors  # noqa: PLC0415 - loaded already
 
@@ -122,9 +122,9 @@ class QueueIntake:
         )
 
     def _go_back(self, found: Mapping[Any, Sequence[Any]]) -> None:
-        """Read these records again: what is committed later must not leave them behind."""
+        """Seek back to these records, so that a later commit does not skip them."""
         from aiokafka import errors  # noqa: PLC0415 - loaded already
 
         for place, records in found.items():
-            with suppress(errors.IllegalStateError):  # it is another consumer's now
+            with suppress(errors.IllegalStateError):  # another consumer has the partition now
                 self._consumer.seek(place, records[0].offset)

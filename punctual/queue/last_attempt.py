@@ -1,4 +1,4 @@
-"""Makes a message a dead letter after its last attempt, once: its marker must not bring it back in the meantime."""
+"""Makes a message a dead letter after its last attempt, exactly once: its marker must not bring it back before."""
 
 import asyncio
 import logging
@@ -25,9 +25,9 @@ async def make_letter(
 ) -> bool:
     """Return whether Kafka has the dead letter of a message; if not, the marker brings the message back for it.
 
-    The marker is postponed by `hold_s` seconds first, which are more than a request may take. Only if Kafka has
+    The marker is postponed by `hold_s` seconds first, longer than a request may take. Only if Kafka has
     acknowledged that before the deadline is the marker known to wait: otherwise it may have brought the message back,
-    and the consumer that reads it makes the letter. Raises what stays wrong however often it is tried.
+    and the consumer that reads it makes the letter. Raises errors that retries cannot fix.
     """
     while (now := clock()) < message.deadline:
         try:

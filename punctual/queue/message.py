@@ -1,4 +1,4 @@
-"""A message as a program gets it, to be acknowledged by itself."""
+"""A message of a queue, which a program acknowledges."""
 
 from datetime import timedelta
 from typing import Protocol
@@ -7,23 +7,23 @@ from punctual.client.user_headers import RawHeader
 
 
 class Keeper(Protocol):
-    """What a message's words go to: its queue."""
+    """The receiver of a message's acknowledgements: its queue."""
 
     async def settle(self, message: "Message") -> None:
-        """Hear that a message was processed."""
+        """Settle a message that was processed."""
 
     async def refuse(self, message: "Message", delay: timedelta | None, error: BaseException | str | None) -> None:
-        """Hear that it has failed."""
+        """Settle a message that has failed."""
 
     async def prolong(self, message: "Message", by: timedelta) -> None:
-        """Hear that it takes longer."""
+        """Extend the deadline of a message."""
 
 
 class Message:
-    """A record of the queue's topic; key, value and headers are as they were received.
+    """A record of the queue's topic; key, value and headers are unchanged.
 
-    `attempt` says which attempt at it this is; `id` is that of its marker; `deadline` is when it comes back if nothing
-    is heard of it, by the queue's clock.
+    `attempt` is the number of the attempt; `id` is the id of its marker; `deadline` is when it comes back without an
+    acknowledgement, by the queue's clock.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class Message:
         id: str,  # noqa: A002 - the contract's word
         deadline: float,
     ) -> None:
-        """Take what a record has; `keeper` hears what becomes of it."""
+        """Copy the fields of a record; `keeper` receives the acknowledgement."""
         self._keeper = keeper
         self.topic, self.partition, self.offset, self.timestamp = topic, partition, offset, timestamp
         self.key, self.value, self.headers = key, value, headers
@@ -67,19 +67,19 @@ class Message:
         return f"<Message {self.topic}-{self.partition}-{self.offset}, attempt {self.attempt}>"
 
     async def ack(self) -> None:
-        """Say that it was processed: it does not come back. Does not wait for Kafka; again, it does nothing."""
+        """Report success, so that it does not come back. Does not wait for Kafka; a second call has no effect."""
         await self._keeper.settle(self)
 
     async def nack(self, delay: timedelta | None = None, error: BaseException | str | None = None) -> None:
-        """Say that it failed: it comes back after `delay`, by default after the queue's backoff.
+        """Report failure: it comes back after `delay`, by default after the queue's backoff.
 
-        After the last attempt it is a dead letter `attempts-exhausted`, which tells the `error`.
+        After the last attempt it becomes a dead letter `attempts-exhausted`, which contains the `error`.
         """
         await self._keeper.refuse(self, delay, error)
 
     async def extend(self, by: timedelta) -> None:
-        """Say that it takes longer: it comes back `by` so much from now on, if nothing more is heard of it.
+        """Extend the deadline: without an acknowledgement, it comes back `by` after now.
 
-        Returns once Kafka has that. Raises NotAcknowledgedError: it may come back when it would have.
+        Returns once Kafka has that. Raises NotAcknowledgedError: it may come back at its former deadline.
         """
         await self._keeper.prolong(self, by)

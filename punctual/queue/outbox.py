@@ -1,4 +1,4 @@
-"""What is on its way to Kafka while the program goes on: markers that nobody waits for."""
+"""Markers that are sent to Kafka in the background, while the program goes on."""
 
 import asyncio
 import logging
@@ -15,9 +15,9 @@ _AGAIN_S = 0.5
 
 
 async def send_surely(connection: Connection, requests: Sequence[Request]) -> None:
-    """Return once Kafka has all of these requests, however long that takes: none is doubled, by its id.
+    """Return once Kafka has all of the requests, however long that takes; their ids prevent duplicates.
 
-    Raises what stays wrong however often it is tried.
+    Raises errors that retries cannot fix.
     """
     while requests:
         try:
@@ -30,10 +30,10 @@ async def send_surely(connection: Connection, requests: Sequence[Request]) -> No
 
 
 class Outbox:
-    """Sends requests in the background, in batches and in the order in which they came; has room for so many."""
+    """Sends requests in the background, in batches and in their order, with a maximum of waiting requests."""
 
     def __init__(self, connection: Connection) -> None:
-        """Send through a connection that is open while `run` is."""
+        """Send through a connection, which must be open while `run` is running."""
         self._connection = connection
         self._waiting: list[Request] = []
         self._sending = False
@@ -41,7 +41,7 @@ class Outbox:
         self._error: DelayError | None = None
 
     async def put(self, request: Request) -> None:
-        """Have a request sent; waits while too many are on their way. Raises what keeps it from sending."""
+        """Queue a request; waits while too many are queued. Raises the error that has stopped the outbox."""
         while len(self._waiting) >= _MOST and self._error is None:
             await self._pulse()
         if self._error is not None:
@@ -50,7 +50,7 @@ class Outbox:
         self._changed.set()
 
     async def run(self) -> None:
-        """Send, until cancelled."""
+        """Send requests, until cancelled."""
         while True:
             while not self._waiting:
                 await self._pulse()
@@ -66,7 +66,7 @@ class Outbox:
                 self._changed.set()
 
     async def drained(self) -> None:
-        """Return when Kafka has all, or never will."""
+        """Return when Kafka has all requests, or the outbox has failed."""
         while (self._waiting or self._sending) and self._error is None:
             await self._pulse()
 

@@ -1,4 +1,4 @@
-"""A queue on a Kafka topic: each message is acknowledged by itself, and comes back if it is not."""
+"""A queue on a Kafka topic: each message is acknowledged separately, and comes back if it is not."""
 
 import asyncio
 import socket
@@ -29,26 +29,27 @@ from punctual.queue.stats import Stats
 
 _BATCH: Final = 500
 _LOOK_S: Final = 1.0
-#: Below it nothing can be said of how far the worker is behind.
+#: The minimum lag: smaller values are not reliable.
 _LAG_S: Final = 2.0
 _BATCH_BYTES: Final = 1 << 18
-#: Nothing of the queue waits longer than that for what it says of itself.
+#: The timeout of a report, so that the queue does not wait for its reports.
 _ABOUT: Final = timedelta(seconds=3)
 
 
 class DelayQueue:
-    """Messages of a topic for one group of consumers, each acknowledged by itself; for tasks of one event loop.
+    """Messages of a topic for one group of consumers, each acknowledged separately; for tasks of one event loop.
 
         async with DelayQueue("localhost:9092", "orders", "billing", timedelta(seconds=30)) as queue:
             async for message in queue:
                 await charge(message.value)
                 await message.ack()
 
-    At least once, whatever fails: what is not acknowledged within the timeout is delivered to the topic again, at its
-    end and as the next attempt; after `max_attempts` it is a dead letter `attempts-exhausted`. There is no order.
+    At least once, whatever fails: a message that is not acknowledged within the timeout is delivered to the topic
+    again, at its end and as the next attempt; after `max_attempts` it is a dead letter `attempts-exhausted`. There is
+    no order.
     """
 
-    def __init__(  # noqa: PLR0913 - what can be said about a queue
+    def __init__(  # noqa: PLR0913 - the options of a queue
         self,
         bootstrap_servers: str | Sequence[str],
         topic: str,
@@ -67,14 +68,14 @@ class DelayQueue:
         consumer: Mapping[str, Any] | None = None,
         **kafka: Any,
     ) -> None:
-        """Describe the queue; nothing connects before `start` or `async with`.
+        """Describe the queue; `start` or `async with` connects.
 
-        `max_attempts`: how often a message is handed out at most; None for any number. `backoff`: how long `nack`
-        waits if it does not say. `max_unacked`: how many messages are held at once, so choose what can be processed
-        within the timeout. `redeliver_to`: a topic of this group's own for what comes back, which is read too; needed
+        `max_attempts`: the maximum number of attempts; None for no limit. `backoff`: the default delay of `nack`.
+        `max_unacked`: the maximum number of messages held at once; choose a number that can be processed
+        within the timeout. `redeliver_to`: a topic of this group's own for redeliveries, which is read too; needed
         where other groups read `topic`. `app_id`: the worker's DELAY_APP_ID. `requests_topic` and `namespace`: a team's
-        own input, in the native format, as DelayClient takes them. `consumer`: options of aiokafka's consumer alone;
-        `kafka`: options that consumer and producer have in common, say for TLS and SASL.
+        own input, in the native format, as for DelayClient. `consumer`: options only for aiokafka's consumer;
+        `kafka`: options for both consumer and producer, such as TLS and SASL.
         """
         timeout_ms = span_ms(timeout, "timeout")
         if timeout_ms < 1:
@@ -114,12 +115,12 @@ class DelayQueue:
 
     @property
     def unacked(self) -> int:
-        """How many messages are handed out, and neither settled nor past their deadlines."""
+        """The number of messages that are handed out, and neither settled nor past their deadlines."""
         return self._held.out
 
     @property
     def worker_lag(self) -> timedelta:
-        """How far the worker is behind with this queue's markers; beyond a third of the timeout no more are sent."""
+        """The worker's lag behind this queue's markers; beyond a third of the timeout, no more messages are read."""
         return timedelta(seconds=self._backlog.lag_s)
 
     async def start(self) -> None:
@@ -143,7 +144,7 @@ class DelayQueue:
             self._beside.append(asyncio.create_task(self._reporter.run()))
 
     async def aclose(self) -> None:
-        """Give back what was not handed out, send the markers that wait, and leave the group."""
+        """Release messages that were not handed out, send the remaining markers, and leave the group."""
         tasks, self._tasks = self._tasks, []
         intake, self._intake = self._intake, None
         if intake is None:
@@ -178,9 +179,9 @@ class DelayQueue:
         """Disconnect."""
         await self.aclose()
 
-    # what programs take ----------------------------------------------------------------------------------------------
+    # for programs ----------------------------------------------------------------------------------------------------
     def __aiter__(self) -> AsyncIterator[Message]:
-        """Iterate over messages; any number of tasks may do so at once, and each message goes to one of them."""
+        """Iterate over messages; any number of tasks may iterate at once, and each message goes to one task."""
         return self
 
     async def __anext__(self) -> Message:
@@ -189,7 +190,7 @@ class DelayQueue:
         return message
 
     async def batches(self, most: int = _BATCH) -> AsyncIterator[list[Message]]:
-        """Iterate over lists of messages, as many as are there and at most so many."""
+        """Iterate over lists of available messages, each with at most `most`."""
         with suppress(StopAsyncIteration):
             while True:
                 yield await self._next(most)
@@ -200,7 +201,7 @@ class DelayQueue:
         while self._intake is not None:
             for task in self._tasks:
                 if task.done():
-                    await task  # it raises what has ended it
+                    await task  # raises the error that has ended it
             self._expire()
             passing = 1 if self.breaker.is_open else most
             if not self.breaker.wait_s():
@@ -213,7 +214,7 @@ class DelayQueue:
             await self._pause(_LOOK_S)
         raise StopAsyncIteration
 
-    # what happens meanwhile ------------------------------------------------------------------------------------------
+    # background ------------------------------------------------------------------------------------------------------
     async def _read(self, intake: QueueIntake) -> None:
         opened, is_open = self.breaker.opened, False
         while True:
@@ -256,14 +257,14 @@ class DelayQueue:
     def _wanted(self) -> int:
         """Return how many messages to read now."""
         if self._backlog.exceeds(max(_LAG_S, self._markers.timeout_ms / 3_000)):
-            return 0  # or what is acknowledged would come back
+            return 0  # acknowledged messages could come back otherwise
         if self.breaker.is_open:
             return 0 if self._held.waiting or self.breaker.wait_s() else 1
-        # Not one by one as they are acknowledged: each look at the topic takes two round trips.
+        # Messages are not read one by one as others are acknowledged, because each read takes two round trips.
         return self._held.room if self._held.has_much_room or not self._held.waiting else 0
 
     async def _release(self, after_ms: int) -> None:
-        """Give back what was not handed out, as the attempt that it is."""
+        """Release messages that were not handed out, without counting an attempt."""
         messages = self._held.take_back()
         if messages:
             self.stats.released += len(messages)
@@ -277,7 +278,7 @@ class DelayQueue:
             self.breaker.failed()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait until something changes, a deadline passes or a probe may, but at most so long."""
+        """Wait for a change, a deadline or a probe, at most `seconds`."""
         now, deadline = time.monotonic(), self._held.next_deadline
         waits = [seconds, max(0.0, deadline - now) if deadline is not None else seconds]
         if self.breaker.wait_s():

@@ -1,4 +1,4 @@
-"""Tells the workers' page how a queue is: a record every few seconds, where the installation has a topic for them."""
+"""Reports the state of a queue to the console: a record every few seconds, if the installation has a topic for them."""
 
 import asyncio
 import logging
@@ -19,19 +19,19 @@ _EVERY_S: Final = 5.0
 
 
 class Reporter:
-    """Reports on one consumer. Nothing else of the queue waits for it."""
+    """Reports on one consumer, without delaying the queue."""
 
     def __init__(self, connection: Connection, report: Callable[[], QueueReport]) -> None:
-        """Write through a connection to the topic; `report` tells how things are."""
+        """Write through a connection to the topic; `report` returns the current state."""
         self._connection, self._report = connection, report
         self._changed = asyncio.Event()
 
     def notify(self) -> None:
-        """Report soon: something has changed that people wait for."""
+        """Report soon, because of a change that should be visible."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Report until cancelled; what cannot be written is said once, and tried again."""
+        """Report until cancelled; failures are logged once, and retried."""
         failing = False
         while True:
             self._changed.clear()
@@ -53,8 +53,8 @@ class Reporter:
         await self._connection.send(Request(report.key, msgspec.json.encode(report), (), None))
 
     async def aclose(self) -> None:
-        """Take the report back, as far as that takes no time, and disconnect."""
+        """Delete the report, if the connection is open, and disconnect."""
         if self._connection.is_open:
-            with suppress(DelayError):  # then it is left on the page for a moment
+            with suppress(DelayError):  # then the console shows it for a short time
                 await self._connection.send(Request(self._report().key, None, (), None))
         await self._connection.close()

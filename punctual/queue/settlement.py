@@ -1,4 +1,4 @@
-"""What becomes of a queue's messages: acknowledged, refused, extended, or a dead letter after the last attempt."""
+"""Settles a queue's messages: acknowledged, refused, extended, or dead letters after the last attempt."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ class Settlement:
     stats: Stats
     #: Set when the queue has room for more messages.
     changed: asyncio.Event
-    #: How long a refused message waits by default.
+    #: The default delay of a refused message.
     backoff: Backoff
     ack_timeout_s: float
 
@@ -58,12 +58,13 @@ class Settlement:
             return
         hold_s = self.markers.timeout_ms / 1_000 + 2 * self.ack_timeout_s
         if await make_letter(self.connection, self.markers, message, error, time.monotonic, hold_s):
-            # The letter is there before the marker goes: if this process dies between, there are two of it, not none.
+            # The letter is written before the marker ends: if the process dies between, there are two letters instead
+            # of none.
             self.stats.exhausted += 1
             await self.outbox.put(self.markers.end(message))
 
     async def prolong(self, message: Message, by: timedelta) -> None:
-        """Postpone the marker of a message that takes longer, and with it the deadline."""
+        """Postpone the marker and the deadline of a message that takes longer."""
         if message.done:
             raise InvalidOptionError(f"{message!r} is settled: there is nothing to extend.")
         by_ms, now = span_ms(by, "by"), time.monotonic()

@@ -1,4 +1,4 @@
-"""What a queue has done since it was made, for metrics."""
+"""The counts of a queue since it was created, for metrics."""
 
 from dataclasses import dataclass
 

@@ -1,11 +1,11 @@
-"""How brokers are shown who asks: the settings `KAFKA_…` of TLS and SASL, for all programs that speak Kafka.
+"""Logins to brokers: the settings `KAFKA_…` of TLS and SASL, which all programs share.
 
     from punctual.security import kafka_options
 
     async with DelayClient("kafka:9093", **kafka_options()) as client:
         ...
 
-Secrets and certificates that are in files are read again when they change: connections that are opened then use them.
+Secrets and certificates in files are read again when they change, and new connections use them.
 """
 
 from punctual.security.errors import LoginInvalid, TokenError

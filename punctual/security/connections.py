@@ -1,7 +1,7 @@
-"""aiokafka's connections with secrets that change, and that no log has.
+"""Connections of aiokafka that use current secrets, and keep them out of logs.
 
-aiokafka keeps a password as it was when a client was made (aiokafka/conn.py, AIOKafkaConnection.__init__), and with the
-level DEBUG it logs each request as a whole, those with passwords and tokens too (conn.py, send and _handle_frame).
+aiokafka keeps a password from the creation of a client (aiokafka/conn.py, AIOKafkaConnection.__init__), and with the
+level DEBUG it logs whole requests, including those with passwords and tokens (conn.py, send and _handle_frame).
 """
 
 import asyncio
@@ -27,14 +27,14 @@ _UNSHOWN = (
 
 
 class TokenProvider(AbstractTokenProvider):
-    """Gives connections the token of a client."""
+    """Provides connections with the token of a client."""
 
     def __init__(self, client: OAuthClient) -> None:
-        """Ask for none yet."""
+        """Use the tokens of `client`; the first one is requested when it is needed."""
         self._client, self._tokens = client, tokens_of(client)
 
     async def token(self) -> str:
-        """Return a token. Raises SaslAuthenticationFailed, which aiokafka knows."""
+        """Return a token. Raises SaslAuthenticationFailed, which aiokafka handles."""
         kept = self._tokens.kept()
         if kept is not None:
             return kept
@@ -44,12 +44,12 @@ class TokenProvider(AbstractTokenProvider):
             raise SaslAuthenticationFailed(str(error)) from error
 
     def extensions(self) -> dict[str, str]:
-        """Return what the brokers are told beside it."""
+        """Return the SASL extensions that are sent with the token."""
         return dict(self._client.extensions)
 
 
 def install() -> None:
-    """Let connections read passwords from files when they are opened, and keep what shows them out of logs."""
+    """Make new connections read passwords from files, and keep requests with secrets out of logs."""
     AIOKafkaConnection.__init__ = _reading
     for kind in _UNSHOWN:
         kind.__repr__ = _unshown

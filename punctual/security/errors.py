@@ -1,18 +1,18 @@
-"""What can be wrong with how somebody shows who they are.
+"""Errors of logins.
 
-LoginInvalid    the settings make no sense, or a file that they name cannot be used
+LoginInvalid    a setting is invalid, or a file that it names cannot be used
 TokenError      the token endpoint gives no token
 """
 
 
 class LoginInvalid(ValueError):
-    """A setting makes no sense: its `name` without `KAFKA_`, its value as it may be `shown`, and why."""
+    """A setting is invalid: its `name` without `KAFKA_`, its value as it may be `shown`, and why."""
 
     def __init__(self, name: str, shown: str, why: str) -> None:
-        """Tell which setting it is."""
+        """Keep the setting's name, shown value and reason."""
         super().__init__(f"{name}={shown}: {why}")
         self.name, self.shown, self.why = name, shown, why
 
 
 class TokenError(Exception):
-    """The token endpoint gives no token; the message says why and what to do, and has no secret."""
+    """The token endpoint gives no token; the message says why and what to do, without a secret."""

@@ -1,4 +1,4 @@
-"""How somebody shows a cluster's brokers who they are: what the settings say, checked."""
+"""The login to a cluster's brokers, from checked settings."""
 
 import os
 import re
@@ -15,16 +15,16 @@ OAUTHBEARER: Final = "OAUTHBEARER"
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 DEFAULT_MECHANISM: Final = "SCRAM-SHA-512"
 _OAUTH: Final = "SASL_OAUTHBEARER_"
-#: The settings, without `KAFKA_` before them. Those of OAUTHBEARER are called as librdkafka and Kafka call theirs.
+#: The settings, without `KAFKA_` before them. Those of OAUTHBEARER have the names of librdkafka and Kafka.
 NAMES: Final = (
     *("SECURITY_PROTOCOL", "SASL_MECHANISM", "SASL_USERNAME", "SASL_PASSWORD", "SASL_PASSWORD_FILE"),
     *("SSL_CAFILE", "SSL_CERTFILE", "SSL_KEYFILE"),
     *(f"{_OAUTH}{name}" for name in ("TOKEN_ENDPOINT_URL", "CLIENT_ID", "CLIENT_SECRET", "CLIENT_SECRET_FILE")),
     *(f"{_OAUTH}{name}" for name in ("SCOPE", "EXTENSIONS", "CAFILE")),
 )
-#: Those whose values are shown to nobody.
+#: Settings whose values are never shown.
 SECRETS: Final = ("SASL_PASSWORD", f"{_OAUTH}CLIENT_SECRET")
-#: More than there are clusters.
+#: The maximum number of cached logins, more than there are clusters.
 _KEPT: Final = 64
 _FILES: Final = ("SSL_CAFILE", "SSL_CERTFILE", "SSL_KEYFILE")
 _NEAR: Final = re.compile(r"http://(localhost|127(\.[0-9]+){3}|\[::1\])(:[0-9]+)?(/[^\s?#]*)?")
@@ -46,7 +46,7 @@ class OAuthClient:
 
 @dataclass(frozen=True)
 class Login:
-    """How to show a cluster's brokers who asks; what is not needed is empty."""
+    """A login to a cluster's brokers; fields that it does not need are empty."""
 
     protocol: str = "PLAINTEXT"
     mechanism: str = ""
@@ -59,38 +59,38 @@ class Login:
 
     @property
     def encrypts(self) -> bool:
-        """Whether connections are TLS's."""
+        """Whether connections use TLS."""
         return "SSL" in self.protocol
 
     @property
     def sasl(self) -> bool:
-        """Whether there is a user, or a token."""
+        """Whether the login uses SASL, with a user or a token."""
         return self.protocol.startswith("SASL")
 
     @property
     def user(self) -> str:
-        """Who the brokers see, as far as it is known here; a certificate's and a token's subject is not."""
+        """The user as brokers know it, if it is known here; a certificate's or a token's subject is not."""
         if not self.sasl:
             return ""
         return self.username if self.oauth is None else self.oauth.id
 
 
 def login_from_env(env: Mapping[str, str] = os.environ) -> Login:
-    """Return what the variables `KAFKA_…` say. Raises LoginInvalid, whose name is without `KAFKA_`."""
+    """Return the login in the variables `KAFKA_…`. Raises LoginInvalid, whose name is without `KAFKA_`."""
     return login_of({name: env.get(f"KAFKA_{name}", "") for name in NAMES})
 
 
 def login_of(said: Mapping[str, str]) -> Login:
-    """Return what settings say, by their NAMES; the same login for the same settings.
+    """Return the login for settings by their NAMES; equal settings return the same object.
 
-    Raises LoginInvalid for values that make no sense, secrets that are missing, and files that are not there.
+    Raises LoginInvalid for invalid values, missing secrets, and missing files.
     """
     return _checked(tuple(said.get(name, "") for name in NAMES))
 
 
 @lru_cache(maxsize=_KEPT)
 def _checked(values: tuple[str, ...]) -> Login:
-    """Return what settings say, looked at once: a file that goes away later ends nothing that works."""
+    """Return the login, checked once: a file that disappears later does not affect running programs."""
     said = dict(zip(NAMES, values, strict=True))
     protocol = _one_of(said, "SECURITY_PROTOCOL", PROTOCOLS)
     mechanism = _one_of(said, "SASL_MECHANISM", MECHANISMS, DEFAULT_MECHANISM)
@@ -120,7 +120,7 @@ def _files(said: Mapping[str, str]) -> tuple[str, str, str]:
 
 
 def _secret(said: Mapping[str, str], name: str) -> str | SecretFile:
-    """Return a secret, or the file that it is in, after seeing that there is one."""
+    """Return a secret, or the file that contains it, after checking that there is one."""
     path, text = said.get(f"{name}_FILE", ""), said.get(name, "")
     if not path:
         return text

@@ -1,4 +1,4 @@
-"""A login as the clients of Kafka take it."""
+"""Logins as options of Kafka's clients."""
 
 import time
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from punctual.security.tokens import tokens_of
 
 
 def kafka_options(login: Login | Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return aiokafka's options for a login, or for the variables `KAFKA_…` of an environment, by default this one.
+    """Return aiokafka's options for a login, or for the variables `KAFKA_…` of an environment (default: os.environ).
 
     Raises LoginInvalid.
     """
@@ -35,8 +35,8 @@ def kafka_options(login: Login | Mapping[str, str] | None = None) -> dict[str, A
 def confluent_options(login: Login | Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return confluent_kafka's options for a login, or for the variables `KAFKA_…` of an environment.
 
-    librdkafka reads certificates and passwords once: what changes in files holds for the next client alone, tokens
-    excepted. Raises LoginInvalid.
+    librdkafka reads certificates and passwords once: changed files take effect only with the next client, except for
+    tokens. Raises LoginInvalid.
     """
     shown = login if isinstance(login, Login) else login_from_env(*([] if login is None else [login]))
     options: dict[str, Any] = {"security.protocol": shown.protocol}
@@ -55,7 +55,7 @@ def confluent_options(login: Login | Mapping[str, str] | None = None) -> dict[st
 
 
 def _told(client: OAuthClient) -> Any:
-    """Return what confluent_kafka asks for tokens."""
+    """Return the callback with which confluent_kafka requests tokens."""
     tokens = tokens_of(client)
 
     def tell(_: str) -> tuple[str, float, str, dict[str, str]]:

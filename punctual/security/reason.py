@@ -1,4 +1,4 @@
-"""Why brokers do not let somebody in: what aiokafka logs when it connects, and then leaves out of its error."""
+"""The reason for which brokers refuse a login, which aiokafka logs and then leaves out of its error."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -8,9 +8,9 @@ _OF_A_LOGIN: Final = ("security_protocol", "ssl_context", "sasl_")
 
 
 async def reason(servers: str | Sequence[str], options: Mapping[str, Any]) -> str:
-    """Return why none of these servers can be connected to now, nothing if one can.
+    """Return why no server can be connected to now; empty if one can.
 
-    Of aiokafka's `options` those of security count.
+    Only the security `options` of aiokafka are used.
     """
     from aiokafka.conn import collect_hosts, create_conn  # noqa: PLC0415 - a tenth of a second
     from aiokafka.errors import KafkaError  # noqa: PLC0415
@@ -21,7 +21,7 @@ async def reason(servers: str | Sequence[str], options: Mapping[str, Any]) -> st
         try:
             connection = await create_conn(host, port, request_timeout_ms=_TIMEOUT_MS, **shown)
         except TimeoutError:
-            return f"{host}:{port} has not answered within {_TIMEOUT_MS / 1000:g} s"  # nobody waits for the others, too
+            return f"{host}:{port} has not answered within {_TIMEOUT_MS / 1000:g} s"  # trying others takes too long
         except (KafkaError, OSError) as error:
             why = f"{host}:{port}: {str(error) or type(error).__name__}"
         else:

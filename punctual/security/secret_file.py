@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
-#: Longer than any password or client secret: somebody has named another file.
+#: The maximum size: a larger file cannot be a password or client secret.
 _MOST_BYTES = 65_536
 
 
 class SecretFile:
-    """A file that has a secret and nothing else; spaces and line ends around it do not count.
+    """A file that contains only a secret; leading and trailing white space is ignored.
 
-    It is shown by its path alone, and two of the same path are equal.
+    Its representation shows only the path, and objects with the same path are equal.
     """
 
     __slots__ = ("_last", "path")
@@ -19,9 +19,9 @@ class SecretFile:
         self.path, self._last = path, ""
 
     def text(self) -> str:
-        """Return what the file has now, or had last if it cannot be read any more.
+        """Return the current secret, or the last one if the file cannot be read any more.
 
-        Raises ValueError if it never could be.
+        Raises ValueError if it could never be read.
         """
         try:
             found = self._read()
@@ -40,7 +40,7 @@ class SecretFile:
         except OSError as error:
             raise ValueError(f"it cannot be read: {error.strerror}") from error
         except UnicodeDecodeError:
-            raise ValueError("it is not UTF-8") from None  # the cause has the bytes
+            raise ValueError("it is not UTF-8") from None  # the cause contains the bytes
         if not text or len(found) > _MOST_BYTES:
             raise ValueError("there must be one secret in it, and nothing else")
         return text

@@ -1,7 +1,7 @@
-"""Sessions that brokers end after a while are renewed before, on the same connection (KIP-368).
+"""Renews SASL sessions on the same connection before brokers end them (KIP-368).
 
-A broker with connections.max.reauth.ms, or of which a token's time is up, cuts a connection at its next request.
-aiokafka knows nothing of that: each cut is a lost connection for it, and for us a leader that may be gone.
+A broker with connections.max.reauth.ms, or with a token that has expired, cuts a connection at its next request.
+aiokafka does not support that: it takes each cut for a lost connection, and its user for a lost leader.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.admin import SaslAuthenticateRequest, SaslHandShakeRequest
 
-#: When it is renewed, as a part of a session's time: as Java's clients do (SaslClientAuthenticator).
+#: The part of a session after which it is renewed, as in Java's clients (SaslClientAuthenticator).
 _FROM, _TO = 0.85, 0.95
 _OF_A_LOGIN: Final = (SaslHandShakeRequest, SaslAuthenticateRequest)
 
@@ -25,7 +25,7 @@ def install() -> None:
 
 
 async def _logged_in(self: Any) -> None:
-    """Log in as aiokafka does; other requests wait meanwhile, for a broker takes none in between."""
+    """Log in as aiokafka does; other requests wait until the end, because a broker accepts none in between."""
     lasts_ms, send, over = 0, self.send, asyncio.Event()
 
     async def login(request: Any) -> Any:
@@ -62,12 +62,12 @@ def _renew(connection: "weakref.ref[Any]") -> None:
         task.add_done_callback(_renewed)
 
 
-#: Loops keep tasks by weak references alone.
+#: Keeps the tasks alive, because loops have only weak references to tasks.
 _renewing: Final[set[asyncio.Task[None]]] = set()
 
 
 def _renewed(task: "asyncio.Task[None]") -> None:
-    """Forget a renewal. One that has failed has closed its connection, and the next one says why."""
+    """Forget a renewal. A failed one has closed its connection, and the next connection reports why."""
     _renewing.discard(task)
     if not task.cancelled():
         task.exception()

@@ -1,4 +1,4 @@
-"""A TLS context that goes by its files as they are: certificates are changed without a restart."""
+"""A TLS context that reads changed files again, so that certificates can be replaced without a restart."""
 
 import logging
 import os
@@ -12,37 +12,37 @@ from punctual.security.login import Login
 
 log = logging.getLogger(__name__)
 
-#: More than there are clusters.
+#: The maximum number of cached contexts, more than there are clusters.
 _KEPT: Final = 64
 
 
 class WatchedContext(ssl.SSLContext):
-    """Begins each connection with the certificates that its files have then; those that are open stay.
+    """Uses the current certificates of its files for each new connection; open connections keep theirs.
 
-    Files that cannot be used are told in the log, and what they had before goes on being used: somebody is just
-    writing them, or has made a mistake that must not end what works.
+    If files cannot be used, this is logged, and their former content stays in use: they may be half written, or a
+    mistake that must not stop a running program.
     """
 
     def __new__(cls, _login: Login) -> Self:
-        """Make a context of clients that check who they talk to."""
+        """Create a context for clients that verify the server."""
         return super().__new__(cls, ssl.PROTOCOL_TLS_CLIENT)
 
     def __init__(self, login: Login) -> None:
-        """Read the files of a login. Raises OSError, which ssl.SSLError is too."""
+        """Read the files of a login. Raises OSError; ssl.SSLError is one."""
         self._login, self._lock = login, threading.Lock()
         self._seen = self._told = self._state()
         self._current = self._read()
 
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
-        """Begin a connection."""
+        """Begin a connection of a socket."""
         return self.current().wrap_socket(*args, **options)
 
     def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
-        """Begin a connection, of asyncio."""
+        """Begin a connection of asyncio."""
         return self.current().wrap_bio(*args, **options)
 
     def current(self) -> ssl.SSLContext:
-        """Return a context with the certificates of now."""
+        """Return a context with the current certificates."""
         with self._lock:
             state = self._state()
             if state != self._seen:
@@ -77,7 +77,7 @@ class WatchedContext(ssl.SSLContext):
         return made
 
     def _state(self) -> list[tuple[int, ...]]:
-        """Return what shows that a file is another one."""
+        """Return a value that changes when a file does."""
         found: list[tuple[int, ...]] = []
         for file in self._files:
             try:
@@ -89,7 +89,7 @@ class WatchedContext(ssl.SSLContext):
 
 
 def _no_password() -> str:
-    """Refuse keys that want a password: else OpenSSL asks for it on the terminal."""
+    """Refuse encrypted keys, for which OpenSSL would ask a password on the terminal."""
     raise ssl.SSLError("the key is encrypted, which is not supported: protect the file instead")
 
 
@@ -99,7 +99,7 @@ def _context(login: Login) -> WatchedContext:
 
 
 def context_of(login: Login) -> WatchedContext:
-    """Return the context of a login, the same for all who ask.
+    """Return the cached context of a login.
 
     Raises LoginInvalid, which names the files that cannot be used.
     """
@@ -112,7 +112,7 @@ def context_of(login: Login) -> WatchedContext:
 
 
 def ends_ms(login: Login) -> dict[str, int]:
-    """Return until when (epoch ms) the certificates in a login's files are good, of several authorities the longest.
+    """Return when (epoch ms) the certificates in a login's files expire; of several authorities, the last one.
 
     Raises OSError if they cannot be read.
     """
@@ -127,5 +127,5 @@ def ends_ms(login: Login) -> dict[str, int]:
 
 
 def end_ms(certificate: Any) -> int:
-    """Return until when (epoch ms) a certificate is good, as Python's ssl tells of it."""
+    """Return when (epoch ms) a certificate expires; `certificate` is in the form of Python's ssl."""
     return int(ssl.cert_time_to_seconds(certificate["notAfter"]) * 1000)

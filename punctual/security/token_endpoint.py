@@ -1,4 +1,4 @@
-"""Asks a token endpoint for a token by client credentials (RFC 6749, section 4.4)."""
+"""Requests a token from a token endpoint with client credentials (RFC 6749, section 4.4)."""
 
 import base64
 import binascii
@@ -16,7 +16,7 @@ from punctual.security.secret_file import SecretFile
 
 _TIMEOUT_S: Final = 10.0
 _MOST_BYTES: Final = 1 << 20
-#: Of a token that does not say how long it lasts.
+#: The assumed lifetime of a token without one.
 _LASTS_S: Final = 300.0
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/-]+=*")  # RFC 6750, section 2.1
 _ERROR: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
@@ -24,21 +24,21 @@ _PARTS_OF_A_JWT: Final = 3
 
 
 class Token(NamedTuple):
-    """A token, and how many seconds it lasts from when it was given."""
+    """A token, and its lifetime in seconds from its issue."""
 
     text: str
     lasts_s: float
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A secret goes nowhere but where the settings say."""
+    """Refuses redirects, so that a secret is sent only to the address in the settings."""
 
     def redirect_request(self, *_: Any) -> None:
-        """Follow none."""
+        """Return no request for a redirect."""
 
 
 def ask(client: OAuthClient) -> Token:
-    """Return a new token; waits for the endpoint. Raises TokenError."""
+    """Return a new token; blocks until the endpoint responds. Raises TokenError."""
     request = urllib.request.Request(client.token_endpoint, _form(client), _headers(client), method="POST")  # noqa: S310 - checked by login_of
     try:
         handlers = [_NoRedirects(), *_https(client)]
@@ -66,7 +66,7 @@ def _headers(client: OAuthClient) -> dict[str, str]:
         text = secret.text() if isinstance(secret, SecretFile) else secret
     except ValueError as error:
         raise TokenError(f"the file of the client {client.id}'s secret is not usable: {error}.") from error
-    # Both are encoded as in forms, before they are joined (RFC 6749, section 2.3.1).
+    # Both are form-encoded before they are joined (RFC 6749, section 2.3.1).
     joined = f"{urllib.parse.quote_plus(client.id)}:{urllib.parse.quote_plus(text)}"
     return {
         "Authorization": f"Basic {base64.b64encode(joined.encode()).decode()}",
@@ -93,7 +93,7 @@ def _token(client: OAuthClient, said: bytes) -> Token:
 
 
 def _lasts_s(token: str) -> float:
-    """Return how long a JWT lasts by its own word; a little while for other tokens."""
+    """Return the lifetime in a JWT, or a short default for other tokens."""
     parts = token.split(".")
     if len(parts) != _PARTS_OF_A_JWT:
         return _LASTS_S
@@ -105,7 +105,7 @@ def _lasts_s(token: str) -> float:
 
 
 def _refused(client: OAuthClient, status: int, body: bytes) -> TokenError:
-    """Return the error of an endpoint that refuses; of its words the code alone is told (RFC 6749, section 5.2)."""
+    """Return the error for an endpoint's refusal, which contains only the error code (RFC 6749, section 5.2)."""
     try:
         code = json.loads(body)["error"]
     except (ValueError, TypeError, KeyError, RecursionError):

@@ -1,4 +1,4 @@
-"""Tokens for brokers: one is kept, and a new one asked for before it ends, so that no connection waits for it."""
+"""Tokens for brokers: cached, and renewed before they expire, so that no connection waits for one."""
 
 import logging
 import threading
@@ -13,12 +13,12 @@ from punctual.security.token_endpoint import Token, ask
 
 log = logging.getLogger(__name__)
 
-#: When a new one is asked for, as a part of the time that the old one lasts: as Kafka's own clients do
-#: (sasl.login.refresh.window.factor). And how long before its end one is not used any more.
+#: The part of a token's lifetime after which the next one is requested, as in Kafka's own clients
+#: (sasl.login.refresh.window.factor), and how long before its expiry a token is not used any more.
 _REFRESH_AT: Final = 0.8
 _SPARE_S: Final = 5.0
 _AGAIN_S: Final = 5.0
-#: A thread sleeps at most so long: threads' waits are bounded (threading.TIMEOUT_MAX), and tokens that long are none.
+#: The maximum sleep of a thread (threading.TIMEOUT_MAX limits it).
 _LONGEST_S: Final = 86_400.0
 _KEPT: Final = 64
 
@@ -27,23 +27,23 @@ class Tokens:
     """The token of one client at a token endpoint; safe for threads and event loops."""
 
     def __init__(self, client: OAuthClient) -> None:
-        """Begin without one: the first who asks waits for it."""
+        """Begin without a token: the first caller waits for one."""
         self._client = client
         self._asking = threading.Lock()
         self._text, self._ends_s = "", 0.0
 
     def kept(self) -> str | None:
-        """Return the token that is there, without waiting; None if a new one must be asked for."""
+        """Return the cached token without waiting; None if a new one must be requested."""
         return self._text if time.monotonic() < self._ends_s else None
 
     def get(self) -> str:
-        """Return a token; waits for the endpoint if none is there. Raises TokenError."""
-        with self._asking:  # who waits for it gets what another has asked for
+        """Return a token; waits for the endpoint if there is none. Raises TokenError."""
+        with self._asking:  # callers that wait here share the new token
             return self.kept() or self._renew()
 
     @property
     def left_s(self) -> float:
-        """How many seconds the token may still be used."""
+        """The seconds for which the token may still be used."""
         return max(0.0, self._ends_s - time.monotonic())
 
     def _renew(self) -> str:
@@ -60,7 +60,7 @@ class Tokens:
         timer.start()
 
     def renew_ahead(self) -> None:
-        """Ask for the next token; if there is none, say so and try again soon, as long as the old one lasts."""
+        """Request the next token; a failure is logged and retried soon, as long as the old token is valid."""
         try:
             with self._asking:
                 self._renew()
@@ -78,5 +78,5 @@ def _renew_later(tokens: "weakref.ref[Tokens]") -> None:
 
 @lru_cache(maxsize=_KEPT)
 def tokens_of(client: OAuthClient) -> Tokens:
-    """Return the tokens of a client, the same for all who ask."""
+    """Return the cached tokens of a client."""
     return Tokens(client)

@@ -1,7 +1,7 @@
 """The dialect of JSON with a post time.
 
-It is `{"topic", "key"?, "value", "headers"?, "postTime", "failurePostCallbackUrl"?}`, the time in epoch milliseconds.
-Key, value and headers of the delivery are those of the JSON; of the record's own headers only native ones are read.
+A request is `{"topic", "key"?, "value", "headers"?, "postTime", "failurePostCallbackUrl"?}`, with epoch milliseconds.
+The delivery has the key, value and headers of the JSON; of the record's own headers only native ones are used.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from punctual.contract.words import Words
 
 WORDS: Final = Words(to="`$.topic`", due="`$.postTime`", on_failure="`$.failurePostCallbackUrl`")
 _DIGITS: Final = 15
-#: Seconds have ten digits from 2001 to 2286, and nine before. The example that senders go by has eleven.
+#: Seconds have ten digits from 2001 to 2286, and nine before. The example in the senders' documentation has eleven.
 _SECONDS = range(10**8, 10**10)
 
 
@@ -46,7 +46,7 @@ _failure = Reader(_AirtelFailure, "")
 
 
 def decode(record: Record) -> Request:
-    """Return the request that a record makes. Raises Refusal."""
+    """Return the request in a record. Raises Refusal."""
     said, _ = native_headers.read(record)
     if native_headers.is_command(said):
         return native_headers.request(record, WORDS, said, Own(), None, None, [])
@@ -58,9 +58,9 @@ def decode(record: Record) -> Request:
 
 
 def callback(record: Record) -> tuple[str, Headers]:
-    """Return the URL that is to be told that a record was refused, "" for none, and the record's own headers.
+    """Return the URL to notify of a refused record, "" for none, and the record's own headers.
 
-    The JSON may name it, or a header; where they contradict each other nobody is told.
+    The URL is in the JSON or in a header; if they contradict each other, there is none.
     """
     by_header, _ = native.callback(record)
     try:
@@ -76,10 +76,10 @@ def callback(record: Record) -> tuple[str, Headers]:
 
 
 def returned(message: Message, due_ms: int) -> bytes | None:
-    """Return the JSON that asks for a message, due then, as its sender gets it back; None if that is not possible.
+    """Return the JSON that requests a message with this due time, for its sender; None if that is not possible.
 
-    Rows have its parts alone. A value that is compact JSON is that again, any other is text: sent once more, what is
-    delivered has the same bytes.
+    Rows have only the decoded parts. A value that is compact JSON stays JSON, any other becomes text: if the JSON is
+    sent again, the delivery has the same bytes.
     """
     try:
         return _encode(
@@ -92,7 +92,7 @@ def returned(message: Message, due_ms: int) -> bytes | None:
                 message.on_failure,
             )
         )
-    except UnicodeDecodeError:  # what a dialect of other headers has asked for, before the input was set to this one
+    except UnicodeDecodeError:  # the input had another dialect before, with other headers
         return None
 
 
@@ -105,9 +105,9 @@ def _json(value: bytes) -> msgspec.Raw:
 
 
 def _due_ms(raw: msgspec.Raw) -> int | None:
-    """Return the post time, a fraction of a millisecond rounded up; None if there is none. Raises Refusal."""
+    """Return the post time, a fraction of a millisecond rounded up; None without one. Raises Refusal."""
     text = bytes(raw)
-    if text.isdigit() and len(text) <= _DIGITS:  # as most are
+    if text.isdigit() and len(text) <= _DIGITS:  # the usual form
         post_time = int(text)
     else:
         found = number(raw, "$.postTime")

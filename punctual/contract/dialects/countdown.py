@@ -14,7 +14,7 @@ from punctual.contract.request import Reason, Refusal, Request
 from punctual.contract.words import Words
 
 WORDS: Final = Words(to="`$.topic`", due="`$.countdown`")
-#: Durations are below 10^15 ms; what is below 10^-30 s is as good as nothing, and rounds up.
+#: The maximum and minimum exponent of seconds: durations are below 10^15 ms, and less than 10^-30 s counts as 0.
 _MOST, _LEAST = 12, -30
 
 
@@ -28,7 +28,7 @@ _body = Reader(_CountdownBody, "countdown")
 
 
 def decode(record: Record) -> Request:
-    """Return the request that a record makes: it keeps the record's key and all its headers. Raises Refusal."""
+    """Return the request in a record, with the record's key and all its headers. Raises Refusal."""
     said, users = native_headers.read(record)
     if native_headers.is_command(said):
         return native_headers.request(record, WORDS, said, Own(), None, None, users)
@@ -39,9 +39,9 @@ def decode(record: Record) -> Request:
 
 
 def _span_ms(raw: msgspec.Raw) -> int | None:
-    """Return seconds in milliseconds, rounded up; None if they are not there. Raises Refusal."""
+    """Return seconds in milliseconds, rounded up; None without a value. Raises Refusal."""
     text = bytes(raw)
-    if len(text) <= _MOST and text.isdigit():  # as most are
+    if len(text) <= _MOST and text.isdigit():  # the usual form
         return int(text) * 1000
     seconds = number(raw, "$.countdown")
     if seconds is None:

@@ -1,6 +1,6 @@
-"""The dialect of delayed topics: the header deliverAfter says when, the input's setting where it goes.
+"""The dialect of delayed topics: the header deliverAfter sets the due time, the input's setting the destination.
 
-Key, value and headers are delivered unchanged. Without the header a record is due as soon as it is there.
+Key, value and headers are delivered unchanged. Without the header a record is due at once.
 """
 
 from typing import Final
@@ -18,7 +18,7 @@ WORDS: Final = Words(to="the destination of DELAY_INPUTS", due=DELIVER_AFTER)
 
 
 def decode(record: Record, to: str | None = None) -> Request:
-    """Return the request that a record makes, for the destination `to` of its input. Raises Refusal."""
+    """Return the request in a record; `to` is its input's destination. Raises Refusal."""
     said, users = native_headers.read(record)
     here = [header for header in users if header[0] == DELIVER_AFTER]
     text = fields(here, DELIVER_AFTER, DELIVER_AFTER).get(DELIVER_AFTER)

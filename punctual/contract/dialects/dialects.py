@@ -1,4 +1,4 @@
-"""The dialects, by name: how the requests of an input topic are read, and what is written about them."""
+"""The dialects by name: functions that read the requests of an input topic, and write records about them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,31 +17,31 @@ from punctual.contract.words import Words
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """One way to ask for delayed messages, and to be told about them. Its functions are documented in its module.
+    """A format of requests for delayed messages, and of records about them. Each module documents its functions.
 
-    Rows do not say in which dialect they were asked for. So what a delivery carries by its dialect is among the user's
-    headers of the decoded request, and what is written about rows is native for all.
+    Rows do not have the dialect of their requests. So headers that a dialect adds to a delivery are among the user's
+    headers of the decoded request, and records about rows are native for all dialects.
     """
 
     name: str
     words: Words
-    #: The request that a record makes; raises Refusal.
+    #: Returns the request in a record; raises Refusal.
     decode: Callable[..., Request]
-    #: The headers of a delivery that is due then.
+    #: Returns the headers of a delivery with this due time.
     delivery: Callable[[Message, int], Headers] = native.delivery
-    #: The headers of a request for the same message, due then, to the requests topic.
+    #: Returns the headers of a request to the requests topic for the same message, with this due time.
     again: Callable[[Message, int], Headers] = native.again
-    #: Of a record that was refused, the headers that its dead letter keeps.
+    #: Returns the headers of a refused record that its dead letter keeps.
     kept: Callable[[Record], Headers] = native.kept
-    #: Of a record that was refused, the URL that is to be told, if any, and the user's own headers.
+    #: Returns the URL to notify of a refused record, if any, and the user's own headers.
     callback: Callable[[Record], tuple[str, Headers]] = native.callback
-    #: The body of a failure callback for a message that was accepted, due then; None makes it the default one.
+    #: Returns the body of a failure callback for an accepted message with this due time; None is the default body.
     returned: Callable[[Message, int], bytes | None] | None = None
-    #: What a dead letter says itself: reason, sentence, and the source of what it is about.
+    #: Returns a dead letter's own headers, from reason, sentence and source.
     failure: Callable[[Reason, str, str], Headers] = native.failure
-    #: What may follow its name in DELAY_INPUTS, in this order: keywords of `decode`.
+    #: The options after its name in DELAY_INPUTS, in this order: keywords of `decode`.
     options: tuple[str, ...] = ()
-    #: The destination of all its requests, where the input has one.
+    #: The destination of all its requests, if the input has one.
     to: str | None = None
 
 
@@ -60,15 +60,15 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         Dialect("publish-after", publish_after.WORDS, publish_after.decode, options=("to", "header")),
     )
 }
-#: Rows do not say in which dialect they were asked for: what is written about them is in this one until they do.
+#: Rows do not have the dialect of their requests, so records about them are in this dialect.
 OF_ROWS: Final = NATIVE
 
 
 @lru_cache(maxsize=1_000)
 def dialect_of(text: str) -> Dialect:
-    """Return the dialect of an input as DELAY_INPUTS has it: its name, and what follows it, each after a colon.
+    """Return the dialect of an input in DELAY_INPUTS: its name and its options, separated by colons.
 
-    Raises ValueError with what is needed instead.
+    Raises ValueError with the valid values.
     """
     name, *given = text.split(":", 2)
     dialect = DIALECTS.get(name)

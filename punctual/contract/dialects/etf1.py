@@ -1,6 +1,6 @@
 """The dialect of the `scheduler-*` headers: the record's key is the id, and a null value cancels.
 
-Deliveries carry all headers of the record, and scheduler-timestamp, scheduler-key and scheduler-topic after them.
+Deliveries have all headers of the record, followed by scheduler-timestamp, scheduler-key and scheduler-topic.
 """
 
 from typing import Final
@@ -24,9 +24,9 @@ WORDS: Final = Words(id="the record's key", to=TARGET_TOPIC, due=EPOCH)
 
 
 def decode(record: Record, grace: int | None = None) -> Request:
-    """Return the request that a record makes. Raises Refusal.
+    """Return the request in a record. Raises Refusal.
 
-    What was due more than `grace` ms before its record is refused as too late; None delivers it.
+    A message that was due more than `grace` ms before its record is refused as too late; None delivers it.
     """
     said, users = native_headers.read(record)
     own = Own(id=native_headers.key_id(record))
@@ -50,7 +50,7 @@ def decode(record: Record, grace: int | None = None) -> Request:
 
 
 def _first(users: Headers, name: str) -> bytes | None:
-    """Return the value of the first header of a name: the others say nothing."""
+    """Return the value of the first header with a name; later ones are ignored."""
     return next((value for one, value in users if one == name), None)
 
 

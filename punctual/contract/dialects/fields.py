@@ -1,4 +1,4 @@
-"""Headers of other dialects that say something once: looked up, with a refusal if they are there twice or no text."""
+"""Headers of other dialects that may occur once: finds them, and refuses repeated ones and invalid text."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 def fields(users: Headers, prefix: str, due: str, fold: Callable[[str], str] = str) -> dict[str, str]:
-    """Return the headers whose names begin with a prefix, as text; `due` is the one that says when.
+    """Return the headers whose names begin with `prefix`, as text; `due` is the name of the due time's header.
 
-    Names are compared as `fold` makes them. Raises Refusal.
+    Names are compared after `fold`. Raises Refusal.
     """
     found: dict[str, str] = {}
     for name, value in users:
@@ -26,7 +26,7 @@ def fields(users: Headers, prefix: str, due: str, fold: Callable[[str], str] = s
 
 
 def text_of(name: str, value: bytes | None) -> str:
-    """Return a header's value as text. Raises Refusal."""
+    """Return a header's value as text. Raises Refusal if it is not UTF-8."""
     try:
         return (value or b"").decode()
     except UnicodeDecodeError as error:
@@ -34,7 +34,7 @@ def text_of(name: str, value: bytes | None) -> str:
 
 
 def parsed(name: str, text: str, parse: Callable[[str], T]) -> T:
-    """Return what a header's text says. Raises Refusal where `parse` raises ValueError."""
+    """Return a header's parsed text. Raises Refusal if `parse` raises ValueError."""
     try:
         return parse(text)
     except ValueError as error:
@@ -42,7 +42,7 @@ def parsed(name: str, text: str, parse: Callable[[str], T]) -> T:
 
 
 def last(users: Iterable[tuple[str, bytes | None]], name: str) -> bytes | None:
-    """Return the value of the last header of a name, None if there is none."""
+    """Return the value of the last header with a name, or None."""
     found = None
     for one, value in users:
         if one == name:

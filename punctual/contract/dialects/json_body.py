@@ -1,4 +1,4 @@
-"""JSON values of other dialects: read with the path of what is wrong, and content that keeps its digits."""
+"""JSON values of other dialects: parsed with the path of each error, and content that keeps its digits."""
 
 import re
 from collections.abc import Collection
@@ -13,15 +13,15 @@ from punctual.contract.request import Reason, Refusal
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-#: Reading a mebibyte of JSON takes up to 8 ms of the event loop, and compressed it costs its sender nothing. JSON has
-#: at most six bytes for one of a message (\u0041), and Kafka takes messages of a mebibyte unless it is told otherwise.
+#: The maximum size. Parsing a mebibyte of JSON takes up to 8 ms of the event loop, and compressed it is cheap to send.
+#: JSON needs at most six bytes for a byte of a message (\u0041), and Kafka's default maximum is a mebibyte.
 MAX_BYTES: Final = 6 << 20
 _text = msgspec.json.Decoder(str).decode
-#: Exact arithmetic with a megabyte of digits takes minutes.
+#: The maximum digits: exact arithmetic with a megabyte of digits takes minutes.
 _DIGITS: Final = 64
 _BYTE: Final = re.compile(r"\(byte (\d+)\)")
 _EXPECTED: Final = re.compile(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `([^`]*)`)?")
-#: What msgspec calls the types of JSON, and what their senders call them.
+#: Types of JSON, by msgspec's names and in the words of senders.
 _TYPES: Final = {
     "str": "text",
     "int": "a whole number",
@@ -34,18 +34,18 @@ _TYPES: Final = {
 
 
 class Reader(Generic[T]):
-    """Reads what records' values say as structs of one kind; fields that these do not have are passed over."""
+    """Parses records' values as structs of one kind, ignoring unknown fields."""
 
     def __init__(self, kind: type[T], due: str, objects: Collection[str] = ()) -> None:
-        """Read structs of a `kind`, of whose fields `due` says when, and `objects` have fields of any name."""
+        """Parse structs of `kind`; the field `due` has the due time, and `objects` are fields with any names inside."""
         self._decoder, self._due, self._objects = msgspec.json.Decoder(kind), due, objects
         self._names = [field.encode_name for field in msgspec.structs.fields(kind)]
         self._quoted = [f'"{name}"'.encode() for name in self._names]
-        #: Attributes by the names of their fields: those that are kept as they are.
+        #: Attributes by the names of their fields, for fields that are kept as raw JSON.
         self._raw = {one.encode_name: one.name for one in msgspec.structs.fields(kind) if one.type is msgspec.Raw}
 
     def read(self, record: Record) -> T:
-        """Return what a record's value says. Raises Refusal, with the path of what is wrong."""
+        """Return the parsed value of a record. Raises Refusal, with the path of the error."""
         raw = record.value
         if raw is None:
             raise Refusal(Reason.MALFORMED, "the value is null. It must be a JSON object.")
@@ -53,8 +53,8 @@ class Reader(Generic[T]):
             sentence = f"the value has {len(raw):,} bytes of JSON. The maximum is {MAX_BYTES:,}."
             raise Refusal(Reason.TOO_LARGE, sentence)
         try:
-            raw.decode()  # what is passed over unread need not be UTF-8 for msgspec
-            # A name that is there more often may be deeper inside.
+            raw.decode()  # msgspec does not check ignored fields for UTF-8
+            # A name that occurs several times may be in a nested object.
             if len(raw) > SHORT or any(raw.count(name) > 1 for name in self._quoted):
                 return self._read_field_by_field(raw)
             return self._decoder.decode(raw)
@@ -66,9 +66,9 @@ class Reader(Generic[T]):
             raise Refusal(Reason.MALFORMED, "the value is JSON with too many levels of nesting.") from error
 
     def _read_field_by_field(self, raw: bytes) -> T:
-        """Return the same as the decoder in one pass, which ends at too many fields.
+        """Return the same result as the decoder in one pass, which ends at too many fields.
 
-        Raises Refusal for these, and for a field that is there twice, of which msgspec takes the last.
+        Raises Refusal for too many fields, and for a repeated field, where msgspec would use the last one.
         """
         found, repeated = _bounded(raw, "the value")
         for name in self._names:
@@ -89,7 +89,7 @@ class Reader(Generic[T]):
 
 
 def _bounded(raw: bytes, path: str) -> tuple[dict[str, msgspec.Raw], set[str]]:
-    """Return the fields of the object at `path`, and the names that are there more than once. Raises Refusal."""
+    """Return the fields of the object at `path`, and the repeated names. Raises Refusal."""
     try:
         return fields(raw)
     except TooManyFieldsError as error:
@@ -97,7 +97,7 @@ def _bounded(raw: bytes, path: str) -> tuple[dict[str, msgspec.Raw], set[str]]:
 
 
 def number(raw: msgspec.Raw, path: str) -> Decimal | None:
-    """Return the number at `path`, written as a number or as text, as some languages do; None if nothing is there.
+    """Return the number at `path`, as a number or as text, which some languages write; None without a value.
 
     Raises Refusal.
     """
@@ -118,7 +118,7 @@ def number(raw: msgspec.Raw, path: str) -> Decimal | None:
 
 
 def _in_words(error: msgspec.MsgspecError) -> str:
-    """Return a sentence for what msgspec finds wrong with a value."""
+    """Return a sentence for msgspec's error."""
     said = str(error)
     mismatch = _EXPECTED.search(said)
     if mismatch is not None:
@@ -133,15 +133,15 @@ def _in_words(error: msgspec.MsgspecError) -> str:
 
 
 def content(raw: msgspec.Raw, path: str) -> bytes:
-    """Return what is delivered of JSON: a string's UTF-8, anything else as compact JSON with the digits it came with.
+    """Return the content to deliver: a string's UTF-8, or any other JSON in compact form with its original digits.
 
-    Raises Refusal if there is nothing at `path`, or a string that has no UTF-8.
+    Raises Refusal if there is no value at `path`, or a string without valid UTF-8.
     """
     text = bytes(raw)
     if not text:
         raise Refusal(Reason.MALFORMED, f"`{path}` is missing. Set it to the content of the message.")
     try:
-        # Not through float: that would change digits.
+        # Not through float, which would change digits.
         return _text(text).encode() if text.startswith(b'"') else msgspec.json.format(text, indent=-1)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise Refusal(Reason.MALFORMED, f"`{path}` cannot be delivered: it is not valid JSON.") from error

@@ -1,6 +1,6 @@
-"""The dialect of the `schedule_*` headers: the record's key is the id, and `schedule_source_type` says what it does.
+"""The dialect of the `schedule_*` headers: the record's key is the id, and `schedule_source_type` is the operation.
 
-Deliveries carry all headers of the record, and where it was after them.
+Deliveries have all headers of the record, followed by its topic, partition and offset.
 """
 
 import re
@@ -28,15 +28,15 @@ SOURCE_KEY: Final = "schedule_source_key"
 
 WORDS: Final = Words(id="the record's key", to=TOPIC, due=EPOCH, partition=PARTITION)
 _PREFIX = "schedule_"
-#: Versions are compared as versions: 1, 1.0 and 1.0.0 are the same.
+#: Versions are compared by their major number: 1, 1.0 and 1.0.0 are equal.
 _SCHEMA = re.compile(r"(\d{1,9})(?:\.\d{1,9}){0,2}", re.ASCII)
 _MAJOR = 1
-#: A tombstone is what the scheduler itself has written when it had sent the message: nothing is to be sent any more.
+#: The scheduler itself writes a tombstone after it has sent a message, so a tombstone cancels.
 _CANCELS = ("cancel", "tombstone")
 
 
 def decode(record: Record) -> Request:
-    """Return the request that a record makes. Raises Refusal."""
+    """Return the request in a record. Raises Refusal."""
     said, users = native_headers.read(record)
     own = Own(id=native_headers.key_id(record))
     given = fields(users, _PREFIX, EPOCH)
@@ -59,7 +59,7 @@ def decode(record: Record) -> Request:
         SOURCE_OFFSET: b"%d" % record.offset,
         SOURCE_KEY: record.key,
     }
-    # What is scheduled again says already where it was before.
+    # A record that is scheduled again already has these headers.
     headers = [*(header for header in users if header[0] not in place), *place.items()]
     return native_headers.request(record, WORDS, said, own, key, record.value, headers)
 
@@ -77,7 +77,7 @@ def _due_ms(given: dict[str, str]) -> int | None:
 
 
 def _partition(given: dict[str, str]) -> int | None:
-    """Return the partition to deliver to; the key of a partition must be the message's own, which chooses it."""
+    """Return the partition to deliver to; a partition key is valid only if it is the message's own key."""
     if PARTITION_KEY in given and given[PARTITION_KEY] != given.get(KEY):
         sentence = f"{PARTITION_KEY} is not {KEY}. Only that key can choose the partition."
         raise Refusal(Reason.MALFORMED, f"{sentence} Name the partition in {PARTITION} instead.")

@@ -1,6 +1,6 @@
-"""Native headers next to another dialect's: they say what it cannot say, and never the same again.
+"""Native headers together with another dialect: they add parts that the dialect lacks, and must not repeat others.
 
-A part that both say alike, an id or a destination, is no contradiction; a due time is said once in any case.
+An id or a destination may be in both if they are equal; a due time may only be in one.
 """
 
 from collections.abc import Callable
@@ -21,26 +21,26 @@ _DUE = (names.AT, names.AFTER)
 
 @dataclass(slots=True)
 class Own:
-    """What a record says in its dialect; None where it says nothing."""
+    """The parts of a request in its dialect; None where there is none."""
 
     id: str | None = None
     to: str | None = None
     due_ms: int | None = None
     partition: int | None = None
     on_failure: str | None = None
-    #: What makes a cancel of it, as a clause of a sentence; empty if it is none.
+    #: The part that makes it a cancel, as a clause of a sentence; empty if it does not cancel.
     cancels: str = ""
-    #: Whether it is due as soon as it is there if nothing says when.
+    #: Whether it is due at once without a due time.
     at_once: bool = False
-    #: What makes a series of it, as native headers would say it.
+    #: Its recurrence, in native headers.
     recurs: dict[str, str] = field(default_factory=dict)
 
 
 def read(record: Record) -> tuple[dict[str, str], Headers]:
-    """Return what a record's native headers say, and its other headers. Raises Refusal.
+    """Return a record's native headers, and its other headers. Raises Refusal.
 
-    The id beside `names.DUE` is that of the delivery that the record was before: programs hand on what they have
-    received, several of them perhaps the same message. It is none that has been asked for, unless by a command.
+    An id together with `names.DUE` belongs to the delivery that the record was before, because programs pass on
+    received headers. It is not the id of the request, except in a command.
     """
     said, users = native.read(record)
     if names.PARKED in said:
@@ -55,14 +55,14 @@ def read(record: Record) -> tuple[dict[str, str], Headers]:
 
 
 def is_command(said: dict[str, str]) -> bool:
-    """Return whether native headers make a command of a record, so that its value says nothing. Raises Refusal."""
+    """Return whether native headers make the record a command, whose value is then ignored. Raises Refusal."""
     return names.OP in said and native.op_of(said) != "schedule"
 
 
 def request(
     record: Record, words: Words, said: dict[str, str], own: Own, key: bytes | None, value: bytes | None, users: Headers
 ) -> Request:
-    """Return the request that a record makes by what it says in its dialect, which has these `words`, and natively.
+    """Return the request in a record, from its native headers `said` and its dialect's parts `own`, named by `words`.
 
     `key`, `value` and `users` are those of the delivery. Raises Refusal.
     """
@@ -100,7 +100,7 @@ def request(
 def unchanged(
     record: Record, words: Words, said: dict[str, str], users: Headers, due_ms: int | None, to: str | None
 ) -> Request:
-    """Return the request for a record as it is, to the destination `to` of its input; at once, if nothing says when.
+    """Return the request that delivers a record unchanged to `to`, its input's destination; without `due_ms`, at once.
 
     Raises Refusal.
     """
@@ -109,7 +109,7 @@ def unchanged(
 
 
 def key_id(record: Record) -> str | None:
-    """Return the id that a record's key is, None if it is blank. Raises Refusal."""
+    """Return the record's key as an id, None if it is blank. Raises Refusal."""
     try:
         id_ = (record.key or b"").decode()
     except UnicodeDecodeError as error:
@@ -125,7 +125,7 @@ def _op(said: dict[str, str], words: Words, own: Own) -> Op:
         sentence = f"{own.cancels}, which cancels, but {names.OP} is {op}. Leave one of them out."
         raise Refusal(Reason.MALFORMED, sentence)
     if op != "schedule" and not own.cancels:
-        # A new due time may be said in either way.
+        # A reschedule may have its due time in either form.
         there = words.to if own.to is not None else words.due if own.due_ms is not None and op != "reschedule" else ""
         if there:
             sentence = f"{names.OP} is {op}, but {there} schedules a message. Leave one of them out."
@@ -160,9 +160,9 @@ def _due(said: dict[str, str], words: Words, own: Own, op: Op, stamp_ms: int) ->
 
 
 def _once(name: str, given: T | None, own: T | None, called: str, written: Callable[[T], str] = str) -> T | None:
-    """Return what the native header `name` has `given`, or a dialect says as its `own`.
+    """Return the value `given` in the native header `name`, or the dialect's `own`.
 
-    Raises Refusal if they are not the same, with a sentence that has both as they are `written`.
+    Raises Refusal if they differ, with a sentence that contains both as `written`.
     """
     if own is not None and given is not None and own != given:
         sentence = f"{called} is {written(own)[:64]!r}, but {name} is {written(given)[:64]!r}. Leave one of them out."

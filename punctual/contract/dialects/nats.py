@@ -1,7 +1,7 @@
 """The dialect of the `Nats-Schedule*` headers: the record's key is the subject of the schedule, and its id.
 
-What it says of schedules, of what is expected, and of how long messages live does not travel on. A delivery says which
-schedule has made it, that this one is over, and how long the message is to live.
+Its headers about schedules, expectations and lifetimes are not delivered. A delivery names the schedule that
+made it, says that this one is over, and how long the message is to live.
 """
 
 import re
@@ -31,17 +31,17 @@ PURGE: Final = "purge"
 
 WORDS: Final = Words(id="the record's key", to=TARGET, due=SCHEDULE)
 _PREFIX = "nats-"
-#: What recurrences are called here, for sentences.
+#: This dialect's headers for native recurrence headers, for sentences.
 _NAMES = {names.EVERY: SCHEDULE, names.CRON: SCHEDULE, names.ZONE: ZONE, names.UNTIL: LIVES}
 _STRIPPED = ("nats-schedule", "nats-expected-", "nats-msg-id", "nats-ttl", "nats-rollup")
 _LIFE = re.compile(r"never|\d{1,18}|(?:\d{1,18}(?:\.\d{1,9})?(?:ns|us|µs|ms|s|m|h))+", re.ASCII)
 _PART = re.compile(r"(\d{1,18}(?:\.\d{1,9})?)(ns|us|µs|ms|s|m|h)", re.ASCII)
-#: More than any duration needs.
+#: The maximum length of a duration.
 _LETTERS = 128
 _UNITS_MS = {"ns": 1e-6, "us": 1e-3, "µs": 1e-3, "ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
-#: What cannot be had here, and why.
+#: Unsupported headers, and the reasons.
 _IMPOSSIBLE = {SOURCE: "the last message of another subject is not available here; send the body itself"}
-#: And what only a schedule has that goes on.
+#: Headers that only a recurring schedule may have.
 _RECURRING = {
     ZONE: "it works only with cron; the time of @at has its own zone",
     LIVES: "it works only with recurring messages; cancel this one instead",
@@ -49,7 +49,7 @@ _RECURRING = {
 
 
 def decode(record: Record) -> Request:
-    """Return the request that a record makes. Raises Refusal."""
+    """Return the request in a record. Raises Refusal."""
     said, users = native_headers.read(record)
     given = fields(users, _PREFIX, SCHEDULE.lower(), str.lower)
     if NEXT.lower() in given or SCHEDULER.lower() in given:
@@ -75,7 +75,7 @@ def _get(given: dict[str, str], name: str) -> str | None:
 
 
 def _purge(given: dict[str, str]) -> Own:
-    """Return what stops the schedule that a message names."""
+    """Return the parts of the cancel for the schedule that a message names."""
     subject, then = _get(given, SCHEDULER), _get(given, NEXT)
     if then != PURGE or not subject:
         raise Refusal(
@@ -101,7 +101,7 @@ def _due_ms(given: dict[str, str]) -> int | None:
 
 
 def _series(given: dict[str, str], stamp_ms: int) -> dict[str, str]:
-    """Return what a schedule that goes on asks for, as native headers say it; nothing for one that does not."""
+    """Return the native headers for a recurring schedule; none if it does not recur."""
     schedule = _get(given, SCHEDULE)
     if schedule is None or schedule.startswith("@at"):
         return {}
@@ -120,7 +120,7 @@ def _series(given: dict[str, str], stamp_ms: int) -> dict[str, str]:
 
 
 def _span_ms(text: str) -> int:
-    """Return the milliseconds of a duration as Go writes it, such as 1h30m. Raises ValueError with a sentence."""
+    """Return the milliseconds of a duration in Go's format, such as 1h30m. Raises ValueError with a sentence."""
     parts = _PART.findall(text) if len(text) <= _LETTERS else []
     if not parts or "".join(number + unit for number, unit in parts) != text:
         msg = f"{text[:64]!r} is not a duration. Use one such as 90s or 1h30m"
@@ -129,7 +129,7 @@ def _span_ms(text: str) -> int:
 
 
 def _travelling(record: Record, given: dict[str, str], users: Headers, *, again: bool) -> Headers:
-    """Return the headers of the delivery; one that comes `again` does not say that its schedule is over."""
+    """Return the headers of the delivery; a recurring one (`again`) does not say that its schedule is over."""
     made: Headers = [(SCHEDULER, record.key)]
     if not again:
         made.append((NEXT, PURGE.encode()))

@@ -1,6 +1,6 @@
-"""The dialect of a header whose name is set for the input: it says when, the input's setting where it goes.
+"""The dialect of a header whose name the input sets: it sets the due time, the input's setting the destination.
 
-Key, value and headers are delivered unchanged. Without the header a record is due as soon as it is there.
+Key, value and headers are delivered unchanged. Without the header a record is due at once.
 """
 
 from dataclasses import replace
@@ -20,9 +20,9 @@ WORDS: Final = Words(to="the destination of DELAY_INPUTS", due=PUBLISH_AFTER)
 
 
 def decode(record: Record, to: str | None = None, header: str = PUBLISH_AFTER) -> Request:
-    """Return the request that a record makes, for the destination `to` of its input. Raises Refusal.
+    """Return the request in a record; `to` is its input's destination. Raises Refusal.
 
-    The last `header` of the name counts, and an empty one says nothing, as for its own scheduler.
+    The last header named `header` counts, and an empty one is ignored, as in the original scheduler.
     """
     said, users = native_headers.read(record)
     text = text_of(header, last(users, header))

@@ -1,6 +1,6 @@
-"""The dialect of retry topics: a header says when the retry is due, the input's setting where it goes.
+"""The dialect of retry topics: a header sets the due time of the retry, the input's setting the destination.
 
-Key, value and headers are delivered unchanged. Without the header a record is due as soon as it is there.
+Key, value and headers are delivered unchanged. Without the header a record is due at once.
 """
 
 from typing import Final
@@ -15,20 +15,20 @@ from punctual.contract.words import Words
 BACKOFF: Final = "retry_topic-backoff-timestamp"
 
 WORDS: Final = Words(to="the destination of DELAY_INPUTS", due=BACKOFF)
-#: Shorter than any text that says a time: epoch milliseconds have had twelve digits since 1973.
+#: The maximum length of a binary number. Text is longer: epoch milliseconds have had twelve digits since 1973.
 _BINARY = 8
 
 
 def decode(record: Record, to: str | None = None) -> Request:
-    """Return the request that a record makes, for the destination `to` of its input. Raises Refusal."""
+    """Return the request in a record; `to` is its input's destination. Raises Refusal."""
     said, users = native_headers.read(record)
     return native_headers.unchanged(record, WORDS, said, users, _due_ms(last(users, BACKOFF)), to)
 
 
 def _due_ms(value: bytes | None) -> int | None:
-    """Return milliseconds of a big-endian number, of eight bytes or as few as it needs, or of text.
+    """Return epoch milliseconds from a big-endian number of up to eight bytes, or from text.
 
-    The last header of the name counts: each retry may have added one.
+    The last header of the name counts, because each retry may have added one.
     """
     if value is None:
         return None
