@@ -1,6 +1,7 @@
 """One address for several processes: what comes back is what one of them says, and another if the first is gone."""
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
@@ -206,3 +207,16 @@ async def test_many_open_pages_leave_room_for_others(serve: Serve, front: Any) -
         waiting.set()
         for one in pages:
             (await one).close()
+
+
+async def test_packed_bodies_are_refused_and_those_that_say_that_they_are_not_go_through(
+    serve: Serve, front: Any
+) -> None:
+    url = await front(child(1, await serve(echo)))
+    packed, plain = {"Content-Encoding": "gzip"}, {"Content-Encoding": "identity"}
+
+    async with aiohttp.ClientSession() as session:
+        async with session.post(f"{url}/api/v1/messages", data=gzip.compress(b"{}"), headers=packed) as answer:
+            assert answer.status == 415
+        async with session.post(f"{url}/api/v1/messages", data=b"body", headers=plain) as answer:
+            assert (answer.status, (await answer.json())["body"]) == (201, "body")
