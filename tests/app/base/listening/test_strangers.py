@@ -74,7 +74,7 @@ async def test_a_packed_body_that_nobody_reads_is_passed_over_packed(port: int) 
     first = head("/nowhere", b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body))
     following = head("/nowhere", b"Connection: close\r\nContent-Length: 0\r\n\r\n")
 
-    answer = await answer_to(port, first, body, following)
+    answer = await answer_to(port, first, body, following, leaves=False)
 
     assert answer.count(b"HTTP/1.1 4") == 2
 
