@@ -30,10 +30,10 @@ def _after(life: str) -> str:
 
 @dataclass
 class Account:
-    """What the events say of each life, and what the progress records say is pending."""
+    """The events of each life, and the pending messages according to the progress records."""
 
     events: list[Event] = field(default_factory=list)
-    #: What was told of each life: of a source, and of the later occurrences of what recurs.
+    #: Kinds of events by life: by a source, and by the later occurrences of a recurring message.
     lives: dict[str, set[str]] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     pending: Counter[str] = field(default_factory=Counter)
@@ -46,9 +46,9 @@ class Account:
 
     @classmethod
     def of(cls, events: Iterable[Event], pending: Counter[str], *, keep: bool = True) -> Self:
-        """Make an account of events, each counted once for a source, and of what is pending for each destination.
+        """Make an account of events, each counted once for a source, and of the pending messages of each destination.
 
-        Without `keep` it does not hold the events themselves, and `told` has nothing to tell.
+        Without `keep` it drops the events themselves, and `told` returns an empty list.
         """
         account = cls(pending=pending)
         for event in events:
@@ -68,10 +68,11 @@ class Account:
     def settled(
         cls, bootstrap: str, app_id: str, seconds: float = LIMIT_S, *, pending: int | None = None, cut_off: int = 0
     ) -> Self:
-        """Read until the account balances, perhaps with so many pending: progress follows the events within a second.
+        """Read until the account balances, with `pending` messages if given: progress follows the events within a
+        second.
 
         `cut_off` is how many lives may have been ended by a step that a crash cut off, and otherwise by the next one.
-        Raises AssertionError with what does not add up.
+        Raises AssertionError with the faults.
         """
         return ask_until(
             lambda: cls.read(bootstrap, app_id),
@@ -87,12 +88,12 @@ class Account:
         return next((ending for ending in ENDINGS if ending in told), None)
 
     def endings(self, id_: str) -> list[str]:
-        """Return how the lives under an id ended, in the order of their acceptance; those that go on are left out."""
+        """Return how the lives under an id ended, in the order of their acceptance; lives that go on are left out."""
         found = (self.ending(source) for source, named in self.ids.items() if named == id_)
         return [ending for ending in found if ending]
 
     def told(self, kind: str, id_: str | None = None) -> list[Event]:
-        """Return the events of a kind, each source and command once, perhaps of one id alone."""
+        """Return the events of a kind (of one id, if given), each source and command once."""
         found = {
             (event["id"], event["source"], event.get("by")): event
             for event in self.events
@@ -124,7 +125,7 @@ class Account:
 
     @property
     def outranked(self) -> int:
-        """How many lives had another ending beside `delivered`: possible only for what was in flight at a crash."""
+        """How many lives had an ending besides `delivered`: possible only for deliveries in flight at a crash."""
         return sum("delivered" in told and len(told & set(ENDINGS)) > 1 for told in self.lives.values())
 
     def assert_balanced(self, cut_off: int = 0) -> None:
@@ -134,7 +135,7 @@ class Account:
 
 
 def pending_of(bootstrap: str, app_id: str) -> Counter[str]:
-    """Sum what the last progress record of each partition holds for each destination, those it doesn't name as one."""
+    """Sum the last progress record of each partition by destination; unnamed destinations count as `(others)`."""
     last = {record.key: record.value for record in read(bootstrap, f"{app_id}-progress")}
     pending: Counter[str] = Counter()
     for value in last.values():

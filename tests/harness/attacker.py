@@ -1,4 +1,4 @@
-"""Whoever means harm to a gateway: raw sockets, from an address of this machine that nobody else uses."""
+"""An attacker of a gateway: raw sockets, from a loopback address of its own."""
 
 import contextlib
 import socket
@@ -35,7 +35,7 @@ class Attacker:
         return True
 
     def answer(self, seconds: float = 10.0) -> bytes:
-        """Return all that comes until the other side ends the connection, or nothing more comes for so long."""
+        """Return all bytes until the other side closes the connection, or sends none for `seconds`."""
         self._socket.settimeout(seconds)
         found = bytearray()
         with contextlib.suppress(OSError):
@@ -59,7 +59,7 @@ class Attacker:
 
 
 def _is_whole(answer: bytearray) -> bool:
-    """Whether an answer is complete, as far as its length is said."""
+    """Whether an answer is as long as its Content-Length says."""
     head, end, body = answer.partition(b"\r\n\r\n")
     lengths = [line for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")]
     return bool(end and lengths) and len(body) >= int(lengths[0].partition(b":")[2])

@@ -6,7 +6,7 @@ from typing import Self
 
 
 class Background(ABC):
-    """Begins `_work` with the block; sets `_over` where it ends, and raises there what went wrong meanwhile."""
+    """Runs `_work` in a thread during the block; the exit sets `_over` and raises the thread's error."""
 
     def __init__(self) -> None:
         self._over = threading.Event()

@@ -1,4 +1,4 @@
-"""One installation under test: its worker's data, its topics, what was asked of it and what must come out."""
+"""One installation under test: its worker's data, its topics, the requests to it and the expected deliveries."""
 
 import uuid
 from dataclasses import dataclass, field
@@ -76,7 +76,7 @@ class Case:
         return Deliveries.read(self.bootstrap, self.out)
 
     def wait_delivered(self, ids: set[str]) -> Deliveries:
-        """Wait until all of these have been delivered."""
+        """Wait until all `ids` have been delivered."""
         return ask_until(
             self.deliveries,
             lambda found: ids <= found.ids,
@@ -85,7 +85,7 @@ class Case:
         )
 
     def wait_accepted(self, ids: set[str]) -> Account:
-        """Wait until all of these have been accepted."""
+        """Wait until all `ids` have been accepted."""
         return ask_until(
             self.account,
             lambda found: ids <= {*found.ids.values()},
@@ -98,7 +98,7 @@ class Case:
         return Account.read(self.bootstrap, self.app_id)
 
     def settled(self, *, pending: int | None = None) -> Account:
-        """Wait until the account balances, perhaps until so many are pending: orders on a detour take their time."""
+        """Wait until the account balances, with `pending` messages if given: requests on a detour take their time."""
         return Account.settled(self.bootstrap, self.app_id, pending=pending)
 
     def remove(self) -> None:

@@ -32,7 +32,7 @@ class Authority:
         return _pem(self._signed(_name(common), key, lasts)), text
 
     def write(self, place: Path, common: str, lasts: dt.timedelta = 30 * _DAY) -> None:
-        """Write a certificate and its key to `place`: cert.pem and key.pem, and ca.pem beside them."""
+        """Write cert.pem, key.pem, ca.pem and both.pem (certificate and key) to `place`."""
         place.mkdir(exist_ok=True)
         certificate, key = self.sign(common, lasts)
         for name, text in (("ca", self.pem), ("cert", certificate), ("key", key), ("both", key + certificate)):

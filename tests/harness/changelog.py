@@ -37,7 +37,7 @@ class Changelog:
         return dict(self.words())
 
     def row(self, id_: str) -> tuple[bytes, bytes]:
-        """Return the last row that was written for an id, whatever was said of it later."""
+        """Return the last row that was written for an id, even if it was deleted later."""
         written = ((key, value) for key, value in self.words() if keys.is_row(key) and value is not None)
         return [(key, value) for key, value in written if decode(value).id == id_][-1]
 

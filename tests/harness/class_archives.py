@@ -18,7 +18,7 @@ _WRITING_S = 120.0
 #: JVMs that live for a minute do best with the compiler that is quick: the suite starts some hundred. What Spark is
 #: compiled to does not fit into the space that it leaves for that.
 _QUICKLY = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=200m"
-#: What a JVM has to say of its archive is of no use to a test.
+#: Tests have no use for the JVM's messages about its archive.
 _SILENTLY = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 

@@ -32,7 +32,7 @@ def remove(_: random.Random, file: Path) -> None:
     file.unlink()
 
 
-#: In an order that gives each what it damages: tables are there after a start that has replayed a write-ahead log.
+#: Ordered so that each has files to damage: tables exist after a start that has replayed a write-ahead log.
 WAYS: dict[str, tuple[str, Callable[[random.Random, Path], None]]] = {
     "scratched write-ahead logs": ("*.log", scratch),
     "scratched tables": ("*.sst", scratch),

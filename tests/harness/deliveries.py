@@ -1,4 +1,4 @@
-"""What was asked for, and what came out of it at a destination."""
+"""Requests, and their deliveries at a destination."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from tests.harness.kafka import Record, Requests, read
 
 @dataclass
 class Expected:
-    """Messages that must be delivered once at least, no one before its due time, and those that must not be."""
+    """Messages that must be delivered at least once and never before they are due, and cancelled ones."""
 
     due: dict[str, int] = field(default_factory=dict)
     content: dict[str, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class Deliveries:
         return found
 
     def check(self, expected: Expected, *, duplicates: int = 0) -> None:
-        """Fail with sentences unless all is as expected, with so many duplicates at most."""
+        """Fail with a list of faults unless the deliveries are as expected, with at most `duplicates` duplicates."""
         faults = self.faults(expected)
         if self.duplicates > duplicates:
             faults.append(f"{self.duplicates} duplicates, {duplicates} at most are within the promise: {self.repeats}")

@@ -16,9 +16,9 @@ from tests.harness.worker import ROOT
 _STOP_S, _POLL_S = 60.0, 0.1
 #: How a shell ends whose command was interrupted.
 _STOPPED = (0, -signal.SIGINT, 128 + signal.SIGINT)
-#: What a reader's shell would not have: settings of ours, and what make and virtualenvs leave behind.
+#: Prefixes of variables that a reader's shell would not have: our settings, and those of make and virtualenvs.
 _ASIDE = ("DELAY_", "KAFKA_", "HOOK_", "MAKE", "MFLAGS", "PYTHON", "VIRTUAL_ENV", "PYTEST_", "DATADIR", "PORT", "HOST")
-#: Commands that run until they are stopped, and what they have written when they do what they are for.
+#: Commands that run until they are stopped, and the output that shows that they work.
 _FOREVER = {
     "make run": r"  arrived +\S+",
     "make kafka": r"Kafka serves on",
@@ -49,7 +49,7 @@ def blocks(document: Path) -> list[Block]:
 
 
 def clone(directory: Path) -> None:
-    """Clone this repository, with what is not committed yet: nothing else that lies about here."""
+    """Clone this repository with its uncommitted changes to tracked files."""
     git = ["git", "-c", "safe.directory=*"]
     subprocess.run([*git, "clone", "--quiet", str(ROOT), str(directory)], check=True)
     changed = subprocess.run(
@@ -67,13 +67,13 @@ class Reader:
     """
 
     def __init__(self, directory: Path, **env: str) -> None:
-        """Begin in `directory`; `env` is beside what a reader's shell has."""
+        """Begin in `directory`; `env` is added to the environment of a reader's shell."""
         self._directory, self._running = directory, dict[str, subprocess.Popen[bytes]]()
         self._demo: subprocess.Popen[bytes] | None = None
         self._env = {name: value for name, value in os.environ.items() if not name.startswith(_ASIDE)} | env
 
     def __enter__(self) -> Self:
-        # Who ends the tests, with timeout(1) for one, ends what they have started too: it has sessions of its own.
+        # On SIGTERM, as from timeout(1), end the commands too: they run in sessions of their own.
         self._before = signal.signal(signal.SIGTERM, signal.default_int_handler)
         return self
 
@@ -86,7 +86,7 @@ class Reader:
                 _interrupt(process)
 
     def run(self, block: Block) -> str:
-        """Run a block and give what it has written; one that runs forever is left running once it does its work."""
+        """Run a block and return its output; a command that runs forever goes on in the background once it is ready."""
         code = block.code
         if block.language == "python":
             (self._directory / block.file).write_text(code, "utf-8")
@@ -119,7 +119,7 @@ class Reader:
             process.wait(_STOP_S)
 
     def _start(self, code: str, log: Path) -> "subprocess.Popen[bytes]":
-        # A shell's own session is what a terminal interrupts with Ctrl-C.
+        # The process gets a session of its own, as in a terminal, so that Ctrl-C interrupts the whole group.
         with log.open("wb") as out:
             return subprocess.Popen(
                 [shutil.which("bash") or "sh", "-e", "-c", code],
@@ -150,7 +150,7 @@ class Reader:
 
 
 def _interrupt(process: "subprocess.Popen[bytes]") -> None:
-    """Press Ctrl-C, wait until all of the shell's processes are gone, and end those that do not listen."""
+    """Press Ctrl-C, wait until the shell's processes are gone, and kill the rest after _STOP_S seconds."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGINT)
         deadline = time.monotonic() + _STOP_S

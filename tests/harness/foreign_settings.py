@@ -6,16 +6,16 @@ from app.base.process import foreign_settings
 
 #: Variables of Faust's settings.
 OF_SETTINGS = {param.env_name for param in Settings.SETTINGS.values() if param.env_name}
-#: Of these, what is a setting of Punctual's too.
+#: Settings of both Faust and Punctual.
 OURS = {"DATADIR"}
 #: What Kubernetes sets for a Service whose name fits.
 _SERVICE = "tcp://10.0.0.1:80"
-#: Read while Faust is imported, before anything of ours: only what it takes without an error.
+#: Faust reads these while it is imported, before our code runs, so only values without an error are possible.
 _AT_IMPORT = {
     "BLOCKING_TIMEOUT": "0.001",
     "CONSOLE_PORT": "1",
     "WEB_PORT": "1",
-    "WORKDIR": "/tmp",  # noqa: S108 - nothing is written there
+    "WORKDIR": "/tmp",  # noqa: S108 - no file is written there
     "LOOP": "uvloop",
 }
 

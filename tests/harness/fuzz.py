@@ -1,6 +1,6 @@
-"""Bytes that nobody of ours has written: random, cut off, changed here and there, or foreign as a whole.
+"""Foreign bytes for fuzzing: random, cut off, changed here and there, or foreign as a whole.
 
-FUZZ_SEEDS says how many of them a test tries (200), FUZZ_FIRST with which seed it begins (0).
+FUZZ_SEEDS is how many seeds a test tries (200), FUZZ_FIRST the first seed (0).
 """
 
 import os

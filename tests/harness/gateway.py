@@ -65,7 +65,7 @@ class GatewayProcess:
 
     @property
     def log(self) -> str:
-        """What it has said."""
+        """The log."""
         return self._program.log
 
     def memory_bytes(self) -> tuple[int, int]:
@@ -86,7 +86,7 @@ class GatewayProcess:
         return self
 
     def ready(self) -> dict[str, Any]:
-        """Return what it says of itself, nothing if it does not answer."""
+        """Return the report of `/ready`, empty if the gateway does not answer."""
         try:
             with urllib.request.urlopen(f"{self.url}/ready", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
                 found = json.load(answer)

@@ -1,4 +1,4 @@
-"""Messages that are handed in over HTTP, at a rate, whatever happens, and what was answered."""
+"""A steady load over HTTP that goes on whatever happens, with a record of the answers."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ _STATUSES = (201, 202)
 class Load:
     """Each key's messages one after the other, each again and again until it is acknowledged.
 
-    Messages are named `<key>/<number>`; their ids are made by `new_id`, so that one can be asked for again.
+    Messages are named `<key>/<number>`. `new_id` makes their ids, so that a message can be scheduled again.
     """
 
     url: str
@@ -33,7 +33,7 @@ class Load:
     #: Requests without an answer: their connection has ended.
     lost: int = 0
     longest_s: float = 0.0
-    #: Messages that were asked for more than once, for an answer was missing or said that there was no room.
+    #: Messages that were sent more than once, because an answer was missing or reported a full spool.
     repeated: set[str] = field(default_factory=set)
     _stop: threading.Event = field(default_factory=threading.Event)
 
@@ -64,7 +64,7 @@ class Load:
             name = f"{key}/{len(taken)}"
             await self._until_taken(session, key, name)
             taken.append(name)
-            at = max(at + every_s, loop.time() - 1)  # what was held up is made good for a second of it
+            at = max(at + every_s, loop.time() - 1)  # a delay is made good for at most a second
 
     async def _until_taken(self, session: aiohttp.ClientSession, key: str, name: str) -> None:
         item = {"to": self.to, "at": self.due_ms, "key": key, "value": name, "id": self.new_id(key.encode())}

@@ -1,4 +1,5 @@
-"""A cluster on which all but the broker's own listener want a user, by any mechanism, who may do what was granted."""
+"""A cluster whose listeners, except the broker's own, require a user (by any mechanism) with the granted
+permissions."""
 
 import secrets
 from collections.abc import Iterable, Iterator
@@ -37,7 +38,7 @@ OPERATIONS = {
     "Write": AclOperation.WRITE,
 }
 USERS: Final = ("worker", "producer", "consumer")
-#: Listeners that want a user, and what they speak. SHORT ends sessions after SESSION_MS, MUTUAL wants a certificate.
+#: Listeners that require a user, and their protocols. SHORT ends sessions after SESSION_MS, MUTUAL needs a certificate.
 OUTSIDE: Final = {
     "SASL_PLAINTEXT": "SASL_PLAINTEXT",
     "SASL_SSL": "SASL_SSL",
@@ -160,7 +161,7 @@ def _settings(ports: dict[str, int], place: Path, endpoint: TokenEndpoint, passw
 
 
 class _Broker(Broker):
-    """A broker with more settings, and an option for its Java; those that start beside it are as usual."""
+    """A broker with more settings and an option for its Java; other brokers of the test keep the defaults."""
 
     def __init__(self, place: Path, ports: dict[str, int], settings: dict[str, str], option: str) -> None:
         super().__init__(place, ports["BROKER"], node=Node(1, properties.new_cluster_id(), {1: ports["CONTROLLER"]}))

@@ -6,8 +6,8 @@ with SIGKILL. Points of steps are called `ingest.<point>` if the step moves a po
 `fire.acked`.
 HOOK_CLOCK names a file of 8 bytes, a signed native number of milliseconds by which the worker's clock is off; whoever
 writes the file moves the clock at once.
-HOOK_NEWER names what this worker writes as a newer version would, and reads beside the old: `row`, `record` (of a kind
-of its own), `database`.
+HOOK_NEWER names the parts that this worker writes as a newer version would, and reads next to the old ones: `row`,
+`record` (of a new kind), `database`.
 """
 
 import mmap
@@ -50,7 +50,7 @@ def crash_at(wanted: str, hit: int) -> None:
 
 
 def shift_clock(path: str) -> None:
-    """Make the wall clock run off by what the file at `path` says."""
+    """Move the wall clock by the offset in the file at `path`."""
     with Path(path).open("rb") as file:
         offset = mmap.mmap(file.fileno(), 8, access=mmap.ACCESS_READ)
     read = Clock.wall_ms
@@ -63,7 +63,7 @@ def shift_clock(path: str) -> None:
 
 
 def be_newer(what: set[str]) -> None:
-    """Write what a version to come may write, which the present one must not take for its own."""
+    """Write these parts as a future version may; the present version must not take them for its own."""
     if "row" in what:
         entry._PREFIXES[entry.VERSION] = bytes([entry.VERSION + 1])
         decode_any = lambda raw: _decoder.decode(raw[1:])  # type: ignore[name-defined]  # noqa: E731, F821

@@ -1,8 +1,7 @@
 """Run the pipeline with a point at which it kills itself: `python tests/harness/hooked_pipeline.py COMMAND …`.
 
-HOOK_CRASH_AT names a point, at whose first passing the process and its Java are killed with SIGKILL: what is done there
-and one of POINTS, as in `park.write.begun`. `rescue` begins with what `ledger` does, and `park --compact` ends with a
-`compact`.
+HOOK_CRASH_AT names a point at whose first passing the process and its Java are killed with SIGKILL: the job and one of
+its POINTS, as in `park.write.begun`. `rescue` begins with a `ledger`, and `park --compact` ends with a `compact`.
 """
 
 import os
@@ -28,8 +27,8 @@ from pipeline.lake import Lake
 from pipeline.ledger.intake import take_in
 from tests.harness.kafka import ends
 
-#: While files are written, and when they are; when a commit's file is, and when it counts; while records are sent, and
-#: when all of them are.
+#: Files are being written, all are written; a commit's file is written, it counts; records are being sent, all are
+#: sent.
 WRITES, COMMITS, SENDS = ("write.begun", "write.done"), ("commit.begun", "commit.done"), ("send.begun", "send.done")
 POINTS = {
     "park": (*WRITES, *COMMITS),
@@ -43,16 +42,16 @@ _POLL_S = 0.002
 
 
 class CutOff(BaseException):
-    """What cuts a command off in its process: nothing of it catches that."""
+    """Cuts a command off in its process: no handler of the pipeline catches a BaseException."""
 
 
 def points_of(*jobs: str) -> list[str]:
-    """Return the points of what these write."""
+    """Return the points of the `jobs`."""
     return [f"{job}.{point}" for job in jobs for point in POINTS[job]]
 
 
 class Points:
-    """The first passing of the point `wanted`, at which it crashes; `doing` is what is done."""
+    """Crashes at the first passing of the point `wanted`; `doing` is the job."""
 
     def __init__(self, doing: str, wanted: str, crash: Callable[[], object]) -> None:
         self._doing, self._crash = doing, crash
@@ -103,7 +102,7 @@ class Points:
 
 
 def install(points: Points, set_attribute: Callable[[Any, str, Any], object] = setattr) -> None:
-    """Have what the pipeline writes pass the points."""
+    """Patch the pipeline's writes, commits and sends so that they pass the points."""
     write, write_new, send = Lake.write, Files.write_new, Kafka.write
 
     def written(lake: Lake, table: str, rows: Any, by: str | None = None) -> list[str]:

@@ -23,7 +23,7 @@ from app.ops.repartition.topics import ClusterTopics  # noqa: E402 - the same
 
 Method = Callable[..., Awaitable[Any]]
 
-#: What stands for a point: where the function is, its name, and whether the point is before or after it.
+#: The function at each point: its owner, its name, and whether the point is before or after it.
 POINTS: dict[str, tuple[Any, str, bool]] = {
     "seal": (Side, "_mark", True),
     "sealed": (Side, "_mark", False),

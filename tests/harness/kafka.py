@@ -1,4 +1,4 @@
-"""Requests into a real Kafka and records out of it, with a client that has nothing to do with the worker's."""
+"""Writes requests to a real Kafka and reads records, with another client than the worker's."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -60,7 +60,7 @@ def _record(message: Message) -> Record:
 def read(bootstrap: str, topic: str) -> Iterator[Record]:
     """Read a topic, committed records only, from its beginning to its present end."""
     options = {"group.id": "harness", "enable.auto.commit": False, "isolation.level": "read_committed"}
-    at_once = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}  # the end is told by an answer without records
+    at_once = {"enable.partition.eof": True, "fetch.wait.max.ms": 10}  # an answer without records means the end
     consumer = Consumer({"bootstrap.servers": bootstrap, "log_level": 0, **options, **at_once})
     try:
         left = set(_partitions(consumer, topic))
@@ -129,7 +129,7 @@ def create_topic(bootstrap: str, topic: str, partitions: int = 1, replicas: int 
     new = NewTopic(topic, partitions, replicas, config={"message.timestamp.type": "LogAppendTime", **settings})
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     admin.create_topics([new])[topic].result(LIMIT_S)
-    # Other brokers than the controller hear of it later.
+    # Brokers other than the controller learn about the topic later.
     eventually(lambda: len(_partitions(admin, topic)) >= partitions, what=f"all partitions of {topic}")
     return topic
 
@@ -142,7 +142,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 class Requests:
-    """Sends requests and commands to an installation; what is not flushed may not be sent yet."""
+    """Sends requests and commands to an installation; requests may be unsent until `flush`."""
 
     def __init__(self, bootstrap: str, app_id: str, **options: Any) -> None:
         self.topic = f"{app_id}-requests"

@@ -1,6 +1,6 @@
-"""A Faust app that handles events in the order of their keys, some of which fail (tests/integration/faust_app.py).
+"""A Faust app that handles events in the order of their keys and fails some (tests/integration/faust_app.py).
 
-What it has handled it appends to a file: a line with key and number, in the order of time whoever writes it.
+It appends each handled event to a file, in the order of time across processes: a line with key and number.
 """
 
 import os
@@ -23,7 +23,7 @@ tries = Counter[tuple[int, int]]()
     order="key",
 )
 async def handle(value: bytes) -> None:
-    """Fail as often as the event's header says, in another way if it has one that says so."""
+    """Fail as often as the header `fails` says, with LookupError if there is a header `badly`."""
     event = faust.streams.current_event()
     assert event is not None
     assert event.value is value, "it would be another event's headers"

@@ -1,4 +1,4 @@
-"""How long something takes on a machine that does nothing else, whatever this one does in the meantime.
+"""How long something would take on an idle machine, however busy this one is.
 
 A test of lateness has a limit in seconds, and a machine that stands still for two seconds breaks it. So a thread
 observes for how long it is not woken up: no other code runs in that time either. Such times do not count, and on a
@@ -56,7 +56,7 @@ def watch() -> None:
 
 
 def usual_s(began_s: float, ended_s: float) -> float:
-    """Return the seconds between two moments of the wall clock, as on a machine that does nothing else.
+    """Return the seconds between two moments of the wall clock, as on an idle machine.
 
     They are negative if the second moment comes first, and then as they are.
     """
@@ -72,10 +72,10 @@ def usual_ms(began_ms: int, ended_ms: int) -> int:
 
 
 class Stopwatch:
-    """Measures a `with` block: `seconds` is how long it took, as on a machine that does nothing else."""
+    """Measures a `with` block: `seconds` is how long it took, as on an idle machine."""
 
     def __init__(self) -> None:
-        """Measure nothing yet."""
+        """Start at 0 seconds."""
         self.seconds = 0.0
 
     def __enter__(self) -> Self:

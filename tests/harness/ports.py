@@ -29,7 +29,7 @@ _NEXT = _blocks()
 
 
 def free_port() -> int:
-    """Return a port on which nothing listens, nor on the ROOM - 1 after it; nobody else of the suite gets them."""
+    """Return the first of ROOM free ports in a row; the suite does not use them again."""
     for first in itertools.islice(_NEXT, _TRIES):
         if all(is_free(port) for port in range(first, first + ROOM)):
             return first

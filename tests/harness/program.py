@@ -32,7 +32,7 @@ class Program:
 
     @property
     def log(self) -> str:
-        """What it has said."""
+        """The log."""
         return self._log.read_text(errors="replace", encoding="utf-8")
 
     @property

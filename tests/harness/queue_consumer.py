@@ -1,6 +1,6 @@
 """A consumer of a queue that forgets to acknowledge some messages at random; run by tests/harness/queue_run.py.
 
-It writes what it has processed to a file before it acknowledges it: that outlives a SIGKILL.
+It writes each processed message to a file before it acknowledges the message: the file survives a SIGKILL.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from punctual.queue import DelayQueue, Message
 
 
 async def main() -> None:
-    """Process what comes until told to stop."""
+    """Process messages until SIGTERM."""
     env, chance = os.environ, random.Random()  # noqa: S311 - it chooses faults
     drops, done = float(env["QUEUE_DROPS"]), os.open(env["QUEUE_DONE"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     queue = DelayQueue(

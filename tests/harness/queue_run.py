@@ -1,4 +1,4 @@
-"""One run of an acknowledged queue: consumers that drop messages and are killed, and what came out."""
+"""One run of an acknowledged queue: consumers that drop messages and are killed, and their results."""
 
 import random
 import time
@@ -26,7 +26,7 @@ class QueueRun:
     Args:
         bootstrap: the cluster.
         app_id: the installation whose workers redeliver.
-        directory: for what the programs write.
+        directory: for the programs' files.
         count: how many messages there are.
         timeout_s: after which a message comes back.
         consumers: how many programs.
@@ -70,7 +70,7 @@ class QueueRun:
         self._stack.close()
 
     def produce(self, per_s: float = 1e9) -> None:
-        """Write the messages, so many a second, and return when Kafka has them."""
+        """Write the messages, `per_s` a second, and return when Kafka has them."""
         began = time.monotonic()
         producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 20, "log_level": 0})
         for number in range(self.count):
@@ -87,7 +87,7 @@ class QueueRun:
         self.kills += 1
 
     def await_more(self, count: int) -> None:
-        """Wait until so many more messages were processed, or almost all."""
+        """Wait until `count` more messages were processed, or almost all."""
         enough = min(len(self.processed) + count, self.count * 99 // 100)
         eventually(lambda: len(self.processed) >= enough, 120, f"{enough} processed messages")
 
@@ -110,7 +110,7 @@ class QueueRun:
             time.sleep(_POLL_S)
 
     def redeliveries(self) -> list[Record]:
-        """Return what has come back; everything on the topic must be as it was sent."""
+        """Return the redelivered records; every record on the topic must have its key and headers."""
         records = list(read(self.bootstrap, self.topic))
         for record in records:
             number = int(record.value or b"")
@@ -121,5 +121,5 @@ class QueueRun:
 
 
 def percentile(values: list[int], share: float) -> int:
-    """Return the value that this share of them does not exceed."""
+    """Return the value that a `share` of the values does not exceed."""
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]

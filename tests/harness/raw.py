@@ -15,7 +15,7 @@ _CRC_AT, _CHECKED_FROM = 17, 21  # of a record batch, message format 2
 
 
 class RawBatch(Batch):
-    """A batch in whose bytes a name is replaced by one that no Python client would send."""
+    """A batch with a header name that no Python client would send, in place of HOLE."""
 
     def build(self, *numbers: Any) -> bytes:
         """Return its bytes."""
@@ -25,7 +25,7 @@ class RawBatch(Batch):
 
 
 def send_nameless(bootstrap: str, topic: str, partition: int, to: str, count: int) -> None:
-    """Send requests each of which has a header whose name is no text."""
+    """Send requests that each have a header whose name is not UTF-8."""
     batch = RawBatch()
     for number in range(count):
         headers: list[tuple[str, bytes | None]] = [("delay-to", to.encode()), ("delay-after", b"0")]
@@ -34,7 +34,7 @@ def send_nameless(bootstrap: str, topic: str, partition: int, to: str, count: in
 
 
 class PackedBatch(Batch):
-    """A batch of so many records, whose bytes are packed already."""
+    """A batch of `count` records whose bytes are packed already."""
 
     __slots__ = ("_codec", "_count", "_packed")
 
@@ -56,7 +56,7 @@ class PackedBatch(Batch):
 
 
 def record_of(distance: int, value: bytes | None, headers: int = 0) -> bytes:
-    """Return a record without a key as it is in a batch, with so many empty headers."""
+    """Return a record without a key, encoded as in a batch, with `headers` empty headers."""
     said = b"" if value is None else value
     inner = b"\0" + varint(0) + varint(distance) + varint(-1) + varint(-1 if value is None else len(said)) + said
     inner += varint(headers) + (varint(0) + varint(0)) * headers

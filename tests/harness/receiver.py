@@ -1,4 +1,4 @@
-"""A host that takes what is posted: it answers as the test says, and keeps what it was told."""
+"""An HTTP server that answers POSTs as the test says, and keeps them."""
 
 import threading
 import time
@@ -10,7 +10,7 @@ from typing import Self
 
 from tests.harness.pace import usual_ms
 
-#: A status, header fields, and how many seconds to wait before it is said.
+#: A status, header fields, and the delay of the answer in seconds.
 Answer = tuple[int, Mapping[str, str], float]
 OK: Answer = (204, {}, 0.0)
 
@@ -26,12 +26,12 @@ class Posted:
 
     @property
     def late_ms(self) -> int:
-        """How long after its due time it came, as on a machine that does nothing else."""
+        """How long after its due time the POST arrived, as on an idle machine."""
         return usual_ms(int(self.headers["delay-due"]), self.at_ms)
 
 
 class Receiver(ThreadingHTTPServer):
-    """Listens on a port of its own; `answer` is asked for a path and how often that was posted to before."""
+    """Listens on a free port. `answer` gets a path and the number of earlier POSTs to the path."""
 
     request_queue_size = 256
     daemon_threads = True
@@ -58,7 +58,7 @@ class Receiver(ThreadingHTTPServer):
         return f"http://127.0.0.1:{self.port}"
 
     def of(self, path: str) -> list[Posted]:
-        """Return what was posted to a path."""
+        """Return the POSTs to a path."""
         return [one for one in list(self.posted) if one.path == path]
 
     def note(self, posted: Posted) -> Answer:
@@ -108,7 +108,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log no requests."""
 
     def handle(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The command that changes the number of partitions, as a test runs and kills it, and what it has to keep."""
+"""The command that changes the number of partitions: tests run it, kill it, and check its guarantees."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def repartition(
     seconds: float = 120,
     **env: str,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run the command with a worker's settings; perhaps it kills itself at the `hit`-th passing of a point."""
+    """Run the command with a worker's settings; it kills itself at the `hit`-th passing of `crash_at`, if given."""
     process = subprocess.Popen(
         [sys.executable, str(_SCRIPT), "--to", str(to), *options],
         env=settings(worker, bootstrap, datadir, crash_at=crash_at, hit=hit) | env,
@@ -64,13 +64,13 @@ def settings(
 
 
 def report(said: "subprocess.CompletedProcess[str]") -> Mapping[str, Any]:
-    """Return what the command has reported; it must have succeeded."""
+    """Return the command's report; the command must have succeeded."""
     assert said.returncode == 0, said.stderr[-3000:] + said.stdout
     found: Mapping[str, Any] = json.loads(said.stdout)
     return found
 
 
 def has_grown(worker: Worker, partitions: int) -> None:
-    """Give a worker the settings of so many partitions."""
+    """Give a worker the settings of `partitions` partitions."""
     worker.partitions = partitions
     worker.env |= {"DELAY_PARTITIONS": str(partitions), "DELAY_REPARTITIONED": "on"}

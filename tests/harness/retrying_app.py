@@ -28,7 +28,7 @@ async def handle(value: bytes) -> None:
     died = Path(os.environ["APP_DATA"]).with_suffix(".died")
     if "dies" in headers and not died.exists():
         died.touch()
-        await asyncio.sleep(2)  # what is acknowledged too early is committed by then
+        await asyncio.sleep(2)  # time for a wrong, early acknowledgement to be committed
         os.kill(os.getpid(), signal.SIGKILL)
     attempt = int(headers.get("delay-attempt", b"1"))
     if attempt <= int(headers["fails"]):

@@ -1,4 +1,4 @@
-"""A stopped worker's databases, looked through row by row: what they keep beside the rows must follow from them."""
+"""Scans a stopped worker's databases row by row: derived counters and indexes must follow from the rows."""
 
 from collections import Counter
 from pathlib import Path

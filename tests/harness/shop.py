@@ -1,4 +1,4 @@
-"""A user's Faust app, as its environment says; programs beside this one give it a handler."""
+"""A user's Faust app, configured by its environment; the other programs in this folder give it a handler."""
 
 import os
 

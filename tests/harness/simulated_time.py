@@ -1,4 +1,4 @@
-"""Tests in simulated time: waiting takes none, and a machine that stands still makes nothing late."""
+"""Tests in simulated time: waiting takes no time, and a pause of the machine makes no message late."""
 
 import asyncio
 import functools

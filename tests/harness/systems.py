@@ -1,4 +1,4 @@
-"""Other systems, by dialect: how one is asked for a message, and what it would deliver of a record on its topic."""
+"""Other systems, by dialect: their requests, and the deliveries that they would make from a record on their topic."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ _STRIPPED = ("nats-schedule", "nats-expected-", "nats-msg-id")
 
 
 class Asked(NamedTuple):
-    """What a producer sends."""
+    """A producer's record."""
 
     headers: Headers
     key: bytes | None
@@ -26,7 +26,7 @@ class Asked(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """What a consumer of the destination gets, without what Punctual adds."""
+    """A consumer's record at the destination, without the headers that Punctual adds."""
 
     due_ms: int
     key: bytes | None
@@ -41,9 +41,9 @@ class System(NamedTuple):
     setting: str
     #: Asks, by number, destination and due time (a whole second).
     ask: Callable[[int, str, int], Asked]
-    #: What comes of a record; what cancels has none.
+    #: The delivery of a record; a record that cancels has none.
     delivery: Callable[[Record], Delivery]
-    #: What cancels the message of a number.
+    #: Cancels the message with a number.
     cancel: Callable[[int], Asked]
 
 
@@ -191,7 +191,7 @@ def _digits(due_ms: int) -> bytes:
 
 
 def _content(raw: msgspec.Raw) -> bytes:
-    """Return what is delivered of compact JSON."""
+    """Return the delivered value for compact JSON."""
     text = bytes(raw)
     return msgspec.json.decode(text, type=str).encode() if text.startswith(b'"') else text
 

@@ -1,4 +1,4 @@
-"""A terminal that a command writes to, and what has been shown there."""
+"""A terminal that a command writes to, and its output."""
 
 import os
 
@@ -10,6 +10,6 @@ def shown_at(terminal: int) -> str:
         try:
             while part := reading.read(10_000):
                 parts.append(part)
-        except OSError:  # so the end is told on Linux
+        except OSError:  # Linux reports the end like this
             pass
     return b"".join(parts).decode()

@@ -1,4 +1,4 @@
-"""A provider of tokens in this process: client credentials, and the keys by which brokers check what it has signed."""
+"""A token provider in this process: client credentials, and the keys by which brokers verify its signatures."""
 
 import base64
 import threading
@@ -13,12 +13,12 @@ from joserfc.jwk import RSAKey
 
 
 class TokenEndpoint:
-    """Gives JWTs to the clients whose secrets it knows, for a block; `lasts_s` is how long they last."""
+    """Issues JWTs, during a block, to clients whose secrets it has; `lasts_s` is their lifetime."""
 
     def __init__(self, secrets: dict[str, str]) -> None:
         """Know these clients."""
         self.secrets, self.lasts_s = secrets, 3_600.0
-        #: How often a token was asked for, by client, and how often in vain.
+        #: The clients that got tokens, one entry for each; `refused` counts failed requests.
         self.given: list[str] = []
         self.tokens: list[str] = []
         self.refused = 0
@@ -38,7 +38,7 @@ class TokenEndpoint:
 
     @property
     def url(self) -> str:
-        """Where tokens are had."""
+        """The URL of the token endpoint."""
         return f"{self.issuer}/token"
 
     @property

@@ -10,9 +10,9 @@ from urllib.error import HTTPError
 
 #: Whatever a test waits for may take as long as that on a slow machine. It costs time only where a test fails.
 LIMIT_S = 60.0
-#: What a program may take that a test runs to its end.
+#: Maximum run time of a program that a test runs to its end.
 PROGRAM_S = 10 * LIMIT_S
-#: How often a condition is checked: less often, the longer it takes, for each check costs CPU.
+#: How often a condition is checked: less often, the longer it takes, because each check costs CPU.
 _POLL_S, _POLL_SHARE = 0.02, 0.05
 #: How often a condition in this process is checked.
 _HERE_S = 0.002

@@ -53,7 +53,7 @@ class Worker:
     Args:
         bootstrap: the cluster.
         app_id: the installation.
-        data: its data directory; the log lies beside it.
+        data: its data directory; the log is next to it.
         partitions: of the installation.
         env: more settings.
         crash_at: a point at which it kills itself (tests/harness/hooked.py lists them), at the `crash_hit`-th passing.
@@ -98,7 +98,7 @@ class Worker:
 
     @property
     def log(self) -> str:
-        """What it has said since it was last started."""
+        """The log since the last start."""
         with self._log.open("rb") as file:
             file.seek(self._log_start)
             return file.read().decode(errors="replace")
@@ -152,7 +152,7 @@ class Worker:
         return self
 
     def ready(self) -> tuple[bool, str]:
-        """Whether it says that it serves, and what it says."""
+        """Whether the worker serves, and its answer to `/health/ready`."""
         try:
             with urllib.request.urlopen(f"{self.url}/health/ready", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
                 return True, answer.read().decode()
@@ -163,7 +163,7 @@ class Worker:
             return False, str(error)
 
     def metric(self, name: str, **labels: str) -> float:
-        """Return what it says of a metric, 0 if it says nothing."""
+        """Return the value of a metric, 0 if the worker does not report it."""
         shown = ",".join(f'{label}="{value}"' for label, value in labels.items())
         wanted = f"{name}{{{shown}}}" if shown else name
         with urllib.request.urlopen(f"{self.url}/metrics", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
@@ -241,7 +241,7 @@ class Worker:
         return found
 
     def shift_clock(self, milliseconds: int) -> None:
-        """Put its clock off by so much from now on; needs `clock=True`."""
+        """Put its clock off by `milliseconds` from now on; needs `clock=True`."""
         if self._clock is None:
             assert not milliseconds, "make the worker with clock=True"
             return

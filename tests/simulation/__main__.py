@@ -12,7 +12,7 @@ _SHOWN = 5
 
 
 def main() -> int:
-    """Do what the command line says; return the exit code."""
+    """Run the seeds of the command line; return the exit code."""
     options = _options()
     if options.seed is not None:
         return _one(options.seed, trace=options.trace)

@@ -1,10 +1,10 @@
-"""What had arrived before a worker had a partition is not sent again by it, unless something kept it from looking."""
+"""A worker does not send messages again that had arrived before it got the partition, unless a fault blinded it."""
 
 from collections.abc import Collection, Iterator
 
 from tests.simulation.evidence import Evidence
 
-#: What keeps a worker from reading the ends of destinations in time, or from knowing what is due.
+#: Faults that keep a worker from reading the ends of destinations in time, or from seeing due messages.
 _BLINDING = {"node down", "leader", "refuse", "hold", "load", "lag", "clock"}
 
 
@@ -14,7 +14,8 @@ _MOVING = {"deliver-now", "reschedule"}
 
 
 def sent_again(evidence: Evidence) -> Iterator[str]:
-    """Return a sentence for each copy of what was there already when its worker was given the partition."""
+    """Return a sentence for each copy of a message that had already arrived when the copy's worker got the
+    partition."""
     if not is_clear(evidence):
         return
     moved = set(_moved(evidence))
@@ -31,7 +32,7 @@ def sent_again(evidence: Evidence) -> Iterator[str]:
 
 
 def is_clear(evidence: Evidence, other: Collection[str] = ()) -> bool:
-    """Return whether nothing keeps workers from what they do before they fire; no `other` fault either."""
+    """Return whether no fault keeps workers from their checks before they fire, and there is no `other` fault."""
     plan = evidence.world.plan
     clear = not (plan.weather.lost or plan.weather.unanswered or plan.weather.error)
     return clear and not any(fault.kind in _BLINDING or fault.kind in other for fault in plan.faults)

@@ -8,9 +8,9 @@ from tests.simulation.evidence import Copy, Evidence
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask
 
-#: So many ways to choose stamps, and requests that may have been known, are tried.
+#: Limit of ways to choose stamps, and requests that may have been known.
 _WAYS = 256
-#: By so much workers' clocks differ.
+#: Maximum difference of workers' clocks.
 _CLOCKS_S = 1.0
 
 
@@ -21,7 +21,7 @@ def bounds_of(evidence: Evidence, asks: Sequence[Ask]) -> set[int]:
 
 
 class Bounded:
-    """Knows which requests were of one life, by the events that say what has replaced what."""
+    """Decides which requests were of one life, by the events that report replacements."""
 
     def __init__(self, evidence: Evidence) -> None:
         """Look at this evidence."""
@@ -38,7 +38,7 @@ class Bounded:
                 self._told_s[source] = min(sent.at_s, self._told_s.get(source, sent.at_s))
 
     def dues(self, source: str, asked_ms: int, copy: Copy | None = None) -> set[int]:
-        """Return when a message was due that was asked for at `asked_ms`: as it was delivered, or as it waits."""
+        """Return the possible due times of a message requested for `asked_ms`: of its copy, or of its pending row."""
         evidence, ask = self._evidence, self._evidence.asks[source]
         if all(one.said("delay-no-later") is None for one in evidence.by_id[ask.name]):
             return {asked_ms}

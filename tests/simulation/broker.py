@@ -1,4 +1,4 @@
-"""Brokers, at the level of requests and answers: what a worker's code sends and gets is real, batches included."""
+"""Brokers, at the level of requests and responses: a worker's code sends and gets real ones, batches included."""
 
 import random
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,7 +39,7 @@ class Call(NamedTuple):
     node: int
     request: Any
     sent: Sent
-    #: What decides what goes wrong with it.
+    #: Decides about faults of this request.
     rnd: random.Random
 
 
@@ -107,7 +107,7 @@ class Broker:
         #: What destinations refuse, by error code, and how long others hold their answers back.
         self.refusing: dict[TopicPartition, int] = {}
         self.holding: dict[TopicPartition, float] = {}
-        #: Numbers, each of which stands for every third transactional id: their coordinators are reading their logs.
+        #: Each number stands for every third transactional id: the coordinator of such ids is still loading its log.
         self.loading: set[int] = set()
         #: Values larger than this are refused.
         self.largest: dict[str, int] = {}
@@ -144,7 +144,7 @@ class Broker:
             self.leaders[topic, number] = living[(len(self.logs) + number) % len(living)]
 
     def serve(self, node: int, request: Any, sent: Sent, rnd: random.Random) -> tuple[Any, float]:
-        """Do what a request asks."""
+        """Return the response to a request, and how long to hold it back."""
         found = self._handlers[type(request)](Call(node, request, sent, rnd))
         if self.trace is not None:
             self.note(exchange(sent.worker, request, *found))

@@ -1,4 +1,5 @@
-"""Failure callbacks of one run, by seed: each failure that asks for one is told, under a name of its own."""
+"""Failure callbacks of one run, by seed: each failure of a request with a callback is posted, under a name of its
+own."""
 
 import random
 from collections import defaultdict
@@ -11,7 +12,7 @@ from tests.simulation.workload import LARGEST, Ask
 if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence, Told
 
-#: In so many runs some requests ask for one, and in these so many.
+#: The share of runs with callbacks, and the share of their requests.
 _SHARE, _ASKED = 0.3, 0.5
 _GONE = 410
 #: Requests that are not accepted fail too. A team that has no room gets no callback: it would wait itself.
@@ -19,7 +20,7 @@ _FAILURES = ("rejected", "refused")
 
 
 def call_back(asks: list[Ask], seed: int, web: Web) -> None:
-    """Have requests ask for callbacks, the rest of which stays as it is; series often fail, to have many of them."""
+    """Give some requests callbacks and leave the others as they are; series often fail, to have many callbacks."""
     rnd = random.Random(f"callbacks {seed}")  # noqa: S311 - the same run for the same seed
     if rnd.random() >= _SHARE:
         return
@@ -52,7 +53,7 @@ def broken_callbacks(evidence: "Evidence") -> Iterator[str]:
 
 
 def _name(evidence: "Evidence", told: "Told") -> str | None:
-    """Return the name of a failure; None of what is none."""
+    """Return the name of a failure, or None if the event is not a failure."""
     event = told.event
     if event["event"] not in _FAILURES or event["source"] not in evidence.asks:
         return None

@@ -1,4 +1,4 @@
-"""The changelog restores to what the stores hold, compacted or not, and counts follow from the rows."""
+"""The changelog restores to the contents of the stores, compacted or not, and counts follow from the rows."""
 
 import random
 from collections import Counter
@@ -18,7 +18,7 @@ def untrue(evidence: Evidence) -> Iterator[str]:
     for number, store in evidence.stores.items():
         log = evidence.world.broker.logs[evidence.world.settings.topics.changelog][number]
         records = [record for batch in log.committed() for record in batch.records(log.topic, number)]
-        # What comes from a zombie at the very end is not compacted before its owner looks: the last segment never is.
+        # Records of a zombie at the very end are not compacted before the owner reads them: the last segment never is.
         clean = min(store.offset, rnd.choice((0, log.end, rnd.randint(0, log.end))))
         wanted, found = _image(store), _restored(evidence, _compacted(records, clean), log.end)
         if found != wanted:
@@ -56,7 +56,7 @@ def _unsound(number: int, store: PartitionStore) -> Iterator[str]:
     for row, entry in store.rows():
         destinations[display_name(entry.to)] += 1
         hours[keys.due_of(row) // keys.BUCKET_MS] += 1
-        if entry.url is None and store.find(entry.id) != row:  # a callback has the id of what failed
+        if entry.url is None and store.find(entry.id) != row:  # a callback has the id of the failed message
             yield f"partition {number}: {entry.id} cannot be found"
     counts = store.counts
     if (counts.destinations, counts.hours, counts.total) != (destinations, hours, sum(hours.values())):

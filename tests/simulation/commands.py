@@ -1,4 +1,4 @@
-"""What was commanded before a worker took a partition holds for what that worker sends (README.md#the-promise)."""
+"""A worker obeys the commands that were sent before it took the partition (README.md#the-promise)."""
 
 from collections.abc import Iterator
 
@@ -42,12 +42,12 @@ def _pair(asks: list[Ask], *, clocks_differ: bool) -> tuple[Ask, Ask] | None:
     if request.partition != command.partition and clocks_differ:
         return None
     if request.partition != command.partition and (command.op != "cancel" or command.stamp_ms == request.stamp_ms):
-        return None  # which of them comes first is nobody's promise
+        return None  # their order is not promised
     return request, command
 
 
 def _obeys(copy: Copy, request: Ask, command: Ask) -> bool:
-    """Return whether a copy is what a command has asked for."""
+    """Return whether a copy follows from a command."""
     if command.op == "reschedule":
         return copy.due_ms == command.due_ms
     return command.op == "deliver-now" and copy.due_ms == min(command.stamp_ms, request.due_ms or command.stamp_ms)

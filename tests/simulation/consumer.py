@@ -1,4 +1,4 @@
-"""What the group's consumer does for a worker: it fetches committed records and offers them to their partitions."""
+"""The group's consumer of a worker: it fetches committed records and offers them to their partitions."""
 
 import asyncio
 import random
@@ -30,7 +30,7 @@ class Consumer:
     """Stands where app.engine.faust_host.group_intake.GroupIntake, its consumer and Engine.hand_over stand."""
 
     def __init__(self, worker: "Worker", broker: "Broker", rnd: random.Random) -> None:
-        """Read nothing yet."""
+        """Begin without cursors."""
         self._worker, self._broker, self._rnd = worker, broker, rnd
         self._loop = asyncio.get_running_loop()
         self._cursors: dict[tuple[str, int], Cursor] = {}
@@ -60,14 +60,14 @@ class Consumer:
         return cursor is not None and cursor.ahead > 0
 
     def heard(self, topic: str, partition: int) -> float | None:
-        """Return when it was last said what there is to read: at once where nothing is, else when that was fetched."""
+        """Return when the consumer last learned the end of a partition: now if it has read all, else the last fetch."""
         cursor = self._cursors.get((topic, partition))
         if cursor is None:
             return None
         return cursor.heard_s if cursor.scheduled or cursor.ahead >= _AHEAD else self._loop.time()
 
     def written(self, topic: str, partition: int) -> int | None:
-        """Return the offset up to which there is something to read; what is forwarded may not be committed yet."""
+        """Return the offset up to which records are readable; forwards are read before they are committed."""
         log = self._broker.logs[topic][partition]
         return log.end if topic == self._worker.forwards else log.stable_end
 

@@ -15,7 +15,7 @@ _OFF_S = 1.0
 
 @dataclass(slots=True)
 class Said:
-    """A control record; without a value it takes back what was said before."""
+    """A control record; without a value it takes back earlier ones."""
 
     at_s: float
     to: str
@@ -39,7 +39,7 @@ class Said:
 
 
 def controls(seed: int, span_s: float, destinations: dict[str, int]) -> list[Said]:
-    """Make up what operators say; nothing in most runs, and all is taken back in the end."""
+    """Make up operators' controls; most runs have none, and at the end all are taken back."""
     rnd = random.Random(f"{seed}-controls")  # noqa: S311
     found: list[Said] = []
     if rnd.random() < 0.6:

@@ -1,4 +1,4 @@
-"""The transaction coordinator (KIP-98, KIP-360): epochs, who is in a transaction, markers that follow the answer."""
+"""The transaction coordinator (KIP-98, KIP-360): epochs, members of transactions, markers that follow the response."""
 
 import random
 from collections.abc import Callable
@@ -20,12 +20,12 @@ TopicPartition = tuple[str, int]
 
 @dataclass(slots=True)
 class Transaction:
-    """What is known of a transactional id. States: empty, ongoing, preparing, committed, aborted."""
+    """The state of a transactional id: empty, ongoing, preparing, committed or aborted."""
 
     id: str
     producer: int
     epoch: int = -1
-    #: The one before it, if who had that has asked for it or was fenced: asking again, it gets the same answer.
+    #: The epoch before, if its producer asked for the new one or was fenced: a repeated request gets the same answer.
     last_epoch: int = -1
     timeout_s: float = 15.0
     state: str = "empty"
@@ -51,7 +51,8 @@ class Coordinator:
         refuses: Callable[[TopicPartition], bool],
         leaderless: Callable[[TopicPartition], bool],
     ) -> None:
-        """Write markers to the logs, as soon as none `refuses` its own; those that have no leader it may forget."""
+        """Write markers to `log`, unless the partition `refuses` its marker; markers of `leaderless` partitions may be
+        lost."""
         self._loop, self._rnd, self._log, self._refuses, self._leaderless = loop, rnd, log, refuses, leaderless
         self.transactions: dict[str, Transaction] = {}
         self._by_producer: dict[int, Transaction] = {}
@@ -66,7 +67,7 @@ class Coordinator:
     def init(self, id_: str, timeout_ms: int, asking: tuple[int, int]) -> tuple[int, int, int]:
         """Return error code, producer id and epoch to one whose id and epoch are `asking`.
 
-        As a broker does, it aborts what is under way before it looks whose that is.
+        Like a broker, it aborts an ongoing transaction before it checks the epoch.
         """
         found = self.transactions.get(id_)
         if found is None:
@@ -131,7 +132,7 @@ class Coordinator:
             self._fence(found)
 
     def _fence(self, found: Transaction) -> None:
-        """Abort what is under way: whoever has the id can write no more."""
+        """Abort the ongoing transaction, and fence its producer."""
         found.epoch, found.last_epoch = found.epoch + 1, found.epoch
         self._prepare(found, committing=False)
 

@@ -37,7 +37,7 @@ class WriteBatch:
 
 
 class WriteOptions:
-    """Nothing that matters here."""
+    """Accepted and ignored."""
 
 
 class Database:
@@ -76,7 +76,7 @@ class Look:
         """Go anywhere."""
 
     def status(self) -> None:
-        """Have nothing to say: there is no damage here."""
+        """Report no damage: there is none here."""
 
 
 class Rdict:
@@ -134,7 +134,7 @@ class Disks:
 
     # what happens to disks -------------------------------------------------------------------------------------------
     def unlock(self, directory: str) -> None:
-        """Let go of what a process that is no more had open."""
+        """Release the databases that a dead process had open."""
         for path in self._under(directory):
             self.databases[path].open = False
 

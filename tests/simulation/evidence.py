@@ -1,4 +1,4 @@
-"""What stands in the topics when a run is over, and who has written it."""
+"""The records in the topics at the end of a run, and their writers."""
 
 import json
 from collections import Counter, defaultdict
@@ -17,11 +17,11 @@ from tests.simulation.world import FORWARDS_MARGIN_S, World
 if TYPE_CHECKING:
     from tests.simulation.workload import Ask
 
-#: With nothing in the way a command is in the table after that time, and so many transactions.
+#: Without faults, a command is in the table after this time, and after this number of transactions.
 _PROMPT_S, _TRANSACTIONS = 0.5, 4
 #: And it is in the forwards, if its home is another partition.
 _FORWARDED_S = 0.3
-#: A partition waits so long for a topic that nobody has heard of (app/engine/ingest/destination_topics.py).
+#: A partition waits this long for a topic unknown to the brokers (app/engine/ingest/destination_topics.py).
 _LOOKED_FOR_S = 0.6
 
 #: A worker's time with a partition: its name, when it was given the partition, and which.
@@ -29,7 +29,7 @@ Life = tuple[str, float, int]
 
 
 class Copy(NamedTuple):
-    """A delivered record, or what was posted and taken."""
+    """A delivered record, or an accepted POST."""
 
     record: Record
     sent: Sent
@@ -79,7 +79,7 @@ class Evidence:
         self.letters: dict[str, list[Record]] = defaultdict(list)
         for _, record in self.read(world.settings.topics.dead_letters):
             self.letters[(dict(record.headers)["delay-source"] or b"").decode()].append(record)
-        #: Whether nothing goes wrong in this run, and how long things take then.
+        #: Whether the run has no faults, and how long steps take then.
         self.calm = not world.plan.faults and world.plan.weather == CALM
         looked_for = any(ask.poison == "unknown-topic" for ask in world.asks)
         self.prompt_s = (
@@ -97,16 +97,16 @@ class Evidence:
                     yield batch, record
 
     def waiting(self) -> Iterator[tuple[bytes, Entry]]:
-        """Go through the rows of messages that wait; a callback is none, though it has the id of what failed."""
+        """Yield the rows of pending messages, without callbacks, which have the ids of the failed messages."""
         for store in self.stores.values():
             yield from ((row, entry) for row, entry in store.rows() if entry.url is None)
 
     def _unadmitted(self) -> Iterator[str]:
-        """Return the requests that were refused for a quota, and that nothing has taken up for good.
+        """Return the requests that were refused for a quota, and never accepted for good.
 
-        How much room there is depends on what a worker has heard of others, so who reads a request again may decide
-        otherwise. At least once, `accepted` is told before the changelog is written: a life that was broken off, or a
-        zombie, may have told so of a request that is a dead letter.
+        The free room depends on the reports that a worker has read, so another reader of a request may decide
+        otherwise. At least once, `accepted` is reported before the changelog is written: a life that was broken off, or
+        a zombie, may have reported it for a request that is a dead letter.
         """
         refused = (event for event in self.events if event["event"] == "refused" and event["reason"] == "quota")
         told: dict[str, list[Told]] = {event["source"]: [] for event in refused}
@@ -149,9 +149,9 @@ class Evidence:
         return (at_ms - EPOCH_MS) / 1000
 
     def is_known(self, copy: Copy, at_s: float) -> bool:
-        """Return whether what was ordered at `at_s` had to be known when a copy was sent, as nothing went wrong.
+        """Return whether a command given at `at_s` had to be known when a copy was sent; always false with faults.
 
-        If forwards are read late, a message waits for those that came before it was due, however late it is itself.
+        If forwards are read late, a message waits for forwards from before its due time, however late it is itself.
         """
         in_time = copy.sent.at_s > at_s + self.prompt_s
         if self.world.plan.behind_s:

@@ -1,4 +1,4 @@
-"""What goes wrong in one run, by seed: a list of faults with their times, and the weather."""
+"""The faults of one run, by seed, with their times, and the weather."""
 
 import random
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ _KINDS = {
 }
 #: How many runs have a broker that never comes back.
 _AWAY = 0.08
-#: How many of the runs in which nothing goes wrong have forwards that are read late.
+#: The share of fault-free runs with forwards that are read late.
 _BEHIND = 0.7
 _DISKS = {"same": 6, "wiped": 2, "short": 3, "old": 2}
 _REFUSALS = (19, 7, 6)
@@ -59,7 +59,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Plan:
-    """All of it."""
+    """The faults and the settings of a run."""
 
     workers: int
     weather: Weather
@@ -76,9 +76,9 @@ class Plan:
     #: How often an id is pushed back again and again, and a request has jitter.
     pushed: float
     jittered: float
-    #: How the workers of the run end before the last one reads everything anew.
+    #: Whether the run's workers stop in an orderly way before the last one reads everything again.
     orderly: bool
-    #: How long every fetch of what partitions forward takes, in runs in which nothing else goes wrong.
+    #: How long every fetch of forwards takes; only in runs without other faults.
     behind_s: float = 0.0
     env: dict[str, str] = field(default_factory=dict)
     #: How many rows a partition fires in a cycle.
@@ -87,7 +87,7 @@ class Plan:
 
 
 def plan(rnd: random.Random) -> Plan:
-    """Make up what goes wrong."""
+    """Make up the faults and settings of a run."""
     span_s = rnd.choice((2.0, 3.0, 4.0))
     exact = rnd.random() < 0.5
     env = {
@@ -134,15 +134,15 @@ def plan(rnd: random.Random) -> Plan:
 
 
 def behind(seed: int, made: Plan) -> float:
-    """Return how long fetches of forwards take in a run: a while in some of those in which nothing goes wrong."""
-    rnd = random.Random(f"{seed}-behind")  # noqa: S311 - apart, so that the faults of a seed stay what they are
+    """Return how long fetches of forwards take in a run: 1 to 2 s in some of the runs without faults, else 0."""
+    rnd = random.Random(f"{seed}-behind")  # noqa: S311 - its own generator leaves the faults of a seed unchanged
     calm = not made.faults and made.weather == CALM
     return rnd.uniform(1.0, 2.0) if calm and rnd.random() < _BEHIND else 0.0
 
 
 def away(seed: int, span_s: float) -> list[Fault]:
     """Return the fault of a broker that never comes back, which a few runs have; others lead its partitions."""
-    rnd = random.Random(f"{seed}-away")  # noqa: S311 - apart, so that the other faults of a seed stay what they are
+    rnd = random.Random(f"{seed}-away")  # noqa: S311 - its own generator leaves the other faults of a seed unchanged
     if rnd.random() >= _AWAY:
         return []
     return [Fault(rnd.uniform(0.0, span_s), "node away", 0, rnd.uniform(0.1, 1.0), 0, "same")]

@@ -1,4 +1,4 @@
-"""The consumer group: who owns which partitions, who has not been heard of for too long."""
+"""The consumer group: the owner of each partition, and members that have been silent for too long."""
 
 import asyncio
 import random
@@ -28,7 +28,7 @@ class Group:
 
     # -----------------------------------------------------------------------------------------------------------------
     def begin(self, worker: Worker) -> None:
-        """Hear of a worker that has just started: one that comes back in time gets what its slot had."""
+        """Take in a worker that has just started; a worker that comes back in time gets its slot's partitions."""
         self.running[worker.slot] = worker
         if worker.slot in self.members and not self._moving:
             self.members[worker.slot] = worker
@@ -47,7 +47,7 @@ class Group:
             self.rebalance()
 
     def rebalance(self) -> None:
-        """Assign anew."""
+        """Assign the partitions again."""
         if self._moving:
             self._again = True
         else:
@@ -55,7 +55,7 @@ class Group:
             self._loop.create_task(self._rebalance())
 
     async def watch(self) -> None:
-        """Let members go that are silent, and take in those that find out that they have been let go."""
+        """Remove silent members, and take removed ones in again when they can be reached."""
         while True:
             await asyncio.sleep(_HEARTBEAT_S)
             now = self._loop.time()

@@ -9,10 +9,11 @@ from tests.simulation.evidence import Copy, Evidence
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask
 
-#: What a message comes to: its request and its due time; and if it was to be delivered now, when that was asked for: a
-#: request that comes late may be as overdue as the message that it finds.
+#: The outcome of a message: its request, its due time, and the time of a deliver-now command: a request that comes late
+#: may be as overdue as the message that it finds.
 Outcome = tuple[str, int | None, int] | None
-#: An order that was read again after a crash may have another stamp; so many ways to sort an id's orders are tried.
+#: A request that was read again after a crash may have another stamp; at most this many orders of an id's requests are
+#: tried.
 _WAYS = 16
 
 
@@ -20,7 +21,7 @@ def overtaken(evidence: Evidence) -> Iterator[str]:
     """Return a sentence for each delivery, and each message that waits, that a later order should have prevented."""
     settings = evidence.world.settings
     if settings.engine.row_version in (1, 2) or settings.retention.dedupe_window_ms:
-        return  # such rows do not say when they were asked for, and repetitions that are dropped are no orders
+        return  # such rows have no request time, and dropped repetitions are not commands
     bounded = Bounded(evidence)
     rows = {entry.id: (entry.source, keys.due_of(row)) for row, entry in evidence.waiting()}
     for id_, asks in evidence.by_id.items():
@@ -49,7 +50,7 @@ def outcome(asks: Iterable[Ask]) -> Outcome:
 
 
 def _now(ask: Ask, state: tuple[str, int | None, int]) -> Outcome:
-    """Return what a message comes to that is to be delivered now: one that is overdue stays so."""
+    """Return the outcome of a message that is to be delivered now: an overdue one keeps its due time."""
     source, due_ms, _ = state
     return source, ask.stamp_ms if due_ms is None else min(due_ms, ask.stamp_ms), ask.stamp_ms
 
@@ -70,7 +71,7 @@ def _comes_to(bounded: Bounded, left: Outcome, source: str, due_ms: int, copy: C
 
 
 def _explains(evidence: Evidence, bounded: Bounded, route: list[Ask], copy: Copy) -> bool:
-    """Return whether a copy is what the orders come to that had to be known, with some or none of the others."""
+    """Return whether a copy follows from the commands that had to be known, with some or none of the others."""
     began_s = evidence.began(copy.sent, evidence.world.home(evidence.asks[copy.source]))
     known = [_was_known(evidence, ask, copy, began_s) for ask in route]
     others = [place for place, was in enumerate(known) if not was]

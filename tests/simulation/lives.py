@@ -1,4 +1,4 @@
-"""Each request has come to exactly one end, and what was delivered is what was asked for, not early."""
+"""Each request has exactly one ending, and each delivery is as requested, and not early."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ class Lives:
         self._evidence, self._exact = evidence, evidence.exact
         self._recurring, self._local_times = Recurring(evidence), LocalTimes(evidence)
         self._left: Counter[Life] = Counter()
-        #: Lives whose ending was told otherwise before.
+        #: How many lives were first reported with another ending.
         self.retold = 0
 
     def faults(self) -> Iterator[str]:
@@ -37,7 +37,7 @@ class Lives:
             if source not in evidence.asks or evidence.asks[source].op != "schedule":
                 yield f"{source} was delivered, and never asked for"
         yield from self._account()
-        # What is on its way to a destination that fails takes no room from the others: a batch each.
+        # Deliveries in flight to a failing destination take no room from the others: a batch each.
         world, routes = evidence.world, sum(evidence.world.destinations.values())
         bound = world.settings.engine.max_in_flight + world.plan.batch * routes
         for life, count in self._left.items():
@@ -45,7 +45,7 @@ class Lives:
                 yield f"{life} has left {count} duplicates, {bound} may be in flight"
 
     def _fate(self, ask: Ask) -> Iterator[str]:
-        """See what has come of a record."""
+        """Check the fate of a record."""
         events = self._evidence.events
         if ask.poison is not None:
             yield from self._refused(ask)
@@ -76,7 +76,7 @@ class Lives:
         kept = self._kept()
         for source, told in account.lives.items():
             if source in self._evidence.unadmitted:
-                continue  # a step that was not kept had accepted it: it is looked at as what it is, a dead letter
+                continue  # a step that was not kept had accepted it: `_unadmitted` checks it as a dead letter
             endings = told & set(ENDINGS)
             if "accepted" not in told:
                 yield f"{source} was never accepted, yet {told}"
@@ -87,7 +87,7 @@ class Lives:
             self.retold += len(endings) + waiting[source] > 1
 
     def _kept(self) -> dict[str, set[str]]:
-        """Return the endings of each source that were told in lives that went on."""
+        """Return the endings of each source that were reported in lives that went on."""
         kept: dict[str, set[str]] = defaultdict(set)
         for event, sent in self._evidence.told:
             if event["event"] in ENDINGS and event["source"] in self._evidence.asks:
@@ -109,7 +109,7 @@ class Lives:
             yield f"nothing says that {ask.source} was refused"
 
     def _unadmitted(self, ask: Ask) -> Iterator[str]:
-        """See that a request for which there was no room is a dead letter that can be sent again, and nothing else."""
+        """Check that a request refused for a quota is only a dead letter that can be sent again."""
         if not ask.input or not self._evidence.world.settings.topics.quotas:
             yield f"{ask.source} was refused for a quota that it has not"
         found = [
@@ -129,7 +129,7 @@ class Lives:
         return next((event for event in events if event["event"] == what and event["source"] == source), None)
 
     def _lived(self, ask: Ask) -> Iterator[str]:
-        """See what became of a request."""
+        """Check the fate of a request."""
         evidence = self._evidence
         told, duplicate = evidence.account.lives.get(ask.source, set()), self._said("duplicate", ask.source) is not None
         if not told and not duplicate:
@@ -172,7 +172,7 @@ class Lives:
         for other in self._evidence.by_id[ask.name]:
             if other.op == "reschedule":
                 found.add(other.due_ms)
-            elif other.op == "deliver-now":  # a request that comes late is as overdue as the one that it finds
+            elif other.op == "deliver-now":  # a request that comes late is as overdue as the message that it finds
                 found |= {other.stamp_ms, *(one.due_ms for one in self._evidence.by_id[ask.name])}
         return found | bounds_of(self._evidence, self._evidence.by_id[ask.name])
 
@@ -181,7 +181,7 @@ class Lives:
             yield f"{copy} was early by its worker's clock"
         if copy.at_ms < copy.due_ms - FAST_MS - JUMP_MS:
             yield f"{copy} was early by the brokers' clock"
-        limit = ask.said("delay-max-late")  # looked at once: what has to be tried again may come later
+        limit = ask.said("delay-max-late")  # checked once: a delivery that is retried may come later
         if self._evidence.calm and limit is not None and ask.said("delay-if-late") in ("drop", "dead-letter"):
             late = copy.record.timestamp - copy.due_ms
             if late > int(limit) + self._evidence.prompt_s * 1000:

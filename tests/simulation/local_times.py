@@ -1,4 +1,4 @@
-"""Recurring messages in a zone of which workers have different data: no local time is lost or doubled.
+"""Recurring messages in a zone whose data differs between workers: no local time is lost or doubled.
 
 Occurrences that are three seconds apart by one version of the data are two, three or four apart if the version changes
 between them. One second apart, they have the same local time.
@@ -26,7 +26,7 @@ class LocalTimes:
         self._evidence = evidence
 
     def faults(self, ask: Ask) -> Iterator[str]:
-        """Return a sentence for everything that is wrong with what a request has asked for."""
+        """Return a sentence for each fault of a request's occurrences."""
         evidence, copies = self._evidence, self._evidence.copies.get(ask.source, [])
         told: dict[int, set[str]] = defaultdict(set)
         for event in evidence.events:
@@ -45,7 +45,7 @@ class LocalTimes:
             yield from self._altered(ask, copy)
 
     def _dues(self, ask: Ask) -> dict[int, int]:
-        """Return when the occurrences were due that were told as delivered in lives that went on."""
+        """Return the due times of the occurrences that were reported as delivered in lives that went on."""
         evidence, number = self._evidence, self._evidence.world.home(ask)
         return {
             event.get("occurrence", 1): event["due"]

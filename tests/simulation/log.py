@@ -13,7 +13,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from tables import native_extension
 
 #: Base offset, length, leader epoch, magic, CRC, attributes, last offset's distance, first and last timestamp, producer
-#: id, its epoch, first sequence, count. The CRC is left as it was: nobody here looks.
+#: id, its epoch, first sequence, count. The CRC is left as it was: this broker does not check it.
 _HEAD = struct.Struct(">qiibIhiqqqhii")
 _BASE, _ATTRIBUTES, _LAST_TIMESTAMP, _PRODUCER = 0, 21, 35, 43
 _APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x08, 0x10, 0x20
@@ -51,7 +51,7 @@ class Batch:
     __slots__ = ("_records", "at_ms", "base", "control", "end", "epoch", "producer", "raw", "sent", "transactional")
 
     def __init__(self, raw: bytearray, at_ms: int, sent: Sent | None) -> None:
-        """Read the head of it."""
+        """Read the batch's header."""
         base, _, _, _, _, attributes, last, _, _, self.producer, self.epoch, _, _ = _HEAD.unpack_from(raw)
         self.raw, self.at_ms, self.sent = bytes(raw), at_ms, sent
         self.base, self.end = base, base + last + 1
@@ -168,7 +168,7 @@ class Log:
             watcher(self)
 
     def epochs(self) -> list[tuple[int, int]]:
-        """Return the producers that have written, with the epochs of which they have last."""
+        """Return the producers that have written, with their last epochs."""
         return sorted((producer, known.epoch) for producer, known in self._producers.items())
 
     def mark(self, producer: int, epoch: int, now_ms: int, *, committed: bool) -> None:
@@ -184,7 +184,7 @@ class Log:
         self._store(raw, now_ms, None)
 
     def read(self, offset: int, *, committed: bool) -> tuple[list[Batch], list[Aborted]]:
-        """Return the batches from the one that holds `offset` on, and what of them is aborted."""
+        """Return the batches from the one with `offset` on, and the aborted ranges in the result."""
         begin = max(0, bisect_right(self._bases, offset) - 1)
         end = self.stable_end if committed else self.end
         found = [batch for batch in self.batches[begin:] if batch.end > offset and batch.base < end]

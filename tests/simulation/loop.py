@@ -1,7 +1,7 @@
-"""An event loop whose time is simulated: it jumps to the next timer when nothing is ready. No sleep, no threads.
+"""An event loop in simulated time: it jumps to the next timer when no callback is ready. No sleep, no threads.
 
 Whatever a worker's code schedules carries the worker with it (a context variable), so a worker can be ended between any
-two steps of any of its tasks, or frozen and thawed, without its code having a part in it.
+two steps of any task, or frozen and thawed, without help from its code.
 """
 
 import asyncio
@@ -17,11 +17,11 @@ EPOCH_MS = 1_767_225_600_000
 
 
 class Died(BaseException):
-    """This process is no more: nothing of it runs any further."""
+    """The process has ended; its code must not run any further."""
 
 
 class Stuck(Exception):
-    """Nothing is left to happen, or far too much happens at once."""
+    """No callback is left to run, or far too many run at the same time."""
 
 
 class Process:
@@ -73,7 +73,8 @@ class Handle:
 
 
 class Loop:
-    """Runs callbacks in the order of their times, then of their scheduling; what of a loop asyncio needs is here."""
+    """Runs callbacks in the order of their times, then of their scheduling; has the parts of a loop that asyncio
+    needs."""
 
     #: So many callbacks without time going on are an endless loop.
     _TURNS = 200_000
@@ -125,7 +126,7 @@ class Loop:
         return asyncio.Task(coro, loop=loop, name=name or CURRENT.get().name, context=context)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keep what a task of a living process has failed with: what is left of a dead one is nobody's business."""
+        """Keep the error of a living process's task; errors of dead processes do not matter."""
         error, task = context.get("exception"), context.get("task")
         if error is not None and task is not None and task.get_name() not in self.dead:
             self.errors.append(error)
@@ -186,7 +187,7 @@ class Loop:
                 handle.context.run(handle.callback, *handle.args)
             except Died:
                 pass
-            except Exception as error:  # noqa: BLE001 - it is looked at when the run is over
+            except Exception as error:  # noqa: BLE001 - checked when the run is over
                 self.errors.append(error)
 
     def thaw(self, process: Process) -> None:

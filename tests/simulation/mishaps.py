@@ -20,10 +20,10 @@ _FAST_S = 0.01
 
 
 class Mishaps:
-    """What goes wrong in a world."""
+    """Applies the faults of a plan to a world."""
 
     def __init__(self, world: "World") -> None:
-        """Let nothing happen yet."""
+        """Prepare a handler for each kind of fault."""
         self._world, self._loop, self._broker = world, world.loop, world.broker
         self._places: list[TopicPartition] = [
             (topic, number) for topic, count in world.destinations.items() for number in range(count)
@@ -61,7 +61,7 @@ class Mishaps:
             self._to_workers[fault.kind](fault, living[fault.worker % len(living)])
 
     def cease(self) -> None:
-        """Let nothing go wrong any more."""
+        """End all faults."""
         network = self._broker.network
         network.weather, network.haunting = CALM, 0.0
         network.down &= self._broker.gone
@@ -158,7 +158,8 @@ class Mishaps:
             self._broker.network.down.discard(node)
 
     def _go_away(self, fault: Fault) -> None:
-        """Let the broker that coordinates nothing go for good; the other one leads everything a moment later."""
+        """Remove the broker that coordinates no transactions for good; the other one leads all partitions a moment
+        later."""
         node, network = NODES[-1], self._broker.network
         self._broker.gone.add(node)
         network.down.add(node)

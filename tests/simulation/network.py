@@ -41,7 +41,7 @@ class Pending:
     __slots__ = ("answer", "arrived", "request", "sent")
 
     def __init__(self, request: Any, answer: "asyncio.Future[Any]", sent: Sent) -> None:
-        """Begin with nothing known of it."""
+        """Begin with a request that has not arrived."""
         self.request, self.answer, self.sent = request, answer, sent
         self.arrived = False
 
@@ -91,7 +91,7 @@ class Connection:
             self._answer(pending, found)
 
     def _served(self, pending: Pending, found: Any) -> None:
-        """Look at what was held back, then take the next one."""
+        """Answer a request that was held back, then serve the next one."""
         self._busy = False
         if callable(found):
             found = found()
@@ -120,7 +120,7 @@ class Connection:
         self.end()
 
     def end(self) -> None:
-        """Lose the connection: what has not arrived is lost, or arrives late at a broker that can answer nobody."""
+        """Lose the connection: requests under way are lost, or arrive late at a broker that cannot answer any more."""
         if self.broken:
             return
         self.broken = True

@@ -1,4 +1,4 @@
-"""Nothing was sent to destinations that were paused, and none got more than its cap."""
+"""Paused destinations get no messages, and the others at most their rate limit."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ _KEPT_S = 0.2
 
 
 def disobeyed(evidence: Evidence) -> Iterator[str]:
-    """Return a sentence for each delivery to a destination of which its worker had to know that it was paused."""
+    """Return a sentence for each delivery to a destination that its worker had to know as paused."""
     said = evidence.world.controls
     if not said:
         return

@@ -9,7 +9,7 @@ from tests.simulation.evidence import Copy, Evidence
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import LARGEST
 
-#: A row that was there for so long is fired before one that is due later.
+#: A row that was there for this time is fired before one that is due later.
 _SEEN_S = 0.02
 
 
@@ -24,7 +24,7 @@ def out_of_order(evidence: Evidence) -> Iterator[str]:
         if ask.in_zone and evidence.world.versions.differ:
             continue  # workers with other zone data move it, and move it back
         number = evidence.world.home(ask)
-        # What a worker has sent before it died may still come after all that its successor has done.
+        # Copies that a worker sent before it died may still arrive after all of its successor's.
         rightful = [
             copy for copy in copies if not evidence.succeeded(copy.sent, number, (copy.at_ms - EPOCH_MS) / 1000)
         ]

@@ -11,20 +11,20 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.1
 _OVER = (State.STOPPED, State.LIVE)
-#: Every so many seeds it happens; half of them lose the head, the others the whole topic.
+#: One seed in this many loses records; half the runs lose the head, the others the whole topic.
 _EVERY = 4
 _LAST, _STRANGER, _NEXT = "last", "stranger", "next"
 
 
 class OwnLogs:
-    """Loses records of the changelog, and looks at what workers make of it.
+    """Loses records of the changelog, and checks how workers cope.
 
-    A worker with an empty disk must stop. The one that had everything goes on, and writes it to the changelog again:
+    A worker with an empty disk must stop. A worker that had everything goes on, and writes it to the changelog again:
     after that an empty disk is enough.
     """
 
     def __init__(self, world: "World") -> None:
-        """Have lost nothing yet."""
+        """Begin without a loss."""
         self._world = world
         self._rows: dict[int, dict[bytes, Entry]] = {}
 
@@ -58,7 +58,7 @@ class OwnLogs:
         await self._goes_on(_NEXT)
 
     async def _stops(self) -> None:
-        """See that a worker with an empty disk fires nothing of a partition that had something."""
+        """Check that a worker with an empty disk fires no message of a partition that had some."""
         world = self._world
         world.start(_STRANGER)
         worker = world.slots[_STRANGER]
@@ -77,7 +77,7 @@ class OwnLogs:
         del world.slots[_STRANGER]
 
     async def _goes_on(self, slot: str, fuse: int = 0) -> None:
-        """See that a worker has all that there was, and delivers nothing of it again; it may crash on the way."""
+        """Check that a worker has all rows of before, and delivers no message again; it may crash on the way."""
         world = self._world
         world.start(slot)
         worker = world.slots[slot]

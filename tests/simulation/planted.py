@@ -47,7 +47,7 @@ _FENCE = TransactionalJournal.fence
 _LATE_S, _SLOW_S = 0.05, 0.3
 #: Later than anything is remembered until.
 _FAR_MS = keys.MAX_DUE_MS
-#: What is replaced: class or module, name, and what makes the new function of the old one.
+#: The replaced function: class or module, name, and the maker of the new function from the old one.
 Bug = tuple[Any, str, Callable[[Any], Any]]
 
 

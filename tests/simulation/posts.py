@@ -1,4 +1,4 @@
-"""What was posted: nothing early, nothing else than was asked for, and no try before its time (records.md)."""
+"""POSTs: none early, none with other content than requested, and no attempt before its time (records.md)."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from tables.entry import decode
 from tests.simulation.evidence import Evidence
 from tests.simulation.web import Post
 
-#: The changelog's times are in milliseconds: what was written in that of a request came before it or after.
+#: The changelog's times are in milliseconds: a row with the time of a POST may be older or newer.
 _MS = 0.001
 #: When a row's next try is, who wrote that, and when it was in the changelog.
 Plan = tuple[int, str, float]
@@ -35,13 +35,13 @@ def broken_posts(evidence: Evidence) -> Iterator[str]:
 
 
 def _plans(evidence: Evidence) -> dict[tuple[str, int], list[Plan]]:
-    """Return, for each message and due time, when its next tries were to be."""
+    """Return the planned next attempts of each message and due time."""
     found: dict[tuple[str, int], list[Plan]] = defaultdict(list)
     for batch, record in evidence.read(evidence.world.settings.topics.changelog):
         if record.key is None or record.value is None or not keys.is_row(record.key):
             continue
         entry = decode(record.value)
-        if batch.sent is not None:  # a command may have moved it to the due time that it had: tries begin anew
+        if batch.sent is not None:  # a command may have moved the message to its old due time: attempts begin again
             plan = entry.next_try_ms or 0, batch.sent.worker, evidence.seconds(batch.at_ms)
             found[entry.source, keys.due_of(record.key)].append(plan)
     return found

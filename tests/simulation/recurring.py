@@ -13,7 +13,7 @@ from tests.simulation.workload import LARGEST, Ask
 
 
 class Recurring:
-    """Looks at each series: by its request alone, whatever the table has made of it."""
+    """Checks each series by its request alone, whatever is in the table."""
 
     def __init__(self, evidence: Evidence) -> None:
         """Look at this evidence."""
@@ -51,7 +51,7 @@ class Recurring:
         yield from self._forgotten(ask)
 
     def _lives(self, ask: Ask) -> dict[int, set[str]]:
-        """Return what was told of each occurrence."""
+        """Return the kinds of events of each occurrence."""
         found: dict[int, set[str]] = defaultdict(set)
         for event in self._evidence.events:
             if event["source"] == ask.source and event["event"] in ("accepted", *ENDINGS):
@@ -100,7 +100,7 @@ class Recurring:
                 yield f"{ask.source} ({ask.name}) is there too often: {', '.join(map(str, of))}"
 
     def _missing(self, ask: Ask, lives: dict[int, set[str]], copies: list[Copy]) -> Iterator[str]:
-        """See that a series that nobody has touched came to its end, with all that it has promised."""
+        """Check that a series without commands came to its end, with all of its occurrences."""
         count = len(self._planned(ask))
         least, most = (len(lives) + sum(of(told) for told in self._skipped(ask).values()) for of in (min, max))
         if not least <= count <= most or (self._evidence.exact and least != most):
@@ -109,11 +109,11 @@ class Recurring:
         if len({copy.due_ms for copy in copies}) < delivered:
             yield f"{ask.source}: {delivered} occurrences are said to be delivered, fewer are there"
 
-    # what a command has left as it was, or has not -------------------------------------------------------------------
+    # changes by commands ---------------------------------------------------------------------------------------------
     def _commands(self, ask: Ask, known: set[str]) -> dict[str, Ask] | None:
         """Return the commands for a series by kind, if there is one of each at most, and no worker came too late.
 
-        None if there are others, or if it is not plain which of them came first.
+        None if there are others, or if their order is not plain.
         """
         others = [one for one in self._evidence.by_id[ask.name] if one is not ask]
         found = {one.op: one for one in others}
@@ -148,7 +148,7 @@ class Recurring:
             yield f"{ask.source} has come to {len(lives)} occurrences and {dict(skipped)} skipped, not {count}"
 
     def _held(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
-        """See that nothing is delivered that was due while its series was paused."""
+        """Check that no occurrence is delivered that was due while its series was paused."""
         commands = self._commands(ask, {"pause", "resume"})
         if commands is None or "pause" not in commands:
             return
@@ -158,7 +158,7 @@ class Recurring:
                 yield f"{copy} was due while it was paused"
 
     def _early(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
-        """See that nothing is delivered before the due time that an occurrence was moved to."""
+        """Check that no occurrence is delivered before the due time that it was moved to."""
         commands = self._commands(ask, {"reschedule", "pause", "resume"})
         if commands is None or "reschedule" not in commands:
             return
@@ -168,7 +168,7 @@ class Recurring:
                 yield f"{copy} is due before {move.said('delay-at')}, which it had been moved to"
 
     def _one_more(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
-        """See that an occurrence that was run now is there, and the one that is planned after it."""
+        """Check that a series has its occurrence of a deliver-now command."""
         commands = self._commands(ask, {"deliver-now", "pause", "resume"})
         if commands is None or "deliver-now" not in commands or ask.said("delay-misfire") != "catch-up":
             return
@@ -178,7 +178,7 @@ class Recurring:
             yield f"{ask.source}: the occurrence that {now.source} has added is missing"
 
     def _skipped(self, ask: Ask) -> dict[int, set[int]]:
-        """Return how many occurrences are said to be skipped after each: after a crash perhaps another number."""
+        """Return the counts of skipped occurrences that were reported after each; a crash can lead to more than one."""
         found: dict[int, set[int]] = defaultdict(set)
         for event in self._evidence.events:
             if event["source"] == ask.source and event["event"] == "skipped":
@@ -223,7 +223,8 @@ class Recurring:
         return {planned_ms for planned_ms in found if planned_ms <= max(ends)}
 
     def _forgotten(self, ask: Ask) -> Iterator[str]:
-        """See that a series that is asked for again has all that was due, from one request or the other."""
+        """Check that a series that is scheduled again has all occurrences that were due, from one request or the
+        other."""
         asks = sorted(self._evidence.by_id[ask.name], key=lambda one: max(self._stamps(one)))
         catches_up = ask.said("delay-misfire") == "catch-up" and len(ask.value or b"") < LARGEST
         alike = all((one.headers, one.value) == (ask.headers, ask.value) for one in asks)
@@ -232,7 +233,7 @@ class Recurring:
         copies = [copy for one in asks for copy in self._evidence.copies.get(one.source, [])]
         jitter_ms = int(ask.said("delay-jitter") or 0)
         replaced = any(told["event"] == "replaced" and told["source"] == ask.source for told in self._evidence.events)
-        went_on = replaced and self._evidence.exact  # one that was over begins anew
+        went_on = replaced and self._evidence.exact  # a finished series begins again
         for planned_ms in self._planned(ask):
             sources = {copy.source for copy in copies if 0 <= copy.due_ms - planned_ms <= jitter_ms}
             if went_on and len(sources) > 1:
@@ -241,7 +242,7 @@ class Recurring:
                 yield f"{ask.name} was asked for again, and the occurrence that was planned for {planned_ms} is missing"
 
     def _beyond(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
-        """See that nothing comes after the last of the occurrences that were asked for."""
+        """Check that no copy comes after the last planned occurrence."""
         last_ms = self._planned(ask)[-1] + int(ask.said("delay-jitter") or 0)
         moved = self._moved(ask)
         if any(one.recurs and one is not ask for one in self._evidence.by_id[ask.name]):

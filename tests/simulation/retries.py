@@ -1,9 +1,9 @@
-"""Consumers that try again: an id is asked for anew about when its message comes, and given up in the end or not.
+"""Consumers that try again: they schedule an id again at about the time its message comes, and some give up at the end.
 
-Others forward what they could not process as it was received: several occurrences of one series, and records that were
-made of one delivery, all with its headers. Each has a retry of its own, however many fail at the same time.
+Other consumers forward a record as they received it: several occurrences of one series, and records that were made from
+one delivery, all with its headers. Each has a retry of its own, however many fail at the same time.
 
-Runs with them have nothing that keeps plain messages from the fast path.
+Runs with retries leave plain messages on the fast path.
 """
 
 import random
@@ -15,7 +15,7 @@ from punctual.contract.retry import copy_source, retry_id
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask, Headers
 
-#: One run in so many has them.
+#: One run in this many has retries.
 _ONE_IN = 4
 #: How long after the due time of a message its consumer asks for the next: before its row is removed, or after that.
 _AFTER_S = (0.0, 0.005, 0.02, 0.06)
@@ -30,14 +30,14 @@ def are_there(seed: int) -> bool:
 
 
 def settings_of_retries(seed: int) -> dict[str, str]:
-    """Return what is set in a run that has them."""
+    """Return the settings of a run with retries, empty for other runs."""
     return {"DELAY_DEDUPE_WINDOW": "0", "DELAY_ROW_VERSION": "0"} if are_there(seed) else {}
 
 
 def with_retries(
     asks: list[Ask], seed: int, settings: Settings, span_s: float, destinations: Mapping[str, int]
 ) -> list[Ask]:
-    """Return what is asked for in a run, with what such consumers ask for within the span."""
+    """Return the requests of a run, with those of retrying consumers within the span."""
     if not are_there(seed):
         return asks
     for ask in asks:

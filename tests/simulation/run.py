@@ -1,4 +1,4 @@
-"""Runs a seed and says what has come of it."""
+"""Runs a seed and returns its result."""
 
 import gc
 import itertools
@@ -27,7 +27,7 @@ from tests.simulation.posts import broken_posts
 from tests.simulation.teams import beyond_quota, miscounted
 from tests.simulation.world import World, simulated
 
-#: Cyclic garbage is looked for after so many runs: dead workers are little else.
+#: Cyclic garbage is collected after this many runs: most consists of dead workers.
 _COLLECT_EVERY = 50
 _CHECKS = (
     broken_commands,
@@ -43,13 +43,13 @@ _CHECKS = (
     miscounted,
     sent_again,
 )
-#: Seeds that one process runs before it asks for more.
+#: Seeds that one process runs in a row.
 _SHARE = 5
 
 
 @dataclass(slots=True)
 class Result:
-    """What has come of a run."""
+    """The result of a run."""
 
     seed: int
     troubles: list[str] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Result:
     retold: int = 0
 
     def __str__(self) -> str:
-        """Say what is wrong, and how to see it again."""
+        """List the troubles and the faults, and the command that replays the run."""
         lines = [f"seed {self.seed}:", *(f"  {trouble}" for trouble in self.troubles[:10])]
         lines += ["faults of the run:", *(f"  {fault}" for fault in self.faults)]
         return "\n".join([*lines, f"replay it: python -m tests.simulation --seed {self.seed} --trace"])
@@ -135,7 +135,7 @@ def run_all(seeds: range) -> Iterator[Result]:
 
 @contextmanager
 def processes() -> Iterator[Executor]:
-    """Have a process for each core; what is left to run is given up at the end."""
+    """Return a pool with a process for each core; the seeds that are left at the end are cancelled."""
     pool = ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn"))
     try:
         yield pool
@@ -144,7 +144,7 @@ def processes() -> Iterator[Executor]:
 
 
 def spread(pool: Executor, seeds: range, bug: str | None = None) -> Iterator[Result]:
-    """Run seeds on all cores, in any order, a bug planted or none; what has not begun is not run if nobody asks on."""
+    """Run seeds on all cores, in any order, with a planted bug if given; closing the iterator cancels the rest."""
     ahead = 2 * (os.cpu_count() or 1)
     shares = (seeds[begin : begin + _SHARE] for begin in range(0, len(seeds), _SHARE))
     running = {pool.submit(run_share, share, bug) for share in itertools.islice(shares, ahead)}
@@ -160,7 +160,8 @@ def spread(pool: Executor, seeds: range, bug: str | None = None) -> Iterator[Res
 
 
 def run_share(seeds: range, bug: str | None) -> list[Result]:
-    """Run seeds in a process of many, with a planted bug until one fails; a process started anew finds this by name."""
+    """Run seeds in one process of the pool, with a planted bug until one fails; a spawned process imports this by
+    name."""
     with planted(bug) if bug else nullcontext():
         results = []
         for result in run_all(seeds):

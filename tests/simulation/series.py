@@ -8,22 +8,22 @@ from punctual.contract.home import home_partition
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask, Headers
 
-#: In so many runs there are some.
+#: The share of runs with series.
 _SHARE = 0.3
-#: So many of them are overdue when they are asked for, and get their commands at once.
+#: The share of series that are overdue when they are scheduled, and get their commands immediately.
 _OVERDUE = 0.4
 _MISFIRES = (None, "catch-up", "catch-up", "catch-up-last", "catch-up PT2S", "skip PT1S")
-#: So many of these are asked for again, instead of commands.
+#: The share of overdue series that are scheduled again, instead of commands.
 _AGAIN = 0.3
-#: So many of those that begin at a time end at one.
+#: The share of series with a first time that have an end time.
 _ENDED = 0.3
 _OPS = ("cancel", "reschedule", "deliver-now", "pause")
-#: In so many runs there is one more, which is held, or only resumed, while its occurrence is not due as planned.
+#: The share of runs with one more series, which is paused, or only resumed, while its occurrence is not due as planned.
 _HELD = 0.2
 
 
 def series(seed: int, settings: Settings, span_s: float, destinations: dict[str, int]) -> list[Ask]:
-    """Make them up, beside the rest of the workload, which stays as it is."""
+    """Make up the series of a run; the rest of the workload stays as it is."""
     rnd = random.Random(f"series {seed}")  # noqa: S311 - the same run for the same seed
     found: list[Ask] = []
     if rnd.random() >= _SHARE:
@@ -42,7 +42,7 @@ def series(seed: int, settings: Settings, span_s: float, destinations: dict[str,
 
 
 def _end(asks: list[Ask], seed: int) -> None:
-    """Have some of them end at a time, before their count is over; all requests of an id say the same."""
+    """Give some series an end time, before their count is over; all requests of an id have the same."""
     for ask in asks:
         first_ms, rnd = ask.said("delay-at"), random.Random(f"end {seed} {ask.id}")  # noqa: S311 - other runs stay
         if ask.recurs and first_ms is not None and rnd.random() < _ENDED:

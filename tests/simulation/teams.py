@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from tests.simulation.evidence import Evidence
     from tests.simulation.worker import Worker
 
-#: In so many runs there are teams, and in so many of these they have quotas.
+#: The share of runs with teams, and the share with quotas among them.
 _SHARE, _LIMITED = 0.2, 0.5
-#: So often a worker hears of others.
+#: How often a worker reads the others' reports.
 _HEAR_S = 0.5
 INPUTS = {"orders": "orders-delays", "billing": "billing-delays"}
 
@@ -46,13 +46,13 @@ def settings_of_teams(seed: int) -> dict[str, str]:
 
 
 def teams(seed: int, settings: Settings, span_s: float, destinations: dict[str, int]) -> list[Ask]:
-    """Make up what they ask for, beside the rest of the workload, which stays as it is."""
+    """Make up the teams' requests; the rest of the workload stays as it is."""
     rnd, env = _begun(seed)
     return list(_Author(rnd, settings, span_s, sorted(destinations)).write()) if env else []
 
 
 class _Author:
-    """Makes up what teams ask for: all of them have the same ids."""
+    """Makes up requests of teams: all teams use the same ids."""
 
     def __init__(self, rnd: random.Random, settings: Settings, span_s: float, destinations: list[str]) -> None:
         self._rnd, self._settings, self._span_s, self._destinations = rnd, settings, span_s, destinations
@@ -103,10 +103,10 @@ class _Author:
 
 
 class Following:
-    """What a worker hears of others' reports, a while after they were written."""
+    """A worker's reader of others' reports, a while after they were written."""
 
     def __init__(self, broker: "Broker", settings: Settings) -> None:
-        """Have heard nothing yet."""
+        """Begin before the first report."""
         self._broker, self._settings, self._topic, self._offset = broker, settings, settings.topics.progress, 0
         self._reader = ProgressReader("", settings.topics.progress)
 
@@ -117,7 +117,7 @@ class Following:
         return Quotas(self._settings.topics, table.stores, table.progress, self._reader.reports, now)
 
     async def run(self) -> None:
-        """Hear what is written until cancelled."""
+        """Read new reports until cancelled."""
         while True:
             self._listen()
             await asyncio.sleep(_HEAR_S)
@@ -132,7 +132,7 @@ class Following:
 def look(worker: "Worker") -> None:
     """Note how many messages of each namespace a worker holds at most, and whether its table has counted right.
 
-    Those that others take the place of when they are sent are aside: their number is nobody's fault.
+    Messages that will be replaced when they are sent are left out: their number is not limited.
     """
     held, of_id = dict[str, int](), worker.namespaces.of_id
     for number, store in worker.table.stores.items():
@@ -157,10 +157,10 @@ def look(worker: "Worker") -> None:
 
 
 def beyond_quota(evidence: "Evidence") -> Iterator[str]:
-    """Return a sentence for each namespace of which more was waiting than its quota allows.
+    """Return a sentence for each namespace with more pending messages than its quota.
 
-    A worker knows exactly what it holds itself; what it takes over from others may have been admitted while neither had
-    heard of the other.
+    A worker knows exactly its own messages; those that it takes over from others may have been admitted while neither
+    worker had read the other's reports.
     """
     world = evidence.world
     calm = evidence.calm and world.plan.workers == 1

@@ -1,4 +1,4 @@
-"""What became of a request that was refused for want of room, and that somebody else had accepted."""
+"""The fate of a request that one worker refused for its quota and another had accepted."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +9,7 @@ from tests.simulation.evidence import Evidence, Told
 from tests.simulation.log import Sent
 
 SOURCE = "orders-delays-1-0"
-#: Who has refused the request for good, and whose life was broken off.
+#: The worker that refused the request for good, and the worker whose life was broken off.
 OWNER, LOST = Sent("owner", 0, 0, 1.0), Sent("lost", 0, 0, 1.0)
 
 

@@ -14,7 +14,7 @@ from tests.simulation.planted import BEGINS, BUGS, planted
 from tests.simulation.run import Result, processes, quickly, run, run_all, spread
 
 _FEW, _MANY = 50, 250
-#: Every planted bug is found within so many seeds, most of them within a few dozen.
+#: Every planted bug is found within this number of seeds, most within a few dozen.
 _ENOUGH = 2_000
 #: Runs in which a request was refused for want of room that a step had accepted which was not kept: of a zombie, and of
 #: a worker that crashed before it had written it.

@@ -1,4 +1,4 @@
-"""Hosts that take what is posted, or do not: by seed, in a world of its own, so that other runs stay as they were."""
+"""Hosts that accept POSTs or fail, by seed; their own random generator leaves other runs as they were."""
 
 import asyncio
 import random
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.simulation.loop import Loop
     from tests.simulation.worker import Worker
 
-#: How an answer may turn out, and how likely that is: LOST has been taken, and nobody hears of it.
+#: The answers, and their weights: the host takes a LOST POST, but its answer does not arrive.
 _LOST, _AWAY = "lost", "away"
 _MOODS: tuple[dict[object, int], ...] = (
     {200: 1},
@@ -29,7 +29,7 @@ _TIMEOUT_S = 1.0
 
 
 class Post(NamedTuple):
-    """A request that came to a host: who sent it, what it said, and what was answered; `heard` if that came back."""
+    """A POST at a host, with its sender, its content and its status; `heard` if the answer came back."""
 
     sent: Sent
     url: str
@@ -72,7 +72,7 @@ class Web:
         self._moods = {f"https://h{number}.example.com": rnd.choice(_MOODS) for number in range(rnd.randint(1, 3))}
         self.posts: list[Post] = []
         self.callbacks: list[Post] = []
-        #: From then on all of them take everything.
+        #: Whether the hosts accept everything from now on.
         self.calm = False
 
     def url(self) -> str | None:
@@ -82,11 +82,11 @@ class Web:
         return f"{self._rnd.choice(list(self._moods))}/{self._rnd.randrange(5)}"
 
     def callback(self, rnd: random.Random) -> str:
-        """Return where a failure is to be told."""
+        """Return the URL of a failure callback."""
         return f"{rnd.choice(list(self._moods))}/failed"
 
     def client(self, worker: "Worker") -> "Client":
-        """Return what a worker posts with."""
+        """Return a worker's HTTP client."""
         return Client(self, worker, random.Random(f"{self._seed}-{worker.name}-web"))  # noqa: S311
 
     def answer(self, origin: str, rnd: random.Random) -> object:
@@ -125,4 +125,4 @@ class Client:
         return answer_of(status, self.rnd.choice((None, "2", "3")), clock.wall_ms())
 
     async def stop(self) -> None:
-        """Nothing is open."""
+        """No connection is open."""

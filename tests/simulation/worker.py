@@ -75,7 +75,7 @@ class Client:
         return [Node(node) for node in NODES]
 
     async def bootstrap(self) -> None:
-        """There is nothing to do."""
+        """Do no work, unlike the real client."""
 
     def begin(self, node: int, request: Any, *, group: Hashable) -> "asyncio.Future[Any]":
         return self._loop.create_task(self.send(node, request, group=group))
@@ -135,13 +135,13 @@ class Worker:
         self.process = Process(self.name)
         self.clock = WorkerClock(loop, shift_ms)
         self.ready = False
-        #: Whether the group can reach it; one that it cannot reach is a zombie sooner or later.
+        #: Whether the group can reach it; an unreachable worker becomes a zombie sooner or later.
         self.reachable = True
         #: Each time that it was given a partition: the second, and the partition.
         self.given: list[tuple[float, int]] = []
-        #: Times at which what it had in flight was left to its fate; of one partition, or of all (None).
+        #: Times at which its deliveries in flight were abandoned; of one partition, or of all (None).
         self.breaks: list[tuple[float, int | None]] = []
-        #: Whether others may have been given what it takes for its own.
+        #: Whether other workers may own partitions that it takes for its own.
         self.outlived = False
         #: When a row of a source was there to be fired.
         self.applied: dict[tuple[bytes, str], float] = {}
@@ -168,7 +168,7 @@ class Worker:
         raise Died
 
     def end(self, error: BaseException | None = None) -> None:
-        """End at once: nothing of it runs any more."""
+        """End now: no code of the process runs any more."""
         self.process.alive = False
         self.process.parked.clear()
         self._loop.dead.add(self.name)

@@ -94,7 +94,7 @@ class Author:
     def __init__(
         self, rnd: random.Random, settings: Settings, plan: Plan, destinations: dict[str, int], web: Web
     ) -> None:
-        """Have it sent within the plan's span, some of it to the `web`."""
+        """Schedule within the plan's span, some messages to the `web`."""
         self._web = web
         self._rnd, self._settings, self._plan, self._span_s = rnd, settings, plan, plan.span_s
         self._destinations, self._across = destinations, rnd.choice((0.1, 0.25, 0.6, 1.0))
@@ -142,7 +142,7 @@ class Author:
             self._command(number, turn, request)
 
     def _push_back(self, number: int, request: Ask) -> None:
-        """Replace or move a message again and again, each time before it is due; most of it has bounds."""
+        """Replace or move a message again and again, each time before it is due; most requests have bounds."""
         rnd, at_s, id_ = self._rnd, request.at_s, request.id
         assert id_ is not None
         for turn in range(rnd.randint(2, 5)):

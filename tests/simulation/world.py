@@ -1,4 +1,4 @@
-"""One run: a workload, workers, faults, and what has come of it."""
+"""One run: a workload, workers, faults, and the result."""
 
 import asyncio
 import dataclasses
@@ -40,14 +40,14 @@ from tests.simulation.worker import EXPECTED, Worker
 from tests.simulation.workload import LARGEST, Ask, Author
 from tests.simulation.zones import Versions, in_zones, replacements
 
-#: What messages wait for has been unread for so long.
+#: The margins of messages for unread input, in place of the real ones (app/engine/due/input_lag.py).
 MARGIN_S, FORWARDS_MARGIN_S = 0.3, 0.15
 #: A run that is not over by then is stuck.
 _LATEST_S = 120.0
 _LOOK_S = 0.1
 #: Messages that are due within that time of the beginning are to be dealt with.
 _SOON_MS = 3_600_000
-#: The slot of the worker that reads everything anew.
+#: The slot of the worker that reads everything again.
 _LAST = "last"
 
 
@@ -254,7 +254,7 @@ class World:
         while worker.process.alive and not task.done():  # noqa: ASYNC110 - it may die
             await asyncio.sleep(0.02)
         if self.slots.get(worker.slot) is not worker:
-            return False  # it died meanwhile, and is started again for that
+            return False  # it died, and its death starts it again
         self.slots[worker.slot] = None
         self.disks.unlock(worker.slot)
         self.group.leave(worker)
@@ -289,7 +289,7 @@ class World:
     # the end ---------------------------------------------------------------------------------------------------------
     async def _begin_anew(self) -> None:
         """End all workers, and have one on an empty disk take over."""
-        self._ending = True  # a restart that began earlier must not start one of them again
+        self._ending = True  # a restart that began earlier must not start a worker again
         for worker in [worker for worker in self.slots.values() if worker is not None]:
             if self.plan.orderly and worker.ready:
                 await self.stop(worker)
@@ -307,7 +307,7 @@ class World:
             await asyncio.sleep(_LOOK_S)
 
     def owned(self) -> dict[int, PartitionStore]:
-        """Return the store of each partition that is owned, live, and has nothing left to do."""
+        """Return the store of each partition that is owned, live, and idle."""
         found = {}
         for worker in self.group.members.values():
             if worker.process.alive and worker.ready:
@@ -337,8 +337,8 @@ class World:
     def delivered_by(self, slot: str) -> bool:
         """Return whether the workers of a slot have written to the destinations.
 
-        Others still may when everything is dealt with: at least once, a zombie that has just come to itself sends what
-        it has claimed before it hears of its end. How many such duplicates there may be is looked at elsewhere.
+        Others may still write when all messages are done: at least once, a zombie that has just woken up sends its
+        claimed messages before it learns of its end. Other checks bound the number of such duplicates.
         """
         names = {worker.name for worker in self.workers if worker.slot == slot}
         logs = (log for topic in self.destinations for log in self.broker.logs[topic])

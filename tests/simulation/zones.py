@@ -16,7 +16,7 @@ from tests.simulation.workload import Ask, Headers
 
 #: A zone whose clocks never change: the simulation has other rules for it.
 ZONE = "Africa/Abidjan"
-#: In so many runs there are some.
+#: The share of runs with zones.
 _SHARE = 0.12
 STEP_S = 3
 #: With wildcards in hours and minutes, and without: the first minute of the day in which all runs begin.
