@@ -26,10 +26,8 @@ if TYPE_CHECKING:
 SAVED = os.environ.get("SCREENSHOTS", "")
 MANY = COUNT > USUAL
 SIZES = {"wide": (1280, 900), "narrow": (320, 720)}
-THEMES = ("light", "dark")
 
 pytestmark = [
-    pytest.mark.core,
     pytest.mark.kafka,
     pytest.mark.slow,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium: install it, or name it by CHROMIUM"),
@@ -96,8 +94,15 @@ def _pages(topics: list[str]) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize(
+    ("theme", "size"),
+    [
+        pytest.param("light", "wide", marks=pytest.mark.core),
+        ("light", "narrow"),
+        ("dark", "wide"),
+        pytest.param("dark", "narrow", marks=pytest.mark.core),
+    ],
+)
 def test_every_page_is_accessible_and_fits(page: "Page", topics: list[str], shots: Path, theme: Any, size: str) -> None:
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - as above
 
@@ -121,6 +126,7 @@ def test_every_page_is_accessible_and_fits(page: "Page", topics: list[str], shot
     assert not found, found
 
 
+@pytest.mark.core
 def test_home_gives_the_verdict_and_keeps_itself_up_to_date(page: "Page", installation: "Installation") -> None:
     page.goto("/")
     assert page.locator("h1").inner_text().startswith("On time.")
@@ -139,6 +145,7 @@ def test_home_gives_the_verdict_and_keeps_itself_up_to_date(page: "Page", instal
     )
 
 
+@pytest.mark.core
 def test_the_timeline_zooms_to_a_second_and_to_its_messages(page: "Page") -> None:
     page.goto("/")
     page.locator(".stacks").first.wait_for()
@@ -153,6 +160,7 @@ def test_the_timeline_zooms_to_a_second_and_to_its_messages(page: "Page") -> Non
     assert page.locator("tbody th a").count() >= 1
 
 
+@pytest.mark.core
 def test_home_does_not_wait_for_what_takes_long(page: "Page", installation: "Installation") -> None:
     page.goto("/workers")
     installation.worker.kill()
@@ -164,6 +172,7 @@ def test_home_does_not_wait_for_what_takes_long(page: "Page", installation: "Ins
     page.locator(".stacks").first.wait_for()
 
 
+@pytest.mark.core
 def test_a_message_is_found_by_its_id_and_by_a_filter(page: "Page", topics: list[str]) -> None:
     page.goto("/find")
     page.get_by_label("Message ID").fill("order-7")
@@ -186,6 +195,7 @@ def test_a_message_is_found_by_its_id_and_by_a_filter(page: "Page", topics: list
     assert page.locator("h1").inner_text() == second[0]
 
 
+@pytest.mark.core
 def test_without_a_script_pages_work_too(browser: "Browser", installation: "Installation", topics: list[str]) -> None:
     with browser.new_context(base_url=installation.worker.url, java_script_enabled=False) as context:
         page = context.new_page()
@@ -195,6 +205,7 @@ def test_without_a_script_pages_work_too(browser: "Browser", installation: "Inst
         eventually(lambda: page.locator("tbody tr").count() == 50, what="the first page")
 
 
+@pytest.mark.core
 def test_the_form_of_a_message_gives_lines_that_ask_for_it(page: "Page", topics: list[str]) -> None:
     page.goto("/new")
     page.get_by_label("Destination: a topic or a URL").fill(topics[0])
@@ -206,6 +217,7 @@ def test_the_form_of_a_message_gives_lines_that_ask_for_it(page: "Page", topics:
     assert f"client.delay('{topics[0]}', \"it's time\", after=timedelta(milliseconds=300000))" in python
 
 
+@pytest.mark.core
 def test_home_is_painted_within_a_second(page: "Page") -> None:
     painted, paint = [], "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
     for _ in range(5):
@@ -216,6 +228,7 @@ def test_home_is_painted_within_a_second(page: "Page") -> None:
     assert sorted(painted)[-2] < 1_000 * crowd(), painted
 
 
+@pytest.mark.core
 def test_home_answers_in_under_100_ms(page: "Page") -> None:
     page.goto("/")
 
@@ -238,6 +251,7 @@ def test_home_answers_in_under_100_ms(page: "Page") -> None:
     ask_until(took, lambda times: times[-4] < 100 * crowd(), "answers in under 100 ms")
 
 
+@pytest.mark.core
 def test_a_message_is_created_rescheduled_delivered_and_cancelled(page: "Page", installation: "Installation") -> None:
     to = installation.topic()
     page.goto("/new")
@@ -267,6 +281,7 @@ def test_a_message_is_created_rescheduled_delivered_and_cancelled(page: "Page", 
     installation.await_event("cancelled", "order-9")
 
 
+@pytest.mark.core
 def test_an_act_that_comes_too_late_says_so(page: "Page", installation: "Installation") -> None:
     page.goto("/messages/order-12")
     installation.requests.reschedule("order-12", now_ms() + 7_200_000)
@@ -277,6 +292,7 @@ def test_an_act_that_comes_too_late_says_so(page: "Page", installation: "Install
     assert page.locator("h1").inner_text() == "order-12"
 
 
+@pytest.mark.core
 def test_a_destination_is_paused_resumed_and_capped(page: "Page", topics: list[str]) -> None:
     page.goto("/destinations")
     page.get_by_role("link", name=topics[2]).click()
@@ -297,6 +313,7 @@ def _wait_done(page: "Page", count: int) -> None:
     eventually(lambda: page.locator("main .badge").first.inner_text() == "done", patience_s(count), "the job")
 
 
+@pytest.mark.core
 def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(page: "Page", topics: list[str]) -> None:
     page.goto(f"/find?to={topics[1]}&header=kind:reminder")
     page.get_by_role("link", name="cancel", exact=True).click()
@@ -317,6 +334,7 @@ def test_all_that_match_are_cancelled_by_a_job_once_their_number_is_typed(page: 
     assert "cancel all" in page.locator("tbody").inner_text()
 
 
+@pytest.mark.core
 def test_a_dead_letter_is_put_right_and_sent_again(page: "Page", installation: "Installation") -> None:
     to = installation.topic()
     page.goto("/")
@@ -336,6 +354,7 @@ def test_a_dead_letter_is_put_right_and_sent_again(page: "Page", installation: "
     assert "sent again" in page.locator("tbody").inner_text()
 
 
+@pytest.mark.core
 def test_all_dead_letters_that_match_are_sent_again(page: "Page") -> None:
     page.goto("/dead-letters?reason=unknown-topic&sent_again=no")
     page.get_by_role("link", name="send again").click()
@@ -347,6 +366,7 @@ def test_all_dead_letters_that_match_are_sent_again(page: "Page") -> None:
     assert page.locator("tbody th").all_inner_texts() == ["lost-2"]
 
 
+@pytest.mark.core
 def test_a_series_tells_its_next_runs_and_is_paused_resumed_and_run(page: "Page", installation: "Installation") -> None:
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - as above
 
@@ -386,6 +406,7 @@ def test_a_series_tells_its_next_runs_and_is_paused_resumed_and_run(page: "Page"
     assert "Cancelled." in page.locator(".flash.good").inner_text()
 
 
+@pytest.mark.core
 def test_an_unknown_message_says_what_to_do_next(page: "Page") -> None:
     answer = page.goto("/messages/never-asked-for")
     assert answer is not None
@@ -393,6 +414,7 @@ def test_an_unknown_message_says_what_to_do_next(page: "Page") -> None:
     assert "Find IDs that begin with" in page.locator("main").inner_text()
 
 
+@pytest.mark.core
 def test_a_worker_that_ends_is_told_and_comes_back(page: "Page", installation: "Installation") -> None:
     page.goto("/")
     installation.worker.kill()
@@ -402,6 +424,7 @@ def test_a_worker_that_ends_is_told_and_comes_back(page: "Page", installation: "
     eventually(lambda: "On time" in page.locator("h1").inner_text(), what="the verdict")
 
 
+@pytest.mark.core
 def test_everything_is_cancelled_by_its_filter_and_the_account_balances(
     page: "Page", installation: "Installation", shots: Path
 ) -> None:
