@@ -13,7 +13,7 @@ pub struct Batch {
     record: Vec<u8>,
     limit: usize,
     transactional: bool,
-    /// The timestamps of the first record, and the largest.
+    /// The timestamp of the first record, and the largest timestamp.
     times: Option<(i64, i64)>,
     pub count: usize,
 }
@@ -23,7 +23,7 @@ impl Batch {
         Batch { raw: vec![0; HEADER], record: Vec::new(), limit, transactional, times: None, count: 0 }
     }
 
-    /// Begin a record: what is before its headers, and how many of these follow.
+    /// Begin a record: its fields before the headers, and the number of headers that follow.
     pub fn begin(&mut self, timestamp_ms: i64, key: Option<&[u8]>, value: Option<&[u8]>, headers: usize) {
         let first_ms = self.times.map_or(timestamp_ms, |(first_ms, _)| first_ms);
         let out = &mut self.record;
@@ -36,17 +36,17 @@ impl Batch {
         varint(out, headers as i64);
     }
 
-    /// Add a header to the record that was begun.
+    /// Add a header to the current record.
     pub fn header(&mut self, name: &[u8], value: Option<&[u8]>) {
         nullable(&mut self.record, Some(name));
         nullable(&mut self.record, value);
     }
 
-    /// Take in the record that was begun; false if it does not fit. The first does, whatever its size.
+    /// Finish the current record; false if it does not fit. The first record fits, whatever its size.
     pub fn end(&mut self, timestamp_ms: i64) -> bool {
         let before = self.raw.len();
         varint(&mut self.raw, self.record.len() as i64);
-        // As aiokafka's builder in C does: a batch never has the last byte that its limit allows.
+        // As in aiokafka's builder in C: a batch is always smaller than its limit.
         if self.times.is_some() && self.raw.len() + self.record.len() >= self.limit {
             self.raw.truncate(before);
             return false;
@@ -70,7 +70,7 @@ impl Batch {
         self.end(timestamp_ms)
     }
 
-    /// Return the batch, numbered for a producer; None if it is too large for any.
+    /// Return the batch with a producer's numbers; None if it is too large for any batch.
     pub fn build(&mut self, producer_id: i64, epoch: i16, sequence: i32) -> Option<&[u8]> {
         let (first_ms, largest_ms) = self.times.unwrap_or((-1, -1));
         let length = i32::try_from(self.raw.len() - AFTER_LENGTH).ok()?;
@@ -109,7 +109,7 @@ fn nullable(out: &mut Vec<u8>, raw: Option<&[u8]>) {
     }
 }
 
-/// Write a number: zigzag, seven bits a byte, the lowest first.
+/// Write a number in zigzag encoding, seven bits per byte, the lowest first.
 fn varint(out: &mut Vec<u8>, number: i64) {
     let mut left = (number << 1 ^ number >> 63) as u64;
     while left >= 0x80 {

@@ -1,6 +1,6 @@
 //! Events as JSON (punctual/contract/events.py).
 
-/// What all events say.
+/// The fields of all events.
 pub struct Event<'a> {
     pub event: &'static str,
     pub id: &'a str,
@@ -11,7 +11,7 @@ pub struct Event<'a> {
 }
 
 impl Event<'_> {
-    /// Write it, up to the closing brace.
+    /// Write the event, up to the closing brace.
     pub fn begin(&self, out: &mut Vec<u8>) {
         text(out, b"{\"event\":\"", self.event);
         text(out, b"\",\"id\":\"", self.id);
@@ -23,13 +23,13 @@ impl Event<'_> {
     }
 }
 
-/// Write a number in digits, and what comes before it.
+/// Write `before`, and a number in digits.
 pub fn integer(out: &mut Vec<u8>, before: &[u8], number: i64) {
     out.extend_from_slice(before);
     out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
-/// Write what stands between the quotes of a JSON string, and what comes before it.
+/// Write `before`, and the escaped content of a JSON string without quotes.
 pub fn text(out: &mut Vec<u8>, before: &[u8], text: &str) {
     out.extend_from_slice(before);
     let mut left = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Where keys and ids live (punctual/contract/home.py).
+//! The partitions of keys and ids (punctual/contract/home.py).
 
 const SEED: u32 = 0x9747_B28C;
 const M: u32 = 0x5BD1_E995;
@@ -20,12 +20,12 @@ fn murmur2(key: &[u8]) -> u32 {
     hash ^ hash >> 15
 }
 
-/// Return the partition of a key; None of no partitions.
+/// Return the partition of a key; None without partitions.
 pub fn key_partition(key: &[u8], partitions: i64) -> Option<i64> {
     i64::from(murmur2(key) & 0x7FFF_FFFF).checked_rem(partitions)
 }
 
-/// Return the home partition of an id: its own if it names a record of an input, else that of its hash.
+/// Return the home partition of an id: the one in its name if it names a record of an input, else its hash's.
 pub fn home_partition(id: &[u8], inputs: &[Vec<u8>], partitions: i64) -> Option<i64> {
     named(id, inputs).filter(|home| *home < partitions).or_else(|| key_partition(id, partitions))
 }
@@ -40,7 +40,7 @@ fn named(id: &[u8], inputs: &[Vec<u8>]) -> Option<i64> {
     inputs.iter().any(|input| input == topic).then_some(home)
 }
 
-/// Return the number that ASCII digits say, None of anything else.
+/// Return the number in ASCII digits, None for any other text.
 pub fn digits(text: &[u8]) -> Option<i64> {
     if text.is_empty() {
         return None;

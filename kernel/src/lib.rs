@@ -1,6 +1,7 @@
 //! The fast path in Rust: plain requests, rows and deliveries, many per call, from bytes to bytes.
 //!
-//! app/kafka/fast_path/interface.py defines the calls. app/kafka/fast_path/in_python.py is the reference: both make the same bytes.
+//! app/kafka/fast_path/interface.py defines the calls. app/kafka/fast_path/in_python.py is the reference: both produce
+//! the same bytes.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(not(feature = "python"), allow(dead_code, reason = "only Python calls it"))]

@@ -1,4 +1,4 @@
-//! Plain requests: a destination, a due time in digits, perhaps an ID, and no other header of ours
+//! Plain requests: a destination, a due time in digits, optionally an ID, and no other native header
 //! (punctual/contract/plain_requests.py).
 
 use crate::home::digits;
@@ -13,7 +13,7 @@ pub struct PlainRequest<'a> {
     pub to: &'a str,
     pub due_ms: i64,
     pub id: Option<&'a str>,
-    /// How many headers are the user's own.
+    /// The number of the user's own headers.
     pub users: usize,
 }
 
@@ -48,7 +48,7 @@ pub fn read<'a>(headers: Headers<'a>) -> Option<PlainRequest<'a>> {
 }
 
 impl PlainRequest<'_> {
-    /// Write the row of a plain request; None if it is too large for one.
+    /// Write the row of a plain request; None if it is too large for a row.
     pub fn write(&self, out: &mut Vec<u8>, record: &Body, id: &str, source: &str, stamp_ms: i64) -> Option<()> {
         row::begin(out, id, self.to, [record.key, record.value], self.users)?;
         for (name, value) in record.headers.filter(|(name, _)| !name.starts_with(PREFIX)) {

@@ -1,4 +1,4 @@
-//! Bytes that are read from the front. Every read is checked: None says that they are not what they should be.
+//! Reads bytes from the front. Every read is checked, and returns None for unexpected bytes.
 
 #[derive(Clone, Copy)]
 pub struct Reader<'a>(pub &'a [u8]);
@@ -23,7 +23,7 @@ impl<'a> Reader<'a> {
         Some(taken.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// Read a number as Kafka's records have it: zigzag, seven bits a byte, the lowest first.
+    /// Read a number in the encoding of Kafka's records: zigzag, seven bits per byte, the lowest first.
     pub fn varint(&mut self) -> Option<i64> {
         let mut raw = 0;
         for shift in (0..64).step_by(7) {
@@ -39,7 +39,7 @@ impl<'a> Reader<'a> {
         None
     }
 
-    /// Read bytes behind their length; the inner None is null.
+    /// Read a length and its bytes; the inner None is null.
     pub fn nullable(&mut self) -> Option<Option<&'a [u8]>> {
         match usize::try_from(self.varint()?) {
             Ok(length) => self.take(length).map(Some),

@@ -6,7 +6,7 @@ const VERSION: u8 = 4;
 const FIELDS: usize = 21;
 const NIL: u8 = 0xC0;
 
-/// How msgpack says the length of something: `below` a number in its first byte, else behind one of others.
+/// How msgpack writes a length: lengths under `below` are in the first byte, others follow one of the other bytes.
 struct Kind {
     fixed: u8,
     below: usize,
@@ -19,7 +19,7 @@ const TEXT: Kind = Kind { fixed: 0xA0, below: 32, tiny: Some(0xD9), short: 0xDA,
 const BLOB: Kind = Kind { fixed: 0, below: 0, tiny: Some(0xC4), short: 0xC5, long: 0xC6 };
 const ARRAY: Kind = Kind { fixed: 0x90, below: 16, tiny: None, short: 0xDC, long: 0xDD };
 
-/// A plain row: one that waits for its first delivery to a topic of our own cluster, whose commands are none.
+/// A plain row: it waits for its first delivery, to a topic of our own cluster, and has no commands.
 pub struct Row<'a> {
     pub id: &'a str,
     pub to: &'a str,
@@ -51,7 +51,7 @@ impl<'a> Iterator for Headers<'a> {
     }
 }
 
-/// Return the row of a value if it is a plain one.
+/// Return the row in a value if it is plain.
 pub fn parse(raw: &[u8]) -> Option<Row<'_>> {
     let mut reader = Reader(raw);
     (reader.byte()? == VERSION).then_some(())?;
@@ -117,7 +117,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Read a number; one of those below -32 is not plain.
+    /// Read a number; a number below -32 is not plain.
     fn int(&mut self) -> Option<i64> {
         match self.byte()? {
             head @ (0..=0x7F | 0xE0..) => Some(i64::from(head as i8)),
@@ -144,7 +144,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Begin a row: its fields up to the headers, and how many of these follow. None if something is too long for one.
+/// Begin a row: its fields up to the headers, and the number of headers. None if a part is too long for msgpack.
 pub fn begin(out: &mut Vec<u8>, id: &str, to: &str, content: [Option<&[u8]>; 2], headers: usize) -> Option<()> {
     out.push(VERSION);
     write_length(out, FIELDS, &ARRAY)?;
@@ -163,7 +163,7 @@ pub fn header(out: &mut Vec<u8>, name: &[u8], value: Option<&[u8]>) -> Option<()
     write_blob(out, value)
 }
 
-/// End a row: its source, no policies, no attempts, no commands, its stamp.
+/// End a row: its source and stamp, without policies, attempts and commands.
 pub fn end(out: &mut Vec<u8>, source: &str, stamp_ms: i64) -> Option<()> {
     write(out, source.as_bytes(), &TEXT)?;
     out.extend_from_slice(&[NIL, NIL, NIL, NIL, NIL, NIL, 0, 0x90, NIL]);

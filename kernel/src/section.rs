@@ -2,7 +2,7 @@
 
 use crate::reader::Reader;
 
-/// The most headers of a record: punctual/batches.py says why, and refuses a batch that has a record with more.
+/// The maximum headers of a record: punctual/batches.py explains it, and refuses batches that exceed it.
 const MAX_HEADERS: usize = 1_000;
 
 /// A record's headers: names, and values that may be null.
@@ -29,22 +29,22 @@ impl<'a> Iterator for Headers<'a> {
     }
 }
 
-/// Read a record from its key on, but its headers only as they are asked for.
+/// Read a record from its key on; headers are read lazily.
 pub fn body(mut reader: Reader) -> Option<Body> {
     let (key, value) = (reader.nullable()?, reader.nullable()?);
     let count = usize::try_from(reader.varint()?).ok()?;
     Some(Body { key, value, headers: Headers { count, left: reader } })
 }
 
-/// Read a section: of each record the distance of its offset, that of its timestamp, and where its key begins.
+/// Read a section: call `found` with each record's offset and timestamp deltas, and the position of its key.
 ///
-/// None unless there are `count` records that fill it; or as soon as `found` says None.
+/// None unless exactly `count` records fill the section, or as soon as `found` returns None.
 pub fn read(section: &[u8], count: usize, mut found: impl FnMut(i64, i64, usize) -> Option<()>) -> Option<()> {
     let mut reader = Reader(section);
     for _ in 0..count {
         let length = usize::try_from(reader.varint()?).ok()?;
         let mut record = Reader(reader.take(length)?);
-        record.varint()?; // attributes: there are none
+        record.varint()?; // attributes, which are unused
         let (timestamp, offset) = (record.varint()?, record.varint()?);
         let begin = section.len() - reader.0.len() - record.0.len();
         let mut headers = body(record)?.headers;

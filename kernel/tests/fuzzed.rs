@@ -1,4 +1,4 @@
-//! Whatever bytes come, nothing panics, and what is taken for something is that.
+//! For any bytes, no reader panics, and each result is valid.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -26,7 +26,7 @@ fn written(to: &str, id: &str, content: [&Option<Vec<u8>>; 2], headers: &[(Strin
     out
 }
 
-/// Read bytes as everything that bytes are read as.
+/// Read bytes with all readers.
 fn read_all(raw: &[u8], count: usize) {
     let _ = section::read(raw, count, |_, _, begin| {
         let body = section::body(Reader(&raw[begin..])).unwrap();

@@ -21,7 +21,7 @@ _SUNDAY: Final = 6
 
 
 class _Days(NamedTuple):
-    """A weekday of an expression: `weekly` has its days as bits, for a month that begins with it; `last`: the last."""
+    """A weekday of an expression: `weekly` has its days in a month that begins with it, as bits; `last`: the last day."""
 
     weekday: int
     weekly: int

@@ -8,7 +8,7 @@ use super::packed::Packed;
 use super::rows::{known, row_of};
 use crate::batch::Batch;
 
-/// Records for one batch; the first is taken whatever its size.
+/// Builds one batch; the first record fits, whatever its size.
 #[pyclass(module = "punctual_kernel")]
 pub struct Builder {
     batch: Batch,
@@ -43,7 +43,7 @@ impl Builder {
         Ok(self.batch.end(timestamp_ms))
     }
 
-    /// Add records of key and value alone, but for the first `skipped`, as far as they fit; return how many.
+    /// Add records of only a key and a value, after the first `skipped`, as far as they fit; return their number.
     #[pyo3(signature = (timestamp_ms, records, skipped = 0))]
     fn extend<'py>(
         slf: &Bound<'py, Self>,
@@ -69,7 +69,7 @@ impl Builder {
             let record = record.cast::<PyTuple>()?;
             let (key, value) = (record.get_item(0)?, record.get_item(1)?);
             let (key, value) = (nullable(&key)?, nullable(&value)?);
-            // Borrowed for each one, as whoever makes the next may look at what is there.
+            // Borrowed per record, because the iterator of `records` may read this builder.
             let batch = &mut slf.try_borrow_mut()?.batch;
             batch.begin(timestamp_ms, key, value, 0);
             if !batch.end(timestamp_ms) {
@@ -79,8 +79,8 @@ impl Builder {
         Ok(slf.try_borrow()?.batch.count - first)
     }
 
-    /// Add the deliveries of plain rows as far as they fit; return how many, and how many bytes their ids have. Raises
-    /// ValueError for another row.
+    /// Add the deliveries of plain rows as far as they fit; return their number, and the total bytes of their ids.
+    /// Raises ValueError for a row that is not plain.
     fn deliver(&mut self, timestamp_ms: i64, rows: &Bound<'_, PyList>, begin: usize) -> PyResult<(usize, usize)> {
         let (first, mut id_bytes) = (self.batch.count, 0);
         for index in begin..rows.len() {
@@ -94,7 +94,7 @@ impl Builder {
         Ok((self.batch.count - first, id_bytes))
     }
 
-    /// Return the batch's bytes, numbered for an idempotent producer.
+    /// Return the batch's bytes, with an idempotent producer's numbers.
     fn build<'py>(
         &mut self,
         py: Python<'py>,
@@ -109,7 +109,7 @@ impl Builder {
     }
 }
 
-/// Return the bytes of an object, or None if it is that.
+/// Return the bytes of a Python object, or None for None.
 fn nullable<'a>(item: &'a Bound<'_, PyAny>) -> PyResult<Option<&'a [u8]>> {
     if item.is_none() { Ok(None) } else { Ok(Some(item.cast::<PyBytes>()?.as_bytes())) }
 }

@@ -1,4 +1,4 @@
-//! Plain rows that have been delivered.
+//! The events of delivered plain rows.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
@@ -11,11 +11,11 @@ use crate::row;
 
 type Found<'py> = (usize, Vec<Bound<'py, PyString>>, Vec<Bound<'py, PyAny>>, Packed);
 
-/// Return how many of `rows[begin:end]` are plain up to the first that is not, their ids, values, and events. `rows`
-/// are keys, that of `first` the offset of the first.
+/// Return the number of plain rows in `rows[begin:end]` before the first other row, and their ids, values and events.
+/// `rows` are keys; `first` is the offset at which the first of `rows` was delivered.
 ///
-/// A row that keeps anything beyond its delivery is not plain here: that its id was replaced or moved, or a window of
-/// its own. Nor is one whose claim is no bytes: somebody has looked at it.
+/// A row that must be remembered after its delivery is not plain here: it was replaced or moved, or has a dedupe window
+/// of its own. Nor is a row whose claim is decoded already instead of bytes.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "a call for each row of these would be dearer than what it does")]
 pub fn delivered<'py>(

@@ -1,4 +1,4 @@
-//! What is known of names in one call, and the ids that came in it.
+//! Caches of one call: values by name, and the ids so far.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use rustc_hash::FxHashSet;
 
-/// Something for each of a few names, which mostly come many times in a row.
+/// A value for each of a few names; lookups of the same name in a row are fast.
 pub struct Names<T> {
     places: HashMap<String, usize>,
     last: usize,
@@ -20,7 +20,7 @@ impl<T> Names<T> {
         Names { places: HashMap::new(), last: 0, found: Vec::new() }
     }
 
-    /// Return the place of a name, of which something is made at first.
+    /// Return the index of a name; `make` creates its value at the first call.
     pub fn place(&mut self, name: &str, make: impl FnOnce() -> PyResult<T>) -> PyResult<usize> {
         if self.found.get(self.last).is_none_or(|(known, _)| known != name) {
             self.last = self.places.get(name).copied().unwrap_or(self.found.len());
@@ -32,13 +32,13 @@ impl<T> Names<T> {
         Ok(self.last)
     }
 
-    /// Return what was made of the name at a place.
+    /// Return the value of the name with this index.
     pub fn at(&self, place: usize) -> &T {
         &self.found[place].1
     }
 }
 
-/// Ids by their hashes: two that share one look the same, which only ends a prefix early.
+/// The hashes of ids. Two ids with the same hash count as equal, which only ends a prefix early.
 #[derive(Default)]
 pub struct Ids {
     state: RandomState,
@@ -46,7 +46,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Remember an id; false if it was there.
+    /// Add an id; false if it was there already.
     pub fn add(&mut self, id: &str) -> bool {
         self.seen.insert(self.state.hash_one(id))
     }

@@ -1,4 +1,4 @@
-//! The calls from Python, as app/kafka/fast_path/in_rust.py and tables/places.py make them.
+//! The functions for Python, which app/kafka/fast_path/in_rust.py and tables/places.py call.
 
 mod builder;
 mod delivered;
@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 mod punctual_kernel {
     use pyo3::prelude::*;
 
-    /// What Python calls, and with what: changed together with `API` in tables/native_extension.py.
+    /// The version of the functions and their arguments: change it together with `API` in tables/native_extension.py.
     #[pymodule_export]
     const API: u32 = 5;
 

@@ -1,4 +1,4 @@
-//! Records of key and value alone that Python hands on and rarely looks at.
+//! Records of only a key and a value, which Python passes on and rarely reads.
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -6,11 +6,11 @@ use pyo3::types::PyTuple;
 
 use super::requests::pair;
 
-/// Keys and values in one piece, as a sequence of tuples.
+/// Keys and values in one buffer, as a sequence of tuples.
 #[pyclass(frozen, module = "punctual_kernel")]
 pub struct Packed {
     raw: Vec<u8>,
-    /// Where each key ends, and its value; the next key begins there.
+    /// The ends of each key and its value; the next key begins at the end of the value.
     ends: Vec<(usize, usize)>,
 }
 
@@ -19,7 +19,7 @@ impl Packed {
         Packed { raw: Vec::new(), ends: Vec::new() }
     }
 
-    /// Add a record: its key, and what writes its value.
+    /// Add a record: its key, and a function that writes its value.
     pub fn add(&mut self, key: &[u8], write: impl FnOnce(&mut Vec<u8>)) {
         self.raw.extend_from_slice(key);
         let end = self.raw.len();

@@ -1,4 +1,4 @@
-//! Records as they come from a fetch: their parts are made when they are asked for.
+//! Records of a fetch; their Python objects are created lazily.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -18,7 +18,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Return the record from its key on. It is there: it has been read before.
+    /// Return the record from its key on, which `unpack` has checked before.
     pub fn body<'a>(&'a self, py: Python<'a>) -> Option<Body<'a>> {
         section::body(Reader(self.section.as_bytes(py).get(self.begin..)?))
     }
@@ -45,7 +45,7 @@ impl Record {
     }
 }
 
-/// Return a header's name; bytes that are no UTF-8 become surrogates (PEP 383).
+/// Return a header's name; bytes that are not UTF-8 become surrogates (PEP 383).
 fn text<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyString>> {
     match std::str::from_utf8(raw) {
         Ok(text) => Ok(PyString::new(py, text)),
@@ -53,7 +53,7 @@ fn text<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyString>> {
     }
 }
 
-/// Return the records of a batch's section from an offset on. Raises ValueError if it has not `count` records.
+/// Return the records of a batch's section from an offset on. Raises ValueError unless it has `count` records.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "it is what the head of a batch says")]
 pub fn unpack<'py>(

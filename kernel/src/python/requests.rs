@@ -1,4 +1,4 @@
-//! Plain requests become rows.
+//! Turns plain requests into rows.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PySet, PyString, PyTuple};
@@ -12,10 +12,10 @@ use crate::plain_request;
 
 /// The stamp of a message whose id is its source (tables/commands.py).
 const UNKNOWN_MS: i64 = -1;
-/// What a row takes of a step beside its value.
+/// The bytes of a row in a step, in addition to its value.
 const OVERHEAD: i64 = 32;
 
-/// What does not change for an input topic of one partition.
+/// The constants of one partition of an input topic.
 #[pyclass(frozen, module = "punctual_kernel")]
 pub struct Rules {
     topic: String,
@@ -56,9 +56,9 @@ impl Rules {
 type Bytes<'py> = Vec<Bound<'py, PyBytes>>;
 type Found<'py> = (usize, i64, i64, Vec<Bound<'py, PyString>>, Bytes<'py>, Bytes<'py>, Bytes<'py>, Packed, Vec<String>);
 
-/// Return what the longest prefix of plain requests among `records[begin:end]` becomes: how many these are, the stamp
-/// of the last, the bytes of all, their ids, the ids' keys, the rows' keys and values, events, and where they go. It
-/// ends where all of it has `room` bytes.
+/// Convert the longest prefix of plain requests in `records[begin:end]`. Return their number, the last stamp, the total
+/// bytes, the ids, the ids' index keys, the rows' keys and values, the events, and the destinations. The prefix ends
+/// when its rows have `room` bytes.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "a call for each record of these would be dearer than what it does")]
 pub fn requests<'py>(
@@ -120,7 +120,7 @@ pub fn requests<'py>(
     Ok((ids.len(), stamp_ms, size, ids, id_keys, row_keys, rows, events, tos))
 }
 
-/// Return a tuple of bytes.
+/// Return a Python tuple of two bytes objects.
 pub fn pair<'py>(py: Python<'py>, first: &[u8], second: &[u8]) -> PyResult<Bound<'py, PyTuple>> {
     (PyBytes::new(py, first), PyBytes::new(py, second)).into_pyobject(py)
 }

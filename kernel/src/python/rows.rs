@@ -1,4 +1,4 @@
-//! Rows that are due, and where they go; rows that come or go, and where they count.
+//! The destinations of due rows, and the counters of added and removed rows.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use super::known::{Names, id_key};
 use crate::home::key_partition;
 use crate::row::{self, Row};
 
-/// What stands for a partition that nothing chooses.
+/// The partition of a row without a key or a partition: any.
 const SPREAD: i64 = -1;
 const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 3_600_000;
@@ -17,7 +17,7 @@ const KEY: usize = 20;
 
 type Group<'py> = (Bound<'py, PyString>, i64, Vec<Bound<'py, PyAny>>);
 
-/// Return how many of `rows[begin:]` are plain up to the first that is not, and these by topic and partition.
+/// Return the number of plain rows in `rows[begin:]` before the first other row, and these rows by topic and partition.
 #[pyfunction]
 pub fn route<'py>(
     rows: &Bound<'py, PyList>,
@@ -45,7 +45,7 @@ pub fn route<'py>(
     Ok((rows.len().saturating_sub(begin), groups))
 }
 
-/// Return a row's partition of so many; None of none.
+/// Return the partition that a row goes to; None if the topic has no partitions.
 fn partition_of(row: &Row, partitions: i64) -> Option<i64> {
     (partitions > 0).then_some(())?;
     row.partition.or_else(|| row.key.map_or(Some(SPREAD), |key| key_partition(key, partitions)))
@@ -57,13 +57,13 @@ pub fn row_of<'py>(item: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyBytes>, B
     Ok((item.get_item(0)?.cast_into()?, item.get_item(1)?.cast_into()?))
 }
 
-/// Return a plain row and when it is due. Raises ValueError for any other.
+/// Return a plain row and its due time. Raises ValueError for any other row.
 pub fn known<'a>(key: &[u8], raw: &'a [u8]) -> PyResult<(Row<'a>, i64)> {
     row::parse(raw).zip(due_of(key)).ok_or_else(|| PyValueError::new_err("this is no plain row"))
 }
 
-/// Return when rows are due, and how many at each time; times that come again later are there again.
-/// Raises ValueError for a key that is no row's.
+/// Return the due times of rows, each with the number of successive rows that have it; a time may occur again later.
+/// Raises ValueError for a key that is not a row's.
 #[pyfunction]
 pub fn dues(rows: &Bound<'_, PyList>) -> PyResult<Vec<(i64, usize)>> {
     let due = |item| due_of(row_of(&item)?.0.as_bytes()).ok_or_else(|| PyValueError::new_err("this is no row's key"));
@@ -79,8 +79,8 @@ pub fn due_of(key: &[u8]) -> Option<i64> {
 
 type Counts<'py> = Vec<(Bound<'py, PyString>, i64, u64)>;
 
-/// Return the keys of the ids of plain rows, and how many rows go to each topic by minute, and by hour where that is
-/// as far as anybody counts (tables/counts.py). Raises ValueError for a row that is not plain.
+/// Return the index keys of plain rows' ids, and the number of rows per topic and minute, or hour from `near_end` on
+/// (tables/counts.py). Raises ValueError for a row that is not plain.
 #[pyfunction]
 pub fn places<'py>(
     rows: &Bound<'py, PyDict>,
