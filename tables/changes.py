@@ -63,7 +63,7 @@ decode_cold_mark = msgspec.msgpack.Decoder(ColdMark).decode
 class Changes:
     """The changes of one step, gathered in order and applied whole or not at all.
 
-    Removals come before puts in the changelog batch: a message that moves to another key is never there twice.
+    Removals come before puts in the changelog batch, so that a message that moves to another key is never there twice.
     """
 
     __slots__ = (
@@ -126,7 +126,7 @@ class Changes:
         return itertools.chain(self.fresh, self.plain)
 
     def entry(self, key: bytes) -> Entry | None:
-        """Return the row at `key` as it is put here, None if it is not."""
+        """Return the entry that this step puts at `key`, or None."""
         put = self.puts.get(key)
         if put is not None:
             return put[0]
@@ -134,7 +134,7 @@ class Changes:
         return None if raw is None else decode(raw)
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:
-        """Add a row at a `key` that is new."""
+        """Add a row at a new `key`."""
         self.puts[key] = (entry, raw)
         self.fresh.add(key)
         self.size += len(raw) + 32
@@ -150,14 +150,14 @@ class Changes:
         self.size += 32 * len(keys)
 
     def rewrite(self, key: bytes, entry: Entry, raw: bytes) -> None:
-        """Give the row that is at `key` another value."""
+        """Replace the value of the row at `key`."""
         if self.plain.pop(key, None) is not None:
             self.fresh.add(key)
         self.puts[key] = (entry, raw)
         self.size += len(raw) + 32
 
     def empty(self, key: bytes, was: Entry, entry: Entry, raw: bytes) -> None:
-        """Take key, value and headers from the row at `key`, which another message has replaced while it is sent."""
+        """Remove key, value and headers from the row at `key`, which another message has replaced while it is sent."""
         if key not in self.fresh:
             self.emptied[key] = was
         self.rewrite(key, entry, raw)

@@ -86,7 +86,7 @@ class Entry(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def own_bound(self) -> Bound:
-        """Its bound; if it has none, the bound of its own request alone."""
+        """Its bound, or a bound with only its own stamp if it has none."""
         return self.bound or Bound(self.stamp_ms)
 
     def asked_due(self, row: bytes) -> int:

@@ -27,7 +27,7 @@ class Places:
         self._free = most
 
     def take(self, who: Hashable, number: int = 1) -> bool:
-        """Take `number` places for `who`, and return True, or False if they are not available. None has no limit."""
+        """Take `number` places for `who`; return whether they were available. None has no maximum of its own."""
         if (0 if who is None else self._taken[who]) + number > self._free:
             return False
         self._taken[who] += number

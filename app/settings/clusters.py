@@ -103,7 +103,7 @@ def _rate(where: str, said: Any) -> Rate:
 
 
 def _login(where: str, said: Mapping[str, Any], env: Mapping[str, str]) -> Login:
-    """Return the login of a cluster. A cluster with any security key takes none from our own cluster."""
+    """Return the login of a cluster from its own keys alone, without those of our own cluster."""
     if "security_protocol" not in said:
         raise ValueError(f"{where} has security keys, but no security_protocol. Add it")
     texts = {}

@@ -21,7 +21,7 @@ _SUNDAY: Final = 6
 
 
 class _Days(NamedTuple):
-    """A weekday of an expression: `weekly` has its days in a month that begins with it, as bits; `last`: the last day."""
+    """A weekday of an expression: `weekly` has its days as bits, if day 1 is this weekday; `last` adds the last day."""
 
     weekday: int
     weekly: int

@@ -154,7 +154,7 @@ class Hosts:
             self._ailing_of[host.sender] += number
 
     def _forget(self, name: str, host: _Host) -> None:
-        """Forget a host without requests that is well, or one too many."""
+        """Forget a host without requests in flight if it has no failures, or if there are too many hosts."""
         well = not host.failures and host.room <= FIRST
         if not host.under_way and (well or len(self._hosts) > _REMEMBERED):
             del self._hosts[name]

@@ -81,7 +81,7 @@ class Delayed:
         self._installation = self._run(start())
 
     def close(self) -> None:
-        """Stop it."""
+        """Stop the simulated installation."""
         try:
             self._run(self._installation.stop())
         finally:

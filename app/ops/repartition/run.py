@@ -192,7 +192,7 @@ class Repartition:
         return Moves(inputs, partitions, found.numbers), found
 
     async def _copy(self, layout: Layout, moves: Moves, found: Survey) -> Layout:
-        """Write the new changelog."""
+        """Write the new changelog, and record the progress in the layout; return the layout."""
         topics = self._ground.topics
         await topics.create_like(
             self._after.topics.changelog, self._after.topics.partitions, self._settings.topics.changelog
