@@ -25,7 +25,7 @@ _DISK, _MISSING = re.compile(r"^IO error|\(os error \d+\)"), "No such file or di
 _DAMAGED = "damaged"
 
 _META_STEPS, _META_SLOT = META + b"steps", META + b"#"
-#: The number of slots. Each step writes its number into the next slot, so a missing step leaves an older number there.
+#: The number of slots. Each step writes its number into the next slot, so a missing step leaves an older number in it.
 #: Steps can go missing only right before the write-ahead logs. Those hold at most three write buffers, and a step takes
 #: at least some 350 bytes of a buffer, so this concerns at most the last 36,000 steps.
 _SLOTS = 1 << 16

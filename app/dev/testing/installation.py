@@ -72,7 +72,7 @@ class Inside(SimulationError):
         )
 
 
-#: The default maximum of a topic's records, and for rows, less room for fields other than the message.
+#: The maximum sizes of a row and of a record: a topic's default, which for rows leaves room for their other fields.
 _ROW_BYTES, _RECORD_BYTES = 1 << 20, 1_048_588
 #: The simulated seconds between looks while the parts work, and the maximum number of looks before it is an error.
 _STEP_S, _STEPS = 0.005, 100_000
