@@ -5,8 +5,11 @@ from typing import Any
 import pytest
 
 from app.engine.ingest.pending_rows import row_of
+from punctual.cli.errors import CommandError, Incomplete, TooLate
+from punctual.cli.exits import Exit
 from punctual.cli.exported import Exported, ExportedBytes, ExportedPolicies, ExportedSeries
 from punctual.cli.import_requests import id_elsewhere, is_automatic, requests_of
+from punctual.cli.importing import ImportCounts, _ended
 from punctual.contract.dialects.dialects import NATIVE
 from punctual.contract.jitter import spread
 from punctual.contract.policies import parse_policies, with_policies
@@ -157,3 +160,24 @@ def test_an_id_elsewhere_is_the_same_each_time_and_short_enough_for_a_series() -
     long = [id_elsewhere(line(id=f"{'x' * 245}-{number}")) for number in (1, 2, 1)]
     assert long[0] == long[2] != long[1]
     assert all(len(id_) <= ID_BYTES - 16 for id_ in long)
+
+
+def test_what_is_to_come_back_in_any_case_is_asked_for_now() -> None:
+    now_ms = DUE_MS - 5
+    [request] = requests_of(line(asked_ms=DUE_MS - 2 * HOUR_MS), "a", now_ms)
+
+    assert dict(request.headers)["delay-asked-at"] == b"%d" % now_ms
+
+
+@pytest.mark.parametrize(
+    ("counts", "error"),
+    [
+        (ImportCounts(accepted=1, refused=1), CommandError),
+        (ImportCounts(accepted=1, outdated=1), TooLate),
+        (ImportCounts(accepted=1, unknown=1), Incomplete),
+    ],
+)
+def test_an_import_is_done_if_all_messages_were_accepted(counts: ImportCounts, error: type[CommandError]) -> None:
+    assert _ended(ImportCounts(accepted=2)) is Exit.DONE
+    with pytest.raises(error):
+        _ended(counts)

@@ -6,7 +6,7 @@ from typing import Any
 import aiokafka.errors
 import pytest
 
-from app.serve.actions.audit import Audit
+from app.serve.actions.audit import Audit, noted_filter
 from app.serve.dead_letters.dead_letters import Unreadable
 from app.settings.settings import Settings
 
@@ -22,3 +22,14 @@ async def test_brokers_that_are_away_are_told_of(error: Exception) -> None:
 
     with pytest.raises(Unreadable, match="do not return the audit at the moment; try again"):
         await Audit(engine).last(10)
+
+
+def test_what_a_filter_says_of_keys_and_headers_is_not_kept() -> None:
+    asked = {"to": "https://hooks.example/secret", "key": "customer-7", "header": "token: s3cr3t", "namespace": "a"}
+
+    assert noted_filter(asked) == {
+        "to": "https://hooks.example",
+        "key": "masked",
+        "header": "token:masked",
+        "namespace": "a",
+    }

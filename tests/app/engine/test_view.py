@@ -1,0 +1,19 @@
+"""What a worker says of its health: that it is ready is not enough."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from app.engine.view import EngineView
+
+
+def test_a_worker_that_can_write_nothing_is_not_healthy() -> None:
+    view: Any = object.__new__(EngineView)
+    why = ["the brokers have not confirmed a write for 12 s", None]
+    ownership = SimpleNamespace(generation=1, partitions={})
+    view.parts = SimpleNamespace(ownership=ownership, standstill=SimpleNamespace(reason=lambda: why[0]))
+    assert (view.ready_reason(), view.health_reason()) == (None, why[0])
+
+    why.pop(0)
+    assert view.health_reason() is None
+    view.parts = None
+    assert view.health_reason() == "starting: waiting for Kafka"

@@ -1,0 +1,34 @@
+"""A control that cannot mean anything is refused before anything is written."""
+
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.serve.actions.actions import Actions, Actor, NotThere
+
+NOW_MS = 1_800_000_000_000
+
+
+async def test_a_control_of_what_is_not_there_or_of_a_time_that_is_over_is_not_sent() -> None:
+    done = list[object]()
+
+    async def known(_: str) -> None: ...
+
+    async def check(_: str) -> None:
+        raise NotThere("there is no topic orders")
+
+    async def write(*said: object) -> None:
+        done.append(said)
+
+    clock = SimpleNamespace(wall_ms=lambda: NOW_MS)
+    actions: Any = SimpleNamespace(_engine=SimpleNamespace(clock=clock), _known=known, _check_exists=check, _done=write)
+    actor = Actor("ann", "admin")
+    with pytest.raises(NotThere):
+        await Actions.control(actions, actor, "pause", "orders", {}, paused=True)
+    with pytest.raises(ValueError, match="which is in the past"):
+        await Actions.control(
+            actions, actor, "pause", "orders", {}, paused=True, until=datetime(2026, 1, 1, tzinfo=UTC)
+        )
+    assert not done
