@@ -47,6 +47,7 @@ class Housekeeping:
             parts.agreement.look(view.reader.reports.values(), view.clock.wall_ms())
             if now() - learned > _METADATA_S:
                 learned = now()
+                parts.dispatcher.limits.clear()
                 await self._refresh_destinations()
             if now() - swept > _IDLE_S:
                 swept = now()

@@ -47,7 +47,7 @@ def out_of_order(evidence: Evidence) -> Iterator[str]:
 
 def _claimed_s(evidence: Evidence, copy: Copy, row: bytes) -> float:
     """Return when a copy's row was claimed; it may have waited since for its destination to take more."""
-    sent_s = chosen_s(evidence, copy)
+    sent_s = _stamped_s(evidence, copy)
     claims = evidence.workers[copy.sent.worker].claimed.get((row, copy.source), [])
     return max((at_s for at_s in claims if at_s <= sent_s + _SEEN_S), default=sent_s)
 
@@ -55,12 +55,16 @@ def _claimed_s(evidence: Evidence, copy: Copy, row: bytes) -> float:
 def chosen_s(evidence: Evidence, copy: Copy) -> float:
     """Return when a copy was chosen to be sent; never, if that is not known.
 
-    A worker's clock that has jumped is none to go by, and a batch that is halved, because a message is too large,
-    gives its records the time of the halving.
+    A batch that is halved, because a message is too large, gives its records the time of the halving.
     """
     to = copy.record.topic
     halved = any(ask.said("delay-to") == to and len(ask.value or b"") >= LARGEST for ask in evidence.world.asks)
-    if halved or evidence.workers[copy.sent.worker].clock.jumped:
+    return -1.0 if halved else _stamped_s(evidence, copy)
+
+
+def _stamped_s(evidence: Evidence, copy: Copy) -> float:
+    """Return when a copy got its timestamp; never, if its worker's clock has jumped, which is none to go by then."""
+    if evidence.workers[copy.sent.worker].clock.jumped:
         return -1.0
     return (copy.record.timestamp - copy.sent.shift_ms - EPOCH_MS) / 1000
 

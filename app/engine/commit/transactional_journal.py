@@ -98,6 +98,7 @@ class TransactionalJournal(Journal):
     async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:
         """Begin the step's transaction with its deliveries; return the taken ones. commit() continues the transaction.
 
+        Deliveries that are refused for good, and later ones for the same partition, leave the step.
         Raises Untaken if a destination does not take its batch; the transaction is then aborted without effect.
         Raises NotOwner if another worker has taken the partition.
         """
@@ -112,7 +113,7 @@ class TransactionalJournal(Journal):
                 lambda transactions: transactions.send(batches, self._timeout.limit_s, own)
             )
         self.reached("acked", None)
-        return [taken for taken in map(_told, deliveries, acks) if taken is not None]
+        return settle(step, acks)
 
     async def _append_step(self, partition: int, step: Step) -> None:
         """Commit a step in the transaction that deliver() has begun, or else in a new one."""
@@ -141,6 +142,7 @@ class TransactionalJournal(Journal):
             for ack in await transactions.send(batches):
                 if isinstance(ack, SendError):
                     raise ack
+                assert ack is not None  # without a limit, only batches after one that is refused are not sent
                 acks.append(ack)
         except Untaken as error:
             raise error.error or error from error
@@ -187,13 +189,25 @@ class TransactionalJournal(Journal):
         return Batch(limit, transactional=True)
 
 
-def _told(delivery: Delivery, ack: Ack | SendError) -> Delivered | None:
-    """Report the broker's answer to a delivery; return the rows that the destination has taken, or None."""
-    if not isinstance(ack, Ack):
-        delivery.refused(ack)
-        return None
-    delivery.taken()
-    return Delivered(delivery.runs[0][1], ack.offset, delivery.route[1], delivery.route[2], delivery.sent_ms)
+def settle(step: Step, acks: Sequence[Ack | SendError | None]) -> list[Delivered]:
+    """Report the results of a step's deliveries to them; return the taken rows. Other deliveries leave the step."""
+    taken, left, delivered = list[Delivery](), list[tuple[Delivery, SendError | None]](), list[Delivered]()
+    for delivery, ack in zip(step.deliveries, acks, strict=True):
+        if isinstance(ack, Ack):
+            delivery.taken()
+            taken.append(delivery)
+            topic, partition = delivery.route[1:]
+            delivered.append(Delivered(delivery.runs[0][1], ack.offset, topic, partition, delivery.sent_ms))
+        else:
+            left.append((delivery, ack))
+    if left:
+        step.deliveries = taken
+    for delivery, error in reversed(left):  # because each is put in front of all waiting deliveries
+        if error is None:
+            delivery.unsent()
+        else:
+            delivery.refused(error)
+    return delivered
 
 
 class _Owning:

@@ -24,14 +24,14 @@ class DeliveryBatch:
 
     __slots__ = ("batch", "following", "id_bytes", "route", "runs", "sent_ms")
 
-    def __init__(self, route: Route, *, transactional: bool) -> None:
-        """Begin an empty batch for a route."""
+    def __init__(self, route: Route, limit: int, *, transactional: bool) -> None:
+        """Begin an empty batch for a route, of at most `limit` bytes unless a single record is larger."""
         self.route, self.sent_ms = route, 0
         #: Bytes of the next occurrences that replace the rows: the step that ends the rows must have room for all.
         self.following = 0
         #: Bytes of the ids of the rows.
         self.id_bytes = 0
-        self.batch = Batch(transactional=transactional)
+        self.batch = Batch(limit, transactional=transactional)
         #: The keys of the rows in order, by owner; an owner may have several runs.
         self.runs = list[tuple[Partition, list[bytes]]]()
 

@@ -1,7 +1,7 @@
 """Sends due messages to their destinations: one batch per destination partition and cycle, with outcomes per row."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from app.engine.steps.outcomes import Delivered, Rejected, Unsent, reason_of
 from app.engine.steps.route import ANY, Route, chosen
 from app.kafka import Ack, fast_path
 from app.kafka.errors import BatchRejected, PartitionGone, Recalled, SendError, TooLarge
+from app.kafka.produce.batch import TARGET_BYTES
 from app.settings.destinations import DestinationSettings
 from punctual.contract.request import Reason
 from tables import Entry
@@ -43,6 +44,8 @@ class Dispatcher:
         #: By route: the batch that takes more rows, and the batches that the sender has.
         self._deliveries: dict[Route, DeliveryBatch] = {}
         self._sent: dict[Route, list[DeliveryBatch]] = {}
+        #: Maximum bytes of a batch, for each topic that has refused a larger one; Housekeeping forgets it each minute.
+        self.limits: dict[tuple[str | None, str], int] = {}
         self._turn = 0
         #: Number of partitions of each topic of our own cluster, at the last message for it.
         self._partition_counts: dict[str, int] = {}
@@ -158,7 +161,7 @@ class Dispatcher:
             delivery = self._deliveries[route] = self._new_delivery(route)
 
     def _new_delivery(self, route: Route) -> DeliveryBatch:
-        return DeliveryBatch(route, transactional=False)
+        return DeliveryBatch(route, self.limits.get(route[:2], TARGET_BYTES), transactional=False)
 
     def send(self) -> None:
         """Send the batches of this cycle; while a route's last batch is in flight, the next one takes more rows.
@@ -232,9 +235,14 @@ class Dispatcher:
             owner.release(rows, delivery.route)
 
     def _failed(self, delivery: DeliveryBatch, error: SendError) -> None:
-        """End a batch that will never be taken; halve it until the row that causes the error is alone."""
-        if isinstance(error, (TooLarge, BatchRejected)) and delivery.batch.count > 1:
-            rows, middle = list(delivery.rows), delivery.batch.count // 2
+        """End a batch that will never be taken; split it until the row that causes the error is alone."""
+        count = delivery.batch.count
+        if isinstance(error, TooLarge) and count > 1:
+            to, half = delivery.route[:2], delivery.batch.size // 2
+            self.limits[to] = min(half, self.limits.get(to, half))
+            self._again(delivery.route, delivery.rows)
+        elif isinstance(error, BatchRejected) and count > 1:
+            rows, middle = list(delivery.rows), count // 2
             # The later half first, because each batch is put in front of all waiting batches.
             self._again(delivery.route, rows[middle:])
             self._again(delivery.route, rows[:middle])
@@ -253,19 +261,23 @@ class Dispatcher:
             owner.tell(Delivered(rows, offset, delivery.route[1], delivery.route[2], delivery.sent_ms))
             offset += len(rows)
 
-    def _again(self, route: Route, rows: list[Row]) -> None:
-        """Send rows again in a batch of their own, before all waiting batches."""
-        delivery = self._new_delivery(route)
+    def _again(self, route: Route, rows: Iterable[Row]) -> None:
+        """Send rows again in batches of their own, before all waiting batches."""
+        deliveries = [self._new_delivery(route)]
         for owner, key in rows:
             entry = owner.claims.get(key)
             if entry is None:  # its partition has restarted, and sends it itself
                 continue
             if entry.commands:
                 owner.tell(Unsent(key))
-            else:
-                delivery.append((owner, key), entry, self._clock.wall_ms())
-        if delivery.runs:
-            self._submit(delivery, first=True)
+                continue
+            row = ((owner, key), entry, self._clock.wall_ms())
+            if not deliveries[-1].append(*row):
+                deliveries.append(self._new_delivery(route))
+                deliveries[-1].append(*row)
+        for delivery in reversed(deliveries):
+            if delivery.runs:
+                self._submit(delivery, first=True)
 
     def give_up(self, route: Route) -> bool:
         """Give up on a route if it has been blocked for longer than DELAY_GIVE_UP; return whether it has."""

@@ -12,6 +12,7 @@ from app.engine.partition.partition import Partition
 from app.engine.steps.route import Route
 from app.kafka.errors import SendError
 from app.kafka.metadata.offsets import TopicPartition
+from app.kafka.produce.batch import TARGET_BYTES
 from app.kafka.transactions.transaction import Untaken
 from tables import Entry
 from tables.changes import PlainRows
@@ -24,9 +25,9 @@ class TransactionalDeliveryBatch(DeliveryBatch):
 
     __slots__ = ("_dispatcher", "chosen_s")
 
-    def __init__(self, route: Route, dispatcher: "TransactionalDispatcher") -> None:
-        """Begin an empty batch for a route; report its outcome to `dispatcher`."""
-        super().__init__(route, transactional=True)
+    def __init__(self, route: Route, limit: int, dispatcher: "TransactionalDispatcher") -> None:
+        """Begin an empty batch for a route, of at most `limit` bytes; report its outcome to `dispatcher`."""
+        super().__init__(route, limit, transactional=True)
         self._dispatcher = dispatcher
         self.chosen_s = asyncio.get_running_loop().time()
 
@@ -35,8 +36,17 @@ class TransactionalDeliveryBatch(DeliveryBatch):
         self._dispatcher.taken(self.route)
 
     def refused(self, error: SendError) -> None:
-        """Reject the rows, or send them in smaller batches, because the destination will never take this batch."""
+        """Reject the rows, or send them in smaller batches, because the destination will never take this batch.
+
+        The destination answers, so that its other messages need not wait.
+        """
+        self._dispatcher.taken(self.route)
         self._dispatcher.refused(self, error)
+
+    def unsent(self) -> None:
+        """Put the batch in front of all waiting batches, because it left its step without being sent."""
+        owner, _ = self.runs[0]
+        owner.enqueue(self, first=True)
 
     def failed(self, error: Untaken) -> None:
         """Let messages for the destination wait if this is the batch that it has not taken."""
@@ -44,11 +54,14 @@ class TransactionalDeliveryBatch(DeliveryBatch):
             self._dispatcher.failed(self.route, error)
 
     def struck(self, error: Untaken) -> bool:
-        """Return whether `error` keeps this batch from delivery: it caused the error, or its destination must wait."""
-        if error.error is None and self.route[1:] == (error.topic, error.partition):
-            return True
-        dispatcher = self._dispatcher
-        return self.batch is error.batch or dispatcher.blocked(self.route) or not dispatcher.found(self.route)
+        """Return whether `error` keeps this batch from delivery: it caused the error, or its destination must wait.
+
+        After a refusal for good, the other batches of the partition do not wait: smaller batches take the place of the
+        refused batch, and must not overtake them.
+        """
+        if self.route[1:] == (error.topic, error.partition):
+            return error.error is None or self.batch is error.batch
+        return self._dispatcher.blocked(self.route) or not self._dispatcher.found(self.route)
 
     def untaken(self, error: Untaken) -> None:
         """Reject or release the rows of this batch, which was taken out of its step."""
@@ -65,7 +78,10 @@ class TransactionalDispatcher(Dispatcher):
         self._troubles: dict[Route, str] = {}
 
     def _new_delivery(self, route: Route) -> DeliveryBatch:
-        return super()._new_delivery(route) if route[0] is not None else TransactionalDeliveryBatch(route, self)
+        return super()._new_delivery(route) if route[0] is not None else self._new_transactional(route)
+
+    def _new_transactional(self, route: Route) -> TransactionalDeliveryBatch:
+        return TransactionalDeliveryBatch(route, self.limits.get(route[:2], TARGET_BYTES), self)
 
     def add(self, partition: Partition, key: bytes, entry: Entry, route: Route, now: int) -> None:
         """Add a row to the partition's next step; if its route has failed, no other row is sent until its outcome.
@@ -79,7 +95,7 @@ class TransactionalDispatcher(Dispatcher):
         partition.in_flight.claim(key, entry, route)
         row, delivery = (partition, key), partition.waiting(route)
         if delivery is None or not delivery.append(row, entry, now):
-            fresh = TransactionalDeliveryBatch(route, self)
+            fresh = self._new_transactional(route)
             fresh.append(row, entry, now)
             partition.enqueue(fresh)
         self._failures.trying(route)
@@ -91,7 +107,7 @@ class TransactionalDispatcher(Dispatcher):
         if delivery is not None:
             begin = delivery.extend(partition, rows, begin, now)
         while begin < len(rows):
-            fresh = TransactionalDeliveryBatch(route, self)
+            fresh = self._new_transactional(route)
             begin += fresh.extend(partition, rows, begin, now)
             partition.enqueue(fresh)
         self._failures.trying(route)

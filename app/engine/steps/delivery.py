@@ -39,6 +39,9 @@ class Delivery(Protocol):
     def refused(self, error: SendError) -> None:
         """Note that the destination refused the delivery for good."""
 
+    def unsent(self) -> None:
+        """Put the batch in front of all waiting batches, because it left its step without being sent."""
+
     def failed(self, error: Untaken) -> None:
         """Let further messages for the destination wait if `error` is about this delivery."""
 

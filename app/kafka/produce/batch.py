@@ -34,6 +34,12 @@ class Batch:
         """The number of records."""
         return self._builder.count
 
+    @property
+    def size(self) -> int:
+        """How many bytes it has; it must have been built."""
+        assert self._raw is not None, "the batch has not been built"
+        return len(self._raw)
+
     def append(self, timestamp_ms: int, key: bytes | None, value: bytes | None, headers: Headers = NO_HEADERS) -> bool:
         """Add a record; return False if it does not fit."""
         return self._builder.append(timestamp_ms, key, value, headers)

@@ -7,7 +7,6 @@ a destination that does not accept its batch fails the transaction, so that othe
 import asyncio
 import logging
 import math
-from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import Any
 
@@ -54,18 +53,18 @@ class _Sending:
     def __init__(self, batches: Sequence[PartitionBatch]) -> None:
         """Begin with all `batches` to be sent."""
         self._left = dict(enumerate(batches))
-        self._done: dict[int, Ack | SendError] = {}
+        #: The result of each batch; None if it was not sent.
+        self.acks: list[Ack | SendError | None] = [None] * len(batches)
         self._index: dict[TopicPartition, int] = {}
-        counts = Counter(batch[:2] for batch in batches) if len(batches) > 1 else {}
-        self._several = {tp for tp, count in counts.items() if count > 1}
-        self._rounds = 0
+        #: Partitions whose batch of this round was also in the last round.
+        self._tried: set[TopicPartition] = set()
         #: Wait before the next round if a batch was not accepted: a leader is found at once, or not for seconds.
         self.backoff_s = BACKOFF_S
 
     def next(self) -> bool:
         """Begin a round with the first remaining batch of each partition; return whether there is any."""
-        self._index = {(topic, partition): at for at, (topic, partition, _) in reversed(self._left.items())}
-        self._rounds += 1
+        last, self._index = self._index, {batch[:2]: at for at, batch in reversed(self._left.items())}
+        self._tried = {tp for tp, at in self._index.items() if last.get(tp) == at}
         return bool(self._left)
 
     @property
@@ -74,23 +73,23 @@ class _Sending:
         return {tp: self._left[at][2] for tp, at in self._index.items()}
 
     def is_sure(self, tp: TopicPartition) -> bool:
-        """Return whether a refusal affects no other batch.
-
-        A batch that is sent again may have been stored the first time, and later batches of a partition must not
-        overtake a batch that has to be split.
-        """
-        return self._rounds == 1 and tp not in self._several
+        """Return whether a refused batch was not stored: a batch that is sent again may have been the first time."""
+        return tp not in self._tried
 
     def settle(self, tp: TopicPartition, ack: Ack | SendError) -> None:
-        """Note the result of a batch of this round."""
-        at = self._index[tp]
-        self._done[at] = ack
-        del self._left[at]
+        """Note the result of a batch of this round.
 
-    @property
-    def acks(self) -> list[Ack | SendError]:
-        """The result of each batch."""
-        return [self._done[at] for at in sorted(self._done)]
+        After a refusal, no later batch of the partition is sent: it must not overtake a batch that has to be split.
+        """
+        at = self._index[tp]
+        self.acks[at] = ack
+        del self._left[at]
+        if not isinstance(ack, Ack):
+            self._left = {at: batch for at, batch in self._left.items() if batch[:2] != tp}
+
+    def begin_no_more(self) -> None:
+        """Send only the batches of the last round that have no result yet."""
+        self._left = {at: self._left[at] for at in self._index.values() if at in self._left}
 
 
 class Transactions(CompletedId):
@@ -123,21 +122,24 @@ class Transactions(CompletedId):
 
     async def send(
         self, batches: Sequence[PartitionBatch], limit_s: float | None = None, also: Collection[TopicPartition] = ()
-    ) -> list[Ack | SendError]:
+    ) -> list[Ack | SendError | None]:
         """Send batches within the transaction, those of one partition in order; return their acks.
 
-        If a partition refuses its only batch for good, the result is that error instead, and the transaction continues.
+        If a partition refuses a batch for good, the result is that error instead, and the transaction continues. Later
+        batches of the partition are not sent: their result is None. Nor does a partition get another batch after
+        `limit_s`, because a healthy partition with many batches may need longer.
         `also` names partitions for which batches will follow: they are added to the transaction at the same time.
-        Raises Untaken if a partition has not accepted its batch within `limit_s` or never will, TransactionStuck if the
+        Raises Untaken if a partition has not accepted a batch within `limit_s` or never will, TransactionStuck if the
         transaction cannot begin, and Fenced.
         """
         for _, _, batch in batches:
             batch.renumber()  # it may have been part of an aborted transaction
-        deadline = None if limit_s is None else asyncio.get_running_loop().time() + limit_s
-        await self._add({(topic, partition): batch for topic, partition, batch in reversed(batches)}, also, deadline)
-        sending = _Sending(batches)
+        await self._add({batch[:2]: batch[2] for batch in reversed(batches)}, also, patient=limit_s is None)
+        sending, began_s = _Sending(batches), asyncio.get_running_loop().time()
         while sending.next():
-            await self._round(sending, deadline)
+            await self._round(sending, limit_s, began_s)
+            if limit_s is not None and asyncio.get_running_loop().time() > began_s + limit_s:
+                sending.begin_no_more()
         return sending.acks
 
     async def commit(self) -> None:
@@ -153,9 +155,12 @@ class Transactions(CompletedId):
             await self.renew()
 
     async def _add(
-        self, batches: dict[TopicPartition, Batch], also: Collection[TopicPartition], deadline: float | None
+        self, batches: dict[TopicPartition, Batch], also: Collection[TopicPartition], *, patient: bool
     ) -> None:
-        """Add partitions to the transaction: all, or none and raise Untaken if one cannot be added."""
+        """Add partitions to the transaction: all, or none and raise Untaken if one cannot be added.
+
+        With `patient`, wait for a missing topic.
+        """
         new, first = batches.keys() - self._added.keys(), not self._added
         if not new:
             return
@@ -166,17 +171,17 @@ class Transactions(CompletedId):
                 continue
             error, why = permanent(where[0], code), kafka.for_code(code).__name__
             await self._refresh({where[0]})  # it may have been deleted
-            if error is not None or deadline is not None:  # a missing topic does not appear within milliseconds
+            if error is not None or not patient:  # a missing topic does not appear within milliseconds
                 raise Untaken(*where, batches[where], why, error)
             await asyncio.sleep(SLOWLY_S)
         if first:
             await self._sees_last_over()
 
-    async def _round(self, sending: "_Sending", deadline: float | None) -> None:
+    async def _round(self, sending: "_Sending", limit_s: float | None, began_s: float) -> None:
         """Send one batch per partition, one request per leader; temporary failures are left for the next round."""
         batches = sending.now
         requests, lost = self._by_leader(batches)
-        answers = await self._answers(requests, deadline)
+        answers = await self._answers(requests, limit_s)
         failed = ""
         worst: TopicPartition | None = next(((topic, p) for topic, p in batches if topic in lost), None)
         for answer in answers:
@@ -192,13 +197,13 @@ class Transactions(CompletedId):
                     sending.settle(where, error)
                     continue
                 failed, worst = kafka.for_code(code).__name__, where
-                if error is not None or (failed in _SHORT and deadline is not None):
+                if error is not None or (failed in _SHORT and limit_s is not None):
                     raise Untaken(*where, batches[where], failed, error)  # replicas do not return within milliseconds
                 lost.add(where[0])
         if worst is None:
             sending.backoff_s = BACKOFF_S
             return
-        if deadline is not None and asyncio.get_running_loop().time() > deadline:
+        if limit_s is not None and asyncio.get_running_loop().time() > began_s + limit_s:
             raise Untaken(*worst, batches[worst], failed or "it has no leader", None)
         await self._refresh(lost)
         await asyncio.sleep(sending.backoff_s)
@@ -219,18 +224,17 @@ class Transactions(CompletedId):
         return requests, lost
 
     async def _answers(
-        self, requests: dict[int, dict[TopicPartition, Batch]], deadline: float | None
+        self, requests: dict[int, dict[TopicPartition, Batch]], limit_s: float | None
     ) -> list[dict[TopicPartition, tuple[int, int, int]]]:
         """Send the batches for each leader; return the answers. A missing answer counts as a change of the leader.
 
-        Raises Untaken for one of its batches if a leader does not answer until the `deadline`.
+        Raises Untaken for one of its batches if a leader does not answer within `limit_s`.
         """
         sent = {self._begin(leader, of): of for leader, of in requests.items()}
-        limit_s = _AGAIN_S if deadline is None else max(0.0, deadline - asyncio.get_running_loop().time())
-        late = await late_of(sent, limit_s)
+        late = await late_of(sent, _AGAIN_S if limit_s is None else limit_s)
         if late:
             self._connections.leave(late)
-        if late and deadline is not None:
+        if late and limit_s is not None:
             where, batch = next(iter(next(of for answer, of in sent.items() if answer in late).items()))
             raise Untaken(*where, batch, "it does not answer", None)
         return [self._codes_of(answer, of, late=answer in late) for answer, of in sent.items()]

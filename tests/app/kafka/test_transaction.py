@@ -127,11 +127,11 @@ async def test_a_batch_of_an_aborted_transaction_is_numbered_anew_for_the_next()
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
-    innocent, large, next_ = batch(b"innocent"), batch(b"large"), batch(b"next")
-    cluster.script["payments"].append(TOO_LARGE)
+    innocent, large = batch(b"innocent"), batch(b"large")
+    cluster.script["payments"].extend([kafka.NotLeaderForPartitionError.errno, TOO_LARGE])
 
-    with pytest.raises(Untaken) as raised:  # the next one of its partition must not overtake it
-        await transactions.send([("orders", 0, innocent), ("payments", 0, large), ("payments", 0, next_)])
+    with pytest.raises(Untaken) as raised:  # it may have been taken the first time
+        await transactions.send([("orders", 0, innocent), ("payments", 0, large)])
     assert isinstance(raised.value.error, TooLarge)
     await transactions.abort()
     await transactions.renew()
@@ -165,6 +165,47 @@ async def test_what_a_destination_refuses_for_good_spoils_nothing_else_of_the_tr
     assert isinstance(large, TooLarge)
     assert isinstance(innocent, Ack)
     assert cluster.taken["payments"] == [(0, 0, TOO_LARGE), (0, 0, 0)]  # what was refused has taken no number
+
+
+async def test_what_follows_a_refused_batch_in_its_partition_is_not_sent() -> None:
+    """It may come again in smaller batches, which must not be overtaken."""
+    cluster = Coordinated()
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+    cluster.script["payments"].extend([0, TOO_LARGE])
+    values = ((b"first", "payments"), (b"large", "payments"), (b"next", "payments"), (b"innocent", "orders"))
+
+    first, large, next_, innocent = await transactions.send([(topic, 0, batch(value)) for value, topic in values])
+    await transactions.commit()
+    await transactions.send([("payments", 0, batch(b"small"))])
+
+    assert isinstance(large, TooLarge)
+    assert (type(first), next_, type(innocent)) == (Ack, None, Ack)
+    assert cluster.taken["payments"] == [(0, 0, 0), (0, 1, TOO_LARGE), (0, 1, 0)]
+
+
+async def test_a_partition_with_many_batches_keeps_those_that_its_time_was_enough_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster, passed_s = Coordinated(), [0.0]
+    loop = asyncio.get_running_loop()
+    real = loop.time
+    monkeypatch.setattr(loop, "time", lambda: real() + passed_s[0])
+    take = cluster._take
+
+    def slowly(*of: Any) -> tuple[int, int, int, int]:
+        passed_s[0] += 10.0
+        return take(*of)
+
+    monkeypatch.setattr(cluster, "_take", slowly)
+    transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
+    await transactions.init()
+
+    acks = await transactions.send([("orders", 0, batch(b"x")) for _ in range(6)], 25.0)
+    await transactions.commit()
+
+    assert [type(ack) for ack in acks] == [Ack, Ack, Ack, type(None), type(None), type(None)]
+    assert len(cluster.taken["orders"]) == 3
 
 
 async def test_a_refusal_of_what_may_have_been_taken_before_spoils_the_transaction() -> None:

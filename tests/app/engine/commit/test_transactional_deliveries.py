@@ -1,18 +1,20 @@
 """Exactly once: which deliveries leave a transaction that a destination has not taken."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from aiokafka.record.memory_records import MemoryRecords
 
+from app.engine.commit.transactional_journal import settle
 from app.engine.deliver.destination_cluster import DestinationCluster
 from app.engine.deliver.transactional_dispatcher import TransactionalDispatcher
 from app.engine.partition.partition import Partition, State
 from app.engine.steps.outcomes import Delivered
 from app.engine.steps.step import Step
-from app.kafka.errors import TooLarge
+from app.kafka import Ack
+from app.kafka.errors import SendError, TooLarge
 from app.kafka.transactions.transaction import Untaken
 from tables import Entry
 from tests.app.stage import Applied, Stage
@@ -25,28 +27,30 @@ _LARGEST = 400
 
 
 class Transacted(Applied):
-    """A journal whose transactions end at the first batch that is too large."""
+    """A journal whose transactions take no batch of a partition after one that is too large."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        #: What was delivered, and how many rows in each batch.
+        #: What was delivered, and how many rows in each batch; how many were refused.
         self.ids: list[str] = []
         self.sizes: list[int] = []
+        self.refusals = 0
 
     async def deliver(self, partition: int, step: Step) -> list[Delivered]:  # noqa: ARG002 - the journal's signature
+        acks, refusing = list[Ack | SendError | None](), set[int]()
         for delivery in step.deliveries:
-            if len(_bytes(delivery.batch)) > _LARGEST:
-                raise Untaken("orders", delivery.route[2], delivery.batch, "too large", TooLarge("orders"))
-        taken = []
-        for delivery in step.deliveries:
-            delivery.taken()
-            rows = delivery.runs[0][1]
-            self.sizes.append(len(rows))
-            self.ids += [
-                dict(r.headers)["delay-id"].decode() for r in MemoryRecords(_bytes(delivery.batch)).next_batch()
-            ]
-            taken.append(Delivered(rows, 0, "orders", delivery.route[2], delivery.sent_ms))
-        return taken
+            raw = _bytes(delivery.batch)
+            if delivery.route[2] in refusing:
+                acks.append(None)
+            elif len(raw) > _LARGEST:
+                refusing.add(delivery.route[2])
+                acks.append(TooLarge("orders"))
+                self.refusals += 1
+            else:
+                acks.append(Ack(0, -1))
+                self.sizes.append(delivery.batch.count)
+                self.ids += [dict(r.headers)["delay-id"].decode() for r in MemoryRecords(raw).next_batch()]
+        return settle(step, acks)
 
 
 def _bytes(batch: "Batch") -> bytes:
@@ -68,6 +72,30 @@ class Refused(Transacted):
         return await super().deliver(partition, step)
 
 
+class Spoiled(Transacted):
+    """A journal with one transaction that is aborted, because a destination refuses a batch that it may have taken.
+
+    It is the first that has several batches. The destination gets nothing new until it has taken the end.
+    """
+
+    spoiled = False
+
+    def __init__(self, stage: Stage) -> None:
+        super().__init__(stage)
+        self.free: Callable[[], None] = lambda: None
+
+    async def deliver(self, partition: int, step: Step) -> list[Delivered]:
+        if len(step.deliveries) > 1 and not self.spoiled:
+            self.spoiled = True
+            dispatcher = self._stage.dispatcher
+            assert isinstance(dispatcher, TransactionalDispatcher)
+            self.free = dispatcher.stuck(("orders", 1))
+            _, second, *_ = step.deliveries
+            _bytes(second.batch)
+            raise Untaken("orders", 1, second.batch, "too large", TooLarge("orders"))
+        return await super().deliver(partition, step)
+
+
 def exact(stage: Stage, journal: Transacted) -> None:
     """Have a stage deliver exactly once."""
     target = DestinationCluster(cast("Cluster", stage.destinations), cast("Sender", stage.sender))
@@ -75,6 +103,14 @@ def exact(stage: Stage, journal: Transacted) -> None:
         stage.settings.destinations, stage.clock, {None: target}
     )
     stage.journal = stage.partition.writer.journal = journal  # type: ignore[assignment]
+
+
+async def together(stage: Stage, ids: list[str]) -> None:
+    """Have messages for one destination partition become due at once, in this order."""
+    for number, id_ in enumerate(ids):
+        await stage.schedule(id_, -1_000 - number, delay_to_partition="1")
+    stage.clock.wall += 10_000
+    stage.fire()
 
 
 async def test_only_the_message_that_is_too_large_is_given_up_whatever_waits_beside_it(tmp_path: Path) -> None:
@@ -89,6 +125,43 @@ async def test_only_the_message_that_is_too_large_is_given_up_whatever_waits_bes
 
         assert sorted(stage.told()) == ["delivered a", "delivered b", "delivered d", "rejected c"]
         assert journal.ids == ["a", "b", "d"]
+
+
+async def test_all_that_is_not_too_large_comes_in_order_and_is_refused_only_until_its_size_is_known(
+    tmp_path: Path,
+) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        journal = Transacted(stage)
+        exact(stage, journal)
+        ids = [f"{number:02}" for number in range(40)]
+        await together(stage, ids)
+
+        await stage.until(lambda: len(stage.told()) == 40)
+        assert journal.ids == ids
+        refusals = journal.refusals
+        assert 0 < refusals < 10
+        later = [f"next {id_}" for id_ in ids]
+        await together(stage, later)
+        await stage.until(lambda: len(stage.told()) == 80)
+
+        assert journal.ids == [*ids, *later]
+        assert journal.refusals == refusals
+
+
+async def test_smaller_batches_do_not_overtake_what_was_aborted_with_them(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        journal = Spoiled(stage)
+        exact(stage, journal)
+        ids = [f"{number:02}" for number in range(8)]
+        await together(stage, ids)
+        await stage.until(lambda: journal.spoiled)
+        await stage.settle()
+        journal.free()
+        while len(journal.ids) < 8:
+            stage.fire()
+            await stage.settle()
+
+        assert journal.ids == ids
 
 
 async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_taken(tmp_path: Path) -> None:
@@ -132,6 +205,24 @@ async def test_a_destination_that_has_failed_is_tried_with_one_message(tmp_path:
         await stage.until(lambda: len(journal.ids) == 3)
 
         assert journal.ids == ["a", "b", "c"]
+
+
+async def test_a_destination_that_has_failed_and_refuses_a_message_is_tried_no_longer(tmp_path: Path) -> None:
+    async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
+        journal = Refused(stage)
+        exact(stage, journal)
+        for late, id_ in ((2, "a"), (1, "b")):
+            await stage.schedule(id_, late, delay_to_partition="1", large="x" * _LARGEST)
+        stage.fire()
+        route = (None, "orders", 1)
+        await stage.until(lambda: journal.refused and not stage.partition.claims)
+        await stage.until(lambda: not stage.dispatcher.blocked(route))
+
+        stage.fire()
+        await stage.until(lambda: stage.told() == ["rejected a"])
+        assert not stage.dispatcher.blocked(route)
+        stage.fire()
+        await stage.until(lambda: stage.told() == ["rejected a", "rejected b"])
 
 
 async def test_messages_without_a_key_go_round_a_partition_that_has_failed(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from app.engine.deliver.transactional_dispatcher import TransactionalDeliveryBatch
 from app.engine.partition.step_deliveries import StepDeliveries
 from app.engine.steps.step import STEP_BYTES, Step
+from app.kafka.produce.batch import TARGET_BYTES
 from tables.entry import encode
 from tests.tables.rows import NOW, entry, key
 
@@ -16,7 +17,7 @@ def waiting(count: int, following: int = 0) -> StepDeliveries:
     """Have so many deliveries wait, ten rows each, of each of which so many bytes follow."""
     deliveries, nobody = StepDeliveries(), cast("Any", None)
     for number in range(count):
-        delivery = TransactionalDeliveryBatch((None, "orders", 0), nobody)
+        delivery = TransactionalDeliveryBatch((None, "orders", 0), TARGET_BYTES, nobody)
         for place in range(10):
             assert delivery.append((nobody, key(NOW, 10 * number + place)), entry(), NOW)
         delivery.following = following
