@@ -1,9 +1,9 @@
-"""What people and programs see over HTTP. Each package may import those below it.
+"""Everything that a worker serves over HTTP. Each package may import the packages below it.
 
-console       the pages; they ask the API and import no other package but access and web
+console       the pages; they call the API and import no other package but access and web
 actions       actions on messages and destinations, jobs, the audit
 dead_letters  finds dead letters
 search        finds pending messages on all workers
 access        users, roles and permissions
-web           the server, what guards it, the overview, metrics and health checks
+web           the server, its guards, the overview, metrics and health checks
 """

@@ -1,4 +1,4 @@
-"""What people do to messages and destinations: each action is written down, done, and its outcome written down."""
+"""Actions on messages and destinations: the audit records each one before it is done, and then its outcome."""
 
 import asyncio
 import contextlib
@@ -30,11 +30,11 @@ from punctual.durations import moment, when
 
 
 class NotThere(Exception):
-    """The destination does not exist, and no message waits for it: a sentence that says what to do."""
+    """The destination does not exist, and no message waits for it; the error message says what to do."""
 
 
 class Actor(NamedTuple):
-    """Who acts, in which role, and whether that is bound to namespaces."""
+    """The user who acts, the role, and whether that role is bound to namespaces."""
 
     name: str
     role: str
@@ -42,10 +42,10 @@ class Actor(NamedTuple):
 
 
 class Actions:
-    """Does actions on one installation."""
+    """Executes the actions on one installation."""
 
     def __init__(self, engine: Engine, log: JobLog) -> None:
-        """Use an engine's own sender; the log says which dead letters were sent again."""
+        """Send with `engine`'s sender; `log` stores which dead letters were sent again."""
         self._engine, self._log = engine, log
         self.commands, self.audit = CommandSender(engine), Audit(engine)
         self.bounds = NamespaceBounds(engine.settings)
@@ -57,7 +57,7 @@ class Actions:
 
         Raises NotAudited or NotSent with a sentence if nothing was done.
         """
-        if request.id is None:  # so that what comes of it can be found
+        if request.id is None:  # so that its outcome can be found
             raise ValueError("a request from here needs an ID")
         target = request.id.decode()
         within = self._within(self._engine.settings.topics.namespaces.of_id(target))
@@ -66,7 +66,7 @@ class Actions:
         )
 
     async def resend(self, asker: Asker, one: DeadLetter, correction: Correction) -> Outcome:
-        """Send a dead letter again, put right perhaps, and return what came of it.
+        """Send a dead letter again, with a correction if there is one, and return its outcome.
 
         Raises IncompleteDeadLetter, OutsideNamespaces, NotAudited or NotSent with a sentence if nothing was done.
         """
@@ -85,10 +85,10 @@ class Actions:
         return await self._done(actor, "resend", f"dead letter {one.place}", asked, do, within)
 
     async def control(self, actor: Actor, action: str, to: str, asked: dict[str, Any], **changes: Any) -> Outcome:
-        """Change what holds for a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.
+        """Set the state of a destination from now on: `paused`, `reason`, `until` (a datetime) or `rate`.
 
-        What is not changed goes on to hold, for one record says all. Raises NotAudited or NotSent with a sentence if
-        nothing was done, NotThere if the destination does not exist, ValueError if it makes no sense.
+        The record replaces the whole state, so the rest is copied from the current one. Raises NotAudited or NotSent if
+        nothing was done, NotThere if the destination does not exist, ValueError for invalid changes.
         """
         until = changes.get("until")
         if until is not None and epoch_ms(until) <= self._engine.clock.wall_ms():
@@ -163,9 +163,9 @@ class Actions:
 
 
 async def _check_exists(engine: Engine, to: Destination) -> None:
-    """Check that a destination exists: a topic, a URL pattern for it, a control, or messages that wait for it.
+    """Raise NotThere unless a destination has a topic, an allowed URL pattern, a control or pending messages.
 
-    Raises NotThere, or aiokafka.errors.KafkaError if no broker says whether the topic exists.
+    Raises aiokafka.errors.KafkaError if no broker answers whether the topic exists.
     """
     cluster, topic = to
     name = named(cluster, topic)

@@ -1,4 +1,4 @@
-"""Who did what, when and with what outcome: two records per action, on a topic that the first action creates."""
+"""Records every action with user, time and outcome: two records per action, on a topic that the first one creates."""
 
 import asyncio
 import itertools
@@ -20,14 +20,14 @@ from app.serve.dead_letters.dead_letters import Unreadable
 from app.serve.search.visibility import MASKED
 from punctual.contract.destination import shown
 
-#: So many of the newest records are read for a page.
+#: The number of newest records that are read for a page.
 _LAST: Final = 2_000
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One action: its ID, when it began (epoch ms), by whom and in which role, on what, and what was asked for.
+    """One action: its ID, when it began (epoch ms), its user and role, its target, and the request in `asked`.
 
-    `outcome`, `sentence` and `source` are there once it is over; `namespaces` if it was about these alone.
+    `outcome`, `sentence` and `source` are set once it is over, `namespaces` if it was about these alone.
     """
 
     act_id: str
@@ -43,7 +43,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     namespaces: tuple[str, ...] = ()
 
     def is_within(self, names: Collection[str]) -> bool:
-        """Whether it was about some of these namespaces, and nothing else."""
+        """Whether the action was about some of these namespaces, and no others."""
         return bool(self.namespaces) and set(self.namespaces) <= set(names)
 
 
@@ -54,14 +54,14 @@ def noted(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def noted_filter(query: Mapping[str, str]) -> dict[str, str]:
-    """Return the parameters of a filter as the audit keeps them: without a key or a header's value, for a year."""
+    """Return the parameters of a filter for the audit, which keeps them for a year: keys and header values masked."""
     name, colon, _ = query.get("header", "").partition(":")
     masks = {"key": MASKED, "header": name + (f":{MASKED}" if colon else "")}
     return noted({**query, **{name: masks[name] for name in masks.keys() & query.keys()}})
 
 
 class NotAudited(Exception):
-    """An action that could not be written down, and therefore was not done: a sentence."""
+    """An action could not be recorded, and therefore was not done; the message is a sentence for users."""
 
 
 _decode = msgspec.json.Decoder(Action).decode
@@ -71,7 +71,7 @@ class Audit:
     """Records actions before they are done, and their outcomes after."""
 
     def __init__(self, engine: Engine) -> None:
-        """Write by an engine's own sender; the topic is created by the first action."""
+        """Write with `engine`'s sender; the topic is created by the first action."""
         self._engine, self._topic = engine, engine.settings.topics.audit
         self._there = False
         self._numbers = itertools.count(1)
@@ -79,9 +79,9 @@ class Audit:
     async def begin(
         self, action: str, target: str, by: str, role: str, asked: dict[str, Any], within: Iterable[str] = ()
     ) -> Action:
-        """Write down that an action is taken up; `within` are the namespaces that it is about, none for all there is.
+        """Record that an action begins; `within` are the namespaces of its target, none for an action on the whole.
 
-        Raises NotAudited if that cannot be written: then it must not be done.
+        Raises NotAudited if the record cannot be written: then the action must not be done.
         """
         now_ms = self._engine.clock.wall_ms()
         act_id = f"{now_ms}-{self._engine.settings.process.port}-{next(self._numbers)}"
@@ -100,7 +100,7 @@ class Audit:
         return begun
 
     async def _write_in(self, action: Action) -> None:
-        """Write an action, to a new topic if there is none: it may have been deleted since the last action."""
+        """Write an action; create the topic if it does not exist, because it may have been deleted since."""
         if self._there:
             try:
                 return await self._write(action)
@@ -112,7 +112,7 @@ class Audit:
         return None
 
     async def end(self, action: Action, outcome: Outcome) -> None:
-        """Write down what came of an action; what cannot be written any more is left out."""
+        """Record the outcome of an action; ignore errors, because the action is done."""
         done = msgspec.structs.replace(
             action, outcome=outcome.outcome, sentence=outcome.sentence, source=outcome.source
         )
@@ -126,9 +126,9 @@ class Audit:
         await write(self._engine, self._topic, 0, action.act_id.encode(), msgspec.json.encode(action))
 
     async def last(self, limit: int, within: Collection[str] | None = None) -> list[Action]:
-        """Return the newest actions, or those about some namespaces, the newest first; none if there are none yet.
+        """Return the newest actions, or those about some namespaces, the newest first; none without an audit topic.
 
-        Raises Unreadable if the brokers do not give them.
+        Raises Unreadable if the brokers do not answer.
         """
         try:
             async with asyncio.timeout(PATIENCE_S):

@@ -1,4 +1,4 @@
-"""The body of an action: a JSON object, its fields checked, and the message that it describes."""
+"""Reads the body of an action: a JSON object with checked fields, and the message that it describes."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
@@ -20,11 +20,11 @@ MESSAGE_FIELDS: Final = ("to", "value", "key", "headers", "id", "at", "after", "
 
 
 class BadBody(ValueError):
-    """A body that cannot be understood: a sentence that says what is wrong and what is right."""
+    """A body is invalid; the error message names the fault and how to fix it."""
 
 
 async def body_of(request: web.Request, fields: Collection[str]) -> dict[str, Any]:
-    """Return the JSON object that a request brings, which may have these fields; an empty body is an empty object.
+    """Return the JSON object in a request's body, which may have these fields; an empty body is an empty object.
 
     Raises BadBody.
     """
@@ -52,7 +52,7 @@ async def body_of(request: web.Request, fields: Collection[str]) -> dict[str, An
 
 
 def moment(body: dict[str, Any], name: str) -> datetime | None:
-    """Return a field that is a time: epoch milliseconds, as a number or digits, or RFC 3339. Raises BadBody."""
+    """Return a time field of the body: epoch milliseconds, as a number or digits, or RFC 3339. Raises BadBody."""
     said = body.get(name)
     if said is None or said == "":
         return None
@@ -63,7 +63,7 @@ def moment(body: dict[str, Any], name: str) -> datetime | None:
 
 
 def span(body: dict[str, Any], name: str) -> timedelta | None:
-    """Return a field that is a length of time: milliseconds, as a number or digits, or ISO 8601. Raises BadBody."""
+    """Return a duration field of the body: milliseconds, as a number or digits, or ISO 8601. Raises BadBody."""
     said = body.get(name)
     if said is None or said == "":
         return None
@@ -74,7 +74,7 @@ def span(body: dict[str, Any], name: str) -> timedelta | None:
 
 
 def text(body: dict[str, Any], name: str) -> str | None:
-    """Return a field that is text. Raises BadBody."""
+    """Return a text field of the body. Raises BadBody."""
     said = body.get(name)
     if said is None or isinstance(said, str):
         return said
@@ -82,7 +82,7 @@ def text(body: dict[str, Any], name: str) -> str | None:
 
 
 def raw(body: dict[str, Any], name: str) -> bytes | None:
-    """Return a field that is bytes: text, or an object with `base64`. Raises BadBody."""
+    """Return a bytes field of the body: text, or an object with `base64`. Raises BadBody."""
     said = body.get(name)
     if said is None:
         return None
@@ -97,7 +97,7 @@ def raw(body: dict[str, Any], name: str) -> bytes | None:
 
 
 def message_of(body: dict[str, Any], id_: str) -> Request:
-    """Return the request for the message that an object describes, under an id.
+    """Return the request for the message that a JSON object describes, with ID `id_`.
 
     Raises BadBody, or InvalidRequestError.
     """
@@ -115,7 +115,7 @@ def message_of(body: dict[str, Any], id_: str) -> Request:
         to_partition=body.get("to_partition"),
         to_cluster=text(body, "to_cluster"),
         max_late=span(body, "max_late"),
-        if_late=text(body, "if_late"),  # type: ignore[arg-type] # what it may be is checked there
+        if_late=text(body, "if_late"),  # type: ignore[arg-type] # `schedule` checks it
         every=span(body, "every"),
         cron=text(body, "cron"),
         zone=text(body, "zone"),

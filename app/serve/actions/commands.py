@@ -22,25 +22,25 @@ from punctual.contract.request import TOPIC_NAME, Reason
 
 _CHUNK: Final = 1_000
 _LOOK_S, _LOOKS = 0.005, 20
-#: Brokers hear of a topic that was just created within seconds.
+#: Brokers learn of a topic that was just created within seconds.
 _TOPIC_LOOK_S, _TOPIC_LOOKS = 0.25, 12
 
 
 class NotSent(Exception):
-    """Kafka has not accepted a request or command: a sentence."""
+    """Kafka has not accepted a request or command; the message is a sentence for users."""
 
 
 class CommandSender:
     """Sends requests and commands, and waits for their outcomes; each wait reads one partition of the events."""
 
     def __init__(self, engine: Engine) -> None:
-        """Send by an engine's own sender."""
+        """Send with `engine`'s sender."""
         self._engine, self._topics = engine, engine.settings.topics
 
     async def _known_topic(self, request: Request) -> Request:
-        """Return a request for a message that is refused at once if its topic is not there, nor in a moment.
+        """Wait up to 3 s for the topic of a request; if it does not appear, return a request that is refused at once.
 
-        A worker would accept it first, and reject it some seconds later: the user waits for the topic instead.
+        Without this, a worker would accept the request first, and reject it some seconds later.
         """
         said = dict(request.headers)
         to, cluster = (said.get(names.TO) or b"").decode(), self._engine.cluster
@@ -57,7 +57,7 @@ class CommandSender:
     async def execute(self, action: str, request: Request, topic: str | None = None) -> Outcome:
         """Send a record to its ID's home, on the requests topic or `topic`, and return its outcome within ten seconds.
 
-        Raises NotSent if Kafka does not take it.
+        Raises NotSent if Kafka does not accept it.
         """
         if action == "create":
             request = await self._known_topic(request)
@@ -65,9 +65,9 @@ class CommandSender:
         return await self._put(action, request, topic or self._topics.requests, home, lambda _: home)
 
     async def resend(self, again: Resend) -> Outcome:
-        """Send a dead letter again, and return what came of it, as execute() does.
+        """Send a dead letter again, and return its outcome, as execute() does.
 
-        Its id may be made of the place that it gets, and be at home in any partition.
+        Its ID may be made from its new offset, and then have its home in any partition.
         """
         topic, partition, request, _ = again
         return await self._put("resend", request, topic, partition, lambda offset: again.home(self._topics, offset))
@@ -75,7 +75,7 @@ class CommandSender:
     async def _put(
         self, action: str, request: Request, topic: str, partition: int, home_at: Callable[[int], int]
     ) -> Outcome:
-        """Send a record to an input's partition, and return its outcome: `home_at` returns its ID's home by offset."""
+        """Send a record to an input's partition and return its outcome; `home_at` returns its ID's home by offset."""
         readers = await self._events(None if request.id is None else partition)
         source = await self.send(request, topic, partition)
         home = home_at(int(source.rpartition("-")[2]))
@@ -93,18 +93,18 @@ class CommandSender:
         return of_event(action, source, event, ended)
 
     async def _applied(self, topic: str, partition: int, source: str) -> None:
-        """Wait until a search sees the outcome of a record: its event is written before the table has it."""
+        """Wait until a search sees the outcome of a record, because its event is written before the table changes."""
         offset = int(source.rpartition("-")[2])
         for _ in range(_LOOKS):
             position = self._engine.position(topic, partition)
             if position is not None and position > offset:
                 return
-            await asyncio.sleep(_LOOK_S)  # a partition of another worker's has had this long in the end
+            await asyncio.sleep(_LOOK_S)  # the wait for a partition of another worker, whose position is unknown here
 
     async def send(self, request: Request, topic: str, partition: int) -> str:
         """Send a record to a topic's partition, and return its `topic-partition-offset`.
 
-        Raises NotSent with a sentence if Kafka does not take it.
+        Raises NotSent with a sentence if Kafka does not accept it.
         """
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -119,7 +119,7 @@ class CommandSender:
         return f"{topic}-{partition}-{ack.offset}"
 
     async def _events(self, home: int | None) -> dict[int, PartitionReader]:
-        """Return readers of the events from now on, of one partition or of all."""
+        """Return readers of the events from now on: of partition `home`, or of all for None."""
         cluster, topic = self._engine.cluster, self._topics.events_topic
         numbers = range(self._topics.partitions) if home is None else [home]
         try:
@@ -131,7 +131,7 @@ class CommandSender:
 
 
 async def _awaited_event(reader: PartitionReader, source: str) -> dict[str, Any]:
-    """Return the event of a record, once it is there."""
+    """Wait for the event of a record, and return it."""
     while True:
         for record in await reader.chunk(_CHUNK):
             if source.encode() in (record.value or b""):

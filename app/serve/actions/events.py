@@ -1,4 +1,4 @@
-"""Reads events: the outcomes of requests that were just sent, and how a message had ended before."""
+"""Reads events: the outcomes of requests that were just sent, and how messages had ended before."""
 
 import asyncio
 from collections import Counter
@@ -13,26 +13,26 @@ from app.serve.actions.outcome import event_of
 from app.serve.actions.writing import PATIENCE_S
 
 _CHUNK: Final = 1_000
-#: How many events before a command are searched for the end of its message.
+#: The number of events before a command that are searched for the end of its message.
 _BEFORE: Final = 5_000
 
 
 class EventWatch:
-    """Reads some partitions of the events from a moment on."""
+    """Reads events of some partitions, from its creation on."""
 
     def __init__(self, readers: Mapping[int, PartitionReader]) -> None:
-        """Read by these, by partition."""
+        """Read the events with `readers`, by partition."""
         self._readers = readers
 
     @classmethod
     async def begin(cls, cluster: Cluster, topic: str, partitions: Iterable[int]) -> Self:
-        """Begin at the end of these partitions. Raises a KafkaError."""
+        """Return a watch that starts at the end of these partitions. Raises a KafkaError."""
         numbers = sorted(set(partitions))
         found = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))
         return cls(dict(zip(numbers, found, strict=True)))
 
     async def outcomes(self, sources: Mapping[str, int], patience_s: float) -> Counter[str]:
-        """Return how many requests had each outcome, by the names of events.
+        """Return the number of requests with each outcome, by event name.
 
         `sources` are their `topic-partition-offset`, each with the partition of its ID. Requests without an event
         within `patience_s` are not counted.
@@ -59,9 +59,9 @@ class EventWatch:
 
 
 async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the event by which a message had ended, if the command of `event` came too late for it; else None.
+    """Return the event with which a message ended, if the command of `event` came too late for it; else None.
 
-    It is also None if it is not among the last events of the partition.
+    It returns None too if the event is not among the last events of the partition.
 
     Raises TimeoutError if the brokers do not answer.
     """

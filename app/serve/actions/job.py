@@ -16,20 +16,20 @@ from punctual.contract.times import moment_of
 from tables import keys
 
 JobAction = Literal["cancel", "reschedule", "deliver-now", "resend"]
-#: What can be done to pending messages, and to dead letters.
+#: The actions on pending messages, and the action on dead letters.
 MESSAGE_ACTIONS: Final = ("cancel", "reschedule", "deliver-now")
 RESEND: Final = "resend"
 _DIGITS: Final = 19
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done: an action on all that match a filter, as it was at `at_ms` (epoch ms).
+    """One action on all messages that matched a filter at `at_ms` (epoch ms).
 
-    `ends` has, by partition, where each log ended then that requests and commands come from: whatever was asked for
-    beyond is none of the job's business. `due_ms` is the new due time of a reschedule. It acts on at most `counted`
-    messages, as many as its creator `by` has confirmed, who may be `bound` to namespaces. A job that sends
-    dead letters again has a filter of theirs, and the ends of their topic. One that the brokers have taken later than
-    `begins_by_ms` never begins: its creator got an error.
+    `ends` has, by partition, the end offset of each input topic and of the forwards topic at that time: later requests
+    are not part of the job. `due_ms` is the new due time of a reschedule. The job acts on at most `counted` messages,
+    the number that its creator `by` has confirmed; `bound` says whether the creator is bound to namespaces. A job that
+    sends dead letters again has `dead_letters` as its filter, and the ends of their topic. If the brokers stored the
+    job after `begins_by_ms`, it never begins, because its creator got an error.
     """
 
     job_id: str
@@ -48,19 +48,18 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """The namespaces that it is about alone, none if it is about all there is."""
+        """The namespaces that the job is limited to; empty if it is not limited."""
         within = (self.dead_letters or self.filter).within
         return frozenset() if within is None else within.names
 
 
 class PartProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one partition's part of a job is: the cursor `after` which it goes on, and the outcomes of its commands.
+    """The progress of a job in one partition: the cursor `after` which it continues, and its commands' outcomes.
 
-    `untold` are commands whose event has not come in time. Before the offset `ordered_to` of the requests, all
-    commands of the job are counted here. It may have acted on `reserved` messages if that is more than `sent`, and is
-    `limited` if it has met more messages than the job may act on. Of dead letters, those `ahead` of `after` are done
-    with too, and `refused` ones were not taken: both are offsets. Of two notes of a part that of the later owner
-    counts, who has the higher `epoch`.
+    `untold` counts commands without an event in time. Commands of the job before offset `ordered_to` of the requests
+    topic are counted here. The part may have acted on `reserved` messages if that is more than `sent`, and is `limited`
+    if more messages matched than the job may act on. For dead letters, `ahead` has finished offsets beyond `after`, and
+    `refused` has offsets that were not accepted. If two owners recorded progress, the higher `epoch` counts.
     """
 
     job_id: str
@@ -80,29 +79,29 @@ class PartProgress(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int = 0
 
     def has_sent(self, offset: int) -> bool:
-        """Return whether the dead letter at this offset was sent again, if the job is about it."""
+        """Return whether the dead letter at this offset was sent again, if it matches the job's filter."""
         return (offset < self.after_offset or offset in self.ahead) and offset not in self.refused
 
     @property
     def after_offset(self) -> int:
-        """The offset that `after` is for dead letters; 0 for anything that a stranger may have written."""
+        """The offset in `after`, for dead letters; 0 if a stranger may have written an invalid one."""
         return int(self.after) if self.after.isascii() and self.after.isdigit() and len(self.after) <= _DIGITS else 0
 
     @property
     def after_place(self) -> Place:
-        """The place that `after` is for messages; the first one for anything that a stranger may have written."""
+        """The place in `after`, for messages; the first place if a stranger may have written an invalid one."""
         try:
             return Place.parse(self.after)
         except ValueError:
             return Place()
 
 
-#: A job is `limited` that has acted on as many messages as were confirmed, while more match.
+#: A `limited` job has acted on as many messages as were confirmed, while more match.
 State = Literal["running", "stopped", "limited", "done"]
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job stands, all its partitions together."""
+    """The state of a job in all its partitions."""
 
     job: Job
     state: State
@@ -115,7 +114,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def status_of(job: Job, parts: Iterable[PartProgress]) -> JobStatus:
-    """Return how a job stands, in the partitions that there were when it was given."""
+    """Return the state of a job, from the progress of its parts; it has the partitions that existed at its start."""
     partitions = len(job.ends)
     found = sorted(parts, key=lambda part: part.partition)
     outcomes: Counter[str] = Counter()
@@ -138,9 +137,9 @@ def status_of(job: Job, parts: Iterable[PartProgress]) -> JobStatus:
 
 
 def command_for(job: Job, row: Row) -> Request:
-    """Return the command for one message: it applies only if the message is older than the job, and still due as seen.
+    """Return the command for one message; it applies only if the message is older than the job and its due time unchanged.
 
-    A series is not due as was seen once an occurrence has gone out, but is still the one that was asked for.
+    For a recurring message the due time is not checked: it changes with each occurrence.
     """
     assert job.act != RESEND, "this action applies only to dead letters"
     at = None if job.due_ms is None else moment_of(job.due_ms)
@@ -150,20 +149,20 @@ def command_for(job: Job, row: Row) -> Request:
 
 
 def mark(job: Job) -> bytes:
-    """Return the value of a job's commands, which marks them: nobody reads the value of a command otherwise."""
+    """Return the value that marks the commands of a job; workers do not use the value of a command."""
     return job.job_id.encode()
 
 
 def ends_by_crc(job: Job, partition: int, base: Callable[[str], int]) -> dict[int, int]:
-    """Return where a partition's logs ended when the job was given, by the numbers that keys have for topics.
+    """Return the end offsets of a partition's input topics at the job's start, by the topic numbers in row keys.
 
-    `base` tells what is added to offsets of a topic where they name records, as keys do.
+    `base` returns the number that row keys add to the offsets of a topic.
     """
     return {keys.topic_crc(topic): end + base(topic) for topic, end in job.ends[partition].items()}
 
 
 def concerns(ends: Mapping[int, int], row: Row) -> bool:
-    """Return whether a message that fits was there, and due then, when the logs ended there: its key tells."""
+    """Return whether a message got its current due time before the job's `ends`, as the offset in its key shows."""
     place = bytes.fromhex(row.row)
     offset, crc = int.from_bytes(place[8:16], "big"), int.from_bytes(place[16:], "big")
     return offset < ends.get(crc, offset + 1)

@@ -1,8 +1,8 @@
-"""The number of messages that a job may act on: all its parts together never exceed what was confirmed.
+"""Limits the messages that a job acts on: all its parts together never exceed the confirmed number.
 
-Parts are done by several workers, and nobody leads. So a part writes down how many messages it is about to act on
-before it does, then reads what the others have written. Of two parts that write at the same time at least one reads
-the other's note, and withdraws its own if both together are too much.
+Several workers do the parts, without a leader. So a part records how many messages it is about to act on before it
+does, then reads the records of the others. Of two parts that write at the same time at least one reads the other's
+record, and withdraws its own if both together exceed the limit.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ _LOOK_S: Final = 0.2
 
 
 class Log(Protocol):
-    """The parts of all jobs, as far as they were read."""
+    """The log of jobs, with the progress of all parts that was read so far."""
 
     parts: dict[tuple[str, int], PartProgress]
 
     async def read(self) -> bool:
-        """Read to the end; return False if that is not possible."""
+        """Read to the end; return False if the log cannot be read."""
         ...
 
     async def note(self, part: PartProgress) -> None:
-        """Write down how far a part is."""
+        """Record the progress of a part."""
 
 
 class JobLimit:
     """Reserves messages for one part of a job."""
 
     def __init__(self, log: Log, job: Job, partition: int) -> None:
-        """Hold to the job's `counted` messages."""
+        """Limit the part of `job` in `partition`, so that all parts together stay within the job's `counted`."""
         self._log, self._job, self._partition = log, job, partition
 
     async def reserve(self, part: PartProgress, wanted: int, goes_on: Callable[[], bool]) -> int:
-        """Return how many of the `wanted` messages the part may act on, all if they are within the job's bound.
+        """Return how many of the `wanted` messages the part may act on: all if they are within the job's limit.
 
-        Less is final: other parts have acted on the rest. It is 0, and not final, once the part no longer `goes_on`.
+        A smaller number is final, because other parts use the rest; 0 is not final once the part no longer `goes_on`.
         Raises TimeoutError if the log cannot be read.
         """
         while goes_on():
@@ -57,11 +57,11 @@ class JobLimit:
             if self._left(part)[0] >= count:
                 return count
             await self._log.note(msgspec.structs.replace(part, reserved=part.sent))
-            await asyncio.sleep(random.uniform(0, _LOOK_S))  # noqa: S311 - so that not both come again
+            await asyncio.sleep(random.uniform(0, _LOOK_S))  # noqa: S311 - so that the two do not collide again
         return 0
 
     def _left(self, part: PartProgress) -> tuple[int, bool]:
-        """Return how many messages other parts leave, and whether no other one is about to act."""
+        """Return how many messages other parts leave, and whether no part is about to act."""
         of_job = (one for (job_id, _), one in self._log.parts.items() if job_id == self._job.job_id)
         others = [one for one in of_job if one.partition != self._partition]
         taken = part.sent + sum(max(one.sent, one.reserved) for one in others)

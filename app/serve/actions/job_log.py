@@ -1,4 +1,4 @@
-"""The topic of jobs: what is to be done, and how far each partition is, so that the next owner goes on from there."""
+"""The jobs topic: the jobs, and the progress of each partition, so that the next owner continues from there."""
 
 import asyncio
 from collections.abc import Mapping
@@ -20,31 +20,31 @@ _job = msgspec.json.Decoder(Job).decode
 _part = msgspec.json.Decoder(PartProgress).decode
 _sent_again = msgspec.json.Decoder(SentAgain).decode
 
-#: What the keys begin with of dead letters that were sent again one by one.
+#: The key prefix of dead letters that were sent again one at a time.
 _RESENT: Final = "resent/"
 
 
-#: What is kept at most of jobs, of their parts, and of dead letters that were sent again one by one.
+#: The maximum jobs, parts, and dead letters that were sent again one at a time, in memory.
 _JOBS, _PARTS, _LETTERS = 10_000, 200_000, 100_000
 
 
 class JobLog:
-    """What the topic says; without a topic there are no jobs, and nothing is wrong."""
+    """The content of the jobs topic; without a topic there are no jobs, which is not an error."""
 
     def __init__(self, engine: Engine) -> None:
-        """Know of no job."""
+        """Begin without jobs; `engine` has the connections and the topic's name."""
         self._engine, self._topic = engine, engine.settings.topics.jobs
         self._reader: PartitionReader | None = None
-        #: The id of the topic that was read: it may be deleted, and created again by another worker.
+        #: The ID of the topic that was read: another worker may delete and re-create the topic.
         self._id = ""
         self.jobs: dict[str, Job] = {}
         self.parts: dict[tuple[str, int], PartProgress] = {}
         self._resent: dict[str, SentAgain] = {}
-        #: Set when the worker stops: nothing new is begun.
+        #: Set when the worker stops, so that no part begins.
         self.closing = asyncio.Event()
 
     async def read(self) -> bool:
-        """Read to the topic's end; return False if it is not there, or nobody tells."""
+        """Read to the end of the topic; return False if it does not exist, or brokers do not answer."""
         cluster = self._engine.cluster
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -67,7 +67,7 @@ class JobLog:
         return True
 
     def _forget(self) -> None:
-        """Forget all jobs: the topic is not there any more, or another one by its name."""
+        """Forget all jobs, because the topic was deleted or re-created."""
         self._reader = None
         self.jobs.clear()
         self.parts.clear()
@@ -96,16 +96,16 @@ class JobLog:
             passed_over(self._topic, 0, offset, error)
 
     def _heed(self, part: PartProgress) -> None:
-        """Take a note of how far a part is, unless a later owner has written another: it may come late."""
+        """Store the progress of a part, unless a later owner has already recorded some: a record may come late."""
         known = self.parts.get((part.job_id, part.partition))
         if known is None or part.epoch >= known.epoch:
             self.parts[part.job_id, part.partition] = part
 
     async def begin(self, job: Job) -> Job:
-        """Write a job down, creating the topic for the first one, and return it as it is written.
+        """Record a job, after creating the topic for the first one, and return it as recorded.
 
-        Raises a SendError, a KafkaError or a TopicMismatch if that is not possible: it never begins. After a
-        TimeoutError it may have: what the brokers take later than that has not.
+        Raises a SendError, a KafkaError or a TopicMismatch if that fails: the job never begins. After a TimeoutError
+        it may have begun, unless the brokers store it later.
         """
         async with asyncio.timeout(PATIENCE_S):
             await ensure_jobs(self._engine.settings.kafka, self._engine.settings.topics)
@@ -116,31 +116,31 @@ class JobLog:
         return job
 
     async def stop(self, job: Job) -> None:
-        """Write down that a job is to go no further. Raises as begin() does."""
+        """Record that a job stops. Raises as begin() does."""
         stopped = msgspec.structs.replace(job, stopped=True)
         async with asyncio.timeout(PATIENCE_S):
             await self._write(job.job_id, stopped)
         self.jobs[job.job_id] = stopped
 
     async def note(self, part: PartProgress) -> None:
-        """Write down how far a part is; waits as long as it takes."""
+        """Record the progress of a part, without a time limit."""
         await self._write(f"{part.job_id}/{part.partition}/{part.epoch}", part)
         self._heed(part)
 
     async def resent(self, one: DeadLetter, again: SentAgain) -> None:
-        """Write down that a dead letter was sent again. Raises as begin() does."""
+        """Record that a dead letter was sent again. Raises as begin() does."""
         async with asyncio.timeout(PATIENCE_S):
             await ensure_jobs(self._engine.settings.kafka, self._engine.settings.topics)
             await self._write(_RESENT + one.place, again)
         self._resent[one.place] = again
 
     def sent_again(self, one: DeadLetter, *, besides: str = "") -> SentAgain | None:
-        """Return when a dead letter was sent again, by itself or by a job other than `besides`; None if it was not."""
+        """Return when a dead letter was sent again, by a user or by a job other than `besides`; None if it was not."""
         found = self._resent.get(one.place)
         if found is not None:
             return found
         if one.incomplete:
-            return None  # no job sends such a one
+            return None  # no job sends incomplete dead letters
         for job in self.jobs.values():
             if job.dead_letters is None or job.job_id == besides:
                 continue
@@ -150,7 +150,7 @@ class JobLog:
         return None
 
     def marked(self, one: DeadLetter, *, besides: str = "") -> DeadLetter:
-        """Return a dead letter that says whether it was sent again."""
+        """Return a dead letter with the time at which it was sent again, if it was."""
         again = self.sent_again(one, besides=besides)
         return one if again is None else msgspec.structs.replace(one, sent_again=again)
 
@@ -159,6 +159,6 @@ class JobLog:
 
 
 def _assure_room(known: Mapping[Any, object], key: object, most: int) -> None:
-    """Raise ValueError if there is no room for another one: anyone may write to the topic."""
+    """Raise ValueError if `known` is full and lacks `key`, because anyone may write to the topic."""
     if key not in known and len(known) >= most:
         raise ValueError(f"there are {most:,} others")

@@ -1,7 +1,7 @@
-"""One partition's part of a job: its owner finds what matches, a batch at a time, and sends the commands for it.
+"""One partition's part of a job: its owner searches for matches in batches, and sends the commands for them.
 
-The next batch goes out when the outcomes of the last one are known. So a job takes what ingest has to spare, and never
-puts more than a batch before the commands of others.
+The next batch is sent when the outcomes of the last one are known. So a job uses only spare capacity of ingest, and
+delays the commands of others by at most one batch.
 """
 
 import asyncio
@@ -23,31 +23,30 @@ from app.serve.search.scan import END, Place, ScanQuery
 from app.serve.search.search import Search
 
 BATCH: Final = 500
-#: Events of a batch come within a second, however busy the worker is; beyond that something else is wrong.
+#: Events of a batch arrive within a second on a busy worker; after this time there must be another fault.
 PATIENCE_S: Final = 30.0
 _LOOK_S, _SOON_S = 0.2, 0.005
-#: By so much the clocks of workers and brokers may differ, and more.
+#: More than the clocks of workers and brokers differ.
 _CLOCKS_MS: Final = 60_000
 
 
 class JobPart:
-    """Does one partition's part of one job, as long as the partition is served here."""
+    """Does one partition's part of one job, while this worker serves the partition."""
 
-    #: Reads the events from before the first command on; set when the part begins to run.
+    #: Reads the events since before the first command; set when the part begins to run.
     _events: PartitionReader
 
     def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
-        """Go on where the log says."""
+        """Continue the part of `job` in `partition` from its progress in `log`."""
         self._engine, self._search, self._log, self._job = engine, search, log, job
         self._part = log.parts.get((job.job_id, partition)) or PartProgress(job_id=job.job_id, partition=partition)
         self._epoch = self._engine.epoch(partition)
         self._limit = JobLimit(log, job, partition)
 
     async def run(self) -> None:
-        """Work until the part is over, the job is stopped, or the partition is somebody else's.
+        """Work until the part is over, the job is stopped, or another worker owns the partition.
 
-        Raises ScanFailed, a SendError, a KafkaError or TimeoutError; what is written down stays, and can be gone on
-        with.
+        Raises ScanFailed, a SendError, a KafkaError or TimeoutError; the part can continue from the recorded progress.
         """
         await self._count_uncounted()
         cluster, topic = self._engine.cluster, self._engine.settings.topics.events_topic
@@ -59,9 +58,9 @@ class JobPart:
                 await asyncio.sleep(_LOOK_S)
 
     async def _count_uncounted(self) -> None:
-        """Count the batch that was on its way when the part's previous owner died: it is sent, and not written down.
+        """Count the batch that the part's previous owner sent but did not record before it died.
 
-        Its commands are found among the requests, and their outcomes among the events since.
+        Its commands are read from the requests topic, and their outcomes from the events since.
         """
         engine, part = self._engine, self._part
         topic, number = engine.settings.topics.requests, part.partition
@@ -80,12 +79,12 @@ class JobPart:
         await self._note(part.after, part.sent + len(sent), outcomes, untold, over=False)
 
     async def _events_since(self, at_ms: int) -> PartitionReader:
-        """Return what reads the partition's events from a moment on."""
+        """Return a reader of the partition's events that starts at a time."""
         cluster, topic, number = self._engine.cluster, self._engine.settings.topics.events_topic, self._part.partition
         return PartitionReader(cluster, topic, number, await PartitionReader(cluster, topic, number).after(at_ms))
 
     async def _applied(self, offset: int) -> None:
-        """Wait until the table has what a request has done, within reason: its event is written before."""
+        """Wait until the table has the effect of a request, which comes after its event. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE_S):
             while (
                 position := self._engine.position(self._engine.settings.topics.requests, self._part.partition)
@@ -95,7 +94,7 @@ class JobPart:
                 await asyncio.sleep(_SOON_S)
 
     def _has_read(self) -> bool:
-        """Whether all is in the table that was asked for before the job, of what comes to this partition directly."""
+        """Whether this partition has ingested all requests that its inputs held when the job was started."""
         number = self._part.partition
         return all(self._engine.has_ingested(topic, number, end) for topic, end in self._job.ends[number].items())
 
@@ -108,7 +107,7 @@ class JobPart:
         part = self._part
         query = ScanQuery(filter=self._job.filter, after=part.after_place, limit=BATCH, most=0)
         result = await self._search.scans.scan(query, part.partition, job=True)
-        if not self._mine():  # a scan may wait for its turn, and the job was stopped meanwhile
+        if not self._mine():  # a scan may wait for its turn, and the job may have been stopped in that time
             return
         ends = ends_by_crc(self._job, part.partition, lambda topic: self._engine.base(topic, part.partition))
         rows = [row for row in result.rows if concerns(ends, row)]
@@ -124,7 +123,7 @@ class JobPart:
                 break
             taken += 1
         up_to = result.up_to
-        if taken < len(rows):  # long ids: the rest goes with the next batch
+        if taken < len(rows):  # IDs are long: the rest is in the next batch
             limited, up_to = False, Place(bytes.fromhex(rows[taken - 1].row), part.partition)
         outcomes, untold = Counter(part.outcomes), part.untold
         if taken:
@@ -144,7 +143,7 @@ class JobPart:
         return await self._limit.reserve(part, wanted, self._mine)
 
     async def _note(self, after: str, sent: int, outcomes: Counter[str], untold: int, *, over: bool) -> None:
-        """Write down how far the part is."""
+        """Record the progress of the part."""
         self._part = msgspec.structs.replace(
             self._part,
             after=after,
@@ -160,7 +159,7 @@ class JobPart:
         await self._log.note(self._part)
 
     async def _outcomes(self, sent: Collection[int]) -> Counter[str]:
-        """Return the outcomes of the commands at these offsets, by their events."""
+        """Return the number of commands at these offsets with each outcome, by event name."""
         settings, found = self._engine.settings, dict[int, str]()
         prefix = f"{settings.topics.requests}-{self._part.partition}-"
         base = self._engine.base(settings.topics.requests, self._part.partition)

@@ -25,7 +25,7 @@ from punctual.contract.namespaces import Namespaces
 
 
 def register(web_app: web.Application, jobs: Jobs, namespaces: Namespaces) -> None:
-    """Add the routes to an application that has not started yet; jobs are done as long as it runs."""
+    """Add the routes to an application that has not started; jobs are done while it runs."""
     routes = JobRoutes(jobs, namespaces)
 
     async def run(_: web.Application) -> AsyncIterator[None]:
@@ -47,15 +47,15 @@ def register(web_app: web.Application, jobs: Jobs, namespaces: Namespaces) -> No
 
 
 class JobRoutes:
-    """Starts and stops jobs, and answers with how they stand."""
+    """Starts and stops jobs, and answers with their states."""
 
     def __init__(self, jobs: Jobs, namespaces: Namespaces) -> None:
-        """Start and stop these; filters may name these namespaces."""
+        """Start and stop `jobs`, with filters that may name these namespaces."""
         self._jobs, self._namespaces = jobs, namespaces
 
     @errors_answered
     async def start(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/jobs: act on all that match a filter."""
+        """Answer POST /api/v1/jobs: start an action on all messages that match a filter."""
         body = await body_of(request, ("act", "filter", "confirm", "at", "after"))
         action, confirm, given = body.get("act"), body.get("confirm"), body.get("filter") or {}
         if action not in (*MESSAGE_ACTIONS, RESEND):
@@ -81,29 +81,29 @@ class JobRoutes:
 
     @errors_answered
     async def all(self, request: web.Request) -> web.StreamResponse:
-        """Answer GET /api/v1/jobs: how all of them stand, the newest first."""
+        """Answer GET /api/v1/jobs with the states of all jobs, the newest first."""
         found, asker = await self._jobs.all(), request[ASKER]
         return as_json({"jobs": [job_shown(one, asker) for one in found if is_theirs(one.job, asker)]})
 
     @errors_answered
     async def one(self, request: web.Request) -> web.StreamResponse:
-        """Answer GET /api/v1/jobs/{id}."""
+        """Answer GET /api/v1/jobs/{id} with the state of the job."""
         return _found(await self._job(request), request[ASKER])
 
     @errors_answered
     async def stop(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/jobs/{id}/stop: it goes no further; what it has done stays."""
+        """Answer POST /api/v1/jobs/{id}/stop: stop the job; its changes stay."""
         if await self._job(request) is None:
             return _found(None, request[ASKER])
         return _found(await self._jobs.stop(actor_of(request), request.match_info["id"]), request[ASKER])
 
     async def wake(self, _request: web.Request) -> web.StreamResponse:
-        """Answer another worker that has given a job."""
+        """Answer another worker that has started a job: look for new jobs."""
         self._jobs.wake()
         return as_json({"partitions": []})
 
     async def _job(self, request: web.Request) -> JobStatus | None:
-        """Return how a job stands; None if there is none of theirs."""
+        """Return the state of a job; None if the user may not see it."""
         found = await self._jobs.one(request.match_info["id"])
         return found if found is not None and is_theirs(found.job, request[ASKER]) else None
 
@@ -115,12 +115,12 @@ def _found(status_of: JobStatus | None, asker: Asker) -> web.Response:
 
 
 def is_theirs(job: Job, asker: Asker) -> bool:
-    """Whether a job is about somebody's namespaces alone, or about all, which are theirs."""
+    """Whether the user may see a job: it is limited to the user's namespaces, or the user has all."""
     return asker.namespaces is None or (bool(job.namespaces) and job.namespaces <= set(asker.namespaces))
 
 
 def job_shown(status_of: JobStatus, asker: Asker) -> JobStatus:
-    """Return how a job stands as somebody may see it: what it tells of others' messages is not theirs to know."""
+    """Return the state of a job without the parts about messages that the user may not see."""
     job = msgspec.structs.replace(status_of.job, filter=filter_shown(status_of.job.filter, asker))
     letters = job.dead_letters
     if letters is not None:

@@ -1,4 +1,4 @@
-"""Jobs of an installation: each worker does the parts of the partitions that it serves; nobody leads."""
+"""Jobs of an installation: each worker does the parts of its partitions; there is no leader."""
 
 import asyncio
 import contextlib
@@ -32,41 +32,41 @@ from app.serve.search.search import Search
 
 log = logging.getLogger(__name__)
 
-#: How often it is looked whether there are jobs at all, and, while there is the topic, what is new on it.
+#: How often to check whether there is a topic of jobs, and, if there is, how often to read it.
 _LOOK_S, _EVERY_S = 30.0, 1.0
-#: A part that has been put off is taken up again after a second, then later each time, up to so many.
+#: A postponed part is retried after a second, then later each time, at most after this time.
 _LONGEST_S: Final = 10.0
-#: Parts that one worker does at a time.
+#: The maximum parts that a worker does at a time.
 _AT_ONCE: Final = 4
-#: What has been sent again when the worker stops has so long to be acknowledged and written down.
+#: When the worker stops, dead letters in flight have this long to be acknowledged and recorded.
 _FINISH_S: Final = 1.0
 
 
 class Jobs:
-    """Takes jobs, does this worker's parts, and tells how they stand."""
+    """Starts and stops jobs, does this worker's parts, and returns the states of jobs."""
 
     def __init__(self, engine: Engine, search: Search, audit: Audit, log: JobLog, dead_letters: DeadLetters) -> None:
-        """Know of no job; run() begins."""
+        """Begin without jobs; `run` reads them from `log`, and searches with `search` and `dead_letters`."""
         self._engine, self._search, self._audit = engine, search, audit
         self._log, self._dead_letters = log, dead_letters
         self._wake = asyncio.Event()
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
-        #: How often parts had to be put off: others come first.
+        #: How often each part was postponed: parts with fewer come first.
         self._put_off: Counter[tuple[str, int]] = Counter()
 
     async def start(
         self, actor: Actor, action: JobAction, wanted: Filter, confirm: int, due_ms: int | None
     ) -> JobStatus:
-        """Begin a job on messages that match a filter, at most `confirm` of them.
+        """Start a job on messages that match a filter, at most `confirm` messages, and return its state.
 
-        Nothing is counted: on a busy machine that may take minutes. Raises NotAudited or NotSent if the job cannot be
-        written down.
+        The matches are not counted first, because that may take minutes on a busy machine. Raises NotAudited or
+        NotSent if the job cannot be recorded.
         """
         job = self._job(actor, action, confirm, await self._ends())
         return await self._start(msgspec.structs.replace(job, filter=wanted, due_ms=due_ms), wanted.query())
 
     async def resend(self, actor: Actor, wanted: DeadLetterFilter, confirm: int) -> JobStatus:
-        """Begin a job that sends dead letters again that match a filter, as start() does; raises Unreadable too."""
+        """Start a job that sends matching dead letters again, as start() does; raises Unreadable too."""
         topic = self._engine.settings.topics.dead_letters
         ends = [{topic: end} for end in await self._dead_letters.ends()]
         job = self._job(actor, RESEND, confirm, ends)
@@ -86,7 +86,7 @@ class Jobs:
         )
 
     async def _start(self, job: Job, query: dict[str, str]) -> JobStatus:
-        """Write a job down, and begin it."""
+        """Record a job in the audit and in the log of jobs, and return its state."""
         asked = {"filter": noted_filter(query), "counted": job.counted, "due_ms": job.due_ms}
         target = f"job {job.job_id}"
         begun = await self._audit.begin(f"{job.act} all", target, job.by, job.role, asked, job.namespaces)
@@ -106,7 +106,7 @@ class Jobs:
         return self._standing(job)
 
     async def _ends(self) -> list[dict[str, int]]:
-        """Return, by partition, where the logs end that requests and commands come from. Raises NotSent."""
+        """Return, by partition, the end offsets of the topics with requests and commands. Raises NotSent."""
         topics = [*self._engine.settings.topics.inputs, self._engine.settings.topics.forwards]
         cluster, partitions = self._engine.cluster, range(self._engine.settings.topics.partitions)
         readers = [PartitionReader(cluster, topic, number) for number in partitions for topic in topics]
@@ -118,7 +118,7 @@ class Jobs:
         return [{topic: next(found) for topic in topics} for _ in partitions]
 
     async def stop(self, actor: Actor, job_id: str) -> JobStatus | None:
-        """Have a job go no further; None if there is none of this name. Raises NotAudited or NotSent."""
+        """Stop a job and return its state; None if there is no job with this ID. Raises NotAudited or NotSent."""
         await self._log.read()
         job = self._log.jobs.get(job_id)
         if job is None:
@@ -138,13 +138,13 @@ class Jobs:
         return self._standing(self._log.jobs[job_id])
 
     async def all(self) -> list[JobStatus]:
-        """Return how all jobs stand that the topic still knows, the newest first."""
+        """Return the states of all jobs on the topic, the newest first."""
         await self._log.read()
         jobs = sorted(self._log.jobs.values(), key=lambda job: job.at_ms, reverse=True)
         return [self._standing(job) for job in jobs]
 
     async def one(self, job_id: str) -> JobStatus | None:
-        """Return how a job stands, or None."""
+        """Return the state of a job, or None."""
         await self._log.read()
         job = self._log.jobs.get(job_id)
         return None if job is None else self._standing(job)
@@ -154,11 +154,11 @@ class Jobs:
         return status_of(job, parts)
 
     def wake(self) -> None:
-        """Look for new jobs at once."""
+        """Make run() look for new jobs at once."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Follow the topic and do what is to be done here, until cancelled."""
+        """Follow the topic and do this worker's parts, until cancelled."""
         try:
             while True:
                 self._wake.clear()
@@ -176,9 +176,9 @@ class Jobs:
                 task.cancel()
 
     async def end(self) -> None:
-        """Begin nothing more, and let dead letters that are on their way be written down as sent.
+        """Begin no more parts, and give dead letters in flight time to be recorded as sent.
 
-        The next owner would send them again; commands for messages it finds among the requests.
+        The next owner would send unrecorded dead letters again. It finds unrecorded commands among the requests.
         """
         self._log.closing.set()
         jobs = self._log.jobs
@@ -200,11 +200,11 @@ class Jobs:
             self._running[job.job_id, number] = asyncio.create_task(self._do(job, number))
 
     def _left(self) -> Iterator[tuple[Job, int]]:
-        """Yield the parts that are to be done here, and that nobody does now."""
+        """Yield the parts of this worker's partitions that are not over and not running."""
         for job in self._log.jobs.values():
             for number in () if job.stopped else self._search.served:
                 part = self._log.parts.get((job.job_id, number))
-                over = number >= len(job.ends) or (part is not None and part.over)  # there may be more than at its time
+                over = number >= len(job.ends) or (part is not None and part.over)  # partitions may have been added since
                 if not over and (job.job_id, number) not in self._running:
                     yield job, number
 
@@ -227,7 +227,7 @@ class Jobs:
             self._wake.set()
 
     async def _rest(self, job: Job, number: int) -> None:
-        """Put a part off, each time for longer."""
+        """Wait before a part is retried, each time for longer."""
         self._put_off[job.job_id, number] += 1
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(_LONGEST_S, _EVERY_S * self._put_off[job.job_id, number])):

@@ -1,4 +1,4 @@
-"""What users that are bound to namespaces may name: destinations of their inputs, and IDs of their own."""
+"""Limits users that are bound to namespaces to the destinations of their inputs, and to IDs in their namespaces."""
 
 from app.engine.ingest.policy import Policy
 from app.serve.access.roles import Asker
@@ -8,25 +8,25 @@ from app.serve.search.namespaces import inputs_of
 from app.settings.settings import Settings
 from punctual.contract.dialects.dialects import NATIVE
 
-#: What holds for a namespace without an input: what is allowed for all.
+#: The policy for a namespace without an input: the rules for all.
 _ANY = "*"
 
 
 class OutsideNamespaces(Exception):
-    """The action is outside of the user's namespaces: a sentence."""
+    """The action is outside of the user's namespaces; the message is a sentence for users."""
 
 
 class NamespaceBounds:
-    """Refuses what is outside of a user's namespaces; nothing is for users that are not bound to any."""
+    """Refuses actions outside of a user's namespaces; users that are not bound to namespaces may do all."""
 
     def __init__(self, settings: Settings) -> None:
-        """Judge by an installation's settings."""
+        """Apply the namespaces, inputs and allowed destinations in `settings`."""
         self._topics, self._policy = settings.topics, Policy(settings)
 
     def input_for(self, asker: Asker, id_: str, to: object, cluster: str | None) -> str:
-        """Return the topic by which an id's message is asked for: an input of its namespace that may deliver there.
+        """Return the topic for a request with this ID: an input of its namespace that may deliver to the destination.
 
-        Raises OutsideNamespaces if there is none, or BadBody if that is no name of a destination.
+        Raises OutsideNamespaces if there is none, or BadBody if the destination is not a name.
         """
         if not asker.bound:
             return self._topics.requests
@@ -43,9 +43,9 @@ class NamespaceBounds:
         return next((one for one in may if self._topics.inputs.get(one) == NATIVE.name), self._topics.requests)
 
     def check_resend(self, asker: Asker, again: Resend) -> None:
-        """See that a dead letter, put right perhaps, goes to somebody's own namespaces. Raises OutsideNamespaces.
+        """Raise OutsideNamespaces if a dead letter, corrected or not, would be sent outside of the user's namespaces.
 
-        What goes to an input of theirs can name no others, and its destinations are looked at there.
+        A record for an input of the user's namespaces cannot name others, and its destinations are checked there.
         """
         if not asker.bound or self._is_theirs(asker, self._topics.namespaces.of_topic(again.topic)):
             return

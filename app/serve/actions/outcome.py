@@ -11,18 +11,18 @@ from app.serve.web.problem_types import TYPES
 from punctual.contract.events import decode
 from punctual.durations import duration, when
 
-#: Outcomes that are no names of events.
+#: Outcomes that are not names of events.
 PENDING, SENT = "pending", "sent"
-#: Actions that move a message, after which its due time is not the news.
+#: Sentences for actions that move a message without a new due time to show.
 _MOVED: Final = {"deliver-now": "Due now; it is being delivered.", "pause": "Paused."}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of a record: an event's name, `sent` if events are switched off, `pending` if none came in time.
+    """The outcome of a record: an event's name, `sent` if events are switched off, `pending` if none came in time.
 
-    `source` is the record's place, `sentence` is for people, and `ended` what the event is called by which the
-    message had ended before, as far as that is known. `warning` says that a cron expression is unlikely to mean what it
-    says.
+    `source` is the record's `topic-partition-offset`, `sentence` is for people, and `ended` is the name of the event
+    with which the message had ended before, if known. `warning` says that a cron expression is unlikely to mean what
+    it says.
     """
 
     outcome: str
@@ -34,7 +34,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def event_of(value: bytes | None) -> dict[str, Any] | None:
-    """Return the event that a record's value is; None if it cannot be one of ours, on whichever topic it is."""
+    """Return the event in a record's value; None if it is not a valid event."""
     try:
         return decode(bounded(value))
     except ValueError:
@@ -42,22 +42,22 @@ def event_of(value: bytes | None) -> dict[str, Any] | None:
 
 
 def tells_of(event: Mapping[str, Any], source: str) -> bool:
-    """Return whether an event is about the record `source`: `topic-partition-offset`."""
+    """Return whether an event is about the record at `source`, its `topic-partition-offset`."""
     return bool(event.get("by", event["source"]) == source)
 
 
 def of_event(action: str, source: str, event: Mapping[str, Any], ended: Mapping[str, Any] | None = None) -> Outcome:
-    """Return the outcome of a record by its event; `ended` is how the message's life had ended."""
+    """Return the outcome of a record from its event; `ended` is the event with which the message had ended."""
     kind, before = str(event["event"]), None if ended is None else str(ended["event"])
     sentence = _sentence(action, event, ended)
     return Outcome(outcome=kind, sentence=sentence, source=source, ended=before, event=dict(event))
 
 
 def problem_of(outcome: Outcome, *, conditional: bool = False, **members: Any) -> Problem | None:
-    """Return the problem that an outcome is, None if the record has been carried out.
+    """Return the problem for an outcome, None if the record took effect.
 
-    A program that only looks at the status should not think that all is well. With `conditional` the command named the
-    due time that it was for.
+    Programs that check only the HTTP status must see the failure. With `conditional` the command named the due time
+    that it expected.
     """
     kind = {"unknown": "unknown-message", "conflict": "conflict", "stale": "stale"}.get(outcome.outcome)
     if outcome.outcome in ("unknown", "conflict") and outcome.ended == "delivered":

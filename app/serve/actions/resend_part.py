@@ -24,13 +24,13 @@ from app.serve.search.search import Search
 
 _LOOK_S: Final = 0.05
 _FETCH_BYTES: Final = 256 * 1024
-#: So many letters of a partition may be refused, beside which the part goes on.
+#: The maximum refused dead letters of a partition; with more, the part does not continue.
 _MOST_REFUSED: Final = 1_000
 _TOO_MANY: Final = (
     f"more than {_MOST_REFUSED:,} dead letters are outside the namespaces of the job's creator. "
     "Stop it, and start a job whose filter excludes them"
 )
-#: What is wrong with a record, and not with all of its topic's; or with one before it.
+#: Errors of one record, not of its topic or of the record before.
 _OF_A_RECORD: Final = (TooLarge, BatchRejected, Recalled)
 
 
@@ -44,55 +44,55 @@ class Sending(NamedTuple):
 
 
 class Settled:
-    """The outcomes of the letters of one reading."""
+    """The outcomes of the dead letters in one chunk."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without outcomes."""
         self.sent, self.refused = set[int](), set[int]()
-        #: The `topic-partition-offset` at which letters were sent again, each with the partition that is its id's home.
+        #: The `topic-partition-offset` of each letter that was sent again, with the home partition of its ID.
         self.sources: dict[str, int] = {}
-        #: The first of those that could not be sent for now, and why.
+        #: The first letter that could not be sent for now, and its error.
         self.failed: tuple[int, SendError] | None = None
-        #: Where inputs end with what was sent to them.
+        #: The end offset of each input partition after the letters that were sent to it.
         self.ends: dict[tuple[str, int], int] = {}
 
     def fail(self, offset: int, error: SendError) -> None:
-        """Note a letter that could not be sent for now."""
+        """Store the error of a letter that could not be sent for now, if its offset is the lowest."""
         if self.failed is None or offset < self.failed[0]:
             self.failed = offset, error
 
 
 class Sorted(NamedTuple):
-    """Letters that the job is about: those to send again, and offsets of those that are incomplete, or not theirs."""
+    """Letters that match the job's filter: requests to send, offsets of incomplete ones and of those not permitted."""
 
     requests: dict[int, Resend]
     incomplete: list[int]
     outside: list[int]
 
     def before(self, end: int) -> "Sorted":
-        """Return those before an offset."""
+        """Return the letters before an offset."""
         requests = {offset: again for offset, again in self.requests.items() if offset < end}
         return Sorted(requests, *([one for one in found if one < end] for found in (self.incomplete, self.outside)))
 
 
 class ResendPart(JobPart):
-    """Sends them to the inputs that they came from, and counts their outcomes by their events.
+    """Sends dead letters to the inputs that they came from, and counts the outcomes in their events.
 
-    Each is sent once, but for those under way when the worker is killed. One that its input refuses, too large say, is
-    counted as `refused`, and others go on; an input that takes none for now has the part go on later where it was.
-    What its giver could not send again by itself, being bound to namespaces, is `refused` too.
+    Each is sent once, except for letters in flight when the worker is killed. A letter that its input refuses, for
+    example because of its size, counts as `refused`, and the rest continues; if an input accepts none for now, the part
+    continues there later. Letters that the job's creator may not send because of namespaces are `refused` too.
     """
 
     def __init__(self, engine: Engine, search: Search, log: JobLog, job: Job, partition: int) -> None:
-        """Go on where the log says, within what the job's giver may."""
+        """Continue from the progress in `log`, within the permissions of the job's creator."""
         super().__init__(engine, search, log, job, partition)
         self._bounds = NamespaceBounds(engine.settings)
         self._giver = Asker(job.by, "admin", namespaces=tuple(sorted(job.namespaces)) if job.bound else None)
 
     async def run(self) -> None:
-        """Work until the part is over, the job is stopped, or the partition is somebody else's.
+        """Work until the part is over, the job is stopped, or another worker owns the partition.
 
-        Raises a SendError or KafkaError; what is written down stays, and can be gone on with.
+        Raises a SendError or KafkaError; the recorded progress stays, and the part can continue from there.
         """
         topic, number = self._engine.settings.topics.dead_letters, self._part.partition
         end = self._job.ends[number].get(topic, 0)
@@ -105,7 +105,7 @@ class ResendPart(JobPart):
                 await self._send([record for record in records if record.offset < end], await reader.position(), end)
 
     async def _send(self, records: list[Stored], position: int, end: int) -> None:
-        """Send letters, write down which were, and wait for their outcomes."""
+        """Send letters, record which were sent, and wait for their outcomes."""
         found = self._sorted(records)
         allowed = await self._reserve(len(found.requests))
         if allowed < len(found.requests):
@@ -130,7 +130,7 @@ class ResendPart(JobPart):
         await self._taken_up(settled.ends)
 
     def _sorted(self, records: list[Stored]) -> Sorted:
-        """Return what is to be done with letters."""
+        """Return the letters in `records` that match the job's filter, sorted by whether they can be sent."""
         found, part, wanted = Sorted({}, [], []), self._part, self._job.dead_letters
         for record in records:
             one = DeadLetter.of(part.partition, record, most=None)
@@ -149,7 +149,7 @@ class ResendPart(JobPart):
         return found
 
     async def _watch(self, requests: Iterable[Resend]) -> EventWatch | None:
-        """Return what hears of letters that are sent from now on; None if there are no letters."""
+        """Return a watch for the events of `requests`, which are sent next; None if there are no requests."""
         settings = self._engine.settings
         homes = {again.partition if again.request.id is not None else None for again in requests}
         if not homes:
@@ -158,7 +158,7 @@ class ResendPart(JobPart):
         return await EventWatch.begin(self._engine.cluster, settings.topics.events_topic, numbers)
 
     async def _settle(self, settled: Settled, incomplete: list[int], position: int, end: int) -> None:
-        """Write down which letters were sent."""
+        """Record which letters were sent."""
         part = self._part
         after = position if settled.failed is None else settled.failed[0]
         outcomes = Counter(part.outcomes)
@@ -172,25 +172,25 @@ class ResendPart(JobPart):
         )
         if settled.failed is None or settled.sent or settled.refused or str(after) != part.after:
             untold = part.untold + len(settled.sent)
-            over = after >= end and not settled.sent  # what came of them is counted first
+            over = after >= end and not settled.sent  # their outcomes are counted first
             await self._note(str(after), part.sent + len(settled.sent), +outcomes, untold, over=over)
 
     async def _count(self, outcomes: Counter[str], *, over: bool) -> None:
-        """Write down the outcomes of letters that were sent."""
+        """Record the outcomes of letters that were sent."""
         part = self._part
         await self._note(
             part.after, part.sent, Counter(part.outcomes) + outcomes, part.untold - outcomes.total(), over=over
         )
 
     def _again(self, found: Sorted, settled: Settled) -> list[tuple[int, Resend]]:
-        """Return the letters to send one by one, for one of their batch may be what is wrong with it."""
+        """Return the letters to send one at a time, because one record of their batch may be at fault."""
         if settled.failed is None or not isinstance(settled.failed[1], _OF_A_RECORD):
             return []
         settled.failed = None
         return [one for one in found.requests.items() if one[0] not in settled.sent | settled.refused]
 
     async def _submit(self, sendings: list[Sending], found: Sorted, settled: Settled) -> None:
-        """Send batches, and note what has come of each."""
+        """Send batches, and store the result of each in `settled`."""
         submit = self._engine.sender.submit
         sent = [submit(one.topic, one.partition, one.batch) for one in sendings]
         for one, answer in zip(sendings, await asyncio.gather(*sent, return_exceptions=True), strict=True):
@@ -208,7 +208,7 @@ class ResendPart(JobPart):
                 settled.fail(one.offsets[0], answer)
 
     def _pass_over(self, offset: int, settled: Settled) -> None:
-        """Refuse a letter that is outside of the giver's namespaces."""
+        """Refuse a letter that is outside of the creator's namespaces."""
         if self._room(settled):
             settled.refused.add(offset)
         else:
@@ -218,11 +218,11 @@ class ResendPart(JobPart):
         return len(self._part.refused) + len(settled.refused) < _MOST_REFUSED
 
     def _refuses(self, error: SendError, settled: Settled) -> bool:
-        """Return whether a letter by itself is refused for good, and may be passed over."""
+        """Return whether a letter that was sent alone is refused permanently, and may be skipped."""
         return self._room(settled) and isinstance(error, _OF_A_RECORD) and not isinstance(error, Recalled)
 
     async def _taken_up(self, ends: dict[tuple[str, int], int]) -> None:
-        """Wait until what was sent to partitions that are served here is in the table: others come between."""
+        """Wait until partitions served here have ingested the letters sent to them, so that others get a turn."""
         for (topic, number), end in ends.items():
             while self._mine():
                 position = self._engine.position(topic, number)
@@ -232,7 +232,7 @@ class ResendPart(JobPart):
 
 
 def batches_of(requests: Iterable[tuple[int, Resend]], now_ms: int, most: int = BATCH) -> list[Sending]:
-    """Return requests in batches by partition, each with at most so many, in the order in which they come."""
+    """Return requests in batches by partition, each with at most `most`, in the order in which they come."""
     sendings, last = list[Sending](), dict[tuple[str, int], Sending]()
     for offset, (topic, partition, request, _) in requests:
         sending, headers = last.get((topic, partition)), list(request.headers)

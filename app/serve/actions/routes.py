@@ -36,7 +36,7 @@ _RETRY: Final = {"Retry-After": "2"}
 
 
 def register(web_app: web.Application, actions: Actions, dead_letters: DeadLetters) -> None:
-    """Add the routes to an application that has not started yet."""
+    """Add the routes to an application that has not started."""
     routes = ActionRoutes(actions, dead_letters)
 
     web_app.add_routes(
@@ -57,7 +57,7 @@ def register(web_app: web.Application, actions: Actions, dead_letters: DeadLette
 
 
 def actor_of(request: web.Request) -> Actor:
-    """Return who asks, as the gate has found (app/serve/access): nobody acts without having passed it."""
+    """Return the user of a request, whom the gate (app/serve/access) has checked."""
     asker = request[ASKER]
     return Actor(asker.name, asker.role, asker.bound)
 
@@ -83,7 +83,7 @@ def errors_answered(handler: Handler[_Routes]) -> Handler[_Routes]:
 
 
 def shortened(sentence: str) -> str:
-    """Return a sentence that may quote a body, which has up to 8 MiB."""
+    """Return a sentence, shortened, because it may quote a body of up to 8 MiB."""
     return sentence if len(sentence) <= _SENTENCE else f"{sentence[:_SENTENCE]}…"
 
 
@@ -91,18 +91,18 @@ class ActionRoutes:
     """Reads actions from requests, and answers with their outcomes."""
 
     def __init__(self, actions: Actions, dead_letters: DeadLetters) -> None:
-        """Act by these."""
+        """Execute actions with `actions`, and read dead letters with `dead_letters`."""
         self._actions, self._dead_letters = actions, dead_letters
 
     @errors_answered
     async def create(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/messages: ask for a message to be delivered."""
+        """Answer POST /api/v1/messages: schedule a message."""
         body, asker = await body_of(request, MESSAGE_FIELDS), request[ASKER]
         said = text(body, "id")
         if said == "":
             raise BadBody("id is empty. Use 1 to 256 bytes, or leave it out for an automatic ID")
         id_ = self._id(request, uuid.uuid4().hex if said is None else said)
-        with warnings.catch_warnings(action="ignore"):  # the answer has it
+        with warnings.catch_warnings(action="ignore"):  # the response has the warning
             message = message_of(body, id_)
         topic = self._actions.bounds.input_for(asker, id_, body.get("to"), text(body, "to_cluster"))
         asked = _recorded({**body, "id": id_} if "id" in body else body)
@@ -112,12 +112,12 @@ class ActionRoutes:
 
     @errors_answered
     async def cancel(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/messages/{id}/cancel."""
+        """Answer POST /api/v1/messages/{id}/cancel: cancel a message."""
         return await self._command(request, "cancel")
 
     @errors_answered
     async def reschedule(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/messages/{id}/reschedule: another due time."""
+        """Answer POST /api/v1/messages/{id}/reschedule: change the due time of a message."""
         body = await body_of(request, ("at", "after", "if_due"))
         at, after, if_due = moment(body, "at"), span(body, "after"), moment(body, "if_due")
         id_ = self._id(request, ids.id_in(request))
@@ -126,41 +126,41 @@ class ActionRoutes:
 
     @errors_answered
     async def deliver_now(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/messages/{id}/deliver-now."""
+        """Answer POST /api/v1/messages/{id}/deliver-now: make a message due now."""
         return await self._command(request, "deliver-now")
 
     @errors_answered
     async def pause_series(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/messages/{id}/pause: a recurring message waits until it is resumed."""
+        """Answer POST /api/v1/messages/{id}/pause: pause a recurring message until it is resumed."""
         return await self._command(request, "pause")
 
     @errors_answered
     async def resume_series(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/messages/{id}/resume: it goes on with the next time that is planned."""
+        """Answer POST /api/v1/messages/{id}/resume: resume a recurring message with its next planned time."""
         return await self._command(request, "resume")
 
     @errors_answered
     async def pause(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/destinations/{to}/pause."""
+        """Answer POST /api/v1/destinations/{to}/pause: pause a destination."""
         body = await body_of(request, ("reason", "until"))
         changes = {"paused": True, "reason": text(body, "reason"), "until": moment(body, "until")}
         return await self._control(request, "pause", body, changes)
 
     @errors_answered
     async def resume(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/destinations/{to}/resume."""
+        """Answer POST /api/v1/destinations/{to}/resume: resume a destination."""
         body = await body_of(request, ())
         return await self._control(request, "resume", body, {"paused": False, "reason": None, "until": None})
 
     @errors_answered
     async def rate(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/destinations/{to}/rate: a rate limit, `none` for none, null for that of the settings."""
+        """Answer POST /api/v1/destinations/{to}/rate: set a rate limit; `none` for no limit, null for the default."""
         body = await body_of(request, ("rate",))
         return await self._control(request, "rate", body, {"rate": text(body, "rate")})
 
     @errors_answered
     async def resend(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /api/v1/dead-letters/{partition}-{offset}/resend: send one again, put right perhaps."""
+        """Answer POST /api/v1/dead-letters/{partition}-{offset}/resend: send a dead letter again, corrected or not."""
         body = await body_of(request, ("headers", "value"))
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
         one = await own_one(self._dead_letters, partition, offset, request[ASKER])
@@ -175,7 +175,7 @@ class ActionRoutes:
 
     @errors_answered
     async def audit(self, request: web.Request) -> web.StreamResponse:
-        """Answer GET /api/v1/audit: the newest actions."""
+        """Answer GET /api/v1/audit with the newest actions."""
         asker = request[ASKER]
         actions = await self._actions.last(_AUDIT_ROWS, asker.namespaces)
         return as_json({"acts": [action_shown(action, asker) for action in actions]})
@@ -199,7 +199,7 @@ class ActionRoutes:
 
 
 def _recorded(asked: dict[str, Any]) -> dict[str, Any]:
-    """Return what the audit keeps of a body: all but the message itself."""
+    """Return the fields of a body for the audit, which does not keep the message itself."""
     return noted({name: said for name, said in asked.items() if name not in ("value", "headers", "key")})
 
 
@@ -211,7 +211,7 @@ def _answer(outcome: Outcome) -> web.Response:
 
 
 def action_shown(action: Action, asker: Asker) -> Action:
-    """Return an action as somebody may see it."""
+    """Return an action with the details that `asker` may see."""
     action = msgspec.structs.replace(action, asked=noted(action.asked))
     asked = action.asked.get("filter")
     if not isinstance(asked, dict):

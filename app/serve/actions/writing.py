@@ -14,9 +14,9 @@ PATIENCE_S: Final = 10.0
 async def write(
     engine: Engine, topic: str, partition: int, key: bytes | None, value: bytes | None, headers: Headers = NO_HEADERS
 ) -> Ack:
-    """Write a record and return what the broker says of it; it waits as long as it takes.
+    """Write a record and return the broker's acknowledgement, without a time limit.
 
-    Raises a SendError if the broker will never take it.
+    Raises a SendError if the broker will never accept it.
     """
     batch = Batch()
     batch.append(engine.clock.wall_ms(), key, value, headers)

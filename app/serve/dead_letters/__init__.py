@@ -1,5 +1,5 @@
-"""Dead letters for the API and the console: found by a filter, newest first, by any worker, from Kafka alone.
+"""Finds dead letters for the API and the console, newest first. Every worker can, because it needs only Kafka.
 
-Who may see them: the role is in app/serve/access/permissions.py, and `routes` shows users of single namespaces only
-dead letters of their own, and values only to roles that may read payloads.
+app/serve/access/permissions.py has the role that may see them. `routes` shows users of single namespaces only the dead
+letters of their namespaces, and values only to roles that may read payloads.
 """

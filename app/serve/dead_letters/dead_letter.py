@@ -1,4 +1,4 @@
-"""A dead letter as it is shown: what its record holds, its bytes in base64."""
+"""A dead letter as the API returns it: the fields of its record, with bytes in base64."""
 
 from typing import Any, Final, Self
 
@@ -11,7 +11,7 @@ from punctual.contract.destination import shown
 from punctual.contract.dialects.dialects import DIALECTS
 from punctual.contract.namespaces import Namespaces
 
-#: So much of a value is shown; `value_bytes` says how much there is.
+#: The maximum bytes of a value that are shown; `value_bytes` is the whole length.
 SHOWN: Final = 64 * 1024
 #: The headers that name a destination, in any dialect.
 _DESTINATIONS: Final = frozenset(
@@ -20,7 +20,7 @@ _DESTINATIONS: Final = frozenset(
 
 
 class SentAgain(msgspec.Struct, frozen=True):
-    """When a dead letter was sent again (epoch ms), by whom, and by which job, if it was one's."""
+    """When a dead letter was sent again (epoch ms), by which user, and by which job, if a job did it."""
 
     at_ms: int
     by: str
@@ -28,10 +28,10 @@ class SentAgain(msgspec.Struct, frozen=True):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """One dead letter, at its place on the topic; `at_ms` is when it was written (epoch ms).
+    """A dead letter and its position on the topic; `at_ms` is when it was written (epoch ms).
 
-    `key`, `value` and headers' values are base64, or null as in Kafka. `id` and `to` are null where its headers do not
-    say them, as those of other systems' formats. `incomplete` says whether what was too large has been left out.
+    `key`, `value` and headers' values are base64, or null as in Kafka. `id` and `to` are null if no header has
+    them, as with other systems' formats. `incomplete` says whether parts were left out because they were too large.
     """
 
     partition: int
@@ -52,7 +52,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, partition: int, record: Stored, *, most: int | None = SHOWN) -> Self:
-        """Return what is shown of a record of the topic; `most` bytes of its value, None for all."""
+        """Return the dead letter that a record of the topic holds, with `most` bytes of its value, None for all."""
         said: dict[str, str] = {}
         for name, value in record.headers:
             said.setdefault(name, (value or b"").decode(errors="replace"))
@@ -75,22 +75,22 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Where it is on the topic, as addresses write it."""
+        """Its position on the topic, as URLs write it."""
         return f"{self.partition}-{self.offset}"
 
     @property
     def own_headers(self) -> list[tuple[str, bytes | None]]:
-        """The headers without what makes it a dead letter."""
+        """The headers of the original message, without the headers of dead letters."""
         return [(name, value) for name, value in self.headers if name not in names.DEAD_LETTER]
 
 
 def namespace_of(namespaces: Namespaces, one: DeadLetter) -> str:
-    """Return the namespace of a dead letter, "" if it has none: its id's, or that of where it came from."""
+    """Return the namespace of a dead letter's ID, or of its source topic if it has no ID; "" for no namespace."""
     return namespaces.of_id(one.id or one.source)
 
 
 def masked(one: DeadLetter) -> DeadLetter:
-    """Return a dead letter without what the message says: sizes stay, names of headers, and why it is one."""
+    """Return a dead letter without its content: sizes, header names and the reason for the dead letter stay."""
     why = names.DEAD_LETTER | {names.ID, names.TO}
     headers = [(name, value if name in why else None) for name, value in one.headers]
     hidden: dict[str, Any] = {"key": None, "value": None, "headers": headers}
@@ -98,7 +98,7 @@ def masked(one: DeadLetter) -> DeadLetter:
 
 
 def without_secrets(one: DeadLetter) -> DeadLetter:
-    """Return a dead letter whose URLs are their origins: user, password, path and query may be secrets."""
+    """Return a dead letter with URLs cut to their origins: user, password, path and query may be secrets."""
     headers = [(name, _origin(value) if name in _DESTINATIONS else value) for name, value in one.headers]
     return msgspec.structs.replace(one, to=None if one.to is None else shown(one.to), headers=headers)
 

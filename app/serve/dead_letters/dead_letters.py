@@ -1,4 +1,4 @@
-"""The dead letters of an installation, read from their topic: every worker can, and sees all of them."""
+"""Reads the dead letters of an installation from their topic; every worker can read all."""
 
 import asyncio
 import heapq
@@ -16,21 +16,21 @@ from app.serve.dead_letters.reverse_reader import ReverseReader
 from app.serve.search.filter import FilterError
 from app.serve.search.response_size import MAX_BYTES, size_of
 
-#: One look goes through so many dead letters at most, for so long.
+#: The limits of a page: dead letters returned, dead letters scanned, and seconds.
 MOST_ROWS, _MOST_LOOKED_AT, _LONGEST_S = 1_000, 50_000, 3.0
-#: What the brokers may take beyond.
+#: The maximum wait for brokers, in addition.
 _PATIENCE_S: Final = 10.0
 _DIGITS: Final = 19
 
 
 class Unreadable(Exception):
-    """Brokers that do not tell the dead letters: a sentence."""
+    """Brokers did not return the dead letters; the message is a sentence for users."""
 
 
 class DeadLetterPage(msgspec.Struct, kw_only=True):
     """Dead letters, the newest first. `next` is the cursor of the next page; null at the end.
 
-    What was written after `looked_back_to_ms` (epoch ms) was looked at; null stands for all there is.
+    The scan covered dead letters written since `looked_back_to_ms` (epoch ms), or all if it is null.
     """
 
     rows: list[DeadLetter]
@@ -40,7 +40,7 @@ class DeadLetterPage(msgspec.Struct, kw_only=True):
 
 
 class DeadLetterCount(msgspec.Struct, kw_only=True):
-    """How many match; at least so many if it is not `complete`: then there was no time."""
+    """The number of matches; a lower bound if it is not `complete` because time ran out."""
 
     matching: int
     looked_at: int
@@ -48,17 +48,17 @@ class DeadLetterCount(msgspec.Struct, kw_only=True):
 
 
 class DeadLetters:
-    """Finds dead letters; `marked` adds to each whether it was sent again."""
+    """Finds dead letters; `marked` returns a dead letter with the time when it was sent again, if it was."""
 
     def __init__(self, engine: Engine, marked: Callable[[DeadLetter], DeadLetter]) -> None:
-        """Read by an engine's connections."""
+        """Read with the connections of `engine`."""
         self._engine, self._topic = engine, engine.settings.topics.dead_letters
         self._marked, self.namespaces = marked, engine.settings.topics.namespaces
 
     async def page(self, wanted: DeadLetterFilter, cursor: str, limit: int) -> DeadLetterPage:
-        """Return the newest that fit, from a cursor on: at most `limit`, and as many as an answer has room for.
+        """Return the newest matches from a cursor on: at most `limit`, and as many as fit into a response.
 
-        Raises FilterError if there is no such cursor, Unreadable if the brokers do not answer.
+        Raises FilterError for an invalid cursor, Unreadable if the brokers do not answer.
         """
         until = asyncio.get_running_loop().time() + _LONGEST_S
         rows, looked_at, weighed, oldest_ms = list[DeadLetter](), 0, 0, self._engine.clock.wall_ms()
@@ -75,7 +75,7 @@ class DeadLetters:
         return DeadLetterPage(rows=rows, next=None, looked_at=looked_at, looked_back_to_ms=None)
 
     async def count(self, wanted: DeadLetterFilter, seconds: float) -> DeadLetterCount:
-        """Count those that fit, for so many seconds at most.
+        """Count the matches, for at most `seconds`.
 
         Raises Unreadable if the brokers do not answer.
         """
@@ -88,7 +88,7 @@ class DeadLetters:
         return DeadLetterCount(matching=matching, looked_at=looked_at, complete=True)
 
     async def one(self, partition: int, offset: int) -> DeadLetter | None:
-        """Return the one at a place, whole, or None. Raises Unreadable."""
+        """Return the complete dead letter at an offset, or None. Raises Unreadable."""
         if not 0 <= partition < self._engine.settings.topics.partitions:
             return None
         reader = self._reader(partition, offset)
@@ -105,7 +105,7 @@ class DeadLetters:
         return None
 
     async def ends(self) -> list[int]:
-        """Return, by partition, the offset after the last one. Raises Unreadable."""
+        """Return the end offset of each partition. Raises Unreadable."""
         try:
             async with asyncio.timeout(_PATIENCE_S):
                 readers = (self._reader(number) for number in range(self._engine.settings.topics.partitions))
@@ -114,7 +114,7 @@ class DeadLetters:
             raise _unreadable(error) from error
 
     async def _partitions(self, wanted: DeadLetterFilter, cursor: str) -> list[ReverseReader]:
-        """Return the partitions, each from where a cursor says, or the filter, or from its end."""
+        """Return a reader of each partition that starts at the cursor, else at the filter's end, else at the end."""
         count = self._engine.settings.topics.partitions
         below = _cursor(cursor, count) if cursor else None
         cluster, topic = self._engine.cluster, self._topic
@@ -135,7 +135,7 @@ class DeadLetters:
             raise _unreadable(error) from error
 
     async def _newest_first(self, partitions: list[ReverseReader], from_ms: int) -> AsyncIterator[DeadLetter]:
-        """Go through all of them back to a time; each partition's `below` says how far it is."""
+        """Yield dead letters of all partitions back to `from_ms`; a partition's `below` is the last offset yielded."""
         heap: list[tuple[int, int]] = []
         try:
             async with asyncio.timeout(_PATIENCE_S):

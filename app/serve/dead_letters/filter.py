@@ -1,4 +1,4 @@
-"""What somebody looks for among dead letters, as the addresses of the console and the API write it."""
+"""A filter for dead letters, and its form as query parameters in the URLs of the console and the API."""
 
 from collections.abc import Mapping
 from typing import Final, Self
@@ -9,17 +9,17 @@ from app.serve.dead_letters.dead_letter import DeadLetter
 from app.serve.search.filter import FilterError, given_in, moment, part_of, written
 from punctual.contract.namespaces import Namespaces
 
-#: The names that a query may have, in the order in which they are written.
+#: The names of query parameters, in the order in which they are written.
 NAMES: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
 _LATEST_MS: Final = (1 << 63) - 1
 _YES_OR_NO: Final = ("", "yes", "no")
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which dead letters: those that fit all that is set. Times are epoch milliseconds, both included.
+    """Matches dead letters that have all fields that are set. Times are epoch milliseconds, both included.
 
-    `to` is a topic, or a URL or its beginning; `source` is a topic, or what a request's `topic-partition-offset` begins
-    with; `sent_again` is `yes` or `no`; `within` has the namespaces of ids, or of the sources of those without one.
+    `to` is a topic, or a URL or its beginning; `source` is a topic, or the beginning of a request's
+    `topic-partition-offset`; `sent_again` is `yes` or `no`; `within` has the namespaces of IDs, or of sources if no ID.
     """
 
     reason: str = ""
@@ -33,9 +33,9 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     @classmethod
     def from_query(cls, query: Mapping[str, str], namespaces: Namespaces | None = None) -> Self:
-        """Read a filter from the parameters of an address; those of other names are not looked at.
+        """Read a filter from query parameters; parameters with other names are ignored.
 
-        `namespaces` are those that there are. Raises FilterError.
+        `namespaces` are all namespaces of the installation. Raises FilterError.
         """
         given = given_in(query, NAMES)
         if given["sent_again"] not in _YES_OR_NO:
@@ -49,7 +49,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         )
 
     def query(self) -> dict[str, str]:
-        """Return the parameters that stand for it, without those that are not set."""
+        """Return the query parameters of this filter, without unset ones."""
         found = {name: getattr(self, name) for name in NAMES if not name.startswith(("written", "namespace"))}
         if self.written_from_ms:
             found["written_from"] = str(self.written_from_ms)
@@ -61,11 +61,11 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     @property
     def bounded(self) -> bool:
-        """Whether there are dead letters that are too new to fit."""
+        """Whether the filter excludes dead letters that are too new."""
         return self.written_to_ms != _LATEST_MS
 
     def fits(self, one: DeadLetter) -> bool:
-        """Return whether a dead letter is one that is looked for."""
+        """Return whether a dead letter matches the filter."""
         return (
             self.written_from_ms <= one.at_ms <= self.written_to_ms
             and self.reason in ("", one.reason)

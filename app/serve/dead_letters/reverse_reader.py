@@ -10,17 +10,17 @@ from app.serve.search.response_size import size_of
 
 #: Blocks begin small, since a page often needs only the newest few of each partition, and dead letters may be large.
 _FIRST, _LARGEST = 16, 1_000
-#: Each partition has one at hand, which is no heavier than this, or a single letter.
+#: A block in memory has at most this many bytes, or a single dead letter.
 _HEAVIEST: Final = 1 << 20
-#: Fetches are small: unpacking one holds up deliveries.
+#: Fetches are small, because unpacking a large one would delay deliveries.
 _FETCH_BYTES, _CHUNK = 128 * 1024, 500
 
 
 class ReverseReader:
-    """Dead letters of one partition, the newest first: those between `begin` and `below`, the latter excluded."""
+    """Dead letters of one partition, the newest first: offsets from `begin` to `below`, the latter excluded."""
 
     def __init__(self, cluster: Cluster, topic: str, partition: int, begin: int, below: int) -> None:
-        """Stand at the end."""
+        """Start below offset `below`, and stop at offset `begin`."""
         self._cluster, self._topic = cluster, topic
         self.partition, self.below = partition, below
         self._begin, self._unread, self._size = begin, below, _FIRST
@@ -28,11 +28,11 @@ class ReverseReader:
 
     @property
     def newest(self) -> DeadLetter | None:
-        """The next one, if it has been read."""
+        """The next dead letter, if it has been read."""
         return self._block[-1] if self._block else None
 
     async def read(self) -> None:
-        """Read a block, if nothing is at hand and there is more; a block may hold nothing but what was taken back.
+        """Read the next block if none is in memory and there is more; the block may be empty after compaction.
 
         Raises a KafkaError.
         """
@@ -51,7 +51,7 @@ class ReverseReader:
             self.below = self._begin
 
     def take(self) -> DeadLetter:
-        """Return the next one, and go on to the one before."""
+        """Remove and return the next dead letter."""
         taken = self._block.pop()
         self.below = taken.offset
         return taken

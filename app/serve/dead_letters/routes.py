@@ -1,4 +1,4 @@
-"""The routes that find dead letters: every worker finds all of them."""
+"""The routes that find dead letters: every worker finds all."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -18,17 +18,17 @@ from app.serve.web.answers import as_json
 from app.serve.web.problem import Problem
 from punctual.contract.namespaces import Namespaces
 
-#: Where one is on the topic.
+#: The URL pattern of a dead letter's partition and offset.
 PLACE: Final = r"{partition:\d{1,9}}-{offset:\d{1,18}}"
 GONE: Final = "dead letter not found; dead letters are kept for 30 days"
 _DEFAULT_LIMIT, _DEFAULT_S = 50, 8.0
-#: Each reads for some seconds, a count for a minute: so many at a time.
+#: The maximum requests at a time: each reads for some seconds, a count for up to a minute.
 _MOST: Final = 32
 _RETRY: Final = {"Retry-After": "2"}
 
 
 def register(web_app: web.Application, dead_letters: DeadLetters, learn: Callable[[], Awaitable[Any]]) -> None:
-    """Add the addresses to an application that has not started yet; `learn` reads what was sent again."""
+    """Add the routes to an application that has not started; `learn` reads which dead letters were sent again."""
     routes = DeadLetterRoutes(dead_letters, learn)
     web_app.add_routes(
         [
@@ -40,14 +40,14 @@ def register(web_app: web.Application, dead_letters: DeadLetters, learn: Callabl
 
 
 class DeadLetterRoutes:
-    """Reads questions from addresses, and writes answers and sentences as JSON."""
+    """Reads parameters from URLs, and writes results and errors as JSON."""
 
     def __init__(self, dead_letters: DeadLetters, learn: Callable[[], Awaitable[Any]]) -> None:
-        """Answer by these."""
+        """Return dead letters from `dead_letters`, after `learn` has read which were sent again."""
         self._dead_letters, self._learn, self._places = dead_letters, learn, Places(_MOST)
 
     async def page(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/dead-letters: those that fit a filter, the newest first."""
+        """Answer GET /api/v1/dead-letters with the matches of a filter, the newest first."""
         query, asker = request.query, request[ASKER]
 
         async def ask() -> Any:
@@ -60,7 +60,7 @@ class DeadLetterRoutes:
         return await self._answered(ask)
 
     async def count(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/dead-letters/count: how many fit a filter."""
+        """Answer GET /api/v1/dead-letters/count with the number of matches of a filter."""
         query, asker = request.query, request[ASKER]
 
         async def ask() -> Any:
@@ -72,7 +72,7 @@ class DeadLetterRoutes:
         return await self._answered(ask)
 
     async def one(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/dead-letters/{partition}-{offset}: one, whole."""
+        """Answer GET /api/v1/dead-letters/{partition}-{offset} with the complete dead letter."""
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
 
         async def ask() -> Any:
@@ -99,7 +99,7 @@ class DeadLetterRoutes:
 
 
 def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) -> DeadLetterFilter:
-    """Return the filter that somebody's address has, which keeps to their namespaces. Raises FilterError."""
+    """Return the filter in a URL, limited to the namespaces of `asker`. Raises FilterError."""
     own = own_namespaces(namespaces, asker)
     wanted = DeadLetterFilter.from_query(query, own)
     check_url(wanted.to, asker)
@@ -107,7 +107,7 @@ def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) ->
 
 
 async def own_one(dead_letters: DeadLetters, partition: int, offset: int, asker: Asker) -> DeadLetter | None:
-    """Return the dead letter at a place, whole; None if there is none of somebody's own. Raises Unreadable."""
+    """Return the complete dead letter at an offset; None if `asker` may not see its namespace. Raises Unreadable."""
     found = await dead_letters.one(partition, offset)
     if found is None or asker.namespaces is None:
         return found
@@ -115,6 +115,6 @@ async def own_one(dead_letters: DeadLetters, partition: int, offset: int, asker:
 
 
 def shown(one: DeadLetter, asker: Asker) -> DeadLetter:
-    """Return a dead letter as somebody may see it."""
+    """Return the parts of a dead letter that `asker` may see."""
     bare = without_secrets(one)
     return masked(bare) if asker.masked else bare
