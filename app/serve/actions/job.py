@@ -137,7 +137,7 @@ def status_of(job: Job, parts: Iterable[PartProgress]) -> JobStatus:
 
 
 def command_for(job: Job, row: Row) -> Request:
-    """Return the command for one message; it applies only if the message is older than the job and its due time unchanged.
+    """Return the command for one message, which applies only if the message is older than the job and still due then.
 
     For a recurring message the due time is not checked: it changes with each occurrence.
     """

@@ -204,7 +204,7 @@ class Jobs:
         for job in self._log.jobs.values():
             for number in () if job.stopped else self._search.served:
                 part = self._log.parts.get((job.job_id, number))
-                over = number >= len(job.ends) or (part is not None and part.over)  # partitions may have been added since
+                over = number >= len(job.ends) or (part is not None and part.over)  # partitions may be new
                 if not over and (job.job_id, number) not in self._running:
                     yield job, number
 

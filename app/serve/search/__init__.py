@@ -1,1 +1,1 @@
-"""Finds pending messages on all workers: by id at once, by a filter as a bounded scan in a process of its own."""
+"""Finds pending messages on all workers: by ID at once, by a filter with a bounded scan in a separate process."""

@@ -1,4 +1,4 @@
-"""How far somebody has paged: a place in the order of all messages, and what was missing before it."""
+"""A cursor of paging: a place in the order of all messages, and the places of partitions that were missing."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -9,20 +9,20 @@ import msgspec
 
 from app.serve.search.scan import Place
 
-#: Addresses have 8 KiB, with a filter in them.
+#: URLs have at most 8 KiB, including a filter.
 _LONGEST: Final = 4_096
 _DIGITS: Final = 9
 
 
 class Cursor(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything up to `place` has been told, but for the partitions that are `behind`, each at a place of its own."""
+    """All rows up to `place` were returned, except for partitions that are `behind`, each with its own place."""
 
     place: Place = Place()
     behind: Mapping[int, Place] = {}
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read what `text` writes. Raises ValueError if it is no cursor."""
+        """Read the output of `text`. Raises ValueError if it is not a cursor."""
         place, *groups = text.split("~")
         behind: dict[int, Place] = {}
         for group in groups:
@@ -31,9 +31,10 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
         return cls(place=Place.parse(place), behind=behind)
 
     def text(self) -> str:
-        """Return it as addresses can have it.
+        """Return the cursor as URLs can have it.
 
-        If many partitions are behind at many places, it is the first of these: rows come again, and none is lost.
+        If many partitions are behind at many places, it is the first of these places: rows are repeated, and none is
+        lost.
         """
         groups = defaultdict[str, list[int]](list)
         for number, place in self.behind.items():
@@ -43,14 +44,14 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def written(numbers: Iterable[int]) -> str:
-    """Return numbers with runs drawn together: 0-3,7."""
+    """Return numbers with runs abbreviated: 0-3,7."""
     runs = groupby(enumerate(sorted(numbers)), lambda one: one[1] - one[0])
     found = [[number for _, number in run] for _, run in runs]
     return ",".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in found)
 
 
 def numbers(text: str) -> list[int]:
-    """Read what `written` writes. Raises ValueError."""
+    """Read the output of `written`. Raises ValueError."""
     found: list[int] = []
     for run in text.split(","):
         first, _, last = run.partition("-")

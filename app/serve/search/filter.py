@@ -1,4 +1,4 @@
-"""What somebody looks for among pending messages, as the addresses of the console and the API write it."""
+"""A filter for pending messages, and its form as query parameters in the URLs of the console and the API."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Self
@@ -9,26 +9,26 @@ from punctual.contract.namespaces import Namespaces
 from punctual.contract.times import parse_time
 from tables import Entry, keys
 
-#: The names that a query may have, in the order in which they are written.
+#: The names of query parameters, in the order in which they are written.
 NAMES: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace", "recurring")
 _YES: Final = "yes"
 _LONGEST: Final = 1_024
-#: What is compared with what messages have, where blanks count: `team 1 ` is the beginning of fewer ids than `team 1`.
+#: Filters compared with text of messages, where blanks count: `team 1 ` is the prefix of fewer IDs than `team 1`.
 _COMPARED: Final = frozenset(("to", "key", "header", "source", "id_prefix"))
-#: In an address, what no namespace is called: those of no namespace that there is, and so nothing.
+#: A parameter value that is no namespace's name: it stands for an empty set of namespaces, which matches no message.
 _NONE: Final = "-"
 
 
 class FilterError(ValueError):
-    """A filter that cannot be understood: a sentence that says what is wrong and what is right."""
+    """A filter is invalid; the error message names the fault and how to fix it."""
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which messages: those that fit all that is set. Due times are epoch milliseconds, both included.
+    """Matches messages that have all fields that are set. Due times are epoch milliseconds, both included.
 
-    `to` is a topic, or a URL or its beginning; `header` is a name, or `name:value`; `source` is a topic, or what a
-    request's `topic-partition-offset` begins with; `within` has the namespaces that ids may be of, None for all ids;
-    `recurring` is yes for series alone.
+    `to` is a topic, or a URL or its beginning; `header` is a name, or `name:value`; `source` is a topic, or the
+    beginning of a request's `topic-partition-offset`; `within` has the namespaces of the IDs, None for all IDs;
+    `recurring` is yes for recurring messages only.
     """
 
     to: str = ""
@@ -43,9 +43,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def from_query(cls, query: Mapping[str, str], namespaces: Namespaces | None = None) -> Self:
-        """Read a filter from the parameters of an address; those of other names are not looked at.
+        """Read a filter from query parameters; parameters with other names are ignored.
 
-        `namespaces` are those that there are. Raises FilterError.
+        `namespaces` are all namespaces of the installation. Raises FilterError.
         """
         given = given_in(query, NAMES)
         since, until = given.pop("due_from"), given.pop("due_to")
@@ -59,7 +59,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def query(self) -> dict[str, str]:
-        """Return the parameters that stand for it, without those that are not set."""
+        """Return the query parameters of this filter, without unset ones."""
         found = {name: getattr(self, name) for name in NAMES if not name.startswith(("due", "namespace"))}
         if self.due_from_ms:
             found["due_from"] = str(self.due_from_ms)
@@ -71,20 +71,20 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def needles(self) -> list[bytes]:
-        """Bytes that every row has that fits: looking for them costs a tenth of decoding the row."""
+        """Bytes that every matching row contains: searching for them costs a tenth of decoding the row."""
         name, _, value = self.header.partition(":")
         return [text.encode() for text in (self.to, self.key, name, value, self.source, self.id_prefix) if text]
 
     @property
     def by_destination_alone(self) -> bool:
-        """Whether nothing but a destination is asked for: how many there are is counted all along."""
+        """Whether the filter has only a destination, so that the matches are always counted."""
         return self == Filter(to=self.to)
 
     def fits(self, row: bytes, entry: Entry) -> bool:
-        """Return whether the message in a row is one that is looked for."""
+        """Return whether the message in a row matches the filter."""
         return (
             self.due_from_ms <= keys.due_of(row) <= self.due_to_ms
-            and entry.url is None  # a callback that waits bears the id of a message that has ended
+            and entry.url is None  # a pending callback has the ID of a message that has ended
             and not entry.replaced
             and self._goes_there(entry)
             and entry.id.startswith(self.id_prefix)
@@ -104,9 +104,9 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def part_of(namespaces: Namespaces | None, text: str) -> Namespaces | None:
-    """Return the namespaces that a parameter names, separated by commas; None if it is empty.
+    """Return the namespaces in a parameter, separated by commas; None if it is empty.
 
-    Raises FilterError if there is no such namespace.
+    Raises FilterError if a namespace does not exist.
     """
     if not text:
         return None
@@ -118,14 +118,14 @@ def part_of(namespaces: Namespaces | None, text: str) -> Namespaces | None:
 
 
 def written(within: Namespaces) -> str:
-    """Return namespaces as a parameter names them."""
+    """Return namespaces as the value of a parameter."""
     return ",".join(sorted(within.names)) or _NONE
 
 
 def given_in(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """Return what an address says of these parameters, nothing of those that it has not, or that are blank.
+    """Return the values of the query parameters with these names, "" for missing and blank parameters.
 
-    Raises FilterError.
+    Raises FilterError if a value is too long.
     """
     stripped = {name: query.get(name, "").strip() for name in names}
     given = {name: query[name] if text and name in _COMPARED else text for name, text in stripped.items()}
@@ -136,7 +136,7 @@ def given_in(query: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def moment(name: str, text: str, latest_ms: int) -> int:
-    """Return the time that a parameter says (epoch ms), at most `latest_ms`. Raises FilterError."""
+    """Return the time in a parameter (epoch ms), at most `latest_ms`. Raises FilterError."""
     try:
         return min(parse_time(text), latest_ms)
     except ValueError as error:

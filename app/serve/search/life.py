@@ -1,4 +1,4 @@
-"""What has happened to an id: its events, read backwards from the newest one, as far as there is time for."""
+"""The history of an ID: its events, read backwards from the newest one, within a time limit."""
 
 import asyncio
 from typing import Any
@@ -12,27 +12,28 @@ from app.kafka.metadata.reader import PartitionReader
 from app.serve.search.peers import PeerSilent
 from punctual.contract.events import decode
 
-#: So many events are looked through, in parts, and so long. Fetches are small: unpacking holds up deliveries.
+#: The number of events in a part, the maximum parts, and the maximum seconds. Fetches are small, because unpacking a
+#: large one would delay deliveries.
 _PART, _PARTS, _LONGEST_S = 10_000, 10, 3.0
 _FETCH_BYTES, _CHUNK = 128 * 1024, 500
 
 
 class Life(msgspec.Struct, frozen=True):
-    """Events of an id, oldest first; those before `looked_back_to_ms` (epoch ms) were not looked at, if it is set."""
+    """Events of an ID, oldest first; events before `looked_back_to_ms` (epoch ms) were not scanned, if it is set."""
 
     life: list[dict[str, Any]]
     looked_back_to_ms: int | None
 
 
 class Lives:
-    """Reads events where an id lives; every worker can, for they are in Kafka."""
+    """Reads the events of IDs; every worker can, because they are in Kafka."""
 
     def __init__(self, engine: Engine) -> None:
-        """Read by an engine's connections."""
+        """Read with the connections of `engine`."""
         self._engine, self._topic = engine, engine.settings.topics.events_topic
 
     async def of(self, id_: str, home: int) -> Life:
-        """Return the events of an id and of its occurrences.
+        """Return the events of an ID and of its occurrences; `home` is the ID's home partition.
 
         Raises PeerSilent with a sentence if the brokers do not answer.
         """
@@ -50,13 +51,13 @@ class Lives:
                         looked_back_ms = None
                         break
         except TimeoutError:
-            pass  # what was found is worth showing
+            pass  # the events found so far are worth showing
         except aiokafka.errors.KafkaError as error:
             raise PeerSilent(f"the brokers do not return the events: {error}") from error
         return Life(found, looked_back_ms)
 
     async def _part(self, id_: str, home: int, start: int, end: int) -> tuple[list[dict[str, Any]], int | None]:
-        """Return the events of an id between two offsets, and when the first event of all there was written."""
+        """Return the events of an ID between two offsets, and when the first event of any ID there was written."""
         key, found, first_ms = id_.encode(), list[dict[str, Any]](), None
         async for record in self._reader(home, start).up_to(end, _CHUNK):
             first_ms = record.timestamp_ms if first_ms is None else first_ms
@@ -73,5 +74,5 @@ class Lives:
 
 
 def _is_of(id_: bytes, name: bytes) -> bool:
-    """Return whether an event's id is this one, or one of its occurrences, `<id>@<due>`: `a@b` is another one."""
+    """Return whether an event's name is the ID, or of an occurrence, `<id>@<due>`; `a@b` is another ID."""
     return name == id_ or (name.startswith(id_ + b"@") and name[len(id_) + 1 :].isdigit())

@@ -1,4 +1,4 @@
-"""The route of namespaces: the pending messages of each that the user may see, and where it may deliver."""
+"""The route of namespaces: pending messages and allowed destinations of each namespace that the user may see."""
 
 from collections.abc import Iterable
 
@@ -15,7 +15,7 @@ from app.settings.topics import TopicSettings
 
 
 class NamespaceDetails(NamespaceRow, frozen=True, kw_only=True):
-    """A namespace as the overview has it, its inputs, and the patterns of topics that these may deliver to."""
+    """A namespace's row in the overview, its inputs, and the patterns of topics to which these may deliver."""
 
     inputs: list[str]
     destinations: list[str]
@@ -24,10 +24,10 @@ class NamespaceDetails(NamespaceRow, frozen=True, kw_only=True):
 def register(
     web_app: web.Application, state: WorkerState, topics: TopicSettings, destinations: DestinationSettings
 ) -> None:
-    """Add GET /api/v1/namespaces to an application that has not started yet."""
+    """Add GET /api/v1/namespaces to an application that has not started."""
 
     async def show(request: web.Request) -> web.Response:
-        """Answer it: all namespaces, or those that somebody is bound to."""
+        """Answer with all namespaces, or with the namespaces that the user is bound to."""
         missing = missing_of(state)
         if missing is not None:
             return unready(state, missing)
@@ -41,7 +41,7 @@ def register(
 
 
 def inputs_of(topics: TopicSettings, namespace: str) -> list[str]:
-    """Return the inputs of a namespace."""
+    """Return the input topics of a namespace."""
     return sorted(topic for topic, name in topics.namespaces.inputs.items() if name == namespace)
 
 

@@ -1,4 +1,4 @@
-"""What a search answers: a page of all workers' rows in one order, and what is missing from it."""
+"""The result of a search: a page of all workers' rows in one order, and the partitions that are missing."""
 
 from collections.abc import Callable
 from typing import Final
@@ -16,7 +16,7 @@ START: Final = Cursor()
 
 
 class SearchPart(msgspec.Struct, kw_only=True):
-    """What one worker has found in the partitions that it serves; `up_to` is a cursor, as in Found."""
+    """The matches of one worker in the partitions that it serves; `up_to` is a cursor, as in ScanResult."""
 
     partitions: list[int]
     rows: list[Row] = []
@@ -29,9 +29,9 @@ class SearchPart(msgspec.Struct, kw_only=True):
 class SearchPage(msgspec.Struct, kw_only=True):
     """Rows by due time, then arrival. `next` is the cursor of the next page; null at the end.
 
-    Of everything due before `looked_to_ms` it is known whether it matches; null stands for all there is. `missing` has
-    the partitions that nothing is known of. Their rows come as soon as they answer, before other rows of later pages;
-    at the end, `missed` is the cursor of those that have not answered by then.
+    All messages due before `looked_to_ms` were scanned; null stands for all messages. `missing` has the partitions that
+    did not answer. Their rows come as soon as they answer, before other rows of later pages; at the end, `missed` is
+    the cursor of partitions that have still not answered.
     """
 
     rows: list[Row]
@@ -44,7 +44,7 @@ class SearchPage(msgspec.Struct, kw_only=True):
 
 
 class SearchCount(msgspec.Struct, kw_only=True):
-    """How many match; at least so many if it is not `complete`: then there was no time, or partitions are missing."""
+    """The number of matches; a lower bound if it is not `complete`, because of time or missing partitions."""
 
     matching: int
     looked_at: int
@@ -53,9 +53,9 @@ class SearchCount(msgspec.Struct, kw_only=True):
 
 
 def page_of(parts: list[SearchPart], missing: list[Missing], limit: int, cursor: Cursor = START) -> SearchPage:
-    """Return the first rows of all parts after a cursor, none of them beyond the place that every part has reached.
+    """Return the first rows of all parts after a cursor, up to the place that every part has reached.
 
-    They are at most `limit`, and as many as an answer has room for. Partitions that are behind have none.
+    There are at most `limit` rows, and as many as fit into a response. Partitions that are behind contribute no rows.
     """
     rows, up_to = _first(parts, limit, lambda row: row.partition not in cursor.behind, END)
     gone = {number for one in missing for number in one.partitions}
@@ -66,7 +66,7 @@ def page_of(parts: list[SearchPart], missing: list[Missing], limit: int, cursor:
 def late_page_of(
     parts: list[SearchPart], missing: list[Missing], limit: int, cursor: Cursor
 ) -> tuple[SearchPage, Cursor]:
-    """Return a page of what partitions have that were behind a cursor, and the cursor after it."""
+    """Return a page of rows from partitions that were behind a cursor, and the cursor after it."""
 
     def is_late(row: Row) -> bool:
         return row.partition in cursor.behind and _place(row) > cursor.behind[row.partition]
@@ -83,7 +83,7 @@ def late_page_of(
 
 
 def _first(parts: list[SearchPart], limit: int, fits: Callable[[Row], bool], end: Place) -> tuple[list[Row], Place]:
-    """Return the first rows that fit, and up to which place they are all there are; at most up to `end`."""
+    """Return the first rows that fit, and the place up to which they are complete, at most `end`."""
     up_to = min(_reached(parts), end)
     found = (row for part in parts for row in part.rows if fits(row))
     rows = sorted((row for row in found if _place(row) <= up_to), key=_place)
@@ -106,7 +106,7 @@ def _page(rows: list[Row], parts: list[SearchPart], missing: list[Missing], afte
 
 
 def count_of(parts: list[SearchPart], missing: list[Missing]) -> SearchCount:
-    """Return the sum of what the parts have counted."""
+    """Return the sum of the parts' counts."""
     return SearchCount(
         matching=sum(part.matching for part in parts),
         looked_at=sum(part.looked_at for part in parts),

@@ -1,4 +1,4 @@
-"""The other workers, asked over HTTP for what only they have: each partition's rows are with its owner alone."""
+"""Asks the other workers over HTTP for rows: only the owner of a partition has its rows."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -8,12 +8,12 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 import msgspec
 
-#: Beyond what a worker may take for what it is asked.
+#: The time for a connection and a response, in addition to the time of the request's work.
 _PATIENCE_S, _CONNECT_S = 6.0, 2.0
 
 
 class Missing(msgspec.Struct, frozen=True):
-    """Partitions of which nothing is known here, who serves them, as far as that is known, and what went wrong."""
+    """Partitions without a known result, their owner, if known, and the reason."""
 
     partitions: list[int]
     worker: str | None
@@ -21,21 +21,21 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class Spoken(Protocol):
-    """What a worker says, and for which partitions it stands."""
+    """A worker's response, with the partitions that it covers."""
 
     @property
     def partitions(self) -> list[int]:
-        """Those of which it has spoken."""
+        """The partitions that the response covers."""
 
 
 T = TypeVar("T", bound=Spoken)
 
 
 class Peers:
-    """Asks the workers that the progress reports name; the session is made with the first question."""
+    """Sends requests to the workers in the progress reports; the first request makes the session."""
 
     def __init__(self, owners: Callable[[], Mapping[int, str]], own_url: str, secret: str = "") -> None:
-        """Ask those that `owners` gives, by partition; `secret` is what workers know each other by."""
+        """Use the URLs that `owners` returns, by partition; workers prove with `secret` that they are workers."""
         self._owners, self._own_url = owners, own_url
         self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
         self._session: aiohttp.ClientSession | None = None
@@ -54,9 +54,9 @@ class Peers:
         kind: type[T],
         seconds: float = 0.0,
     ) -> tuple[list[T], list[Missing]]:
-        """Ask every worker that serves one of so many partitions that are not `here`; return their answers of a `kind`.
+        """Ask every worker that owns a partition that is not `here`, and return the responses of type `kind`.
 
-        It may take so many seconds. Partitions of which nobody has spoken are missing.
+        A worker's work may take `seconds`. Partitions that no response covers are returned as missing.
         """
         left, owners = set(range(partitions)) - set(here), self._owners()
         of: dict[str | None, list[int]] = {}
@@ -81,21 +81,21 @@ class Peers:
         return found, missing
 
     async def _ask_for(self, kind: type[T], url: str, path: str, query: Mapping[str, str], seconds: float) -> T:
-        """Return a worker's answer of a kind; another version, or what else listens there, may have none."""
+        """Return a worker's response as `kind`; raise PeerSilent if it has another form, as from another version."""
         try:
             return msgspec.convert(await self.ask(url, path, query, seconds), kind)
         except msgspec.ValidationError as error:
             raise PeerSilent("the worker does not support this request") from error
 
     async def tell_all(self, path: str, query: Mapping[str, str]) -> None:
-        """Tell every other worker something; whether one has heard it nobody learns."""
+        """Send a request to every other worker, and ignore the responses and errors."""
         urls = set(self._owners().values()) - {self._own_url}
         await asyncio.gather(*(self.ask(url, path, query) for url in urls), return_exceptions=True)
 
     async def ask(self, url: str, path: str, query: Mapping[str, str], seconds: float = 0.0) -> Any:
-        """Return a worker's answer, which may take so many seconds; None if it has not what is asked for.
+        """Return a worker's response, whose work may take `seconds`; None for 404.
 
-        Raises PeerSilent with a sentence if there is none that is of use.
+        Raises PeerSilent with a sentence if there is no usable response.
         """
         if self._session is None:
             self._session = aiohttp.ClientSession(headers=self._headers)
@@ -114,7 +114,7 @@ class Peers:
 
 
 class PeerSilent(Exception):
-    """A worker that has not answered, or not with what was asked for."""
+    """A worker has not answered, or not usefully; the message is a sentence for users."""
 
 
 def _said(body: bytes) -> str:

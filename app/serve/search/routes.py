@@ -28,7 +28,7 @@ _RETRY: Final = {"Retry-After": "2"}
 
 
 def register(web_app: web.Application, search: Search) -> None:
-    """Add the addresses to an application that has not started yet; what they start ends with it."""
+    """Add the routes to an application that has not started; the search is closed with it."""
     routes = SearchRoutes(search)
     web_app.middlewares.append(only_workers(search.secret))
     web_app.add_routes(
@@ -51,7 +51,7 @@ def register(web_app: web.Application, search: Search) -> None:
 
 
 def only_workers(secret: str) -> Any:
-    """Return a middleware that answers below LOCAL only to those that show `secret`; to everyone if it is empty."""
+    """Return a middleware that answers below LOCAL only requests with `secret`, or all requests if it is empty."""
     wanted = f"Bearer {secret}".encode()
 
     @web.middleware
@@ -70,18 +70,18 @@ def only_workers(secret: str) -> Any:
 
 
 class SearchRoutes:
-    """Reads questions from addresses, and writes answers and sentences as JSON."""
+    """Reads parameters from URLs, and writes results and errors as JSON."""
 
     def __init__(self, search: Search) -> None:
-        """Answer by a search."""
+        """Answer with the results of `search`."""
         self._search, self._timelines = search, Timelines(search)
 
     def _filter(self, query: Mapping[str, str]) -> Filter:
-        """Return another worker's filter: it has seen that whoever asks may look for that."""
+        """Return another worker's filter; that worker has already checked the user's permissions."""
         return Filter.from_query(query, self._search.namespaces)
 
     async def page(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/messages: pending messages that fit a filter, by due time."""
+        """Answer GET /api/v1/messages with the matches of a filter, by due time."""
         query, asker = request.query, request[ASKER]
 
         async def ask() -> SearchPage:
@@ -92,7 +92,7 @@ class SearchRoutes:
         return await _answered(ask)
 
     async def count(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/messages/count: how many fit a filter."""
+        """Answer GET /api/v1/messages/count with the number of matches of a filter."""
         query, asker = request.query, request[ASKER]
 
         async def ask() -> SearchCount:
@@ -102,7 +102,7 @@ class SearchRoutes:
         return await _answered(ask)
 
     async def message(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/messages/{id}: the pending message with an id."""
+        """Answer GET /api/v1/messages/{id} with the pending message of an ID."""
         said, whole, asker = ids.id_in(request), _flag(request.query, "whole"), request[ASKER]
         otherwise = f"no message with the id {said!r} is pending"
         try:
@@ -125,7 +125,7 @@ class SearchRoutes:
         return as_json({**msgspec.to_builtins(row), **life})
 
     async def own_page(self, request: web.Request) -> web.Response:
-        """Answer another worker: this one's part of a page."""
+        """Answer another worker with this worker's part of a page."""
         query = request.query
         whole = _flag(query, "whole")
 
@@ -137,12 +137,12 @@ class SearchRoutes:
         return await _answered(ask)
 
     async def own_count(self, request: web.Request) -> web.Response:
-        """Answer another worker: this one's part of a count."""
+        """Answer another worker with this worker's part of a count."""
         query = request.query
         return await _answered(lambda: self._search.own_count(self._filter(query), _seconds(query)))
 
     async def own_message(self, request: web.Request) -> web.Response:
-        """Answer another worker: a message that lives here."""
+        """Answer another worker with a message of a partition that is served here."""
         id_ = request.query.get("id", "")
         if self._search.home(id_) not in self._search.served:
             raise Problem("not-ready", "this worker does not serve the partition of this id", headers=_RETRY)
@@ -152,7 +152,7 @@ class SearchRoutes:
         return as_json(row)
 
     async def timeline(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/timeline: how many messages are due when."""
+        """Answer GET /api/v1/timeline with the number of messages due in each span."""
         query, at_ms, asker = dict(request.query), self._search.now_ms(), request[ASKER]
         asked = {name: query[name] for name in ("from", "to", "step") if query.get(name)}
 
@@ -164,7 +164,7 @@ class SearchRoutes:
         return await _answered(ask)
 
     async def own_timeline(self, request: web.Request) -> web.Response:
-        """Answer another worker: this one's part of a timeline, by the other's clock."""
+        """Answer another worker with this worker's part of a timeline; the request has the other worker's clock."""
         query = request.query
 
         async def ask() -> TimelinePart:
@@ -175,7 +175,7 @@ class SearchRoutes:
 
 
 async def _answered(ask: Any, otherwise: str = "") -> web.Response:
-    """Return the answer to a question. Raises Problem for what cannot be understood, found or reached."""
+    """Return the response with the result of `ask`. Raises Problem for its errors, and if there is no result."""
     try:
         found = await ask()
     except ValueError as error:
@@ -190,7 +190,7 @@ async def _answered(ask: Any, otherwise: str = "") -> web.Response:
 
 
 def _part(query: Mapping[str, str]) -> tuple[Cursor, int]:
-    """Return after which cursor a page begins, and how many rows it has."""
+    """Return the cursor after which a page begins, and the maximum number of its rows."""
     cursor = Cursor.parse(query["cursor"]) if query.get("cursor") else Cursor()
     return cursor, whole(query, "limit", _DEFAULT_LIMIT, MOST_ROWS)
 
@@ -213,7 +213,7 @@ def _seconds(query: Mapping[str, str]) -> float:
 
 
 def number(query: Mapping[str, str], name: str, default: float, maximum: float) -> float:
-    """Return a parameter that is a number, at most `maximum`. Raises FilterError."""
+    """Return a query parameter as a number, at most `maximum`. Raises FilterError."""
     text = query.get(name) or str(default)
     try:
         number = float(text)
@@ -225,7 +225,7 @@ def number(query: Mapping[str, str], name: str, default: float, maximum: float) 
 
 
 def whole(query: Mapping[str, str], name: str, default: int, maximum: int) -> int:
-    """Return a parameter that is a whole number of 1 or more, at most `maximum`. Raises FilterError."""
+    """Return a query parameter as a whole number of 1 or more, at most `maximum`. Raises FilterError."""
     text = query.get(name) or str(default)
     if not (text.isascii() and text.isdigit() and len(text) < _DIGITS and 1 <= int(text) <= maximum):
         raise FilterError(f"{name}={text[:64]!r} must be a whole number from 1 to {maximum}")

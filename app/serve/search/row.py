@@ -1,4 +1,4 @@
-"""A pending message as it is shown: what its row holds, its bytes in base64."""
+"""A pending message as the API returns it: the fields of its row, with bytes in base64."""
 
 from typing import Any, Final
 
@@ -10,14 +10,14 @@ from punctual.contract import recurring
 from punctual.contract.destination import shown
 from tables import Entry, Series, keys
 
-#: So much of a value is shown; `value_bytes` says how much there is.
+#: The maximum bytes of a value that are shown; `value_bytes` is the whole length.
 SHOWN: Final = 64 * 1024
-#: So many planned times of a series.
+#: The maximum number of planned times of a recurring message.
 _RUNS: Final = 5
 
 
 class RowPolicies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What was asked for beside the time and the place; durations are milliseconds."""
+    """The options of a request other than due time and destination; durations are milliseconds."""
 
     max_late_ms: int | None = None
     if_late: str | None = None
@@ -28,11 +28,12 @@ class RowPolicies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SeriesRow(msgspec.Struct, frozen=True, kw_only=True):
-    """How a recurring message goes on from the occurrence that waits: a request with these headers asks for the rest.
+    """The rest of a recurring message, from its pending occurrence on: a request with these headers schedules the rest.
 
-    `planned_ms` (epoch ms) is when that one is planned; `extra` says that it waits beside the planned one, since it
-    was to be run at once. `next_ms` has the next planned times, five at most, by the clocks of `zone`. Of one that is
-    paused, `paused_since_ms` says since when, and `kept_due_ms` when its occurrence is due, if not as planned.
+    `planned_ms` (epoch ms) is the planned time of that occurrence; if `extra` is set, the pending occurrence is in
+    addition to the planned one, because it was to run at once. `next_ms` has the next planned times, at most five, by
+    the clocks of `zone`. If it is paused, `paused_since_ms` is the time of the pause, and `kept_due_ms` the due time of
+    its occurrence if that differs from the plan.
     """
 
     headers: dict[str, str]
@@ -46,11 +47,11 @@ class SeriesRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One pending message. `row` is its place in the order of all: due time, then arrival, in hex.
+    """One pending message. `row` is its place in the order of all messages: due time, then arrival, in hex.
 
-    `key`, `value` and headers' values are base64, or null as in Kafka; `asked_ms` is when it was asked for (epoch ms),
-    null if that is not known. `recurring` is the number of the occurrence that waits, of a `series`. With a bound it is
-    due by `latest_ms`; `asked_due_ms` is when it was to be due, if that is later.
+    `key`, `value` and headers' values are base64, or null as in Kafka; `asked_ms` is when it was scheduled (epoch ms),
+    null if unknown. `recurring` is the number of the pending occurrence of a `series`. A message with a bound is due by
+    `latest_ms`; `asked_due_ms` is the requested due time, if that is later.
     """
 
     id: str
@@ -76,7 +77,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def row_of(partition: int, key: bytes, entry: Entry, *, most: int | None = SHOWN) -> Row:
-    """Return what is shown of the message in a row; `most` bytes of its value, None for all."""
+    """Return the message in a row, with `most` bytes of its value, None for all."""
     value = entry.value
     return Row(
         id=entry.id,
@@ -111,7 +112,7 @@ def row_of(partition: int, key: bytes, entry: Entry, *, most: int | None = SHOWN
 def _series(series: Series, due_ms: int) -> SeriesRow:
     rule = rule_of(series)
     planned_ms = rule.after(series.planned_ms - 1)
-    # What is run at once leaves the plan as it was, a millisecond before the time that is planned.
+    # A run at once leaves the plan unchanged, and is a millisecond before the planned time.
     extra = planned_ms is not None and planned_ms != series.planned_ms
     number = series.number + extra
     left = _RUNS if rule.count is None else min(_RUNS, rule.count - number + 1)
@@ -128,13 +129,13 @@ def _series(series: Series, due_ms: int) -> SeriesRow:
 
 
 def masked(row: Row) -> Row:
-    """Return a row without what the message says: sizes stay, and the names of headers."""
+    """Return a row without the message's content: sizes and header names stay."""
     hidden: dict[str, Any] = {"key": None, "value": None, "headers": [(name, None) for name, _ in row.headers]}
     return msgspec.structs.replace(without_secrets(row), masked=True, **hidden)
 
 
 def without_secrets(row: Row) -> Row:
-    """Return a row whose URLs are their origins: paths and queries may hold secrets."""
+    """Return a row with URLs cut to their origins, because paths and queries may hold secrets."""
     if "://" in row.to:
         row = msgspec.structs.replace(row, to=shown(row.to))
     on_failure = row.policies.on_failure

@@ -1,4 +1,4 @@
-"""Goes through pending messages in the order in which they fall due: bounded, and says how far it came."""
+"""Scans pending messages in the order of their due times, within limits, and returns how far it came."""
 
 import bisect
 import heapq
@@ -15,31 +15,31 @@ from tables import keys
 from tables.counts import display_name
 from tables.entry import decode, may_recur
 
-#: Rows between two looks at the clock, and two rests: half a millisecond's.
+#: The number of rows between two checks of the clock, and two rests: about half a millisecond.
 _STRIDE: Final = 512
-#: Kafka counts partitions in 31 bits; what is beyond them the scanner could not be told.
+#: Kafka counts partitions in 31 bits; larger numbers cannot be sent to the scanner.
 _PARTITIONS: Final = 1 << 31
 
 Rows = Iterator[tuple[bytes, int, bytes]]
 
 
 class Place(msgspec.Struct, frozen=True, order=True, array_like=True):
-    """A place among all messages: behind the row with this key in this partition, and before the next one."""
+    """A place among all messages: after the row with this key in this partition, and before the next row."""
 
     key: bytes = b""
     partition: int = -1
 
     def passed(self, key: bytes, partition: int) -> bool:
-        """Return whether a row lies before it."""
+        """Return whether a row is at or before this place."""
         return (key, partition) <= (self.key, self.partition)
 
     def text(self) -> str:
-        """Return it as a cursor that addresses can have."""
+        """Return the place as a cursor that URLs can have."""
         return f"{self.key.hex()}.{self.partition}"
 
     @classmethod
     def parse(cls, text: str) -> "Place":
-        """Read a cursor; ValueError if it is none."""
+        """Read a cursor. Raises ValueError if it is invalid."""
         key, dot, partition = text.partition(".")
         msg = f"{text[:64]!r} is not a cursor. Use `next` of a response"
         if not dot or len(text) > 2 * keys.ROW_SIZE + 8:
@@ -54,11 +54,10 @@ END: Final = Place(keys.ROWS_END)
 
 
 class ScanQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What to go through, and how far: at most `limit` finds, `rows` looked at, `ms` of time.
+    """The filter and limits of a scan: at most `limit` matches, `rows` scanned, `ms` of time.
 
-    It ends before if its finds have as many bytes as an answer has room for. With `count` finds are only counted; with
-    `steps` they are counted by destination between these times (epoch ms).
-    `most` bytes of each value are wanted, None for all.
+    It ends early if the matches fill a response. With `count` matches are only counted; with `steps` they are counted
+    by destination between these times (epoch ms). `most` bytes of each value are returned, None for all.
     """
 
     filter: Filter = Filter()
@@ -72,9 +71,9 @@ class ScanQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScanResult(msgspec.Struct, kw_only=True):
-    """What a scan has come to: everything before `up_to` was looked at, which is END if nothing is left.
+    """The result of a scan: all rows before `up_to` were scanned, which is END if no rows are left.
 
-    `first_ms` is when the first that matches is due.
+    `first_ms` is the due time of the first match.
     """
 
     rows: list[Row] = []
@@ -86,7 +85,7 @@ class ScanResult(msgspec.Struct, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to look at."""
+        """Whether all rows were scanned."""
         return self.up_to >= END
 
 
@@ -95,7 +94,7 @@ def _go_on() -> None:
 
 
 def merged(parts: Iterable[tuple[int, Any]], start: bytes, end: bytes) -> Rows:
-    """Go through the rows of several partitions' databases in one order: by key, then by partition."""
+    """Yield the rows of several partitions' databases in one order: by key, then by partition."""
 
     def rows(number: int, database: Any) -> Rows:
         for key, raw in database.items(start, end):
@@ -105,14 +104,14 @@ def merged(parts: Iterable[tuple[int, Any]], start: bytes, end: bytes) -> Rows:
 
 
 def scan(parts: Iterable[tuple[int, Any]], query: ScanQuery, rest: Callable[[], None] = _go_on) -> ScanResult:
-    """Go through rows that are due from the filter's beginning to its end, after a place, until a bound is met.
+    """Scan rows within the filter's due times, after a place, until a limit is reached.
 
-    `rest` is called every now and then.
+    `rest` is called after every _STRIDE rows.
     """
     seek = query.filter
     start = max(
         keys.row_key(seek.due_from_ms, 0, 0), query.after.key
-    )  # of partitions that come later, this key is still to come
+    )  # in partitions with higher numbers, this key has not been scanned
     result = ScanResult(by_step=[{} for _ in query.steps[1:]])
     until, needles, fits = Clock.monotonic_ms() + query.ms, seek.needles, seek.fits
     recurs = may_recur if seek.recurring else _true
@@ -145,7 +144,7 @@ def _true(_raw: bytes) -> bool:
 
 
 def _take(result: ScanResult, query: ScanQuery, number: int, key: bytes, entry: Any) -> int:
-    """Note what fits; return how many bytes that adds to the answer."""
+    """Add a match to the result, and return the bytes that it adds to the response."""
     if query.steps:
         place = bisect.bisect_right(query.steps, keys.due_of(key)) - 1
         if 0 <= place < len(result.by_step):

@@ -1,8 +1,8 @@
-"""The process that goes through a worker's databases, so that no look at them holds up a delivery.
+"""The process that scans a worker's databases, so that no scan delays a delivery.
 
-It opens each as a secondary instance (RocksDB's wiki, "Read-only and Secondary instances"): that reads what the worker
-has written, its log included, and neither locks nor writes anything of it. It is nice to everyone else, and ends when
-the worker does: its input is a pipe.
+It opens each database as a secondary instance (RocksDB's wiki, "Read-only and Secondary instances"): that reads the
+worker's files, the log included, and neither locks nor writes them. It runs at low priority, and ends with the worker
+because its input is a pipe.
 """
 
 import contextlib
@@ -23,21 +23,21 @@ from app.serve.search.scan import ScanQuery, ScanResult, scan
 from tables.database import Database
 from tables.rocksdb_options import rocksdb_options
 
-#: Before each message, either way: how many bytes it has.
+#: The length in bytes of the message that follows, in both directions.
 LENGTH: Final = struct.Struct(">I")
 _NICE: Final = 10
-#: Where Linux says how nice a session is to others (sched(7), autogroup): without that, all of a worker and all of its
-#: scanner, which has a session of its own, get the same, however nice or idle a process is among those of its session.
-#: At 10 a core that is wanted all the time leaves it a tenth: enough to begin, and to answer in time.
+#: The nice value of a session on Linux (sched(7), autogroup). Without it, the worker's session and its scanner's
+#: session get equal shares, because a process's own nice value counts only within its session. At 10, a busy core
+#: leaves the scanner a tenth, which is enough to answer in time.
 _SESSION: Final = Path("/proc/self/autogroup")
-#: The argument of a process that is to have what nobody else wants.
+#: The argument of a process that runs only when cores are idle.
 IDLE: Final = "idle"
 
 
 class ScannerQuestion(msgspec.Struct, frozen=True):
-    """A scan of some partitions: their numbers, and where their databases are; `here` has those of all that are served.
+    """A scan of some partitions: their numbers, and the paths of their databases; `here` has all served databases.
 
-    Questions about one partition after the other, as a `job`'s are, have none opened anew; no person waits for them.
+    The scans of a `job` go from one partition to the next, and must not close databases; no person waits for them.
     """
 
     parts: list[tuple[int, str]]
@@ -47,7 +47,7 @@ class ScannerQuestion(msgspec.Struct, frozen=True):
 
 
 class ScannerAnswer(msgspec.Struct):
-    """What was found, or why nothing could be: a sentence."""
+    """The result of a scan, or an error: a sentence."""
 
     found: ScanResult | None = None
     error: str = ""
@@ -57,33 +57,33 @@ encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Secondary(Database):
-    """A worker's database as another process may read it."""
+    """A worker's database, read from another process."""
 
     def __init__(self, path: Path, own: Path) -> None:
-        """Open it; `own` is a directory for this process's log of it."""
+        """Open the database at `path`; `own` is a directory for this process's RocksDB log."""
         self.path = path
         options = rocksdb_options()
-        options.set_max_open_files(-1)  # the worker deletes files that it has merged: those that are open stay
+        options.set_max_open_files(-1)  # files stay readable after the worker has merged and deleted them
         self._db = rocksdict.Rdict(str(path), options, access_type=rocksdict.AccessType.secondary(str(own)))
 
     def catch_up(self) -> None:
-        """See what was written up to now."""
+        """Read the worker's writes up to now."""
         self._db.try_catch_up_with_primary()
 
     def condemn(self) -> None:
-        """Mark nothing: what a reader meets may be a file that the worker has just replaced."""
+        """Do nothing: a read error may come from a file that the worker has just replaced."""
 
 
 class Secondaries:
-    """The databases that are open here; one that the worker has made anew is opened anew."""
+    """The open databases; if the worker re-creates a database, it is opened again."""
 
     def __init__(self, own: Path) -> None:
-        """Have none open; `own` is a directory for what RocksDB notes of them."""
+        """Begin with no open database; `own` is a directory for RocksDB's logs."""
         self._own, self._open = own, dict[str, tuple[bytes, Secondary]]()
 
     def get(self, path: str) -> Secondary:
-        """Return a database as it is now."""
-        # Written when a database is made. Its inode would tell nothing: that of a file that is removed is used again.
+        """Return the database at `path` in its current state."""
+        # Written when a database is created. Its inode would not do, because inodes of removed files are reused.
         identity = (Path(path) / "IDENTITY").read_bytes()
         known = self._open.get(path)
         if known is not None and known[0] == identity:
@@ -96,19 +96,19 @@ class Secondaries:
         return self._open[path][1]
 
     def keep(self, paths: set[str]) -> None:
-        """Close all others: their partitions are not the worker's any more."""
+        """Close all databases except those at `paths`, because the worker has lost their partitions."""
         for path in self._open.keys() - paths:
             self.drop(path)
 
     def drop(self, path: str) -> None:
-        """Close a database, if it is open."""
+        """Close the database at `path`, if it is open."""
         known = self._open.pop(path, None)
         if known is not None:
             known[1].close()
 
 
 def answer(secondaries: Secondaries, question: ScannerQuestion, backoff: CpuBackoff) -> ScannerAnswer:
-    """Return what a question comes to; once more with databases opened anew, if files went away under it."""
+    """Return the result of a scan; if files were removed during it, open the databases again and retry once."""
     paths = {path for _, path in question.parts}
     secondaries.keep(set(question.here))
     backoff.waited_for = not question.job
@@ -116,7 +116,7 @@ def answer(secondaries: Secondaries, question: ScannerQuestion, backoff: CpuBack
         try:
             parts: list[tuple[int, Any]] = [(number, secondaries.get(path)) for number, path in question.parts]
             return ScannerAnswer(scan(parts, question.scan, backoff.rest))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the next question may fare better
+        except Exception as error:  # noqa: BLE001 - the next scan may succeed after any error
             for path in paths:
                 secondaries.drop(path)
             if last:
@@ -125,24 +125,24 @@ def answer(secondaries: Secondaries, question: ScannerQuestion, backoff: CpuBack
 
 
 def yield_to_others(*, idle: bool) -> None:
-    """Be nice; `idle` is more than that: whoever else wants a core takes it away at once.
+    """Lower the priority of this process; with `idle`, any other process that needs the core takes it at once.
 
-    A process that is nice alone keeps its core until its slice is over, three milliseconds (Linux 6.6 on, EEVDF): at
-    18,000 messages a second above three million, searches made the lateness' p99 360 ms instead of 23, and 33 with
-    short slices. Where there are none, an idle process does no harm either, unless sessions are groups, where that does
-    not count; but on a machine without any time to spare it gets hardly any.
+    A process with only a nice value keeps its core until its slice is over, three milliseconds (Linux 6.6 on, EEVDF):
+    at 18,000 messages a second above three million, searches raised the lateness' p99 from 23 ms to 360, and to 33 with
+    short slices. Where short slices are not supported, an idle process does no harm either, unless sessions are groups,
+    where `idle` has no effect; but on a fully loaded machine it gets hardly any time.
     """
     os.nice(_NICE)
     with contextlib.suppress(OSError):
         _SESSION.write_text(str(_NICE), "utf-8")
     time_slice.shorten()
     if idle and hasattr(os, "SCHED_IDLE"):
-        with contextlib.suppress(OSError):  # where that is forbidden
+        with contextlib.suppress(OSError):  # where it is forbidden
             os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def main(directory: str, *, idle: bool) -> None:
-    """Answer questions from the input until it ends; each way: a length of four bytes, then msgpack."""
+    """Answer questions from the input until it ends; in both directions, a length of four bytes, then msgpack."""
     worker_is_nice = os.getpriority(os.PRIO_PROCESS, 0) > 0
     yield_to_others(idle=idle)
     own = Path(directory)

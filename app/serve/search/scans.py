@@ -1,4 +1,4 @@
-"""The worker's side of its scanner: started by the first question, ended when there is none for a while."""
+"""Controls a worker's scanner process: the first scan starts it, and it ends after a minute without scans."""
 
 import asyncio
 import contextlib
@@ -16,37 +16,37 @@ from app.serve.search.scan import ScanQuery, ScanResult
 from app.serve.search.scanner import IDLE, LENGTH, ScannerAnswer, ScannerQuestion, encode
 
 _IDLE_S: Final = 60.0
-#: A scan is bounded in rows and time; opening many databases, or a machine that is busy, may add to that.
+#: A scan is limited in rows and time; opening many databases, or a busy machine, may add to that.
 _PATIENCE_S: Final = 20.0
-#: A process that takes only what nobody else wants gets less: then it is replaced by one that is nice alone.
+#: An idle-priority process may get too little time: after this time it is replaced by one with only a nice value.
 _IDLE_PATIENCE_S: Final = 3.0
 _LEAVE_S: Final = 2.0
-#: So many wait for their turn at most, beside jobs: whoever comes then would have no answer in time.
+#: The maximum scans that wait, apart from jobs: a further one would not get a result in time.
 _MOST: Final = 32
 
 _decode = msgspec.msgpack.Decoder(ScannerAnswer).decode
 
 
 class ScanFailed(Exception):
-    """The databases could not be gone through: a sentence that says why."""
+    """The databases could not be scanned; the message is a sentence for users."""
 
 
 class Scans:
-    """Has one scan after the other done by a process of its own; nothing runs while nobody asks."""
+    """Runs one scan after the other in a separate process, which exists only while there are scans."""
 
     def __init__(self, databases: Callable[[], Mapping[int, Path]], directory: Path) -> None:
-        """Scan what `databases` gives, by partition; the process keeps its notes in `directory`."""
+        """Scan the databases that `databases` returns, by partition; the process writes logs in `directory`."""
         self._databases, self._directory = databases, directory
-        self._turn, self._places = asyncio.Lock(), Places(_MOST + 1)  # one of them has its turn
+        self._turn, self._places = asyncio.Lock(), Places(_MOST + 1)  # one of the places is for the running scan
         self._process: asyncio.subprocess.Process | None = None
         self._end: asyncio.TimerHandle | None = None
-        #: Whether the next process takes no more than what nobody else wants; one that got too little is nice alone.
+        #: Whether the next process has idle priority; false after one got too little time.
         self._idle = not time_slice.supported()
 
     async def scan(self, wanted: ScanQuery, only: int | None = None, *, job: bool = False) -> ScanResult:
-        """Go through all partitions that are here, or `only` one of them; a job's scan waits however many others do.
+        """Scan all partitions that are served here, or `only` one partition; a job's scan may always wait for its turn.
 
-        Raises ScanFailed; what was asked is then over, and the next question gets a new process.
+        Raises ScanFailed; the scan is then over, and the next one gets a new process.
         """
         here = {number: str(path) for number, path in self._databases().items()}
         parts = [(number, path) for number, path in here.items() if only in (None, number)]
@@ -64,7 +64,7 @@ class Scans:
         return answer.found
 
     async def _answer(self, question: ScannerQuestion) -> ScannerAnswer:
-        """Return what a question comes to when its turn has come. Raises ScanFailed."""
+        """Wait for the turn of a scan, and return its result. Raises ScanFailed."""
         async with self._turn:
             self._stay()
             try:
@@ -81,7 +81,7 @@ class Scans:
                 self._leave_later()
 
     async def _ask_idle(self, question: ScannerQuestion) -> ScannerAnswer | None:
-        """Return what an idle process answers; None if it gets no time on this machine, and is ended."""
+        """Return the result from an idle-priority process; None if it gets no time on this machine, and was ended."""
         try:
             async with asyncio.timeout(_IDLE_PATIENCE_S + question.scan.ms / 1000):
                 return await self._ask(question)
@@ -91,7 +91,7 @@ class Scans:
             return None
 
     async def close(self) -> None:
-        """End the process, if there is one."""
+        """End the process, if it runs."""
         self._stay()
         async with self._turn:
             process = self._process
@@ -144,11 +144,11 @@ class Scans:
     def _leave(self) -> None:
         process, self._process, self._idle = self._process, None, not time_slice.supported()
         if process is not None and process.stdin is not None:
-            process.stdin.close()  # it ends by itself, when it has answered
+            process.stdin.close()  # the process ends by itself after its last result
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
-    """Return when a process has ended, and nothing of it is left open."""
+    """Wait until a process has ended and its output is closed."""
     if process.stdout is not None:
         await process.stdout.read()
     await process.wait()

@@ -1,4 +1,4 @@
-"""Finds messages on all workers: this one's own partitions by its scanner, the others' by asking their owners."""
+"""Finds messages on all workers: in this worker's partitions with its scanner, in others by asking their owners."""
 
 import asyncio
 from collections import Counter
@@ -20,16 +20,16 @@ from app.serve.search.scans import Scans
 from punctual.contract.home import home_partition
 
 LOCAL: Final = "/api/v1/local"
-#: A page's rows, and a count's seconds, at most; of a count so many milliseconds go by in one go.
+#: The maximum rows of a page, the maximum seconds of a count, and the milliseconds of one scan of a count.
 MOST_ROWS, LONGEST_S, _SLICE_MS = 1_000, 60.0, 1_000
 _SLICE_ROWS: Final = 1_000_000
 
 
 class Search:
-    """Answers what is pending, here and elsewhere; whatever takes time is done by another process."""
+    """Finds pending messages, here and on other workers; slow work is done in another process."""
 
     def __init__(self, engine: Engine) -> None:
-        """Look at the databases that an engine has open; nothing runs yet."""
+        """Search the databases that `engine` has open; no process is started yet."""
         self._engine, settings = engine, engine.settings
         self._inputs, self._partitions = settings.topics.inputs, settings.topics.partitions
         self.namespaces = settings.topics.namespaces
@@ -40,12 +40,12 @@ class Search:
         self._peers = Peers(self._owners, settings.process.url, self.secret)
 
     async def close(self) -> None:
-        """End what was started."""
+        """End the scanner process and the connections."""
         await self.scans.close()
         await self._peers.close()
 
     def databases(self) -> Mapping[int, Path]:
-        """Return where the databases are of the partitions that are served here."""
+        """Return the paths of the databases of the partitions that are served here."""
         stores = self._engine.table.stores
         return {number: stores[number].path for number in self.served}
 
@@ -58,9 +58,9 @@ class Search:
     def _owners(self) -> dict[int, str]:
         return {number: report.progress.worker for number, report in self._engine.reader.reports.items()}
 
-    # what is counted all along ---------------------------------------------------------------------------------------
+    # always counted ---------------------------------------------------------------------------------------------------
     def hours(self, partitions: list[int]) -> dict[int, int]:
-        """Return how many messages are due by hour (of the epoch), in partitions that are served here."""
+        """Return the number of messages due by hour (of the epoch), in partitions that are served here."""
         found = Counter[int]()
         for number in partitions:
             found.update(self._engine.table.stores[number].counts.hours)
@@ -68,7 +68,7 @@ class Search:
 
     @property
     def overdue(self) -> int:
-        """How many messages are overdue, as all partitions have reported it."""
+        """The number of overdue messages in the reports of all partitions."""
         return sum(report.progress.overdue for report in self._engine.reader.reports.values())
 
     def now_ms(self) -> int:
@@ -77,9 +77,9 @@ class Search:
 
     # pages -----------------------------------------------------------------------------------------------------------
     async def page(self, wanted: Filter, cursor: Cursor, limit: int, *, whole: bool = False) -> SearchPage:
-        """Return the first rows that fit, after a cursor, on all workers; first those of partitions that were behind.
+        """Return the first matches after a cursor, on all workers; first those of partitions that were behind.
 
-        Raises ScanFailed if this worker's own cannot be looked at.
+        Raises ScanFailed if this worker's own partitions cannot be scanned.
         """
         page = None
         if cursor.behind:
@@ -88,14 +88,14 @@ class Search:
         if page is None or not (page.rows or cursor.place >= END):
             page = page_of(*await self._parts(wanted, cursor.place, limit, whole=whole), limit, cursor)
         within = wanted.within
-        if within is not None:  # whatever others have answered
+        if within is not None:  # other workers' rows are checked too
             page.rows = [row for row in page.rows if within.of_id(row.id)]
         return page
 
     async def _parts(
         self, wanted: Filter, after: Place, limit: int, *, whole: bool, only: set[int] | None = None
     ) -> tuple[list[SearchPart], list[Missing]]:
-        """Return what each worker has after a place, perhaps of some partitions `only`, and what is missing."""
+        """Return each worker's rows after a place, in all partitions or `only` some, and the missing partitions."""
         query = {**wanted.query(), "limit": str(limit), "cursor": after.text(), "whole": str(int(whole))}
         elsewhere = set(self.served)
         if only is not None:
@@ -110,7 +110,7 @@ class Search:
     async def own_page(
         self, wanted: Filter, after: Place, limit: int, *, whole: bool = False, only: Collection[int] | None = None
     ) -> SearchPart:
-        """Return the first rows that fit, after a place, of the partitions that are served here, or of some `only`."""
+        """Return the first matches after a place in the partitions that are served here, or in `only` some."""
         served = self.served
         asked = [None] if only is None else [number for number in served if number in only]
         wants = ScanQuery(filter=wanted, after=after, limit=limit, most=0 if self.masks else None if whole else SHOWN)
@@ -121,9 +121,9 @@ class Search:
         return SearchPart(partitions=served, rows=rows, looked_at=looked_at, up_to=up_to.text())
 
     async def count(self, wanted: Filter, seconds: float) -> SearchCount:
-        """Count the messages that fit, on all workers, for so many seconds at most.
+        """Count the matches on all workers, for at most `seconds`.
 
-        Raises ScanFailed if this worker's own cannot be looked at.
+        Raises ScanFailed if this worker's own partitions cannot be scanned.
         """
         query = {**wanted.query(), "seconds": str(seconds)}
         own, (others, missing) = await asyncio.gather(
@@ -132,7 +132,7 @@ class Search:
         return count_of([own, *others], missing)
 
     async def own_count(self, wanted: Filter, seconds: float) -> SearchPart:
-        """Count the messages that fit of the partitions that are served here; other questions come in between."""
+        """Count the matches in the partitions that are served here, in slices so that other scans get their turn."""
         served, until = self.served, asyncio.get_running_loop().time() + seconds
         matching = looked_at = 0
         found = ScanResult(up_to=Place())
@@ -147,26 +147,26 @@ class Search:
     async def ask_others(
         self, path: str, query: Mapping[str, str], kind: type[T], seconds: float = 0.0
     ) -> tuple[list[T], list[Missing]]:
-        """Return what the other workers answer below LOCAL, which may take so many seconds, and what is missing."""
+        """Return the other workers' responses below LOCAL, which may take `seconds`, and the missing partitions."""
         return await self._peers.ask_all(LOCAL + path, query, self.served, self._partitions, kind, seconds)
 
     async def wake_others(self) -> None:
-        """Have the other workers look for jobs at once; one that does not hear of it looks by itself within a while."""
+        """Make the other workers look for jobs at once; a worker without the request looks by itself within a while."""
         await self._peers.tell_all(f"{LOCAL}/jobs", {})
 
     async def tell_signed_out(self, session: str) -> None:
-        """Tell the other workers that a session has ended; one that does not answer accepts it until it expires."""
+        """Inform the other workers that a session has ended; one without the request accepts it until it expires."""
         await self._peers.tell_all(f"{LOCAL}/signed-out", {"id": session})
 
     # one message -----------------------------------------------------------------------------------------------------
     def home(self, id_: str) -> int:
-        """Return the partition in which an id lives."""
+        """Return the home partition of an ID."""
         return home_partition(id_, self._inputs, self._partitions)
 
     async def message(self, id_: str, *, whole: bool = False) -> Row | None:
-        """Return the pending message with an id, whichever worker has it, or None.
+        """Return the pending message with an ID from the worker that has it, or None.
 
-        Raises PeerSilent with a sentence if its owner does not tell.
+        Raises PeerSilent with a sentence if its owner does not answer.
         """
         home = self.home(id_)
         if home in self.served:
@@ -181,14 +181,14 @@ class Search:
         return None if found is None else msgspec.convert(found, Row)
 
     async def life(self, id_: str) -> Life:
-        """Return what the events say of an id, as far back as was looked.
+        """Return the events of an ID, as far back as they were scanned.
 
         Raises PeerSilent if the brokers do not answer.
         """
         return await self._lives.of(id_, self.home(id_))
 
     def own_message(self, id_: str, *, whole: bool = False) -> Row | None:
-        """Return the pending message with an id that lives here, or None."""
+        """Return the pending message with an ID whose home partition is served here, or None."""
         home = self.home(id_)
         store = self._engine.table.stores[home]
         key = store.find(id_)

@@ -1,4 +1,4 @@
-"""What falls due when: totals by the hourly counters where they can tell, and what only a look at the rows tells."""
+"""Counts due messages by span of time: hourly counters give totals, and a scan of the rows gives the rest."""
 
 import asyncio
 from collections import Counter
@@ -17,18 +17,18 @@ from app.serve.search.timeline_counts import Bucket, HourlyCounts, ScannedCounts
 from app.serve.search.timeline_spans import HOUR_MS, TimelineSpans
 from punctual.contract.namespaces import Namespaces
 
-#: Destinations that are named; those that are smaller are in the totals alone.
+#: The maximum destinations that are named; smaller destinations are only in the totals.
 NAMED: Final = 50
-#: An answer holds for so long, and for so many times as long as it took: looking takes a tenth of the time at most.
+#: A part is cached for this many seconds, and this many times as long as it took, so that scans take at most a tenth.
 _KEPT_S, _TIMES = 2.0, 9
-#: So many are being looked for at a time: fewer than scans wait, and none ends because whoever asked has gone.
+#: The maximum parts that are counted at a time: fewer than the scans that may wait, because none is cancelled.
 _MOST: Final = 24
-#: Rows and milliseconds for what comes from now on, and for each of the two stretches that are late.
+#: The maximum rows and milliseconds for the time from now on, and for each of the two late ranges.
 _AHEAD, _LATE = (150_000, 1_000), (25_000, 250)
 
 
 class TimelinePart(msgspec.Struct, kw_only=True):
-    """What one worker knows of the spans; `first_ms` is when the first hour begins in which it has messages."""
+    """One worker's counts by span; `first_ms` is the beginning of the first hour in which it has messages."""
 
     partitions: list[int]
     buckets: list[Bucket]
@@ -37,9 +37,9 @@ class TimelinePart(msgspec.Struct, kw_only=True):
 
 
 class Timeline(msgspec.Struct, kw_only=True):
-    """All workers' buckets in order. It is `complete` if every total is exact, and `by` adds up to it but for the rest.
+    """All workers' buckets in order. It is `complete` if every total is exact, and `by` sums up to it but for the rest.
 
-    `overdue` is as in the overview; of namespaces alone, what is seen to be late.
+    `overdue` is as in the overview; for namespaces, it is the late messages that were scanned.
     """
 
     buckets: list[Bucket]
@@ -49,19 +49,20 @@ class Timeline(msgspec.Struct, kw_only=True):
 
 
 class Timelines:
-    """Tells what falls due when; an answer holds for two seconds, and longer if it took long."""
+    """Counts due messages by span; a result is cached for two seconds, and longer if it took long."""
 
     def __init__(self, search: Search) -> None:
-        """Ask by a search."""
+        """Count with `search`."""
         self._search = search
         self._known: dict[object, tuple[float, asyncio.Task[TimelinePart]]] = {}
 
     async def timeline(
         self, spans: TimelineSpans, query: Mapping[str, str], within: Namespaces | None = None
     ) -> Timeline:
-        """Return what is due in some spans on all workers, in some namespaces alone if they are given.
+        """Return the messages due in some spans on all workers, or in the namespaces `within`.
 
-        `query` has others make the same spans for the same namespaces. Raises ScanFailed if too many are looked for.
+        `query` makes other workers count the same spans and namespaces. Raises ScanFailed if too many are being
+        counted.
         """
         own, (others, missing) = await asyncio.gather(
             self.own_part(spans, within), self._search.ask_others("/timeline", query, TimelinePart)
@@ -69,9 +70,9 @@ class Timelines:
         return merged(spans, [own, *others], missing, self._search.overdue if within is None else None)
 
     async def own_part(self, spans: TimelineSpans, within: Namespaces | None = None) -> TimelinePart:
-        """Return what is due in some spans, and namespaces, of the partitions that are served here.
+        """Return the messages due in some spans, and namespaces, in the partitions that are served here.
 
-        Raises ScanFailed if too many are looked for.
+        Raises ScanFailed if too many are being counted.
         """
         now, served = asyncio.get_running_loop().time(), self._search.served
         self._known = {key: one for key, one in self._known.items() if now < one[0] or not one[1].done()}
@@ -80,7 +81,7 @@ class Timelines:
             if sum(not task.done() for _, task in self._known.values()) >= _MOST:
                 raise ScanFailed(f"{_MOST} timelines are already being counted on this worker; try again in a moment")
             task = asyncio.create_task(self._part(spans, served, within))
-            self._known[key] = now, task  # until it is done: its time runs from then on
+            self._known[key] = now, task  # until it is done, when its time in the cache starts
             task.add_done_callback(lambda done: self._keep(key, now, done))
         return await asyncio.shield(self._known[key][1])
 
@@ -96,7 +97,7 @@ class Timelines:
         looked = ScannedCounts(spans.atoms)
         for since, until, (rows, ms) in _stretches(spans):
             if not hours.any(since, until):
-                continue  # the counters say that there is nothing
+                continue  # the counters have no messages there
             steps = looked.steps(since, until)
             wanted = Filter(due_from_ms=since, due_to_ms=until - 1, within=within)
             try:
@@ -118,7 +119,7 @@ def merged(
 ) -> Timeline:
     """Return the sum of parts, without empty spans at an open beginning and at the end.
 
-    What is `overdue` is told by what is late in them if nothing else tells.
+    If `overdue` is None, it is the sum of the late buckets.
     """
     parts = list(parts)
     buckets = [Bucket(from_ms=a, to_ms=b, exact=not missing) for a, b in pairwise(spans.edges)]
@@ -141,7 +142,7 @@ def merged(
 
 
 def _trim(buckets: list[Bucket], firsts: list[int]) -> None:
-    """Leave out what is empty before now, and in growing steps at the end; an open beginning gets its time."""
+    """Remove an empty first bucket, or set its beginning, and remove empty growing steps at the end."""
     if buckets[0].total == 0 and buckets[0].exact:
         del buckets[0]
     else:
@@ -151,9 +152,9 @@ def _trim(buckets: list[Bucket], firsts: list[int]) -> None:
 
 
 def _stretches(spans: TimelineSpans) -> list[tuple[int, int, tuple[int, int]]]:
-    """Return what to look at in which order: what is ahead, the present hour until now, and then what is later still.
+    """Return the time ranges to scan in order: from now on, the current hour until now, and everything before.
 
-    However much is held back, it takes nothing from what is ahead.
+    Each has its own limits, so that many late messages do not reduce the scan of the future.
     """
     atoms = spans.atoms
     now, hour = (

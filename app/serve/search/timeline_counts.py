@@ -1,4 +1,4 @@
-"""What is known of due times: totals by hour, counts by a scan, and an estimate of what was not scanned."""
+"""Counts by due time: totals by hour, counts by a scan, and an estimate of the messages that were not scanned."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -15,9 +15,10 @@ Stretch = tuple[int, int]
 
 
 class Bucket(msgspec.Struct, kw_only=True):
-    """How many messages are due from `from_ms` on and before `to_ms`, and by destination as far as was looked.
+    """The number of messages due from `from_ms` on and before `to_ms`, and by destination as far as they were scanned.
 
-    There are at least so many in all if `exact` is false, and `unseen` more if the hour's are spread evenly.
+    If `exact` is false, `total` is a lower bound, and `unseen` estimates the rest by spreading each hour's count
+    evenly.
     """
 
     from_ms: int
@@ -29,36 +30,36 @@ class Bucket(msgspec.Struct, kw_only=True):
 
 
 class HourlyCounts:
-    """How many messages are due in whole hours, by the counters."""
+    """The number of messages due in whole hours, from the counters."""
 
     def __init__(self, counts: Mapping[int, int]) -> None:
-        """Take counts by hour of the epoch."""
+        """Use `counts` by hour of the epoch."""
         self._hours = sorted(counts)
         self._sums = [0, *accumulate(counts[hour] for hour in self._hours)]
 
     @property
     def first_ms(self) -> int | None:
-        """When the first of them begins."""
+        """The beginning of the first hour with messages."""
         return self._hours[0] * HOUR_MS if self._hours else None
 
     def any(self, since: int, until: int) -> bool:
-        """Return whether there may be something in a stretch, whose first and last hour need not be whole."""
+        """Return whether a range may have messages; its first and last hour need not be whole."""
         place = bisect_left(self._hours, since // HOUR_MS)
         return place < len(self._hours) and self._hours[place] * HOUR_MS < until
 
     def count(self, since: int, until: int) -> int:
-        """Return how many are due in a stretch of whole hours."""
+        """Return the number of messages due in a range of whole hours."""
         first, last = (bisect_left(self._hours, -(-time_ms // HOUR_MS)) for time_ms in (since, until))
         return self._sums[last] - self._sums[first]
 
 
 class UnseenEstimate:
-    """What is left of hours, by the counters, for the time in them that was not looked at."""
+    """Spreads the rest of each hour's count over the time in it that was not scanned."""
 
     def __init__(
         self, hour: Callable[[int], int], seen: Iterable[tuple[int, int, int]], missed: Sequence[Stretch]
     ) -> None:
-        """Take how many there are in an hour, how many were seen in which stretches, and where nobody has looked."""
+        """Use the count of each `hour`, the ranges with their number of `seen` messages, and the `missed` ranges."""
         self._hour, self._missed = hour, missed
         self._seen, self._looked_ms = Counter[int](), Counter[int]()
         for since, until, number in seen:
@@ -67,7 +68,7 @@ class UnseenEstimate:
                 self._looked_ms[at] += end - begin - self._missed_ms(begin, end)
 
     def about(self, since: int, until: int) -> int:
-        """Return about how many there are that nobody has seen, between two times."""
+        """Return an estimate of the messages between two times that were not scanned."""
         found = 0.0
         for at, begin, end in _hours(since, until):
             missed_ms = self._missed_ms(begin, end)
@@ -81,7 +82,7 @@ class UnseenEstimate:
 
 
 def _hours(since: int, until: int) -> Iterator[tuple[int, int, int]]:
-    """Cut a stretch at full hours."""
+    """Yield the parts of a range, cut at full hours, each with its hour."""
     while since < until:
         end = min(until, since - since % HOUR_MS + HOUR_MS)
         yield since // HOUR_MS, since, end
@@ -89,38 +90,38 @@ def _hours(since: int, until: int) -> Iterator[tuple[int, int, int]]:
 
 
 class ScannedCounts:
-    """What was seen of the rows, atom by atom."""
+    """The messages that a scan counted, by atom."""
 
     def __init__(self, atoms: list[int]) -> None:
-        """Have seen nothing, and missed nothing."""
+        """Begin without counts and without missed ranges."""
         self._atoms = atoms
         self._by: dict[int, Mapping[str, int]] = {}
         self._missed: list[tuple[int, int]] = []
-        #: When the first of what was seen is due.
+        #: The due time of the first message that was scanned.
         self.first_ms: int | None = None
 
     @property
     def complete(self) -> bool:
-        """Whether everything was looked at."""
+        """Whether all ranges were scanned."""
         return not self._missed
 
     def steps(self, since: int, until: int) -> list[int]:
-        """Return the edges of the atoms in a stretch."""
+        """Return the edges of the atoms in a range."""
         return [since, *(atom for atom in self._atoms if since < atom < until), until]
 
     def missed(self, since: int, until: int) -> None:
-        """Note that a stretch was not looked at."""
+        """Record that a range was not scanned."""
         self._missed.append((since, until))
 
     def add(self, since: int, until: int, steps: list[int], found: ScanResult) -> None:
-        """Take what a scan has found in a stretch."""
+        """Add the result of a scan of a range."""
         self._by.update(zip(steps, found.by_step, strict=False))
         self.first_ms = min((ms for ms in (self.first_ms, found.first_ms) if ms is not None), default=None)
         if not found.complete:
             self.missed(max(since, keys.due_of(found.up_to.key)), until)
 
     def buckets(self, spans: TimelineSpans, hours: HourlyCounts | None) -> list[Bucket]:
-        """Return what it comes to by span: the counters' totals for whole hours, if they tell, else what was seen."""
+        """Return the counts by span: the counters' totals for whole hours, if `hours` is given, else scanned counts."""
         found = [Bucket(from_ms=a, to_ms=b) for a, b in pairwise(spans.edges)]
         place, by, unseen = 0, Counter[str](), self._unseen(hours)
         for since, until in pairwise(self._atoms):
@@ -130,7 +131,7 @@ class ScannedCounts:
             by.update(seen)
             total = sum(seen.values())
             if hours is not None and whole_hours(since, until):
-                # What came while rows were looked at is not in the counters yet.
+                # Messages that arrived during the scan are not in the counters yet.
                 total = max(total, hours.count(since, until))
             elif any(since < end and begin < until for begin, end in self._missed):
                 found[place].exact = False
@@ -140,7 +141,7 @@ class ScannedCounts:
         return found
 
     def _unseen(self, hours: HourlyCounts | None) -> UnseenEstimate | None:
-        if hours is None:  # what the counters have is not of some namespaces alone
+        if hours is None:  # the counters are not by namespace
             return None
         pieces = [(since, until) for since, until in pairwise(self._atoms) if not whole_hours(since, until)]
         return UnseenEstimate(

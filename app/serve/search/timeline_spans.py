@@ -1,4 +1,4 @@
-"""The spans of time that a timeline is divided into, and how much of each the hourly counters answer for."""
+"""The spans of time that a timeline is divided into, and their parts that the hourly counters cover."""
 
 from itertools import pairwise
 from typing import Final, Self
@@ -19,14 +19,14 @@ _STEPS_MS: Final = [
 
 
 class TimelineSpans(msgspec.Struct, frozen=True):
-    """Spans one after the other, between these times (epoch ms), and the minute at which they were asked for."""
+    """Consecutive spans between these times (epoch ms), and the minute of the request."""
 
     edges: list[int]
     at_ms: int
 
     @classmethod
     def default(cls, now_ms: int) -> Self:
-        """Return the late span, then minutes to a full hour that is an hour away, a day of hours, and growing steps."""
+        """Return the late span, minutes up to a full hour at least an hour away, a day of hours, and growing steps."""
         at_ms = now_ms - now_ms % MINUTE_MS
         hour = -(-(at_ms + _MINUTES * MINUTE_MS) // HOUR_MS) * HOUR_MS
         edges = [0, *range(at_ms, hour, MINUTE_MS), *(hour + number * HOUR_MS for number in range(_HOURS))]
@@ -38,9 +38,9 @@ class TimelineSpans(msgspec.Struct, frozen=True):
 
     @classmethod
     def between(cls, from_ms: int, to_ms: int, step_ms: int | None, now_ms: int) -> Self:
-        """Return spans of one length, or of the smallest round one of which a chart has room for.
+        """Return spans of one length: `step_ms`, or the smallest round length with at most DEFAULT_SPANS spans.
 
-        Raises ValueError with a sentence.
+        Raises ValueError with a sentence if the times or the step are invalid.
         """
         to_ms = min(to_ms, keys.MAX_DUE_MS + 1)
         if from_ms >= to_ms:
@@ -57,7 +57,7 @@ class TimelineSpans(msgspec.Struct, frozen=True):
 
     @property
     def atoms(self) -> list[int]:
-        """The edges, and those of the whole hours within each span: what lies between is counted in one way."""
+        """The edges, and the edges of the whole hours within each span: counts between two atoms have one source."""
         found = set(self.edges)
         for since, until in pairwise(self.edges):
             first, last = -(-since // HOUR_MS) * HOUR_MS, until // HOUR_MS * HOUR_MS
@@ -67,5 +67,5 @@ class TimelineSpans(msgspec.Struct, frozen=True):
 
 
 def whole_hours(since: int, until: int) -> bool:
-    """Return whether a span, between atoms, is what the hourly counters tell exactly."""
+    """Return whether the hourly counters have the exact count of a span between atoms."""
     return since % HOUR_MS == 0 and (until % HOUR_MS == 0 or until > keys.MAX_DUE_MS)

@@ -1,1 +1,1 @@
-"""The web port of every worker: its server, what guards it, health checks, metrics, and the overview as JSON."""
+"""The web port of every worker: its server, its guards, health checks, metrics, and the overview as JSON."""

@@ -1,4 +1,4 @@
-"""Answers in JSON: all of the API's are made here."""
+"""Makes all JSON responses of the API."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from aiohttp import web
 
 
 def as_json(body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return an answer whose body is an object in JSON."""
+    """Return a response whose body is `body` in JSON."""
     return web.Response(
         body=msgspec.json.encode(body), status=status, headers=headers, content_type="application/json", charset="utf-8"
     )

@@ -1,4 +1,4 @@
-"""What surrounds every answer: names that it is served under, headers that keep browsers safe."""
+"""Guards around every response: the allowed host names, and headers that keep browsers safe."""
 
 import fnmatch
 import ipaddress
@@ -11,7 +11,7 @@ from aiohttp import web
 
 from app.serve.web.problem import Problem
 
-#: Methods that change nothing.
+#: Methods that change no state.
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 HEADERS: Final = {
     "Content-Security-Policy": (
@@ -20,7 +20,7 @@ HEADERS: Final = {
     ),
     "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
-    # Not no-referrer: a form of our own would then say `Origin: null`, and by plain http browsers say nothing else.
+    # Not no-referrer: our own forms would then send `Origin: null`, and by plain http no other header with the origin.
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
@@ -28,9 +28,9 @@ HEADERS: Final = {
 
 
 def route_of(request: web.Request) -> str | None:
-    """Return the method and path of the route that a request has arrived at; None if there is no such route.
+    """Return the method and path of the route that matched a request; None if there is no such route.
 
-    The path is as its route is registered, so that no spelling of a path gets around a table of routes.
+    It is the path as registered, so that no other spelling of a path bypasses a table of routes.
     """
     resource = request.match_info.route.resource
     if resource is None:
@@ -40,21 +40,21 @@ def route_of(request: web.Request) -> str | None:
 
 
 async def secure(_request: web.Request, response: web.StreamResponse) -> None:
-    """Add the security headers to an answer, errors included; what the answer says itself stays."""
+    """Add the security headers to a response, errors included; headers that it already has stay."""
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)
 
 
 def names_of(host: str, url: str, more: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the names that a server on `host` is served under: this machine's, those of its own `url`, and `more`."""
+    """Return the host names of a server on `host`: this machine's, the name in its own `url`, and `more`."""
     return ("localhost", "*.localhost", socket.gethostname(), host, urlsplit(url).hostname or "", *more)
 
 
 def only_under(names: Iterable[str]) -> Any:
-    """Return a middleware that answers only to requests under these names, which may be patterns, or under an address.
+    """Return a middleware that answers only requests for these names, which may be patterns, or for an IP address.
 
-    A stranger's page may have its own name resolve to this machine's address (DNS rebinding), and a browser then
-    lets it read what is here. It cannot have a browser ask under an address; what sends no name is no browser.
+    Another site can have its own name resolve to this machine's address (DNS rebinding), and a browser then lets that
+    site read responses. It cannot make a browser use an IP address as host, and only non-browsers send no host.
     """
     known = [name for name in names if name]
 
@@ -72,13 +72,13 @@ def only_under(names: Iterable[str]) -> Any:
 
 
 def is_under(request: web.Request, names: Iterable[str]) -> bool:
-    """Return whether a request names an address, nothing, or one of these names, which may be patterns."""
+    """Return whether a request's host is an IP address, empty, or among `names`, which may be patterns."""
     name = _name(request.headers.get("Host", ""))
     return not name or _is_address(name) or any(fnmatch.fnmatchcase(name, one.lower().rstrip(".")) for one in names)
 
 
 def _name(host: str) -> str:
-    """Return the name of a Host header, without its port."""
+    """Return the name in a Host header, without the port."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].lower().rstrip(".")

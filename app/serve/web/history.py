@@ -1,4 +1,4 @@
-"""How the last hour was: what came in and went out, and how late, minute by minute, as all workers have reported it."""
+"""The last hour, minute by minute: messages in and out, and their lateness, from the reports of all workers."""
 
 import asyncio
 from collections import deque
@@ -14,14 +14,14 @@ from app.serve.web.overview import overview
 
 _EVERY_S: Final = 60.0
 _KEPT: Final = 60
-#: Topics of our own that positions name beside the inputs: what comes through them has come in before.
+#: Our own topics in positions, next to the inputs: their messages were already counted when they came in.
 _AGAIN: Final = ("forwards", "cold")
 
 
 class Minute(msgspec.Struct, frozen=True, kw_only=True, rename={"in_per_s": "in", "out_per_s": "out"}):
-    """A minute that ended at `at_ms` (epoch ms): requests and commands read, and messages delivered, a second.
+    """A minute that ended at `at_ms` (epoch ms): requests and commands read, and messages delivered, per second.
 
-    How late these were is in milliseconds, None if there were none, or too late to count.
+    The lateness of deliveries is in milliseconds; None if there were none, or above the highest bound.
     """
 
     at_ms: int
@@ -32,17 +32,17 @@ class Minute(msgspec.Struct, frozen=True, kw_only=True, rename={"in_per_s": "in"
 
 
 class LastHour:
-    """The minutes since this worker's start, an hour of them at most."""
+    """The minutes since this worker's start, at most an hour."""
 
     def __init__(self, state: WorkerState) -> None:
-        """Look at what `state` has read."""
+        """Use the reports that `state` has read."""
         self._state = state
         self._minutes: deque[Minute] = deque(maxlen=_KEPT)
         self._read: dict[tuple[int, str], int] | None = None
         self._at_ms = 0
 
     def look(self) -> None:
-        """Add the minute that is over; the first look only begins one."""
+        """Add the minute that is over; the first call only begins a minute."""
         state, now_ms = self._state, self._state.now_ms()
         if not state.reader.caught_up.is_set():
             return
@@ -68,12 +68,12 @@ class LastHour:
         self._read, self._at_ms = read, now_ms
 
     async def show(self, _request: web.Request) -> web.Response:
-        """Answer GET /api/v1/history."""
+        """Answer GET /api/v1/history with the minutes."""
         return as_json({"at_ms": self._state.now_ms(), "minutes": list(self._minutes)})
 
 
 def register(web_app: web.Application, state: WorkerState) -> None:
-    """Add GET /api/v1/history to an application that has not started yet; it is kept as long as that runs."""
+    """Add GET /api/v1/history to an application that has not started; minutes are recorded while it runs."""
     last_hour = LastHour(state)
 
     async def run(_: web.Application) -> AsyncIterator[None]:
@@ -93,5 +93,5 @@ async def _follow(last_hour: LastHour) -> None:
 
 
 def _gone(before: Mapping[tuple[int, str], int], now: Mapping[tuple[int, str], int]) -> int:
-    """Return by how much positions have gone on; one that is new says nothing yet."""
+    """Return the sum by which positions have advanced; a new position counts from the next time on."""
     return sum(max(0, offset - before.get(place, offset)) for place, offset in now.items())

@@ -1,4 +1,4 @@
-"""Where an id stands in an address: in the path, or in the query where the path cannot have it."""
+"""The place of a message ID in a URL: in the path, or in the query if the path cannot have it."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -6,22 +6,22 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
-#: The part of a route that is an id: any characters, line breaks too.
+#: The part of a route that is an ID: any characters, line breaks too.
 PLACE: Final = "{id:(?s:.+)}"
-#: In place of an id: the parameter `id` has it.
+#: The path has this in place of an ID that is in the query parameter `id`.
 IN_QUERY: Final = "-"
-#: Browsers and proxies take the first two for directories, and there is an address of the name of the third.
+#: Browsers and proxies treat the first two as directories, and the third is the path of another route.
 _NOT_IN_A_PATH: Final = frozenset({".", "..", "count", IN_QUERY})
 
 
 def id_in(request: web.Request) -> str:
-    """Return the id that an address has."""
+    """Return the ID in a request's URL."""
     said = request.match_info["id"]
     return request.query.get("id", said) if said == IN_QUERY else said
 
 
 def address(messages: str, id_: str, rest: str = "", query: Mapping[str, str] | None = None) -> str:
-    """Return the address of an id below that of all messages; `rest` follows it in the path."""
+    """Return the URL of an ID below the URL `messages`; `rest` follows the ID in the path."""
     in_query = id_ in _NOT_IN_A_PATH
     given = ({"id": id_} if in_query else {}) | dict(query or {})
     path = f"{messages}/{IN_QUERY if in_query else quote(id_, safe='')}{rest}"

@@ -1,4 +1,4 @@
-"""This worker's own part of the numbers as Prometheus metrics, beside whatever else the process counts."""
+"""Prometheus metrics of this worker's partitions, next to all other metrics of the process."""
 
 import asyncio
 import itertools
@@ -18,7 +18,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 # No topic can have this name.
 UNNAMED = "(others)"
-#: Series of a family whose labels others choose; what there is beyond is summed up.
+#: The maximum series of a family whose labels come from users; the rest is summed up.
 SERIES = 500
 
 
@@ -29,11 +29,11 @@ class WorkerCollector(Collector):
         self._state = state
 
     def describe(self) -> Iterator[Metric]:
-        """Name no metric in advance: registering must not ask a worker that has not started."""
+        """Yield no metric in advance, because registering must not use a worker that has not started."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics as they are now; their labels may have what others have written."""
+        """Yield the current metrics; their labels may contain text from users."""
         return map(_labelled, self._collect())
 
     def _collect(self) -> Iterator[Metric]:
@@ -67,7 +67,7 @@ def _labelled(metric: Metric) -> Metric:
 
 
 class _Collected(Collector):
-    """What has been collected, for who writes it as text."""
+    """Yields metrics that have been collected, so that another thread can write them as text."""
 
     def __init__(self, metrics: list[Metric]) -> None:
         self._metrics = metrics
@@ -79,7 +79,7 @@ class _Collected(Collector):
 async def exposition(state: WorkerState) -> bytes:
     """Return this worker's metrics and those of the default registry in Prometheus' text format.
 
-    The text is made in a thread: that takes ten times as long as to collect what it says.
+    A thread makes the text, because that takes ten times as long as collecting the metrics.
     """
     collected = list(WorkerCollector(state).collect())
     return await asyncio.to_thread(_text, collected)
@@ -92,7 +92,7 @@ def _text(collected: list[Metric]) -> bytes:
 
 
 def _wanted(wanted: Wanted) -> Iterator[Metric]:
-    """Yield what operators want, which every worker tells."""
+    """Yield pauses and rate limits, which every worker reports."""
     paused = GaugeMetricFamily("delay_destination_paused", "1 while a destination is paused.", labels=["destination"])
     for name in itertools.islice(wanted.pauses, SERIES):
         paused.add_metric([name], 1)
@@ -107,7 +107,7 @@ def _wanted(wanted: Wanted) -> Iterator[Metric]:
 
 
 def _queues(rows: Iterable[QueueRow]) -> Iterator[Metric]:
-    """Yield how acknowledged queues are, which every worker tells."""
+    """Yield the state of acknowledged queues, which every worker reports."""
     labels = ["topic", "group"]
     help_text = "Consumers of an acknowledged queue whose circuit breaker lets only probes pass."
     broken = GaugeMetricFamily("delay_queue_breakers_open", help_text, labels=labels)
@@ -126,7 +126,7 @@ def _queues(rows: Iterable[QueueRow]) -> Iterator[Metric]:
 
 
 def _namespaces(rows: Iterable[NamespaceRow]) -> Iterator[Metric]:
-    """Yield what waits per namespace, and their quotas, which every worker tells."""
+    """Yield pending messages by namespace, and quotas."""
     help_text = "Pending messages of a namespace, failure callbacks included."
     messages = GaugeMetricFamily("delay_namespace_pending_messages", help_text, labels=["namespace"])
     size = GaugeMetricFamily("delay_namespace_pending_bytes", "Bytes of these messages.", labels=["namespace"])
@@ -196,9 +196,9 @@ def _gauges(mine: InstallationOverview) -> Iterator[Metric]:
 
 
 def _oldest_s(mine: InstallationOverview) -> float:
-    """Return for how long the oldest message has been due, 0 if nothing is overdue or held."""
+    """Return how long the oldest message has been due, in seconds; 0 if no message is overdue or held."""
     held = [row.held_since_ms for row in mine.destinations if row.held_since_ms is not None]
     waits = any(row.paused is not None or row.paced_since_ms is not None for row in mine.destinations)
-    if mine.overdue and mine.next_due_ms is not None and not waits:  # else the next one may be late on purpose
+    if mine.overdue and mine.next_due_ms is not None and not waits:  # otherwise the next message may be late on purpose
         held.append(mine.next_due_ms)
     return max(0.0, (mine.at_ms - min(held, default=mine.at_ms)) / 1000)

@@ -1,4 +1,4 @@
-"""Where a request comes from: the client's address, also through the front process, and the site whose page sent it."""
+"""The origin of a request: the client's address, also through the front process, and the site whose page sent it."""
 
 import hmac
 import os
@@ -10,17 +10,17 @@ from aiohttp import web
 from app.serve.web.guard import SAFE
 from app.serve.web.problem import Problem
 
-#: Changes nothing but who is signed in.
+#: This path changes only the user's own session.
 _OUT: Final = "/sign-out"
-#: A secret that the front of several processes (app/ops/multiprocess/front.py) shares with those behind it: only the
-#: front is believed about addresses.
+#: A secret that the front of several processes (app/ops/multiprocess/front.py) shares with the processes behind it;
+#: addresses from other senders are ignored.
 PROOF: Final = "PUNCTUAL_FRONT_PROOF"
 PROOF_HEADER: Final = "X-Punctual-Front"
 ADDRESS_HEADER: Final = "X-Punctual-Address"
 
 
 def client_address(request: web.Request) -> str | None:
-    """Return the address that a request comes from, as the process in front says, or as the connection has it."""
+    """Return the client's address: from the front process if it sent the request, else from the connection."""
     proof, shown = os.environ.get(PROOF, ""), request.headers.get(PROOF_HEADER, "")
     if proof and hmac.compare_digest(proof.encode(), shown.encode()):
         return request.headers.get(ADDRESS_HEADER)
@@ -28,9 +28,9 @@ def client_address(request: web.Request) -> str | None:
 
 
 def no_other_sites(*, read_only: bool) -> Any:
-    """Return a middleware that lets no other site's page have its reader's browser change anything here.
+    """Return a middleware that refuses changes from pages of other sites in a user's browser.
 
-    What is no browser says neither where it comes from nor what fetches it. With `read_only` nobody changes anything.
+    Requests without these headers do not come from browsers, and pass. With `read_only` all changes are refused.
     """
 
     @web.middleware
@@ -52,12 +52,12 @@ def no_other_sites(*, read_only: bool) -> Any:
 
 
 def says_origin(request: web.Request) -> bool:
-    """Return whether a request says where it comes from, as every browser does that changes anything."""
+    """Return whether a request has a header with its origin, as every change from a browser has."""
     return "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
 
 
 def from_another_site(request: web.Request) -> bool:
-    """Return whether a browser sends this for another site's page (W3C Fetch Metadata; RFC 6454 before it)."""
+    """Return whether a browser sends a request for another site's page (W3C Fetch Metadata, or RFC 6454 before it)."""
     fetched = request.headers.get("Sec-Fetch-Site")
     if fetched is not None:
         return fetched not in ("same-origin", "none")

@@ -1,4 +1,4 @@
-"""Adds up the progress reports of all partitions into what an operator wants to know."""
+"""Adds up the progress reports of all partitions into the overview for operators."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -29,10 +29,10 @@ _NO_QUOTAS: Mapping[str, Quota | None] = {}
 class InstallationOverview(msgspec.Struct, frozen=True, kw_only=True):
     """All workers together at `at_ms`. Counts are exact; times are epoch milliseconds.
 
-    A stale partition still counts with what it last reported, except for the lateness. `pending_unnamed` of what is
-    pending is for destinations that the reports don't name, and is in none of `destinations`. `retrying` have failed
-    over HTTP, and are not overdue. `unconfirmed_since_ms` is since when no broker has confirmed what the worker that
-    answers writes; then its partitions are as it knows them itself.
+    A stale partition counts with its last report, except for the lateness. `pending_unnamed` pending messages are for
+    destinations that the reports don't name, and are in none of `destinations`. `retrying` messages have failed over
+    HTTP, and are not overdue. Since `unconfirmed_since_ms` no broker has confirmed the writes of the worker that
+    answers; then its own partitions come from its memory.
     """
 
     at_ms: int
@@ -62,11 +62,10 @@ def overview(
     queues: Iterable[Said] = (),
     quotas: Mapping[str, Quota | None] = _NO_QUOTAS,
 ) -> InstallationOverview:
-    """Return the sum of the reports of an installation that has that many partitions.
+    """Return the sum of the reports of an installation with that many partitions.
 
-    Destinations come with the most pending first, workers by their URL, partitions by their number. `trouble` says why
-    a destination takes nothing, as far as that is known, and `wanted` what operators want. `quotas` are those of all
-    namespaces that there are.
+    Destinations are sorted by pending messages, most first, workers by URL, partitions by number. `trouble` returns why
+    a destination accepts no messages, if known; `wanted` has pauses and rate limits. `quotas` has all namespaces.
     """
     rows = [_row(number, reports.get(number), now_ms) for number in sorted({*range(partitions), *reports})]
     fresh = [reports[row.partition] for row in rows if row.state == "reporting"]
@@ -95,7 +94,7 @@ def _row(number: int, report: Report | None, now_ms: int) -> PartitionRow:
         return PartitionRow(partition=number, state="missing")
     progress = report.progress
     # The broker's clock may be a little ahead of ours; an age is never negative.
-    # A report that is repeated is as old as what it says.
+    # A repeated report is as old as its content.
     age_ms = max(0, now_ms - (report.appended_ms if progress.state is None else progress.at_ms))
     return PartitionRow(
         partition=number,
@@ -144,7 +143,7 @@ def _oldest(found: dict[str, int], told: Mapping[str, int]) -> None:
 
 
 def _pause(control: Control | None, since_ms: int | None) -> DestinationPause | None:
-    """Return what is known of a pause: the control that this worker has read, or only that reports tell of one."""
+    """Return the pause of a destination from its control, or with the due time only if just reports have it."""
     if control is None:
         return None if since_ms is None else DestinationPause(since_ms=since_ms)
     return DestinationPause(reason=control.reason, by=control.by, until_ms=control.until_ms, since_ms=since_ms)

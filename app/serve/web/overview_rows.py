@@ -1,4 +1,4 @@
-"""The rows of the overview: one for each destination, partition, worker, acknowledged queue and namespace."""
+"""The rows of the overview: for each destination, partition, worker, acknowledged queue and namespace."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,9 +15,9 @@ _SUMS = ("probes", "unacked", "acked", "nacked", "expired", "exhausted")
 
 
 class DestinationPause(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a destination is paused, by whom and until when (epoch ms).
+    """The reason of a destination's pause, the user who paused it, and its end (epoch ms).
 
-    `since_ms` is the oldest due time that waits for its end.
+    `since_ms` is the oldest due time of the messages that wait for the end.
     """
 
     reason: str = ""
@@ -27,12 +27,11 @@ class DestinationPause(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DestinationRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits for one destination; `held_since_ms` is the oldest due time that it could not be given (epoch ms).
+    """One destination; `held_since_ms` is the oldest due time of messages that it did not accept (epoch ms).
 
-    `held_because` says why, if the worker that answers knows.
-    `pending` leaves out partitions whose report does not name it. `paced_since_ms` is the oldest due time that waits
-    for its turn, by the rate limit of `rate_per_s` and `burst`: they are as the worker that answers knows
-    them, like `paused`.
+    `held_because` is the reason, if the worker that answers knows it. `pending` leaves out partitions whose report does
+    not name the destination. `paced_since_ms` is the oldest due time of messages that wait because of the rate limit,
+    `rate_per_s` and `burst`. The rate limit and `paused` are as the worker that answers knows them.
     """
 
     destination: str
@@ -46,11 +45,11 @@ class DestinationRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The last that is known of one partition.
+    """The last known state of one partition.
 
-    `state` is "reporting", "stale" (the last report is older than 10 s) or "missing" (none at all, the rest is None).
-    `age_ms` is the age of the report, `positions` the next offset to read per input topic. `pending_unnamed` are those
-    of `pending` whose destinations the report does not name. `unread_since_ms` is since when requests wait unread.
+    `state` is "reporting", "stale" (the last report is older than 10 s) or "missing" (no report, the rest is None).
+    `age_ms` is the age of the report, `positions` the next offset to read per input topic. `pending_unnamed` counts
+    pending messages of destinations that the report does not name. Since `unread_since_ms` requests wait unread.
     """
 
     partition: int
@@ -69,7 +68,7 @@ class PartitionRow(msgspec.Struct, frozen=True, kw_only=True):
 class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     """One worker and the partitions that it was the last to report; `age_ms` is the age of its newest report.
 
-    `held_back` is why it takes no requests: `disk` if too little of that is free.
+    `held_back` is the reason why it reads no requests: `disk` if there is too little free space.
     """
 
     worker: str
@@ -82,10 +81,10 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An acknowledged queue, of which consumers have reported lately: a topic, and the group that works on it.
+    """An acknowledged queue whose consumers have reported lately: a topic and a consumer group.
 
-    `breakers_open` of its `consumers` let only probes pass, `unacked` messages are handed out. The other counts are
-    sums since each of these consumers began. `lag_ms` is how far the worker is behind with the queue's markers.
+    Of its `consumers`, `breakers_open` let only probes pass; `unacked` messages are handed out. The other counts are
+    sums since these consumers started. `lag_ms` is how far the worker lags with the queue's markers.
     """
 
     topic: str
@@ -102,9 +101,9 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamespaceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What waits of one namespace, as far as partitions have reported it, and its quota; None is no limit.
+    """The pending messages of one namespace, from the reports, and its quota; None means no limit.
 
-    `remembered` ids are those of messages that have ended, and of commands that wait for theirs.
+    `remembered` counts IDs of messages that have ended, and of commands whose messages have not arrived.
     """
 
     namespace: str
@@ -118,7 +117,7 @@ class NamespaceRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def namespace_rows(reports: Iterable[Report], quotas: Mapping[str, Quota | None]) -> list[NamespaceRow]:
-    """Return what waits of each namespace, by name; of one that is none any more too, as long as anything does."""
+    """Return a row for each namespace, by name, also for former namespaces with pending messages."""
     messages, size, remembered = Counter[str](dict.fromkeys(quotas, 0)), Counter[str](), Counter[str]()
     for report in reports:
         for name, waiting in report.progress.namespaces.items():
@@ -144,7 +143,7 @@ def namespace_rows(reports: Iterable[Report], quotas: Mapping[str, Quota | None]
 
 
 def queue_rows(said: Iterable[Said], now_ms: int) -> list[QueueRow]:
-    """Return the queues whose consumers have reported lately, those with an open breaker first."""
+    """Return a row for each queue whose consumers have reported lately, queues with an open breaker first."""
     of: dict[tuple[str, str], list[QueueReport]] = {}
     for report, at_ms in said:
         if now_ms - at_ms <= SILENT_MS:

@@ -1,4 +1,4 @@
-"""Percentiles of how late deliveries were, from histograms that add up across partitions."""
+"""Percentiles of the lateness of deliveries, from histograms that are summed over partitions."""
 
 import math
 from collections import Counter
@@ -8,10 +8,10 @@ import msgspec
 
 
 class Percentiles(msgspec.Struct, frozen=True, kw_only=True):
-    """How late the deliveries of the last minute were, in milliseconds.
+    """The lateness of the last minute's deliveries, in milliseconds.
 
-    A percentile is the upper bound of the bucket that it falls in: that share of the deliveries was at most so late.
-    None with a `count` above 0 means: later than the highest bound, `app.engine.due.lateness.BOUNDS`.
+    A percentile is the upper bound of its bucket: that share of the deliveries was at most as late. None with a `count`
+    above 0 means later than the highest bound in `app.engine.due.lateness.BOUNDS`.
     """
 
     count: int

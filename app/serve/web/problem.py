@@ -1,4 +1,4 @@
-"""The answer to an HTTP request that cannot be done, of workers and gateways alike: a problem (RFC 9457)."""
+"""The response of workers and gateways to an HTTP request that fails: a problem (RFC 9457)."""
 
 import logging
 from collections.abc import Iterable, Mapping
@@ -13,21 +13,21 @@ from app.serve.web.problem_types import OF_STATUS, TYPES, TypeMeaning
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-#: The end of the sentence about an address that the API does not have.
+#: The end of the sentence about a URL that the API does not have.
 SEE_REFERENCE: Final = "See the HTTP API reference for the available endpoints"
-#: Where an answer has the name of its problem's type.
+#: The response key for the name of the problem's type.
 KIND: Final = web.ResponseKey("kind", str)
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """An error at one place of the body; `pointer` is a JSON pointer as a URI fragment (RFC 6901)."""
+    """An error at one position of the body; `pointer` is a JSON pointer as a URI fragment (RFC 6901)."""
 
     pointer: str
     detail: str
 
 
 class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The members that a gateway's problems have (RFC 9457)."""
+    """The members of a gateway's problems (RFC 9457)."""
 
     type: str
     title: str
@@ -42,7 +42,7 @@ class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class Problem(Exception):
-    """Why a request is not done; `kind` is one of the names in `problem_types.TYPES`, `detail` a sentence."""
+    """The reason why a request fails; `kind` is a name in `problem_types.TYPES`, `detail` a sentence."""
 
     def __init__(
         self,
@@ -52,18 +52,18 @@ class Problem(Exception):
         headers: Mapping[str, str] | None = None,
         **members: Any,
     ) -> None:
-        """Keep what is answered; `headers` go with it, and `members` are more members of the body."""
+        """Make a problem with errors in the body, `headers` of the response, and more `members` of its body."""
         super().__init__(detail)
         self.kind, self.detail = TYPES[kind], detail
         self.errors, self.headers, self.members = list(errors), dict(headers or {}), members
 
     @property
     def status(self) -> int:
-        """The status of the answer."""
+        """The HTTP status of the response."""
         return self.kind.status
 
     def body(self, at: str = "") -> dict[str, Any]:
-        """Return the members of the problem; pointers begin `at` a place of the request's body."""
+        """Return the members of the problem; `at` is the JSON pointer of the request's body, before all pointers."""
         kind = self.kind
         body = {"type": kind.uri, "title": kind.title, "status": kind.status, "detail": self.detail}
         errors = [Fault(_below(at, fault.pointer), fault.detail) for fault in self.errors]
@@ -71,7 +71,7 @@ class Problem(Exception):
 
 
 def response(problem: Problem) -> web.Response:
-    """Return the answer to a request with a problem."""
+    """Return the response with a problem."""
     body = msgspec.json.encode(problem.body())
     answer = web.Response(body=body, status=problem.status, content_type=MEDIA_TYPE, headers=problem.headers)
     answer[KIND] = problem.kind.name
@@ -79,14 +79,14 @@ def response(problem: Problem) -> web.Response:
 
 
 def of_status(error: web.HTTPException, request: web.Request, see: str) -> Problem:
-    """Return the problem that an error of aiohttp's is; `see` is a sentence that names the reference."""
+    """Return the problem for an error of aiohttp; `see` is a sentence that names the reference."""
     kind = OF_STATUS.get(error.status, OF_STATUS[web.HTTPBadRequest.status_code])
     headers = {name: value for name, value in error.headers.items() if name == "Allow"}
     return Problem(kind.name, f"{request.method} {request.path}: {error.reason}. {see}", headers=headers)
 
 
 async def meaning(request: web.Request) -> web.Response:
-    """Answer GET /problems/{name}: what a type means."""
+    """Answer GET /problems/{name} with the meaning of a problem type."""
     name = request.match_info["name"]
     kind = TYPES.get(name)
     if kind is None:
@@ -97,7 +97,7 @@ async def meaning(request: web.Request) -> web.Response:
 
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer a worker's request that raises an error: with a problem below /api/, with its sentence elsewhere."""
+    """Turn errors of a worker's handlers into responses: problems below /api/, sentences elsewhere."""
     api = request.path.startswith("/api/")
     try:
         return await handler(request)
@@ -107,7 +107,7 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         if not api or error.status < web.HTTPBadRequest.status_code:
             raise
         problem = of_status(error, request, SEE_REFERENCE)
-    except ConnectionError:  # nobody is there to be answered
+    except ConnectionError:  # the client is gone
         raise
     except Exception:
         if not api:

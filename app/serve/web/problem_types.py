@@ -1,4 +1,4 @@
-"""The types of problems, whose names stay: what can be wrong with a request (docs/reference/problems.md)."""
+"""The types of problems, whose names are stable: the errors of requests (docs/reference/problems.md)."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,13 +7,13 @@ import msgspec
 
 from punctual.contract.request import Reason
 
-#: Where a worker or gateway tells what a type means; a type's URI is this and its name.
+#: Workers and gateways explain problem types below this path; a type's URI is the path and the type's name.
 PATH: Final = "/problems/"
 
 
 @dataclass(frozen=True, slots=True)
 class ProblemType:
-    """One kind of problem: its name, the status that it is answered with, and what it means in a few words."""
+    """One type of problem: its name, HTTP status and short meaning."""
 
     name: str
     status: int
@@ -21,7 +21,7 @@ class ProblemType:
 
     @property
     def uri(self) -> str:
-        """What `type` says of it (RFC 9457)."""
+        """The value of the member `type` (RFC 9457)."""
         return PATH + self.name
 
 
@@ -33,7 +33,7 @@ class TypeMeaning(msgspec.Struct, frozen=True):
     status: int
 
 
-#: What the worker would refuse, by the reason that a dead letter would have.
+#: Requests that the worker would refuse, by the reason in the dead letter.
 _REASONS: Final = (
     ProblemType(Reason.MALFORMED, 422, "A field is invalid, or conflicts with another field"),
     ProblemType(Reason.BAD_TIMESTAMP, 422, "The record's timestamp is missing, or ahead of the brokers' clock"),
@@ -53,7 +53,7 @@ _REASONS: Final = (
     ProblemType(Reason.ATTEMPTS_EXHAUSTED, 422, "All attempts have failed"),
     ProblemType(Reason.QUOTA, 429, "A quota is used up"),
 )
-#: What comes of commands for one message.
+#: Outcomes of commands for one message.
 _ORDERS: Final = (
     ProblemType("unknown-message", 404, "No message with this ID is pending"),
     ProblemType("came-too-late", 409, "The message was delivered before the command arrived"),
@@ -61,7 +61,7 @@ _ORDERS: Final = (
     ProblemType("stale", 409, "A later request or command applies"),
     ProblemType("changed", 412, "The message has a different due time than If-Match"),
 )
-#: What is wrong with a request, whatever it asks for.
+#: Faults of a request that do not depend on its purpose.
 _REQUESTS: Final = (
     ProblemType("bad-request", 400, "The request is not valid HTTP"),
     ProblemType("bad-json", 400, "The body is not JSON"),
@@ -87,7 +87,7 @@ _REQUESTS: Final = (
     ProblemType("rate", 429, "Too many requests in too short a time"),
     ProblemType("headers-too-large", 431, "The request's headers are too large"),
 )
-#: What a server cannot do now.
+#: Faults of the server.
 _ITSELF: Final = (
     ProblemType("internal", 500, "The server has failed"),
     ProblemType("process-exited", 502, "The process that handled the request has exited"),
@@ -99,5 +99,5 @@ _ITSELF: Final = (
     ProblemType("unreachable", 503, "The worker that has the message or partition does not answer"),
 )
 TYPES: Final = {kind.name: kind for kind in (*_REASONS, *_ORDERS, *_REQUESTS, *_ITSELF)}
-#: By status, what is said of errors that come from elsewhere.
+#: The type of an error from aiohttp, by HTTP status.
 OF_STATUS: Final = {kind.status: kind for kind in reversed(_REQUESTS)}

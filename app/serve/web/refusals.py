@@ -1,4 +1,4 @@
-"""How the web port answers what it refuses before a handler sees it; the front of several processes does the same."""
+"""Responses of the web port to requests that are refused before a handler runs; the front process has the same."""
 
 from typing import Final
 
@@ -10,32 +10,32 @@ from app.base.listening.connections import ConnectionLimits
 from app.base.listening.limits import HttpRefusal
 from app.serve.web.problem import Problem, response
 
-#: Browsers and scrapers need a few connections each, and files and brokers' connections need descriptors too. Health
-#: checks always get in. Headers carry tokens and cookies of proxies.
+#: Browsers and scrapers need a few connections each, and files and broker connections need descriptors too. Health
+#: checks always get a connection. Headers have room for the tokens and cookies of proxies.
 BOUNDS: Final = ConnectionLimits(most=256, most_of_one=256, header_bytes=8_190, newest_in=True)
-#: One body, and the bodies of all requests at once.
+#: The maximum bytes of one body, and of the bodies of all requests together.
 BODY_BYTES, BODIES_BYTES = 8 << 20, 32 << 20
 
 
 class WebRefusals:
-    """Answers with problems."""
+    """Makes problems of refusals."""
 
     def error(self, refusal: HttpRefusal) -> Exception:
-        """Return the problem that a refusal is."""
+        """Return the problem for a refusal."""
         return Problem(refusal.kind, refusal.sentence, headers=refusal.headers)
 
     def answer(self, refusal: HttpRefusal) -> web.Response:
-        """Return the answer to bytes that are not an HTTP request."""
+        """Return the response to bytes that are not an HTTP request."""
         return response(Problem(refusal.kind, refusal.sentence, headers=refusal.headers))
 
     def cut_off(self, reason: str) -> None:
-        """Count nothing: these connections are for people and scrapers."""
+        """Do nothing: cut-off connections of people and scrapers are not counted."""
 
 
 def bound_bodies(web_app: web.Application, together: int = BODIES_BYTES) -> None:
-    """Have an application that has not started yet take no packed bodies, and others while they have room.
+    """Make an application that has not started refuse compressed bodies, and bodies beyond `together` bytes in total.
 
-    Middlewares that were added before see the request first: only those who may act can take the room.
+    Middlewares added before see the request first, so only users with permission can use up the bytes.
     """
     room = Bodies(WebRefusals(), BODY_BYTES, together)
     web_app.middlewares.append(bodies.middleware(room))

@@ -19,7 +19,7 @@ DIGITS: Final = 9
 
 
 def register(web_app: web.Application, state: WorkerState) -> None:
-    """Add the API and the health checks to an application that has not started yet."""
+    """Add the API and the health checks to an application that has not started."""
     routes = StatusRoutes(state)
     web_app.middlewares.append(problem.problems)
     web_app.on_response_prepare.append(guard.secure)
@@ -38,13 +38,13 @@ def register(web_app: web.Application, state: WorkerState) -> None:
 
 
 class StatusRoutes:
-    """Answers requests from a worker's state; it reads only, and never waits for anything."""
+    """Answers requests from a worker's state, without changing it and without waiting."""
 
     def __init__(self, state: WorkerState) -> None:
         self._state = state
 
     async def show_overview(self, _request: web.Request) -> web.Response:
-        """Answer GET /api/v1/overview: all that reports tell."""
+        """Answer GET /api/v1/overview with the sum of all reports."""
         missing = missing_of(self._state)
         if missing is not None:
             return unready(self._state, missing)
@@ -53,15 +53,15 @@ class StatusRoutes:
         return as_json({**worker, **msgspec.structs.asdict(self._overview())})
 
     async def show_partitions(self, _request: web.Request) -> web.Response:
-        """Answer GET /api/v1/partitions: what is known of every partition."""
+        """Answer GET /api/v1/partitions with the known state of every partition."""
         return self._part("partitions")
 
     async def show_destinations(self, _request: web.Request) -> web.Response:
-        """Answer GET /api/v1/destinations: what is pending for every destination."""
+        """Answer GET /api/v1/destinations with the pending messages of every destination."""
         return self._part("destinations")
 
     async def show_all_destinations(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/partitions/{partition}/destinations: all of them, which reports have no room for."""
+        """Answer GET /api/v1/partitions/{partition}/destinations with all destinations; reports have only some."""
         wanted = request.match_info["partition"]
         state = self._state
         number = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) <= DIGITS else -1
@@ -77,16 +77,16 @@ class StatusRoutes:
         return as_json({"at_ms": state.now_ms(), "partition": number, "destinations": rows})
 
     async def show_live(self, _request: web.Request) -> web.Response:
-        """Answer GET /health/live: 200 as long as the process answers at all."""
+        """Answer GET /health/live with 200 while the process answers at all."""
         return as_json({"live": True})
 
     async def show_ready(self, _request: web.Request) -> web.Response:
-        """Answer GET /health/ready: 200 while this worker serves, takes requests and can write, else 503 and why."""
+        """Answer GET /health/ready: 200 while this worker serves, reads requests and can write, else 503 and why."""
         reason = self._state.health_reason()
         return as_json({"ready": True}) if reason is None else unready(self._state, reason)
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
-        """Answer GET /metrics: this worker's own numbers for Prometheus, also while it recovers."""
+        """Answer GET /metrics with this worker's metrics for Prometheus, also during recovery."""
         return web.Response(body=await metrics.exposition(self._state), headers={"Content-Type": metrics.CONTENT_TYPE})
 
     def _part(self, name: str) -> web.Response:
@@ -101,7 +101,7 @@ class StatusRoutes:
 
 
 def overview_of(state: WorkerState) -> InstallationOverview:
-    """Return what a worker knows of all workers."""
+    """Return the overview of all workers from a worker's state."""
     told = state.trouble, state.wanted(), state.queues(), state.quotas
     found = overview(state.reports(), state.partitions, state.now_ms(), *told)
     since_ms = state.unconfirmed_since_ms()
@@ -109,7 +109,7 @@ def overview_of(state: WorkerState) -> InstallationOverview:
 
 
 def missing_of(state: WorkerState) -> str | None:
-    """Return why a worker cannot tell of all workers yet, or None."""
+    """Return why a worker does not know all workers' reports yet, or None."""
     reason = state.ready_reason()
     if reason is None and not state.reader.caught_up.is_set():
         return NOT_CAUGHT_UP
@@ -117,5 +117,5 @@ def missing_of(state: WorkerState) -> str | None:
 
 
 def unready(state: WorkerState, reason: str) -> web.Response:
-    """Return the answer of a worker that is not ready: a problem that also says how far it is."""
+    """Return the response of a worker that is not ready: a problem with the progress of its recovery."""
     return problem.response(Problem("not-ready", reason, headers=RETRY_AFTER, ready=False, recovery=state.recovery()))

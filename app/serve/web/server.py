@@ -17,18 +17,19 @@ from app.serve.web.problem import Problem, response
 from app.serve.web.refusals import BOUNDS, WebRefusals
 from app.serve.web.routes import RETRY_AFTER, register
 
-#: How long requests that are under way may go on until they are cancelled, and then to end. aiohttp allows a minute.
+#: How long requests in progress may continue when the server stops, before they are cancelled. aiohttp's default is a
+#: minute.
 _FINISH_S: Final = 2.0
 
 
 class EarlyServer:
-    """Answers `/health/live` with 200, and all else with 503 and what the start waits for.
+    """Answers `/health/live` with 200, and all other paths with 503 and the reason why the worker has not started.
 
-    Health checks work from the first second: until a worker has reached its brokers, there is nothing else to serve.
+    Health checks work from the first second: until a worker has reached its brokers, it can serve no other requests.
     """
 
     def __init__(self, host: str, port: int, reason: Callable[[], str | None]) -> None:
-        """Serve at an address; `reason` says what is waited for."""
+        """Serve at `host` and `port`; `reason` returns why the worker has not started."""
         self._host, self._port, self._reason = host, port, reason
         app = web.Application()
         app.router.add_get("/health/live", self._live)
@@ -36,7 +37,7 @@ class EarlyServer:
         self._runner = Runner(app, WebRefusals(), BOUNDS)
 
     async def start(self) -> None:
-        """Start to serve. Raises WebPortUnusable if the address cannot be listened on."""
+        """Start to serve. Raises WebPortUnusable if the server cannot listen on the address."""
         await self._runner.setup()
         try:
             await web.TCPSite(self._runner, self._host, self._port).start()
@@ -44,7 +45,7 @@ class EarlyServer:
             raise WebPortUnusable(self._host, self._port, error) from error
 
     async def stop(self) -> None:
-        """Leave the address to the worker's own server."""
+        """Stop, so that the worker's own server can use the address."""
         await self._runner.cleanup()
 
     async def _live(self, _: web.Request) -> web.Response:
@@ -68,15 +69,15 @@ class WebServer(driver.Web):
     optional_blueprints: ClassVar[list[Any]] = []
 
     def __init__(self, app: faust.App, **options: Any) -> None:
-        """Serve as Faust's own does, with bounded connections."""
+        """Serve as Faust's own server does, with limits for connections."""
         super().__init__(app, **options)
         self._runner = Runner(self.web_app, WebRefusals(), BOUNDS, shutdown_timeout=_FINISH_S)
         self._early: EarlyServer | None = None
 
     async def answer_early(self, reason: Callable[[], str | None]) -> None:
-        """Answer health checks before anything else is there; `reason` says what the start waits for.
+        """Answer health checks before the worker has started; `reason` returns why it has not.
 
-        Raises WebPortUnusable if the address cannot be listened on.
+        Raises WebPortUnusable if the server cannot listen on the address.
         """
         self._early = EarlyServer(self.app.conf.web_bind, self.app.conf.web_port, reason)
         await self._early.start()
@@ -88,20 +89,20 @@ class WebServer(driver.Web):
             await self._early.stop()
         try:
             await self._create_site().start()
-        except OSError as error:  # Faust's own end would hide why
+        except OSError as error:  # Faust's own exit would hide the reason
             end_process(WebPortUnusable(self.app.conf.web_bind, self.app.conf.web_port, error))
 
 
 def attach(
     faust_app: faust.App, state: WorkerState, hosts: Collection[str] = (), *, read_only: bool = False
 ) -> WebServer:
-    """Return a Faust app the console as its web server, before its worker starts.
+    """Make the API and health checks a Faust app's web server, before its worker starts, and return the server.
 
-    The server starts before recovery and answers 503 until `state.ready_reason()` is None; `state.reader` starts
-    and stops with it. Address and port are the app's `web_bind` and `web_port`; `web_in_thread` must stay off, because
-    the state belongs to the worker's event loop. It is served under the names of the machine, of `web_bind` and of the
-    state's own address, and under `hosts`, which may be patterns. With `read_only` nothing is changed through it.
-    Raises RuntimeError when the app has a web server already.
+    The server starts before recovery and answers 503 until `state.ready_reason()` is None; `state.reader` starts and
+    stops with it. Address and port are the app's `web_bind` and `web_port`; `web_in_thread` must stay off, because the
+    state belongs to the worker's event loop. It accepts the host names of the machine, of `web_bind` and of the state's
+    own URL, and `hosts`, which may be patterns. With `read_only` it refuses changes. Raises RuntimeError if the app
+    already has a web server.
     """
     if "web" in vars(faust_app):
         raise RuntimeError("attach the console before the web server of the Faust app (app.web) is used")
