@@ -1,4 +1,4 @@
-"""Puts the gate before the API and the console, by the settings, and serves the page where people sign in."""
+"""Puts the gate of the settings before the API and the console, and serves the sign-in page."""
 
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
@@ -23,7 +23,7 @@ from app.settings.web import WebSettings
 from punctual.installing import install_command
 
 Tell = Callable[[str], Awaitable[None]]
-#: The sentences of the page, by the value of `said` in its address. No text of an address is ever shown.
+#: The sentences of the page, by the parameter `said` in its URL. Text from a URL is never shown.
 _SENTENCES: Final = {
     "out": "You have signed out.",
     "again": "That login was started elsewhere, is already complete, or took too long. Sign in again.",
@@ -34,9 +34,9 @@ _SENTENCES: Final = {
 
 
 def register(web_app: web.Application, settings: Settings, tell_others: Tell) -> None:
-    """Have a web application that has not started yet ask who comes, and add where people sign in.
+    """Add the gate to a web application that has not started, and the pages and routes for signing in.
 
-    `tell_others` tells the other workers of a session that has ended. Raises SettingInvalid.
+    `tell_others` informs the other workers that a session has ended. Raises SettingInvalid.
     """
     basic, oidc = _basic(settings.topics, settings.web), _oidc(settings)
     web_app.middlewares.append(middleware(Gate(settings.web, basic, oidc)))
@@ -58,16 +58,16 @@ def register(web_app: web.Application, settings: Settings, tell_others: Tell) ->
 
 
 def check(process: ProcessSettings, web_settings: WebSettings) -> None:
-    """See that nobody gets in without a name where others reach the port. Raises SignInMissing."""
+    """Raise SignInMissing if other hosts can reach the port and users need not sign in."""
     if process.public and not web_settings.signs_in and web_settings.insecure != "on":
         raise SignInMissing(process.host)
 
 
 class SignInPages:
-    """Answers GET /sign-in and GET /sign-in/password: the ways to sign in, and what has come of the last one."""
+    """Answers GET /sign-in and GET /sign-in/password: the ways to sign in, and the outcome of the last sign-in."""
 
     def __init__(self, *, passwords: bool, provider: bool) -> None:
-        """Offer these ways."""
+        """Offer passwords, a provider, or both."""
         templates = jinja2.Environment(
             loader=jinja2.PackageLoader("app.serve.access"), autoescape=True, trim_blocks=True
         )
@@ -75,7 +75,7 @@ class SignInPages:
         self._passwords, self._provider = passwords, provider
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer GET /sign-in: `next` is where to go on, `said` what has happened."""
+        """Answer GET /sign-in: `next` is the URL to return to, `said` selects a sentence."""
         back = urlencode({"next": local_address(request.query.get("next", "/"))})
         sentence = _SENTENCES.get(request.query.get("said", ""), "")
         text = self._page.render(
@@ -88,7 +88,7 @@ class SignInPages:
         return web.Response(text=text, content_type="text/html")
 
     async def enter(self, request: web.Request) -> web.StreamResponse:
-        """Answer GET /sign-in/password: the gate has asked for a name and a password already."""
+        """Answer GET /sign-in/password: return to `next`, because the gate has already checked name and password."""
         return redirect(local_address(request.query.get("next", "/")))
 
 
@@ -118,6 +118,6 @@ def _oidc(settings: Settings) -> Oidc | None:
     from app.serve.access.provider import Provider  # noqa: PLC0415 - its libraries are there only with the extra
 
     provider = Provider(said.issuer, said.client_id, said.client_secret_file, " ".join(said.scopes))
-    # Other rules end the sessions that were given by these.
+    # A change of any part, such as the rules, ends the sessions.
     bound_to = (settings.topics.app_id, said.issuer, said.client_id, said.roles)
     return Oidc(settings.web, settings.people_url, rules, provider, bound_to)

@@ -1,4 +1,4 @@
-"""Names and passwords with each request (RFC 7617), checked against the users file; guessing is slowed down."""
+"""Checks names and passwords in requests (RFC 7617) against the users file, and slows down guessing."""
 
 import asyncio
 import hmac
@@ -17,45 +17,45 @@ from app.serve.access.users import User, UsersFile
 if TYPE_CHECKING:
     from app.serve.access.password import Hash
 
-#: So long a password that was right is not hashed again, and so many are known.
+#: How long a correct password is not hashed again, and the maximum number of such passwords.
 _KNOWN_S: Final = 300.0
 _MOST_KNOWN: Final = 1_000
-#: One hash takes a core for a while; more requests than this do not wait for it.
+#: The maximum requests that wait for a hash, because each hash uses a core for a while.
 _MOST_WAITING: Final = 50
 _LONGEST: Final = 1_024
 _PRINTABLE_FROM: Final = 32
-#: The first failures of an address cost nothing; each later one doubles the wait.
+#: The number of failures of an address without a wait; each later failure doubles the wait.
 _FREE_FAILURES: Final = 5
 _LONGEST_WAIT_S: Final = 60.0
-#: An address is forgotten after this time without a failure, and at most so many addresses are remembered.
+#: An address is forgotten after this time without a failure; this is also limited to the newest addresses.
 _FAILURES_KEPT_S: Final = 900.0
 _MOST_ADDRESSES: Final = 10_000
 CHALLENGE: Final = 'Basic realm="Punctual", charset="UTF-8"'
 
 
 class TooManyFailures(Exception):
-    """Whoever asks has to wait first, `wait_s` seconds."""
+    """The client must wait `wait_s` seconds before the next login."""
 
     def __init__(self, wait_s: float) -> None:
-        """Say how long."""
+        """Make an error for a wait of `wait_s` seconds."""
         super().__init__(f"too many failed logins; wait {wait_s:.0f} s")
         self.wait_s = wait_s
 
 
 class Basic:
-    """Finds out whose name and password come with a request."""
+    """Identifies users by the name and password in a request."""
 
     def __init__(self, users: UsersFile) -> None:
-        """Know the users of a file."""
+        """Accept the users in `users`."""
         self._users, self._failures = users, LoginFailures()
         self._key = os.urandom(32)
         self._known: OrderedDict[bytes, tuple[Hash, float]] = OrderedDict()
         self._turn, self._waiting = asyncio.Lock(), Places(_MOST_WAITING)
 
     async def asker(self, credentials: str, address: str | None) -> Asker | None:
-        """Return who shows these credentials (base64 of `name:password`); None if they are wrong.
+        """Return the user of credentials (base64 of `name:password`); None if they are wrong.
 
-        Unknown names take as long as known ones. Raises TooManyFailures.
+        Unknown names take as long as known names. Raises TooManyFailures.
         """
         now_s = asyncio.get_running_loop().time()
         name, password = _read(credentials)
@@ -72,7 +72,7 @@ class Basic:
         return user.asker
 
     def user(self, name: str) -> User | None:
-        """Return what the file says of a user now."""
+        """Return the current entry of a user in the file, or None."""
         return self._users.of(name, asyncio.get_running_loop().time())
 
     def _is_known(self, digest: bytes, user: User, now_s: float) -> bool:
@@ -80,13 +80,13 @@ class Basic:
         return hash_ == user.hash and now_s < until_s
 
     async def _fits(self, user: User | None, password: str, address: str | None, now_s: float) -> bool:
-        """Whether a password is the user's, one at a time, and not on the event loop."""
+        """Return whether a password is the user's; one hash at a time, in a thread, because it takes long."""
         self._refuse(self._failures.wait_s(address, now_s))
         try:
             with self._waiting.one(network(address)):
                 async with self._turn:
                     now_s = asyncio.get_running_loop().time()
-                    self._refuse(self._failures.wait_s(address, now_s))  # others may have failed from there meanwhile
+                    self._refuse(self._failures.wait_s(address, now_s))  # more logins from there may have failed
                     hash_ = self._users.nobody() if user is None else user.hash
                     fits = await asyncio.to_thread(hash_.fits, password)
         except NoPlace:
@@ -105,22 +105,22 @@ class Basic:
 class LoginFailures:
     """Counts failed logins by address, in bounded memory, and returns how long an address has to wait.
 
-    A success changes nothing: else whoever has one password could go on to guess another.
+    A success does not reset the count; otherwise a user with one password could guess another.
     """
 
     def __init__(self) -> None:
-        """Know of none."""
+        """Begin without failures."""
         self._known: OrderedDict[str, tuple[int, float]] = OrderedDict()
 
     def wait_s(self, address: str | None, now_s: float) -> float:
-        """Return for how long an address is not listened to."""
+        """Return how many seconds an address still has to wait, 0 if it need not."""
         count, last_s = self._known.get(network(address), (0, now_s))
         if count < _FREE_FAILURES or now_s - last_s > _FAILURES_KEPT_S:
             return 0.0
         return max(0.0, last_s + min(_LONGEST_WAIT_S, float(1 << min(count - _FREE_FAILURES, 6))) - now_s)
 
     def failed(self, address: str | None, now_s: float) -> None:
-        """Count a failure."""
+        """Count a failed login of an address."""
         key = network(address)
         count, last_s = self._known.pop(key, (0, now_s))
         self._known[key] = (1 if now_s - last_s > _FAILURES_KEPT_S else count + 1, now_s)
@@ -129,13 +129,13 @@ class LoginFailures:
 
 
 def _read(credentials: str) -> tuple[str, str]:
-    """Return the name and the password; empty ones for what is none, which nobody has."""
+    """Return the name and the password; empty texts, which no user has, for invalid credentials."""
     if len(credentials) > _LONGEST:
         return "", ""
     try:
         name, _, password = b64decode(credentials, validate=True).decode().partition(":")
     except (Base64Error, ValueError):
         return "", ""
-    if any(ord(one) < _PRINTABLE_FROM for one in name + password):  # RFC 7617 has none; a hash ignores a last NUL
+    if any(ord(one) < _PRINTABLE_FROM for one in name + password):  # RFC 7617 forbids them; a hash ignores a last NUL
         return "", ""
     return name, password

@@ -1,4 +1,4 @@
-"""What a provider says of somebody: their name, and what they may by their groups."""
+"""Derives a user's name and role from the claims of a provider."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, Self
@@ -12,9 +12,10 @@ _LONGEST: Final = 100
 
 
 class RoleRules(msgspec.Struct, frozen=True):
-    """What follows from a claim's values: `groups:sre=admin,orders=operator@team-a+team-b,*=viewer`.
+    """Rules from a claim's values to roles: `groups:sre=admin,orders=operator@team-a+team-b,*=viewer`.
 
-    Several rules may be about one value. A claim whose name has a colon is in brackets: `[cognito:groups]:sre=admin`.
+    Several rules may have the same value. A claim with a colon in its name is in brackets:
+    `[cognito:groups]:sre=admin`.
     """
 
     claim: str
@@ -22,7 +23,7 @@ class RoleRules(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str, namespaces: Collection[str] = ()) -> Self:
-        """Read rules, which may name these namespaces. Raises ValueError with what is needed instead."""
+        """Read rules, which may name these namespaces. Raises ValueError with the correct form."""
         claim, pairs = _parted(text.strip())
         grants: dict[str, list[Grant]] = {}
         for pair in filter(None, (part.strip() for part in pairs.split(","))):
@@ -41,9 +42,9 @@ class RoleRules(msgspec.Struct, frozen=True):
         return cls(claim, grants)
 
     def grant(self, claims: Mapping[str, Any]) -> Grant | None:
-        """Return the highest role that follows, with the namespaces of all rules that give it; None if there is none.
+        """Return the highest role that the rules give, with the namespaces of all rules that give it; None for no role.
 
-        Where one of these rules names no namespaces, that is the whole installation.
+        If any such rule has no namespaces, the role is for the whole installation.
         """
         said = _at(claims, self.claim)
         values = said if isinstance(said, list) else [said]
@@ -59,7 +60,7 @@ class RoleRules(msgspec.Struct, frozen=True):
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """Return the claim and the rules after it. Raises ValueError where a colon may be the claim's or a value's."""
+    """Return the claim and the rules after it. Raises ValueError if the colon after the claim is ambiguous."""
     if text.startswith("["):
         claim, closed, pairs = text[1:].partition("]:")
         if not closed:
@@ -73,14 +74,14 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def name_of(claims: Mapping[str, Any]) -> str:
-    """Return what somebody is called: a name that people know, with the subject, which alone is theirs for good."""
+    """Return a user's name: a readable name with the subject, because only the subject is unique and permanent."""
     subject = _plain(claims["sub"])
     shown = next((_plain(claims[name]) for name in ("preferred_username", "email", "name") if claims.get(name)), "")
     return subject if shown in ("", subject) else f"{shown} ({subject})"
 
 
 def _at(claims: Mapping[str, Any], path: str) -> Any:
-    """Return a claim, by its name or, where claims lie in claims, by names with dots between (`realm_access.roles`)."""
+    """Return a claim by its name, or a nested claim by names with dots between (`realm_access.roles`)."""
     if path in claims:
         return claims[path]
     found: Any = claims

@@ -1,4 +1,4 @@
-"""Cookies that a worker signs, so that any worker of the installation accepts them, and ids that count no more."""
+"""Cookies that a worker signs, so that all workers of the installation accept them, and revoked IDs."""
 
 import hashlib
 import hmac
@@ -11,26 +11,26 @@ import msgspec
 from aiohttp import web
 
 _LONGEST: Final = 4_096
-#: Whoever has a cookie can try out secrets against it: each try is to cost as much as here, once at the start.
+#: An owner of a cookie can try secrets against it: each try costs as much as this, which a worker pays once at start.
 _LN, _R, _P = 14, 8, 1
 _MOST_IDS: Final = 20_000
-#: An id is short; nothing longer is kept.
+#: The maximum characters of an ID that is stored.
 _LONGEST_ID: Final = 64
 
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
 def signing_key(secret: str, installation: str) -> bytes:
-    """Return the key of an installation, made of the secret that its workers share."""
+    """Return the signing key of an installation, derived from its workers' shared secret."""
     salt = f"punctual sessions 1\0{installation}".encode()
     return hashlib.scrypt(secret.encode(), salt=salt, n=1 << _LN, r=_R, p=_P, maxmem=1 << 26, dklen=32)
 
 
 class CookieSigner:
-    """Signs values of one kind, which nobody without the key can make or change, and reads them; they are no secret."""
+    """Signs and reads values of one kind, which only holders of the key can make or change, but all can read."""
 
     def __init__(self, key: bytes, purpose: str) -> None:
-        """Use a key for one purpose: what is signed for another is not valid."""
+        """Use `key` for one purpose: values signed for another purpose are not valid."""
         self._key = hmac.digest(key, purpose.encode(), "sha256")
 
     def sign(self, value: msgspec.Struct) -> str:
@@ -55,15 +55,15 @@ class CookieSigner:
 
 
 class RevokedIds:
-    """Ids of sessions that have ended and of sign-ins that are done, each kept for some seconds: at most the newest."""
+    """IDs of ended sessions and of completed sign-ins, each kept for some seconds, up to a maximum number."""
 
     def __init__(self, kept_s: float) -> None:
-        """Keep each for `kept_s`, after which it has expired anyway."""
+        """Keep each ID for `kept_s` seconds, after which its session has expired anyway."""
         self._kept_s = kept_s
         self._ids: OrderedDict[str, float] = OrderedDict()
 
     def add(self, id_: str, now_s: float) -> bool:
-        """Keep an id; return whether it is new."""
+        """Store an ID, and return whether it is new."""
         if len(id_) > _LONGEST_ID:
             return False
         new = id_ not in self._ids
@@ -77,5 +77,5 @@ class RevokedIds:
 
 
 def put_cookie(answer: web.StreamResponse, name: str, text: str, kept_s: int, *, secure: bool) -> None:
-    """Give a browser a cookie that no script and no other site's form gets hold of."""
+    """Set a cookie that scripts cannot read and forms of other sites do not send."""
     answer.set_cookie(name, text, max_age=kept_s, path="/", httponly=True, samesite="Lax", secure=secure)

@@ -1,14 +1,14 @@
-"""What can go wrong between us and a provider.
+"""Errors of a provider and its tokens.
 
 Exception
-├── ProviderFailed  the provider does not answer, or not as it should
-└── TokenRefused    a token is not the provider's, not for us, or over
+├── ProviderFailed  the provider does not answer, or answers wrongly
+└── TokenRefused    a token is not from the provider, not for this client, or has expired
 """
 
 
 class ProviderFailed(Exception):
-    """The provider does not answer, or not as it should: a sentence."""
+    """The provider does not answer, or answers wrongly; the message is a sentence."""
 
 
 class TokenRefused(Exception):
-    """A token that is not the provider's, not for us, or over: a sentence."""
+    """A token is not from the provider, not for this client, or has expired; the message is a sentence."""

@@ -1,4 +1,4 @@
-"""The one gate of the web port: finds out who asks, and lets through who may."""
+"""The gate of the web port: identifies the user of every request, and checks the permission."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -26,10 +26,10 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Gate:
-    """Lets through who may; without users and a provider everybody, as an admin."""
+    """Lets through users with permission; without users and a provider it lets through all, as admins."""
 
     def __init__(self, web_settings: WebSettings, basic: Basic | None, oidc: Oidc | None) -> None:
-        """Ask these who is who."""
+        """Identify users by name and password with `basic`, and by token or session with `oidc`."""
         self._basic, self._oidc = basic, oidc
         self._payloads = web_settings.payloads
         self._between = bool(web_settings.secret)
@@ -38,7 +38,7 @@ class Gate:
             self._needs[_METRICS] = "open"
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request, or say why not."""
+        """Answer a request with `handler`, or raise a Problem without permission."""
         route = route_of(request)
         need: Need | None = "viewer" if route is None else self._needs.get(route)
         match need:
@@ -50,9 +50,9 @@ class Gate:
                 return await self._named(request, handler, route, role)
 
     async def _named(self, request: web.Request, handler: Handler, route: str | None, need: Role) -> web.StreamResponse:
-        """Answer somebody, if it is known who asks, and their role is enough."""
+        """Answer a request if its user is known and has a sufficient role."""
         try:
-            asker = request.get(ASKER) or await self._asker(request)  # a page asks the API as whoever asks for the page
+            asker = request.get(ASKER) or await self._asker(request)  # a page uses the API as the page's user
         except TooManyFailures as error:
             raise Problem("rate", str(error), headers={"Retry-After": str(math.ceil(error.wait_s))}) from error
         if asker is None:
@@ -75,14 +75,14 @@ class Gate:
         return answer
 
     async def _unnamed(self, request: web.Request, handler: Handler, need: Need) -> web.StreamResponse:
-        """Answer everybody, or a worker, whose secret is looked at in app/serve/search/routes.py."""
+        """Answer a request to an open route, or from a worker; app/serve/search/routes.py checks the secret."""
         if need == "workers" and (self._basic or self._oidc) and not self._between:
             sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
             raise Problem("unauthorized", sentence)
         return await handler(request)
 
     async def _asker(self, request: web.Request) -> Asker | None:
-        """Return who asks, by what is shown first: what is shown and wrong is not made good by something else."""
+        """Return the user, by the first credentials in the request: if these are wrong, no others are tried."""
         if not (self._basic or self._oidc):
             return ANYBODY
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
@@ -95,7 +95,7 @@ class Gate:
         return None if self._oidc is None else self._oidc.sessions.asker(request)
 
     def _holds(self, request: web.Request, asker: Asker) -> Callable[[], bool]:
-        """Return what says whether somebody may still what they may now: sessions end, and users' lines change."""
+        """Return a check whether the user still has the permissions: sessions end, and users' lines change."""
         if asker.session and self._oidc is not None:
             sessions = self._oidc.sessions
             return lambda: sessions.asker(request) is not None
@@ -108,7 +108,7 @@ class Gate:
         return lambda: True
 
     def _challenge(self, request: web.Request, route: str | None) -> web.StreamResponse:
-        """Ask for a name: a browser by the provider's page if there is one, else by its own window."""
+        """Ask for a login: on the sign-in page if there is a provider, else in the browser's own dialog."""
         api = request.path.startswith("/api/") or route == _METRICS
         if self._oidc is not None and not api and route != _PASSWORD and "Authorization" not in request.headers:
             return redirect_to_sign_in(request)
@@ -120,7 +120,7 @@ class Gate:
 
 
 def middleware(gate: Gate) -> Middleware:
-    """Return a gate as aiohttp takes it."""
+    """Return the gate as a middleware of aiohttp."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Sign-in by an OpenID Connect provider: there, back, and out again."""
+"""Sign-in and sign-out with an OpenID Connect provider."""
 
 import logging
 import secrets
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class Oidc:
-    """Answers what signing in by a provider takes."""
+    """Answers the requests of a sign-in with a provider."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Oidc:
         provider: "Provider",
         bound_to: Iterable[str],
     ) -> None:
-        """Ask a provider, and give roles by rules; sessions end when anything that they are bound to changes."""
+        """Use `provider`, and give roles by `rules`; sessions end when any text in `bound_to` changes."""
         self._rules, self._provider = rules, provider
         self._redirect_uri = f"{people_url}{SIGN_IN}/done"
         self._secure = people_url.startswith("https://")
@@ -53,7 +53,7 @@ class Oidc:
         await self._provider.close()
 
     async def bearer(self, token: str) -> Asker | None:
-        """Return who shows a token of the provider; None if it is not accepted."""
+        """Return the user of a token of the provider; None if it is not accepted."""
         if len(token) > _LONGEST_TOKEN:
             return None
         try:
@@ -77,7 +77,7 @@ class Oidc:
         return answer
 
     async def done(self, request: web.Request) -> web.StreamResponse:
-        """Answer GET /sign-in/done: the provider has sent the browser back."""
+        """Answer GET /sign-in/done: begin a session, because the provider has sent the browser back."""
         sign_in, query = self._signer.read(request.cookies.get(self._cookie, ""), SignIn), request.query
         if sign_in is None or not self._belongs(sign_in, query):
             return self._forgotten(_failed("again", "it does not belong to a login that this browser started"))
@@ -96,13 +96,13 @@ class Oidc:
         return self._forgotten(answer)
 
     def _belongs(self, sign_in: SignIn, query: Mapping[str, str]) -> bool:
-        """Whether an answer is that of a sign-in which this browser has begun, and the first one to it."""
+        """Return whether the query belongs to a sign-in that this browser began, and is the first response to it."""
         now_s = Clock.wall_ms() // 1_000
         known = secrets.compare_digest(sign_in.state.encode(), query.get("state", "").encode(errors="replace"))
         return known and 0 <= now_s - sign_in.began_s + 60 <= PATIENCE_S + 60 and self._done.add(sign_in.state, now_s)
 
     async def out(self, request: web.Request) -> web.StreamResponse:
-        """Answer POST /sign-out: end the session, with all workers."""
+        """Answer POST /sign-out: end the session on all workers."""
         answer = redirect(f"{SIGN_IN}?said=out")
         ended = self.sessions.end(request, answer)
         if ended and self.tell_others is not None:
@@ -110,7 +110,7 @@ class Oidc:
         return answer
 
     async def ended(self, request: web.Request) -> web.StreamResponse:
-        """Answer another worker, with which a session has ended."""
+        """Answer another worker on which a session has ended: end it here too."""
         self.sessions.forget(request.query.get("id", ""))
         return as_json({"partitions": []})
 

@@ -15,9 +15,9 @@ import msgspec
 from app.serve.access.roles import ROLES
 from punctual.contract.namespaces import namespace_name
 
-#: 16 MiB, five times over: what OWASP's Password Storage Cheat Sheet recommends where memory is short.
+#: Five rounds with 16 MiB each: the recommendation of OWASP's Password Storage Cheat Sheet if memory is short.
 _LN, _R, _P = 14, 8, 5
-#: A line of the users file must not take more of a worker than this: 64 MiB, sixteen times over.
+#: A line of the users file may use at most this much of a worker: 16 rounds with 64 MiB each.
 _MOST_LN, _MOST_R, _MOST_P = 16, 8, 16
 _BYTES: Final = 32
 _LEAST: Final = 8
@@ -27,7 +27,7 @@ _FORM: Final = re.compile(
 
 
 class Hash(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of a password: `$scrypt$ln=14,r=8,p=5$<salt>$<hash>`, base64 without padding."""
+    """The hash of a password: `$scrypt$ln=14,r=8,p=5$<salt>$<hash>`, base64 without padding."""
 
     ln: int
     r: int
@@ -37,7 +37,7 @@ class Hash(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read a hash. Raises ValueError with a sentence, which does not show it."""
+        """Read a hash. Raises ValueError with a sentence that does not contain the hash."""
         found = _FORM.fullmatch(text)
         if found is None:
             raise ValueError("the hash was not made by `punctual password` ($scrypt$ln=…)")
@@ -50,12 +50,12 @@ class Hash(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, password: str, *, ln: int = _LN, r: int = _R, p: int = _P) -> Self:
-        """Return the hash of a new password, with a salt of its own."""
+        """Return the hash of a new password, with a new salt."""
         salt = os.urandom(16)
         return cls(ln=ln, r=r, p=p, salt=salt, digest=_scrypt(password, salt, ln, r, p))
 
     def fits(self, password: str) -> bool:
-        """Whether this is the password. It takes a good part of a second of CPU, without Python's lock."""
+        """Return whether this is the password. It takes a good part of a second of CPU, without Python's lock."""
         return hmac.compare_digest(_scrypt(password, self.salt, self.ln, self.r, self.p), self.digest)
 
     def __str__(self) -> str:
@@ -77,9 +77,9 @@ def _bytes(text: str) -> bytes:
 
 
 def _asked() -> str:
-    """Return the password that is typed twice on the terminal, or that comes on stdin.
+    """Return the password that is typed twice on the terminal, or read from stdin.
 
-    Raises ValueError with a sentence if it is none.
+    Raises ValueError with a sentence if it is invalid.
     """
     typed = sys.stdin.isatty()
     password = getpass.getpass("Password: ") if typed else sys.stdin.readline().rstrip("\n")

@@ -1,7 +1,7 @@
-"""Who may see and do what: one table with the role that each route of the API and the console needs.
+"""Permissions: one table with the role that each route of the API and the console needs.
 
-A route that is not in the table is refused. `WITHIN` has the routes that users of single namespaces may use, who get
-only what belongs to these namespaces.
+A route that is not in the table is refused. `WITHIN` has the routes that users of single namespaces may use, who see
+and change only the contents of their namespaces.
 """
 
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 from app.serve.access.roles import ROLES, Asker, Role, enough
 
-#: Open to everybody, or to the installation's workers alone.
+#: A role, open to all, or only for the installation's workers.
 Need = Role | Literal["open", "workers"]
 
-#: Everybody: health checks, files without a secret, and what signing in takes.
+#: Open to all: health checks, files without a secret, and the routes for signing in.
 _OPEN: Final = (
     "GET /health/live",
     "GET /health/ready",
@@ -23,7 +23,7 @@ _OPEN: Final = (
     "GET /sign-in/done",
     "POST /sign-out",
 )
-#: What workers ask each other; DELAY_WEB_SECRET is checked in app/serve/search/routes.py.
+#: Requests between workers; DELAY_WEB_SECRET is checked in app/serve/search/routes.py.
 _WORKERS: Final = (
     "GET /api/v1/local/messages",
     "GET /api/v1/local/count",
@@ -32,7 +32,7 @@ _WORKERS: Final = (
     "GET /api/v1/local/jobs",
     "GET /api/v1/local/signed-out",
 )
-#: To look: at what is bound to one's namespaces, where one is bound to some.
+#: To read messages, dead letters and jobs; users who are bound to namespaces read only in these.
 _VIEWER: Final = (
     "GET /sign-in/password",
     "GET /api/v1/messages",
@@ -58,7 +58,7 @@ _VIEWER: Final = (
     "GET /jobs",
     "GET /jobs/{id}",
 )
-#: To look at the whole installation.
+#: To read about the whole installation.
 _VIEWER_OF_ALL: Final = (
     "GET /metrics",
     "GET /api/v1/overview",
@@ -71,7 +71,7 @@ _VIEWER_OF_ALL: Final = (
     "GET /destinations/{name}",
     "GET /workers",
 )
-#: To act on one message, and to stop what acts on many.
+#: To act on one message, and to stop jobs.
 _OPERATOR: Final = (
     "POST /api/v1/messages",
     "POST /api/v1/messages/{id}/cancel",
@@ -86,7 +86,7 @@ _OPERATOR: Final = (
     "POST /dead-letters/{partition}-{offset}/resend",
     "POST /jobs/{id}/stop",
 )
-#: To act on many messages at once, and to see who has done what.
+#: To act on many messages at once, and to read the audit.
 _ADMIN: Final = (
     "POST /api/v1/jobs",
     "GET /api/v1/audit",
@@ -94,7 +94,7 @@ _ADMIN: Final = (
     "POST /dead-letters/all",
     "GET /audit",
 )
-#: To act on whole destinations, which others send to as well.
+#: To act on whole destinations, which may be shared with others.
 _ADMIN_OF_ALL: Final = (
     "POST /api/v1/destinations/{to}/pause",
     "POST /api/v1/destinations/{to}/resume",
@@ -104,7 +104,7 @@ _ADMIN_OF_ALL: Final = (
     "POST /destinations/{name}/rate",
 )
 
-#: By method and path, the path as its route is registered.
+#: The role by method and path, the path as its route is registered.
 NEEDS: Final[Mapping[str, Need]] = {
     **dict.fromkeys(_OPEN, "open"),
     **dict.fromkeys(_WORKERS, "workers"),
@@ -112,12 +112,12 @@ NEEDS: Final[Mapping[str, Need]] = {
     **dict.fromkeys(_OPERATOR, "operator"),
     **dict.fromkeys((*_ADMIN, *_ADMIN_OF_ALL), "admin"),
 }
-#: Where whoever is bound to namespaces is let in: what answers there keeps to these. Nowhere else.
+#: The routes for users who are bound to namespaces, whose responses are limited to these. All others refuse them.
 WITHIN: Final = frozenset({*_VIEWER, *_OPERATOR, *_ADMIN})
 
 
 def may(asker: Asker, route: str) -> bool:
-    """Whether somebody may use a route, written as in the table."""
+    """Return whether a user may use a route, written as in the table."""
     need = NEEDS.get(route)
     if need in ROLES and not enough(asker.role, need):
         return False

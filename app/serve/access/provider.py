@@ -1,4 +1,4 @@
-"""The OpenID Connect provider: where its addresses are, its keys, and what its tokens say. Needs the extra `oidc`."""
+"""The OpenID Connect provider: its URLs, its keys, and the claims in its tokens. Needs the extra `oidc`."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from app.serve.access.provider_cache import Cached
 from app.serve.access.sign_in import SignIn
 from app.settings.values import is_private
 
-#: Only what is made with the provider's own key: neither `none` nor what a shared secret makes.
+#: Only algorithms with the provider's own key: neither `none` nor those with a shared secret.
 ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 _KEY_TYPES: Final = ("RSA", "EC", "OKP")
 _PATIENCE: Final = aiohttp.ClientTimeout(total=10, connect=5)
@@ -32,10 +32,10 @@ _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
 class Provider:
-    """One provider, of which we are one client."""
+    """A provider, with this installation as its client."""
 
     def __init__(self, issuer: str, client_id: str, secret_file: str, scopes: str) -> None:
-        """Ask nothing yet."""
+        """Set the client's ID, secret file and scopes for `issuer`; the first request comes later."""
         self._issuer, self._client_id, self._scopes = issuer, client_id, scopes
         self._secret_file = Path(secret_file) if secret_file else None
         self._session: aiohttp.ClientSession | None = None
@@ -48,7 +48,7 @@ class Provider:
             await self._session.close()
 
     async def address(self, sign_in: SignIn, redirect_uri: str) -> str:
-        """Return where a browser is sent to sign in. Raises ProviderFailed."""
+        """Return the URL at which a browser signs in. Raises ProviderFailed."""
         metadata = await self._metadata.get()
         challenge = create_s256_code_challenge(sign_in.verifier)
         found: str = prepare_grant_uri(
@@ -65,7 +65,7 @@ class Provider:
         return found
 
     async def claims(self, code: str, sign_in: SignIn, redirect_uri: str) -> Mapping[str, Any]:
-        """Return what the provider says of whoever has signed in. Raises ProviderFailed or TokenRefused."""
+        """Return the claims of a user who has signed in. Raises ProviderFailed or TokenRefused."""
         metadata = await self._metadata.get()
         form = {
             "grant_type": "authorization_code",
@@ -82,7 +82,7 @@ class Provider:
         return await self.verified(token, nonce=sign_in.nonce, access_token=access if isinstance(access, str) else "")
 
     async def verified(self, token: str, nonce: str = "", access_token: str = "") -> Mapping[str, Any]:
-        """Return a token's claims: it is the provider's, for us, and not over.
+        """Return the claims of a token, after checking its issuer, audience, signature and expiry.
 
         Raises ProviderFailed or TokenRefused.
         """
@@ -100,7 +100,7 @@ class Provider:
         return dict(claims)
 
     async def _decoded(self, token: str) -> jwt.Token:
-        """Return a token by the keys that are known, or by those that there are now."""
+        """Return a token decoded with the cached keys, or with the provider's current keys."""
         keys = await self._keys.get()
         try:
             return jwt.decode(token, keys, algorithms=ALGORITHMS)
@@ -111,7 +111,7 @@ class Provider:
             return jwt.decode(token, newer, algorithms=ALGORITHMS)
 
     def _prove(self, form: dict[str, str], methods: list[str] | None) -> dict[str, str]:
-        """Show the client's secret in the way that the provider takes (RFC 6749, 2.3.1), if there is one."""
+        """Add the client's secret, if there is one, in the way that the provider accepts (RFC 6749, 2.3.1)."""
         try:
             secret = self._secret_file.read_text("utf-8").strip() if self._secret_file else ""
         except (OSError, UnicodeDecodeError) as error:
@@ -125,7 +125,7 @@ class Provider:
         return {"Authorization": f"Basic {b64encode(both.encode()).decode()}"}
 
     async def _ask_metadata(self) -> dict[str, Any]:
-        """Return what the provider says of itself."""
+        """Return the provider's metadata."""
         found = await self._ask("GET", f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
         if found.get("issuer") != self._issuer:
             raise ProviderFailed(f"the provider's issuer is {found.get('issuer')!r:.200}, not {self._issuer!r}")
@@ -135,7 +135,7 @@ class Provider:
         return found
 
     async def _ask_keys(self) -> KeySet:
-        """Return the keys that the provider has now."""
+        """Return the provider's current keys."""
         found = await self._ask("GET", (await self._metadata.get())["jwks_uri"])
         try:
             keys = [key for key in found.get("keys", ()) if key.get("kty") in _KEY_TYPES and key.get("use") != "enc"]

@@ -1,4 +1,4 @@
-"""Caches what the provider publishes: refreshed every hour, and used for some more hours if the provider is down."""
+"""Caches the provider's metadata and keys: refreshed every hour, usable some more hours if the provider is down."""
 
 import asyncio
 import math
@@ -23,7 +23,7 @@ class Cached(Generic[_Value]):
         """Call `ask`, which may raise ProviderFailed, once the value is needed; until then the value is `nothing`."""
         self._ask, self._value = ask, nothing
         self._asked_s = self._tried_s = -math.inf
-        #: Why the last try has failed, if it has.
+        #: The error of the last try, if it failed.
         self._why = ""
         self._turn: Final = asyncio.Lock()
 

@@ -27,7 +27,7 @@ class ProviderFile:
 
     @classmethod
     def read(cls, path: str) -> Self:
-        """Read and check the file. Raises ValueError, which names the key and says what it takes."""
+        """Read and check the file. Raises ValueError, which names the key and its correct form."""
         said = _table(path)
         stranger = next((key for key in said if key not in _KEYS), None)
         if stranger is not None:

@@ -1,4 +1,4 @@
-"""Roles, and whoever asks for something."""
+"""Roles, and the user of a request."""
 
 from collections.abc import Callable, Collection
 from typing import Final, Literal
@@ -11,22 +11,22 @@ from app.base.places import WHO
 from app.serve.web.origin import client_address
 
 Role = Literal["viewer", "operator", "admin"]
-#: Each may do what those before it may.
+#: In ascending order: each role includes the permissions of those before.
 ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "admin")
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A role, and the namespaces in which alone somebody has it; None stands for the whole installation."""
+    """A role, and the namespaces to which it is limited; None stands for the whole installation."""
 
     role: Role
     namespaces: tuple[str, ...] | None = None
 
 
 class Asker(msgspec.Struct, frozen=True):
-    """Who asks, in which role; `session` is the id of what the browser was given, if that says so.
+    """The user of a request and the role; `session` is the ID in the session cookie, if the user signed in with one.
 
-    With `namespaces` they see and act on what is in these alone. With `masked` they see no keys, values and values of
-    headers. `until_s` is when what they have shown expires (seconds of Unix time), if that is known.
+    With `namespaces` the user sees and changes only these. With `masked` the user sees no keys, values and header
+    values. `until_s` is when the credentials expire (seconds of Unix time), if known.
     """
 
     name: str
@@ -38,25 +38,25 @@ class Asker(msgspec.Struct, frozen=True):
 
     @property
     def bound(self) -> bool:
-        """Whether they are bound to namespaces, and so nothing of the whole installation is theirs."""
+        """Whether the user is bound to namespaces, and may not see the whole installation."""
         return self.namespaces is not None
 
 
-#: Whoever asks where nobody has to sign in.
+#: The user if signing in is not required.
 ANYBODY: Final = Asker("anonymous", "admin")
-#: Where a request has it: no header can be mistaken for it.
+#: The key of the user in a request, which no header can set.
 ASKER: Final = web.RequestKey("asker", Asker)
-#: And what says whether they may still what they might when they asked: an answer may take longer than that.
+#: The key of a check whether the user still has the permissions, because a response may last longer than a session.
 HOLDS: Final[web.RequestKey[Callable[[], bool]]] = web.RequestKey("holds")
 
 
 def enough(role: Role, need: Role) -> bool:
-    """Whether a role may do what needs another."""
+    """Return whether a role includes the permissions of the role `need`."""
     return ROLES.index(role) >= ROLES.index(need)
 
 
 def namespaces_of(text: str, separator: str, there: Collection[str]) -> tuple[str, ...]:
-    """Return the namespaces that somebody is bound to, of those that there are. Raises ValueError with a sentence."""
+    """Return the namespaces in `text`, which must be among those in `there`. Raises ValueError with a sentence."""
     names = tuple(dict.fromkeys(name.strip() for name in text.split(separator)))
     for name in names:
         if name not in there:
@@ -66,11 +66,11 @@ def namespaces_of(text: str, separator: str, there: Collection[str]) -> tuple[st
 
 
 def masks(payloads: str, role: Role) -> bool:
-    """Whether payloads are masked for a role, by what DELAY_WEB_PAYLOADS says."""
+    """Return whether payloads are masked for a role; `payloads` is the value of DELAY_WEB_PAYLOADS."""
     return payloads == "masked" or (payloads == "masked-for-viewers" and role == ROLES[0])
 
 
 def put(request: web.Request, asker: Asker) -> None:
-    """Write into a request who asks; actions and pages read it there."""
+    """Store the user in a request, where actions and pages read it."""
     request[ASKER] = asker
     WHO.set(network(client_address(request)) if asker.name == ANYBODY.name else asker.name)

@@ -1,4 +1,4 @@
-"""Sessions of people who have signed in by a provider: a signed cookie, which any worker accepts."""
+"""Sessions of users who have signed in with a provider: signed cookies, which all workers accept."""
 
 import secrets
 from typing import Final
@@ -10,17 +10,17 @@ from app.base.clock import Clock
 from app.serve.access.cookies import CookieSigner, RevokedIds, put_cookie
 from app.serve.access.roles import Asker, Grant, Role
 
-#: A session ends so long after its sign-in, and so long after it was last used.
+#: The maximum time of a session since its sign-in, and since its last use.
 LONGEST_S: Final = 8 * 3_600
 IDLE_S: Final = 3_600
-#: How often it is written down that it is used.
+#: How often the time of the last use is written into the cookie.
 _NOTED_S: Final = 60
-#: Clocks of workers may differ by this much.
+#: The maximum difference between clocks of workers.
 _OFF_S: Final = 60
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has signed in; when, and when that was last used, in seconds of Unix time."""
+    """The user of a session; its beginning and its last use, in seconds of Unix time."""
 
     id: str
     name: str
@@ -34,17 +34,17 @@ _SESSION: Final = web.RequestKey("session", Session)
 
 
 class Sessions:
-    """Begins, knows and ends sessions; `secure` says that people come by https."""
+    """Begins, reads and ends sessions; with `secure` cookies are only sent over HTTPS."""
 
     def __init__(self, key: bytes, *, secure: bool) -> None:
-        """Sign them by a key."""
+        """Sign sessions with `key`."""
         self._signer, self._secure = CookieSigner(key, "session"), secure
         self._ended = RevokedIds(LONGEST_S + _OFF_S)
-        #: With this prefix no other host below the same domain can set it (RFC 6265bis, 4.1.3.2).
+        #: With this prefix no other host of the same domain can set the cookie (RFC 6265bis, 4.1.3.2).
         self.cookie: Final = "__Host-punctual" if secure else "punctual-session"
 
     def begin(self, answer: web.StreamResponse, name: str, grant: Grant) -> None:
-        """Begin a session with an answer, with an id that nobody has had before."""
+        """Begin a session with a new random ID, and put its cookie into a response."""
         now_s = _now_s()
         session = Session(
             id=secrets.token_urlsafe(18),
@@ -57,7 +57,7 @@ class Sessions:
         self._write(answer, session)
 
     def asker(self, request: web.Request) -> Asker | None:
-        """Return whose session a request is part of; None if it has none that counts."""
+        """Return the user of a request's session; None without a valid session."""
         session = self._signer.read(request.cookies.get(self.cookie, ""), Session)
         if session is None or session.id in self._ended:
             return None
@@ -68,14 +68,14 @@ class Sessions:
         return Asker(session.name, session.role, session.id, session.namespaces)
 
     def renew(self, request: web.Request, answer: web.StreamResponse) -> None:
-        """Write down that a session is used, if an answer has not gone out yet."""
+        """Write the time of the last use into the cookie, if the response has not been sent."""
         session, now_s = request.get(_SESSION), _now_s()
         if session is None or answer.prepared or now_s - session.used_s < _NOTED_S or session.id in self._ended:
             return
         self._write(answer, msgspec.structs.replace(session, used_s=now_s))
 
     def end(self, request: web.Request, answer: web.StreamResponse) -> str:
-        """End a request's session, copies of its cookie too; return its id, or an empty text if there is none."""
+        """End a request's session, including copies of its cookie, and return its ID, or "" without a session."""
         asker = self.asker(request)
         answer.set_cookie(self.cookie, "", max_age=0, path="/", httponly=True, samesite="Lax", secure=self._secure)
         if asker is None:
@@ -84,7 +84,7 @@ class Sessions:
         return asker.session
 
     def forget(self, id_: str) -> None:
-        """Take note that a session has ended, here or with another worker."""
+        """Store that a session has ended, here or on another worker."""
         self._ended.add(id_, _now_s())
 
     def _write(self, answer: web.StreamResponse, session: Session) -> None:

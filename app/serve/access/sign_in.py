@@ -1,4 +1,4 @@
-"""Sign-in: the addresses it leads to, and what a browser keeps of one until it comes back from the provider."""
+"""The sign-in: its URLs, and its state in a browser's cookie until the provider sends the browser back."""
 
 import re
 import secrets
@@ -9,13 +9,13 @@ import msgspec
 from aiohttp import web
 
 SIGN_IN: Final = "/sign-in"
-#: How long a sign-in may take.
+#: The maximum time of a sign-in.
 PATIENCE_S: Final = 600
 _LOCAL: Final = re.compile(r"/(?![/\\])[!-\[\]-~]{0,1023}")
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True):
-    """What proves that an answer of the provider belongs to the browser that had asked, and where it goes on."""
+    """Proves that a response of the provider belongs to the browser that asked; `back` is the URL to return to."""
 
     state: str
     nonce: str
@@ -25,22 +25,22 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def begin(cls, back: str, now_s: int) -> Self:
-        """Begin one, with secrets that nobody can guess."""
+        """Return a new sign-in with random secrets."""
         state, nonce, verifier = (secrets.token_urlsafe(length) for length in (24, 24, 48))
         return cls(state=state, nonce=nonce, verifier=verifier, back=local_address(back), began_s=now_s)
 
 
 def local_address(address: str) -> str:
-    """Return an address of ours, its path and query; the first page for what leads, or might lead, anywhere else."""
+    """Return a path and query of this server; "/" for any URL that may lead elsewhere."""
     return address if _LOCAL.fullmatch(address) else "/"
 
 
 def redirect_to_sign_in(request: web.Request) -> web.StreamResponse:
-    """Return a redirect to the sign-in page; from there people come back, to a page that only shows."""
+    """Return a redirect to the sign-in page, from which users return to this page, or to "/" after a POST."""
     back = request.rel_url.raw_path_qs if request.method in ("GET", "HEAD") else "/"
     return redirect(f"{SIGN_IN}?{urlencode({'next': back})}")
 
 
 def redirect(address: str) -> web.Response:
-    """Return a redirect to another address."""
+    """Return a redirect to another URL."""
     return web.Response(status=web.HTTPSeeOther.status_code, headers={"Location": address})

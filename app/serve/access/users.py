@@ -1,4 +1,4 @@
-"""The file of users: who they are, in which role, and hashes of their passwords; read again when it changes."""
+"""The file of users: names, roles and password hashes; it is read again when it changes."""
 
 import os
 import re
@@ -25,20 +25,20 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asker(self) -> Asker:
-        """Who they are when they ask."""
+        """The user of a request with this name and password."""
         return Asker(self.name, self.role, namespaces=self.namespaces)
 
 
 class UsersFile:
-    """Lines of `name:role:hash`, or `name:role:hash:namespace,…`; those that begin with `#` are comments.
+    """Lines of `name:role:hash`, or `name:role:hash:namespace,…`; a line that begins with `#` is a comment.
 
-    Of a file that cannot be read any more, what was read last holds.
+    If the file cannot be read any more, the last content stays valid.
     """
 
     def __init__(self, path: str, namespaces: Collection[str] = ()) -> None:
-        """Read the file at `path`, which may name these namespaces; an empty path is no file.
+        """Read the file at `path`, which may name these namespaces; with an empty path there are no users.
 
-        Raises ValueError, which says what is wrong and names a line, never a hash.
+        Raises ValueError, which describes the error and its line, but never contains a hash.
         """
         parse = partial(_users, namespaces) if path else _nobody
         self._file = WatchedFile("DELAY_WEB_USERS_FILE", path, parse, "users may sign in")
@@ -47,11 +47,11 @@ class UsersFile:
         return bool(self._file)
 
     def of(self, name: str, now_s: float) -> User | None:
-        """Return a user; looks, once a second by the loop's clock, whether the file has changed."""
+        """Return a user, or None; checks once a second, by the loop's clock, whether the file has changed."""
         return self._file.content(now_s).get(name)
 
     def nobody(self) -> Hash:
-        """Return the hash of no password, which takes as long as the users' do."""
+        """Return a hash that no password matches, and that takes as long as those of the users."""
         most = max((user.hash for user in self._file.last.values()), key=lambda one: (one.ln, one.r * one.p))
         return msgspec.structs.replace(most, salt=os.urandom(len(most.salt)), digest=os.urandom(len(most.digest)))
 

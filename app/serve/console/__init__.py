@@ -1,5 +1,5 @@
-"""The console: pages for people on every worker's web port, from which they see what is pending and act on it.
+"""The console: pages on every worker's web port, which show pending messages and act on them.
 
-Each page shows what its JSON twin under /api/v1 answers, and every form does what a request to the API does: a page can
-nothing that a program cannot, and the same rules say who may do what.
+Each page shows the response of its JSON twin under /api/v1, and every form sends a request to the API. So a page can do
+no more than a program, with the same permissions.
 """

@@ -15,18 +15,18 @@ class ActivityPages:
         self._pages = pages
 
     async def show_workers(self, request: web.Request) -> web.Response:
-        """Answer GET /workers: who owns what, how far each is, and what a check of the installation has found."""
+        """Answer GET /workers with the workers, their partitions and progress, and the findings about the installation."""
         findings = await self._pages.api(request).get("/findings", {"wait": "0"})
         wrong = [one for one in findings.get("findings", []) if one["level"] != "ok"]
         return await self._pages.show(request, "workers.html", live=True, findings=findings, wrong=wrong)
 
     async def show_jobs(self, request: web.Request) -> web.Response:
-        """Answer GET /jobs: the newest first."""
+        """Answer GET /jobs with all jobs, the newest first."""
         found = await self._pages.api(request).get("/jobs")
         return await self._pages.show(request, "jobs.html", live=True, found=found)
 
     async def show_job(self, request: web.Request) -> web.Response:
-        """Answer GET /jobs/{id}: how far a job is, and what has come of its messages."""
+        """Answer GET /jobs/{id} with the progress of a job and the outcomes of its messages."""
         id_ = request.match_info["id"]
         found = await self._pages.api(request).get(f"/jobs/{quote(id_, safe='')}")
         running = found.get("state") == "running"
@@ -35,7 +35,7 @@ class ActivityPages:
         )
 
     async def stop_job(self, request: web.Request) -> web.Response:
-        """Answer POST /jobs/{id}/stop."""
+        """Answer POST /jobs/{id}/stop: stop the job."""
         await forms.form(request)
         page = f"/jobs/{quote(request.match_info['id'], safe='')}"
         return await self._pages.post(
@@ -43,13 +43,13 @@ class ActivityPages:
         )
 
     async def show_recurring(self, request: web.Request) -> web.Response:
-        """Answer GET /recurring: the series, and when each goes on."""
+        """Answer GET /recurring with the recurring messages and their next occurrences."""
         query = {"recurring": "yes", "cursor": request.query.get("cursor", "")}
         found = await self._pages.api(request).get("/messages", query)
         rows = found.get("rows", [])
         return await self._pages.show(request, "recurring.html", found=found, rows=rows, plain=payload.plain)
 
     async def show_audit(self, request: web.Request) -> web.Response:
-        """Answer GET /audit: every action, by whom, and what came of it; the newest first."""
+        """Answer GET /audit with every action, its user and its outcome, the newest first."""
         found = await self._pages.api(request).get("/audit", {"cursor": request.query.get("cursor", "")})
         return await self._pages.show(request, "audit.html", found=found)

@@ -1,4 +1,4 @@
-"""What the pages ask of the API: the same addresses, answered within the process, under the reader's own name."""
+"""The API for the pages: requests are answered within the process, with the permissions of the page's user."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -18,63 +18,63 @@ _NO_ANSWER: Final = "this worker cannot answer {asked}. See its log"
 
 
 class JsonAnswer(msgspec.Struct, frozen=True):
-    """What the API answers: a status, and an object, which is a problem unless all went well."""
+    """A response of the API: a status, and an object, which is a problem if the request failed."""
 
     status: int
     body: dict[str, Any]
 
     @property
     def well(self) -> bool:
-        """Whether it is what was asked for."""
+        """Whether the request succeeded."""
         return self.status < web.HTTPBadRequest.status_code
 
     @property
     def absent(self) -> bool:
-        """Whether the API has no such address: what a page is without then is no error."""
+        """Whether the API has no such route: a page without it is not an error."""
         return self.body.get("type") == TYPES["not-found"].uri
 
     @property
     def error(self) -> str:
-        """The sentence that says what went wrong; empty if nothing did."""
+        """The sentence of the error, or "" without an error."""
         return "" if self.well else str(self.body.get("detail") or "")
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return a part of the answer; `default` if it has none, or went wrong."""
+        """Return a member of the response; `default` if it is missing, or the request failed."""
         return self.body.get(name, default) if self.well else default
 
 
 class ConsoleApi(Protocol):
-    """The API as one reader may use it."""
+    """The API with the permissions of one user."""
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> JsonAnswer:
-        """Return what GET answers at a path under /api/v1."""
+        """Return the response to GET at a path under /api/v1."""
 
     async def post(self, path: str, body: Mapping[str, Any] | None = None) -> JsonAnswer:
-        """Return what POST answers there."""
+        """Return the response to POST at a path under /api/v1."""
 
 
 class OwnApi:
-    """The API of this worker, asked as whoever has sent `request`: middlewares and handlers see that reader."""
+    """The API of this worker, with the user of `request`: middlewares and handlers see that user."""
 
     def __init__(self, web_app: web.Application, request: web.Request) -> None:
         self._web_app, self._request = web_app, request
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> JsonAnswer:
-        """Return what GET answers at a path under /api/v1."""
+        """Return the response to GET at a path under /api/v1."""
         given = {name: value for name, value in (query or {}).items() if value}
         return await self._ask("GET", f"{path}?{urlencode(given)}" if given else path, b"")
 
     async def post(self, path: str, body: Mapping[str, Any] | None = None) -> JsonAnswer:
-        """Return what POST answers there."""
+        """Return the response to POST at a path under /api/v1."""
         return await self._ask("POST", path, msgspec.json.encode(body or {}))
 
     async def _ask(self, method: str, path: str, body: bytes) -> JsonAnswer:
         request = _derived(self._request, method, f"/api/v1{path}", body)
         if ASKER in self._request:
-            put(request, self._request[ASKER])  # nobody else than who asks for the page
-        # What aiohttp does with a request from outside (web_app.py, Application._handle): resolve, check, answer.
+            put(request, self._request[ASKER])  # the user of the page is the user of the API
+        # aiohttp takes the same steps for a request from outside (web_app.py, Application._handle).
         try:
-            response = await self._web_app._handle(request)  # noqa: SLF001 - there is no public way in without a socket
+            response = await self._web_app._handle(request)  # noqa: SLF001 - aiohttp has no public way without a socket
         except web.HTTPException as error:
             response = error
         content = getattr(response, "body", None)
@@ -91,7 +91,7 @@ class OwnApi:
 
 
 def _derived(request: web.Request, method: str, path: str, body: bytes) -> web.Request:
-    """Return a request of the same reader for another address; `Request.clone` fails once a form has been read."""
+    """Return a request of the same user for another URL; `Request.clone` fails once a form has been read."""
     headers = CIMultiDict((name, value) for name, value in request.headers.items() if name not in _OF_A_BODY)
     for name in _OF_A_BODY:
         headers.popall(name, None)

@@ -1,4 +1,4 @@
-"""The addresses of the console, put together."""
+"""Registers the routes of the console."""
 
 from aiohttp import web
 
@@ -15,7 +15,7 @@ from app.serve.web.ids import PLACE
 
 
 def register(web_app: web.Application, state: WorkerState, *, read_only: bool = False) -> None:
-    """Add the pages to a web application that serves the API, before it starts; with `read_only` none that acts."""
+    """Add the pages to a web application with the API, before it starts; with `read_only` without actions."""
     pages, live = Pages(web_app, state.now_ms, read_only=read_only), LiveUpdates(state)
     home, find, message, activity = HomePage(pages), FindPages(pages), MessagePages(pages), ActivityPages(pages)
     destinations, create = DestinationPages(pages), CreatePage(pages, state)

@@ -1,4 +1,4 @@
-"""The form that asks for a message, and the lines that ask for the same from a shell or from Python."""
+"""The form that schedules a message, and lines that schedule the same message from a shell or from Python."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,11 +21,11 @@ class CreatePage:
         self._pages, self._state = pages, state
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer GET /new: the form, filled in with what the address says."""
+        """Answer GET /new with the form, filled in from the query."""
         return await self._page(request, dict(request.query))
 
     async def create(self, request: web.Request) -> web.Response:
-        """Answer POST /new: ask for the message, or show the lines that ask for it."""
+        """Answer POST /new: schedule the message, or show the lines that schedule it."""
         given = await forms.form(request)
         try:
             body = wanted(given)
@@ -64,7 +64,7 @@ class CreatePage:
 
 
 def wanted(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a form asks for, as `POST /api/v1/messages` takes it; raise ValueError with a sentence."""
+    """Return the body of `POST /api/v1/messages` for the fields of a form. Raises ValueError with a sentence."""
     if not given.get("to", "").strip():
         raise ValueError("the destination is missing. Enter a topic or a URL")
     body: dict[str, Any] = {name: given[name] for name in _OF_ITSELF if given.get(name)}

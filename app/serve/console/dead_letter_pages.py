@@ -1,4 +1,4 @@
-"""The pages of dead letters: searched, put right, and sent again, one at a time or all that match."""
+"""The pages of dead letters: search, correct, and send again, one dead letter or all that match."""
 
 from base64 import b64decode
 from collections.abc import Mapping
@@ -14,20 +14,20 @@ from punctual.cli.terminal import legible
 
 FILTER: Final = ("reason", "to", "id_prefix", "source", "written_from", "written_to", "sent_again", "namespace")
 _LIMIT: Final = "50"
-#: A form with a larger value may be more than the worker takes.
+#: A form with a larger value may exceed the worker's limit.
 _EDITABLE_BYTES: Final = 256 * 1024
-#: What the worker has added to the headers of the request.
+#: The headers that the worker has added to those of the request.
 _ADDED: Final = ("delay-reason", "delay-error", "delay-source")
 
 
 class DeadLetterPages:
-    """Answers /dead-letters and what lies below."""
+    """Answers /dead-letters and the paths below."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer GET /dead-letters: the newest first."""
+        """Answer GET /dead-letters with the matches of a filter, the newest first."""
         chosen = _chosen(request.query)
         query = {**chosen, "limit": _LIMIT, "cursor": request.query.get("cursor", "")}
         found = await self._pages.api(request).get("/dead-letters", query)
@@ -42,7 +42,7 @@ class DeadLetterPages:
         )
 
     async def show_one(self, request: web.Request) -> web.Response:
-        """Answer GET /dead-letters/{partition}-{offset}: one, and the form that puts it right."""
+        """Answer GET /dead-letters/{partition}-{offset} with the dead letter, and a form to correct it."""
         place = _place(request)
         found = await self._pages.api(request).get(f"/dead-letters/{place}")
         row: dict[str, Any] | None = found.body if found.well else None
@@ -60,7 +60,7 @@ class DeadLetterPages:
         )
 
     async def resend(self, request: web.Request) -> web.Response:
-        """Answer POST /dead-letters/{partition}-{offset}/resend: what was left as it was goes byte for byte."""
+        """Answer POST /dead-letters/{partition}-{offset}/resend: send it again; unchanged parts stay byte for byte."""
         place = _place(request)
         given = await forms.form(request)
         found = await self._pages.api(request).get(f"/dead-letters/{place}")
@@ -76,7 +76,7 @@ class DeadLetterPages:
         return await self._pages.post(request, f"/dead-letters/{place}/resend", body, f"/dead-letters/{place}")
 
     async def count(self, request: web.Request) -> web.Response:
-        """Answer GET /dead-letters/all: how many match, and the form that sends them again once that is typed."""
+        """Answer GET /dead-letters/all with the number of matches, and a form that sends all again once it is typed."""
         chosen = _chosen(request.query)
         return await self._pages.show(
             request,
@@ -92,7 +92,7 @@ class DeadLetterPages:
         )
 
     async def begin(self, request: web.Request) -> web.Response:
-        """Answer POST /dead-letters/all: begin the job, and go to its page."""
+        """Answer POST /dead-letters/all: start the job, and go to its page."""
         given = await forms.form(request)
         chosen = _chosen(given)
         again = address("/dead-letters/all", chosen)
@@ -108,7 +108,7 @@ def _place(request: web.Request) -> str:
 
 
 def _chosen(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the filter that an address or a form has; a time that is none is left to the API, which says so."""
+    """Return the filter in a query or form; invalid times are passed on, because the API reports them."""
     found = {name: given[name] for name in FILTER if given.get(name, "").strip()}
     for name in ("written_from", "written_to"):
         if name in found:
@@ -120,7 +120,7 @@ def _chosen(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _lines_of(row: Mapping[str, Any]) -> str:
-    """Return the headers that may be put right, one a line: those of the request."""
+    """Return the headers of the request, which may be corrected, as one line per header."""
     said = ((name, payload.plain(value)) for name, value in row["headers"] if name not in _ADDED)
     return "\n".join(legible(f"{name}: {value}") for name, value in said)
 
@@ -135,7 +135,7 @@ def _named(text: str) -> dict[str, str]:
 
 
 def _editable(encoded: str | None) -> str | None:
-    """Return a value that can be put right in a form: text that stays the same when a browser has only sent it."""
+    """Return a value that a form can edit: text that a browser sends back unchanged; None if it is not."""
     if encoded is None or len(encoded) > _EDITABLE_BYTES * 4 // 3:
         return None
     try:

@@ -1,4 +1,4 @@
-"""The pages of destinations: the pending messages of each, and pausing, resuming and rate-limiting one."""
+"""The pages of destinations: the pending messages of each, and its pause and rate limit."""
 
 from typing import Any, Final
 from urllib.parse import quote
@@ -8,19 +8,19 @@ from aiohttp import web
 from app.serve.console import flash, forms
 from app.serve.console.pages import Pages
 
-# A page of more rows is of no use to a reader and costs the worker milliseconds; the JSON has them all.
+# More rows are of no use to a reader and cost the worker milliseconds; the JSON has all rows.
 SHOWN: Final = 200
 ORDERS: Final = ("pending", "name")
 
 
 class DestinationPages:
-    """Answers /destinations and what lies below."""
+    """Answers /destinations and the paths below."""
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer GET /destinations: `destination` is in their names, `sort` is by pending or by name."""
+        """Answer GET /destinations; `destination` is a part of their names, `sort` is "pending" or "name"."""
         overview = await self._pages.api(request).get("/overview")
         every: list[dict[str, Any]] = overview.get("destinations", [])
         wanted = request.query.get("destination", "")
@@ -41,7 +41,7 @@ class DestinationPages:
         )
 
     async def show_one(self, request: web.Request) -> web.Response:
-        """Answer GET /destinations/{name}: what is known of one, and the forms that act on it."""
+        """Answer GET /destinations/{name} with the state of a destination, and the forms that act on it."""
         name = request.match_info["name"]
         overview = await self._pages.api(request).get("/overview")
         rows = [row for row in overview.get("destinations", []) if row["destination"] == name]
@@ -49,7 +49,7 @@ class DestinationPages:
         return await self._pages.show(request, "destination.html", overview=overview, live=True, target=name, row=row)
 
     async def pause(self, request: web.Request) -> web.Response:
-        """Answer POST /destinations/{name}/pause."""
+        """Answer POST /destinations/{name}/pause: pause the destination."""
         given = await forms.form(request)
         body: dict[str, Any] = {"reason": given.get("reason", "").strip()}
         try:
@@ -60,18 +60,18 @@ class DestinationPages:
         return await self._act(request, "pause", body)
 
     async def resume(self, request: web.Request) -> web.Response:
-        """Answer POST /destinations/{name}/resume."""
+        """Answer POST /destinations/{name}/resume: resume the destination."""
         await forms.form(request)
         return await self._act(request, "resume", {})
 
     async def rate(self, request: web.Request) -> web.Response:
-        """Answer POST /destinations/{name}/rate: a rate limit, or none from here."""
+        """Answer POST /destinations/{name}/rate: set the rate limit, or return to the limit in the settings."""
         given = await forms.form(request)
         if given.get("do") == "take-back":
             return await self._act(request, "rate", {"rate": None})
         per_s, burst = given.get("per_s", "").strip(), given.get("burst", "").strip()
         try:
-            float(per_s), int(burst or 0)  # how they are said is what is passed on: no digit is lost
+            float(per_s), int(burst or 0)  # the text is sent as it was typed, so that no digit is lost
         except ValueError:
             sentence = "the rate limit is not a number. Enter messages per second, such as 20"
             return flash.see_other(_page(request), well=False, sentence=sentence)

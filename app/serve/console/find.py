@@ -1,4 +1,4 @@
-"""The pages that find messages: by a filter, one at a time, and all that match one."""
+"""The pages that find messages: by a filter, one message, and actions on all matches."""
 
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +21,7 @@ class FindPages:
         self._pages = pages
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer GET /find: the messages that a filter in the address matches, or one by its id."""
+        """Answer GET /find with the matches of a filter, or redirect to the message of an ID."""
         if request.query.get("id", "").strip():
             return _see(address("/messages", request.query["id"].strip()))
         try:
@@ -51,7 +51,7 @@ class FindPages:
         )
 
     async def count(self, request: web.Request) -> web.Response:
-        """Answer GET /find/all: how many match, and the form that acts on all of them once that number is typed."""
+        """Answer GET /find/all with the number of matches, and a form that acts on all once that number is typed."""
         act = request.query.get("act", "cancel")
         try:
             chosen = forms.filter_of(request.query)
@@ -72,7 +72,7 @@ class FindPages:
         )
 
     async def begin(self, request: web.Request) -> web.Response:
-        """Answer POST /find/all: begin the job, and go to its page."""
+        """Answer POST /find/all: start the job, and go to its page."""
         given = await forms.form(request)
         try:
             chosen = forms.filter_of(given)
@@ -96,7 +96,7 @@ class MessagePages:
         self._pages = pages
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer GET /messages/{id}: what it is, and its life."""
+        """Answer GET /messages/{id} with the message and its history."""
         id_ = id_in(request)
         found = await self._pages.api(request).get(f"/messages/{IN_QUERY}", {"id": id_, "life": "1"})
         row: dict[str, Any] | None = found.body if found.well else None
@@ -110,7 +110,7 @@ class MessagePages:
             looked_back_to_ms=found.body.get("looked_back_to_ms"),
             value=payload.of(row, request.query.get("view", "")) if row else None,
             plain=payload.plain,
-            alone=found.well,  # whoever looks for one message need not wait until this worker knows of all
+            alone=found.well,  # a single message does not need the reports of all workers
             status=found.status if not found.well and not found.body.get("life") else 200,
         )
 
@@ -131,7 +131,7 @@ class MessagePages:
 
 
 async def begin_job(pages: Pages, request: web.Request, body: dict[str, Any], again: str) -> web.Response:
-    """Begin a job and return its page, or the form again that says why it has not begun."""
+    """Start a job and redirect to its page, or back to the form with the error if it has not started."""
     answer = await pages.api(request).post("/jobs", body)
     if not answer.well:
         return flash.see_other(again, well=False, sentence=answer.error)

@@ -12,14 +12,14 @@ _LONGEST: Final = 600
 
 
 class Flash(msgspec.Struct, frozen=True):
-    """A sentence, and whether it is good news."""
+    """A sentence, and its level: "good" for a success, else "late"."""
 
     level: Literal["good", "late"]
     sentence: str
 
 
 def see_other(address: str, *, well: bool, sentence: str) -> web.Response:
-    """Return the answer to a form: the page at `address` shows the sentence."""
+    """Return the response to a form: a redirect to `address`, which shows the sentence."""
     response = web.Response(status=web.HTTPSeeOther.status_code, headers={"Location": address})
     content = msgspec.json.encode(Flash("good" if well else "late", sentence[:_LONGEST]))
     path = address.partition("?")[0]
@@ -29,7 +29,7 @@ def see_other(address: str, *, well: bool, sentence: str) -> web.Response:
 
 
 def read(request: web.Request) -> Flash | None:
-    """Return what the action before has left for this page."""
+    """Return the outcome of the action before, for this page, or None."""
     text = request.cookies.get(_NAME, "")
     try:
         return msgspec.json.decode(urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=Flash) if text else None

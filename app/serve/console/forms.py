@@ -1,4 +1,4 @@
-"""What forms say: times and durations as people enter them, and the filter of a search."""
+"""Reads forms: times and durations as users enter them, and the filter of a search."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -15,12 +15,12 @@ from punctual.contract.times import moment_of
 FILTER: Final = ("to", "due_from", "due_to", "key", "header", "source", "id_prefix", "namespace")
 UNITS_MS: Final = {"seconds": 1_000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
 _DIGITS: Final = 15
-#: A message of one mebibyte has up to three in a form. No page of ours has more fields.
+#: A message of 1 MiB can take 3 MiB in a form. All our pages have fewer fields.
 _FORM_BYTES, _FIELDS = 4 << 20, 100
 
 
 async def form(request: web.Request) -> dict[str, str]:
-    """Return the texts of a form, which pages send URL-encoded. Raises HTTPException for anything else, or too much."""
+    """Return the texts of a URL-encoded form. Raises HTTPException for other types, or if it is too large."""
     if not request.can_read_body:
         return {}
     if request.content_type != "application/x-www-form-urlencoded":
@@ -32,13 +32,13 @@ async def form(request: web.Request) -> dict[str, str]:
         given = dict(parse_qsl(raw.decode(errors="replace"), keep_blank_values=True, max_num_fields=_FIELDS))
     except ValueError:
         raise web.HTTPBadRequest(reason=f"the form has more than {_FIELDS} fields") from None
-    if given.get("headers", "").count("\n") > MAX_HEADERS:  # one a line
+    if given.get("headers", "").count("\n") > MAX_HEADERS:  # one per line
         raise web.HTTPBadRequest(reason=f"a message has at most {MAX_HEADERS:,} headers")
     return given
 
 
 def moment_ms(text: str) -> int:
-    """Return the moment that a form says: epoch milliseconds, or a date and time, UTC unless it names a zone.
+    """Return a time in a form: epoch milliseconds, or a date and time, UTC unless it has a zone.
 
     Raises ValueError with a sentence.
     """
@@ -53,7 +53,7 @@ def moment_ms(text: str) -> int:
 
 
 def for_input(text: str) -> str:
-    """Return a moment as the value of a form's field."""
+    """Return a time as the value of a form's field."""
     try:
         found = moment_of(moment_ms(text))
     except (ValueError, OverflowError, OSError):
@@ -62,7 +62,7 @@ def for_input(text: str) -> str:
 
 
 def due(given: Mapping[str, str]) -> dict[str, Any]:
-    """Return when a form wants something, as the API takes it: `after` in milliseconds if it says so, else `at`.
+    """Return the due time in a form, as the API accepts it: `after` in milliseconds if that was chosen, else `at`.
 
     Raises ValueError with a sentence.
     """
@@ -79,7 +79,7 @@ def due(given: Mapping[str, str]) -> dict[str, Any]:
 
 
 def filter_of(given: Mapping[str, str]) -> dict[str, str]:
-    """Return the filter that an address or a form has, its times in epoch milliseconds."""
+    """Return the filter in a query or form, its times in epoch milliseconds."""
     found = {name: given[name] for name in FILTER if given.get(name, "").strip()}
     for name in ("due_from", "due_to"):
         if name in found:
@@ -88,7 +88,7 @@ def filter_of(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def confirmed(given: Mapping[str, str]) -> int:
-    """Return the number that was typed to confirm an action on many. Raises ValueError with a sentence."""
+    """Return the number that was typed to confirm an action on many messages. Raises ValueError with a sentence."""
     try:
         return int(given.get("confirm", "").replace(",", "").strip())
     except ValueError:
@@ -96,5 +96,5 @@ def confirmed(given: Mapping[str, str]) -> int:
 
 
 def address(path: str, query: Mapping[str, str]) -> str:
-    """Return a path with a query."""
+    """Return a path with a query, as a URL."""
     return f"{path}?{urlencode(query)}" if query else path

@@ -1,4 +1,4 @@
-"""The page to begin with: whether all is on time, what falls due when, and how the last hour was."""
+"""The home page: whether deliveries are on time, the timeline of due messages, and the last hour."""
 
 import asyncio
 import math
@@ -15,15 +15,15 @@ from app.serve.console.pages import Pages
 from app.serve.console.timeline_chart import timeline_chart
 
 _STEPS_MS: Final = (1_000, 60_000, 3_600_000)
-#: The page must come at once: what takes longer than this is shown by the next refresh, which comes within a second.
-#: What was shown so lately is shown again meanwhile.
+#: The page must load at once: a timeline that takes longer than _PATIENCE_S is shown by the next refresh, within a
+#: second. If the last timeline is younger than _LATELY_S, the page waits only for _MOMENT_S, and then shows it.
 _PATIENCE_S, _MOMENT_S, _LATELY_S = 0.05, 0.005, 10.0
-#: So many spans are asked for at a time, beside what everybody sees first: fewer than timelines are looked for.
+#: The maximum timelines of zoomed spans that are counted at a time, fewer than the API's maximum.
 _MOST: Final = 16
 _MINUTES: Final = 60
-#: So many are drawn at least, so that a line is not drawn anew each minute.
+#: The possible widths of the chart in minutes; there are few, so that the scale does not change each minute.
 _STEPS_MINUTES: Final = (10, 15, 30, _MINUTES)
-#: How many readers' answers and drawings are kept.
+#: The maximum number of users' timelines and drawings that are cached.
 _READERS: Final = 100
 _LATER: Final = "due times are being counted; the chart appears here when they are ready"
 
@@ -31,10 +31,10 @@ _Value = TypeVar("_Value")
 
 
 class Readers(dict[object, _Value]):
-    """What is kept of readers and what they asked for: of the last hundred."""
+    """A cache by user and request, of the last hundred."""
 
     def keep(self, who: object, value: _Value) -> None:
-        """Keep a reader's value in place of the one before, and forget whoever has not asked for longest."""
+        """Store a user's value, and forget the oldest one beyond the maximum."""
         self.pop(who, None)
         self[who] = value
         if len(self) > _READERS:
@@ -42,13 +42,13 @@ class Readers(dict[object, _Value]):
 
 
 class Drawings:
-    """Keeps the last drawing of each reader: drawing takes most of a page's time."""
+    """Caches the last drawing for each user, because drawing takes most of a page's time."""
 
     def __init__(self) -> None:
         self._kept = Readers[tuple[JsonAnswer, str]]()
 
     def drawn(self, who: object, answer: JsonAnswer, caller: Callable[[], str]) -> str:
-        """Return what `caller`, a part of a template, draws of an answer; it is asked only if that has changed."""
+        """Return the drawing of a response; `caller`, a part of a template, draws it if the response has changed."""
         kept = self._kept.get(who)
         drawing = kept[1] if kept is not None and kept[0] == answer else caller()
         self._kept.keep(who, (answer, drawing))
@@ -65,7 +65,7 @@ class HomePage:
         self._drawings = Drawings()
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer GET /: with `from` and `to`, the timeline of that span alone."""
+        """Answer GET / with the overview; with `from` and `to`, the timeline has only that span."""
         zoom = {name: request.query[name] for name in ("from", "to", "step") if request.query.get(name, "").isdecimal()}
         if not zoom.keys() >= {"from", "to"}:
             zoom = {}
@@ -85,7 +85,7 @@ class HomePage:
         )
 
     async def _bound(self, request: web.Request, zoom: dict[str, str]) -> web.Response:
-        """Answer whoever is bound to namespaces: these, and what falls due in them."""
+        """Answer a user who is bound to namespaces: the namespaces, and their timeline."""
         due, overview = await self._timeline(request, zoom), await self._pages.overview(request)
         return await self._pages.show(
             request,
@@ -99,7 +99,7 @@ class HomePage:
     def _chart(
         self, request: web.Request, zoom: dict[str, str], due: JsonAnswer, overview: JsonAnswer
     ) -> dict[str, Any]:
-        """Return what due.html needs, and `drawn` to call around it."""
+        """Return the variables of due.html; `drawn` caches the result of its `call` block."""
         return {
             "due": due,
             "timeline": lambda: timeline_chart(due.get("buckets", []), overview.get("at_ms", 0)),
@@ -109,13 +109,13 @@ class HomePage:
         }
 
     async def _timeline(self, request: web.Request, zoom: dict[str, str]) -> JsonAnswer:
-        """Return the timeline if it is there at once, else the one before; each reader has their own."""
+        """Return the timeline if it is ready at once, else the user's last one."""
         who = _reader(request, zoom)
         known_s, known = self._known.get(who, (-math.inf, JsonAnswer(202, {"later": _LATER})))
         task = self._asked.get(who)
         if task is None:
             if zoom and len(self._asked) >= _MOST:
-                return known  # a refresh asks when others have their answers
+                return known  # a later refresh asks, when others have their results
             task = asyncio.create_task(self._pages.api(request).get("/timeline", zoom))
             self._asked[who] = task
             task.add_done_callback(lambda done: self._told(who, done))
@@ -131,12 +131,12 @@ class HomePage:
 
 
 def _reader(request: web.Request, zoom: dict[str, str]) -> object:
-    """Return who looks at which span."""
+    """Return the key of a user and a span."""
     return request.get(ASKER, ANYBODY), *zoom.items()
 
 
 def finer(from_ms: int, to_ms: int) -> str:
-    """Return where a bar leads: to its span in finer steps, or to the messages of its second."""
+    """Return the URL of a bar: its span in finer steps, or the messages of its second."""
     span = to_ms - from_ms
     if span <= _STEPS_MS[0]:
         return f"/find?due_from={from_ms}&due_to={to_ms - 1}"
@@ -154,7 +154,7 @@ def _charts(history: JsonAnswer) -> dict[str, LineChart | None]:
 
 
 def _chart(minutes: list[dict[str, Any]], **names: str) -> LineChart:
-    """Return the chart of an hour, the newest minute last; of a worker that is new, no more than there are."""
+    """Return the chart of an hour, the newest minute last; a new worker's chart is shorter."""
     begun = next((step for step in _STEPS_MINUTES if len(minutes) <= step), _MINUTES)
     before = [None] * (begun - len(minutes))
     return line_chart({text.strip("_"): before + [_of(one, name) for one in minutes] for text, name in names.items()})

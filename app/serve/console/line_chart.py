@@ -1,4 +1,4 @@
-"""The chart of an hour by minute: one line for each of two measures, ready to be drawn as SVG."""
+"""The chart of an hour by minute: one line for each of two measures, for drawing as SVG."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -12,7 +12,7 @@ _STROKE: Final = 4
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One measure: its runs of points, broken where nothing is known, and its newest value."""
+    """One measure: its runs of points, interrupted by unknown values, and its newest value."""
 
     name: str
     runs: list[str]
@@ -20,7 +20,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LineChart(msgspec.Struct, frozen=True):
-    """Two measures on one scale, for as many minutes."""
+    """Two measures with the same scale and the same minutes."""
 
     lines: list[Line]
     most: float
@@ -28,7 +28,7 @@ class LineChart(msgspec.Struct, frozen=True):
 
 
 def line_chart(measures: dict[str, Sequence[float | None]]) -> LineChart:
-    """Return the chart of these measures, the oldest value first; None is a minute of which nothing is known."""
+    """Return the chart of `measures`, the oldest value first; None is a minute without a value."""
     most = max((value for values in measures.values() for value in values if value is not None), default=0.0)
     minutes = max(map(len, measures.values()), default=0)
     drawn = [Line(name=name, runs=_runs(values, most), last=_last(values)) for name, values in measures.items()]

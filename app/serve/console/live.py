@@ -1,4 +1,4 @@
-"""Server-sent events: every open page hears at most once a second that something has changed, and asks again."""
+"""Server-sent events: every open page is notified at most once a second of a change, and then refreshes."""
 
 import asyncio
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from app.serve.web.problem import Problem
 from app.serve.web.routes import overview_of
 
 EVERY_S: Final = 1.0
-#: Each takes a connection, of which the web port has 256; nobody gets more than half of those that are left.
+#: Each stream takes one of the web port's 256 connections; a user gets at most half of the streams that are left.
 MOST: Final = 100
-#: A proxy that hears nothing for long ends the connection; a comment every so often is enough.
+#: A comment is sent after this time without an event, because proxies close silent connections.
 _SILENCE_S: Final = 15.0
-#: What is about nobody's messages.
+#: The members that reveal no messages.
 _BARE: Final = ("ready", "at_ms")
 _TOO_MANY: Final = (
     "live updates are off because too many pages are open: {all} of max {most}, {own} of them yours. "
@@ -31,12 +31,12 @@ _TOO_MANY: Final = (
 
 
 class LiveUpdates:
-    """Tells all pages what changes: one summary a second for all of them, and none while nobody listens."""
+    """Notifies all pages of changes: one summary a second for all pages, and none without open pages."""
 
     def __init__(self, state: WorkerState) -> None:
         self._state = state
         self._places = Places(MOST)
-        #: Whether each is told of the whole installation, or only that something may have changed.
+        #: Whether each stream gets the numbers of the whole installation, or only that something may have changed.
         self._listeners: dict[asyncio.Queue[bytes], bool] = {}
         self._task: asyncio.Task[None] | None = None
 
@@ -52,7 +52,7 @@ class LiveUpdates:
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/events: `changed` events with pending, overdue, next_due_ms and the verdict.
 
-        Whoever is bound to namespaces is told no numbers. It ends when who asks may not look any more.
+        Users who are bound to namespaces get no numbers. The stream ends when the user loses the permission.
         """
         asker = request.get(ASKER, ANYBODY)
         who = network(client_address(request)) if asker.name == ANYBODY.name else asker.name
@@ -120,7 +120,7 @@ def _always() -> bool:
 
 
 def _offer(queue: asyncio.Queue[bytes], event: bytes) -> None:
-    """Leave the newest event for a reader; one that is slow misses those between."""
+    """Put the newest event into a stream's queue; a slow reader misses the events between."""
     if queue.full():
         queue.get_nowait()
     queue.put_nowait(event)

@@ -1,4 +1,4 @@
-"""What every page needs at hand: the API as its reader may use it, and the templates."""
+"""Shared by all pages: the API with the permissions of the user, and the templates."""
 
 import re
 from collections.abc import Callable
@@ -11,24 +11,24 @@ from app.serve.console import flash
 from app.serve.console.api import ConsoleApi, JsonAnswer, OwnApi
 from app.serve.console.render import Renderer
 
-#: So many destinations are proposed in a form.
+#: The maximum destinations that a form suggests.
 _NAMED: Final = 200
 _WILD: Final = re.compile(r"[*?\[]")
 
 
 class Pages:
-    """Answers for the pages: each asks the API, and shows what that has said."""
+    """Makes the responses of pages: each page calls the API, and shows its responses."""
 
     def __init__(self, web_app: web.Application, now_ms: Callable[[], int], *, read_only: bool) -> None:
         self._web_app = web_app
         self.renderer = Renderer(now_ms, read_only=read_only)
 
     def api(self, request: web.Request) -> ConsoleApi:
-        """Return the API as this reader may use it."""
+        """Return the API with the permissions of the request's user."""
         return OwnApi(self._web_app, request)
 
     async def overview(self, request: web.Request) -> JsonAnswer:
-        """Return what a page shows around its content: of the installation, or of the namespaces of a bound reader."""
+        """Return the data around a page's content: of the installation, or of the namespaces of a bound user."""
         bound = request.get(ASKER, ANYBODY).bound
         return await self.api(request).get("/namespaces" if bound else "/overview")
 
@@ -43,9 +43,9 @@ class Pages:
         status: int = 200,
         **given: Any,
     ) -> web.Response:
-        """Return a page of a template, with an `overview` that has been asked for already, if there is one.
+        """Return a page of a template, with an `overview` if one has already been read.
 
-        One that can stand `alone` is shown while there is no overview, too.
+        A page that can stand `alone` is shown even without an overview.
         """
         if overview is None:
             overview = await self.overview(request)
@@ -54,14 +54,14 @@ class Pages:
     async def post(
         self, request: web.Request, path: str, body: dict[str, Any], back: str, done: str = ""
     ) -> web.Response:
-        """Do what a form asks for, and return to a page that says what came of it."""
+        """Send a form's request to the API, and redirect to a page that shows the outcome."""
         answer = await self.api(request).post(path, body)
         said = answer.get("sentence") or answer.get("outcome") or done
         return flash.see_other(back, well=answer.well, sentence=answer.error or str(said) or "Done.")
 
 
 def names_of(overview: JsonAnswer) -> list[str]:
-    """Return destinations to propose: those with messages, or, for a bound reader, those that are allowed by name."""
+    """Return destinations to suggest: those with messages, or the allowed names of a bound user's namespaces."""
     found = [row["destination"] for row in overview.get("destinations", [])]
     for one in overview.get("namespaces", []):
         found += [name for name in one.get("destinations", []) if not _WILD.search(name)]

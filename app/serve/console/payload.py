@@ -1,4 +1,4 @@
-"""What people see of bytes: as JSON, as text, or in hexadecimal."""
+"""Shows bytes as JSON, as text, or in hexadecimal."""
 
 import re
 from base64 import b64decode
@@ -11,10 +11,10 @@ from punctual.encryption import ALGORITHM_HEADER, KEY_ID_HEADER
 
 VIEWS: Final = ("json", "text", "hex")
 _ROW: Final = 16
-#: More hexadecimal than this is of no use on a page; the JSON twin has the whole.
+#: More hexadecimal than this is of no use on a page; the JSON twin has the whole value.
 _HEX_BYTES: Final = 4_096
 _PRINTABLE_FROM: Final = 32
-#: Control characters but for tabs and line breaks.
+#: Control characters except for tabs and line breaks.
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 #: JSON that needs more blanks and line breaks is shown as text: with hundreds of layers, a megabyte becomes a gigabyte.
 _BLANKS: Final = 256 << 10
@@ -24,7 +24,7 @@ _MARKS: Final = re.compile(rb'[{}\[\],]|"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """Bytes as they are shown: the view, the ones that make sense, and the text."""
+    """Bytes as a page shows them: the view, the possible views, and the text."""
 
     view: str
     views: list[str]
@@ -32,14 +32,14 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def of(row: Mapping[str, Any], wanted: str) -> Payload | None:
-    """Return how to show the value of a message or dead letter, None for null."""
+    """Return the payload of a message or dead letter, None for null."""
     return payload(row.get("value"), wanted, row.get("headers") or ())
 
 
 def payload(encoded: str | None, wanted: str = "", headers: Iterable[Sequence[str | None]] = ()) -> Payload | None:
-    """Return how to show base64 bytes in the wanted view, or in the first that makes sense; None for null.
+    """Return the payload of base64 bytes in the wanted view, or in the first possible view; None for null.
 
-    Of a value that its `headers` (base64) say is encrypted, the key is told.
+    If its `headers` (base64) say that the value is encrypted, the text names the key.
     """
     if encoded is None:
         return None
@@ -54,7 +54,7 @@ def payload(encoded: str | None, wanted: str = "", headers: Iterable[Sequence[st
 
 
 def plain(encoded: str | None) -> str:
-    """Return base64 bytes in one line: the text if it is one, else hexadecimal after 0x."""
+    """Return base64 bytes in one line: as text if possible, else hexadecimal after 0x."""
     if encoded is None:
         return ""
     content = b64decode(encoded)
@@ -80,7 +80,7 @@ def _json(content: bytes) -> str | None:
 
 
 def _has_room(content: bytes) -> bool:
-    """Return whether JSON needs few enough blanks, indented."""
+    """Return whether JSON needs few enough blanks when indented."""
     layers = blanks = 0
     for mark in _MARKS.finditer(content):
         first = content[mark.start()]

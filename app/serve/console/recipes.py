@@ -1,4 +1,4 @@
-"""A message as the line of a shell or of Python that asks for it, to copy."""
+"""Makes lines for a shell or Python that schedule a message, to copy."""
 
 import shlex
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from punctual.contract.times import moment_of
 
 
 def recipes(bodied: Mapping[str, Any], app_id: str, url: str) -> dict[str, str]:
-    """Return the kcat, curl and Python line for what `POST /api/v1/messages` takes."""
+    """Return the kcat, curl and Python line for a body of `POST /api/v1/messages`."""
     return {"kcat": _kcat(bodied, app_id), "curl": _curl(bodied, url), "Python": _python(bodied, app_id)}
 
 

@@ -1,4 +1,4 @@
-"""Fills the templates: what every page shows around its content, and the words that templates may use."""
+"""Fills the templates: the frame of every page, and the filters and functions that templates may use."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -24,7 +24,7 @@ from punctual.contract.destination import described
 RETRY_AFTER: Final = {"Retry-After": "2"}
 _CONTENT_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _ASSETS: Final = ("page.css", "page.js", "clock.svg")
-#: The pages in their order: address, name.
+#: The pages in their order: path, name.
 NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
     ("/", "Home"),
     ("/destinations", "Destinations"),
@@ -38,9 +38,9 @@ NAVIGATION: Final[tuple[tuple[str, str], ...]] = (
 
 
 class Assets:
-    """Serves the static files from memory, under addresses that change with their content: browsers may keep them.
+    """Serves the static files from memory, under URLs that change with their content, so that browsers can cache them.
 
-    No path of a request reaches the disk.
+    The disk is never read by a path from a request.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Assets:
         self.addresses = {name: f"/static/{name}?v={_digest(body)}" for name, body in self._content.items()}
 
     async def serve(self, request: web.Request) -> web.Response:
-        """Answer GET /static/{name}."""
+        """Answer GET /static/{name} with the file."""
         name = request.match_info["name"]
         if name not in self._content:
             raise web.HTTPNotFound
@@ -62,9 +62,9 @@ class Assets:
 
 
 class Renderer:
-    """Makes answers of templates; everything that they are given is escaped, control characters too.
+    """Makes responses from templates; all values are escaped, control characters too.
 
-    With the filter `block` lines and tabs of a text stay; with `exact`, all of a text that a form sends back.
+    With the filter `block` line breaks and tabs of a text stay; with `exact`, all of a text that a form sends back.
     """
 
     def __init__(self, now_ms: Callable[[], int], *, read_only: bool) -> None:
@@ -75,7 +75,7 @@ class Renderer:
             autoescape=True,
             undefined=jinja2.StrictUndefined,
             finalize=_legible,
-            auto_reload=False,  # files that an upgrade replaces fit the next start, not this process
+            auto_reload=False,  # files that an upgrade replaces are for the next start, not for this process
             trim_blocks=True,
             lstrip_blocks=True,
         )
@@ -118,9 +118,9 @@ class Renderer:
         status: int = 200,
         **given: Any,
     ) -> web.Response:
-        """Return a page; while there is no overview, the one that says why, and how long that will take.
+        """Return a page; without an overview, the page with the reason and the progress of the recovery.
 
-        A page that can stand `alone` is shown without an overview.
+        A page that can stand `alone` is shown even without an overview.
         """
         ready = overview.well
         whole: dict[str, Any] = overview.body if ready else {"at_ms": self._now_ms()}
@@ -151,13 +151,13 @@ class Renderer:
 
 
 def _legible(value: object) -> object:
-    """Return a value as a template shows it: text without control characters or characters that reorder it."""
+    """Return a value for a template: text without control characters or characters that reorder it."""
     return legible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _block(text: str) -> Markup:
     text = text.replace("\r\n", "\n")
-    # Once for each character that there is: a message may be a million empty lines.
+    # One translation per distinct character, because a message may be a million empty lines.
     return escape(text.translate({ord(char): legible(char) for char in set(text) - {"\n", "\t"}}))
 
 

@@ -1,4 +1,4 @@
-"""The chart of what falls due when: bars stacked by destination, ready to be drawn as SVG."""
+"""The chart of the timeline: bars stacked by destination, for drawing as SVG."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -10,21 +10,21 @@ from app.engine.steps.plan import PAUSED_MS
 from app.serve.console import wording
 from punctual.contract.destination import described
 
-#: The drawing's own units; it is stretched to the width that there is.
+#: The drawing's own units; the page stretches it to its width.
 WIDTH: Final = 1000
 HEIGHT: Final = 160
 SERIES: Final = 6
-#: Fewer bars than that would be blocks: they are drawn as narrow as if there were as many as the slots.
+#: With fewer bars than this, each is as narrow as if there were _SLOTS bars, because they would look like blocks.
 _FEW: Final = 4
 _SLOTS: Final = 12
 _OTHERS: Final = "others"
-#: What is known of all destinations together alone, and of that what is no more than likely.
+#: The series of messages whose destination is unknown, and of messages that are only estimated.
 TOGETHER: Final = SERIES + 1
 LIKELY: Final = SERIES + 2
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
 _SECOND_MS: Final = 1_000
-#: A stack that is there must be seen, however small beside the others.
+#: The minimum height of a stack with messages, so that it can be seen next to larger ones.
 _LEAST: Final = 2.0
 
 
@@ -37,7 +37,7 @@ class BarPart(msgspec.Struct, frozen=True):
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
-    """What is due within one span of time."""
+    """The messages due within one span of time."""
 
     x: float
     width: float
@@ -63,9 +63,9 @@ class Panel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineChart(msgspec.Struct, frozen=True):
-    """Panels side by side and the names of their series, the largest first; `kinds` are all series that are drawn.
+    """Panels side by side and the names of their series, the largest first; `kinds` are all drawn series.
 
-    `paused` is how many recurring messages are in none of them, because they are paused.
+    `paused` is the number of paused recurring messages, which are in none of the panels.
     """
 
     panels: list[Panel]
@@ -75,7 +75,7 @@ class TimelineChart(msgspec.Struct, frozen=True):
 
 
 def timeline_chart(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> TimelineChart:
-    """Return the chart of buckets as `/api/v1/timeline` has them; a new panel begins where their step changes."""
+    """Return the chart of buckets of `/api/v1/timeline`; a new panel begins where their step changes."""
     paused = sum(_total(bucket) for bucket in buckets if _is_paused(bucket))
     if paused:
         buckets = [bucket for bucket in buckets if not _is_paused(bucket)]
@@ -110,7 +110,7 @@ def _groups(buckets: Sequence[Mapping[str, Any]], now_ms: int) -> list[list[Mapp
 
 
 def _kind(bucket: Mapping[str, Any], now_ms: int) -> str:
-    """Return what a panel of such buckets is called."""
+    """Return the title of the panel for buckets like this one."""
     if bucket["to_ms"] <= now_ms:
         return "Late"
     span = bucket["to_ms"] - bucket["from_ms"]
@@ -153,7 +153,7 @@ def _panel(group: list[Mapping[str, Any]], series: Mapping[str, int], now_ms: in
 
 
 def _total(bucket: Mapping[str, Any]) -> int:
-    """Return how many there are, with those that are no more than likely."""
+    """Return the number of messages in a bucket, including the estimated ones."""
     total: int = bucket["total"] + bucket["unseen"]
     return total
 

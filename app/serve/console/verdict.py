@@ -1,4 +1,4 @@
-"""The verdict on an installation in words: whether everything is on time, and if not, what is late and why."""
+"""The verdict on an installation in words: whether deliveries are on time, and if not, the late messages and the reason."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal
@@ -11,14 +11,14 @@ from app.serve.console import wording
 from punctual import durations
 from punctual.contract.destination import described
 
-#: A worker that has much to do reads requests some seconds after they came.
+#: A busy worker reads requests some seconds after they arrived; more than this is reported.
 UNREAD_MS = 10_000
 
 _WHY_IS_ELSEWHERE = "see the log of the worker that serves it"
 
 
 class InstallationVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """One sentence for the eye, and what needs attention, each with what is known of why."""
+    """One sentence as a headline, and notices of problems with their known reasons."""
 
     level: Literal["good", "late", "unsure"]
     word: str
@@ -27,7 +27,7 @@ class InstallationVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def verdict(whole: Mapping[str, Any]) -> InstallationVerdict:
-    """Return the verdict on an overview, as `/api/v1/overview` has it."""
+    """Return the verdict on an overview of `/api/v1/overview`."""
     notices = [*_silent(whole), *_still(whole), *_held(whole), *_paused(whole), *_broken(whole)]
     waiting = f"{wording.number(whole['pending'])} pending{_next(whole)}"
     held = [row for row in whole["destinations"] if row["held_since_ms"] is not None]
@@ -55,7 +55,7 @@ def verdict(whole: Mapping[str, Any]) -> InstallationVerdict:
 
 
 def _headline(word: str, notice: str, waiting: str, notices: list[str]) -> InstallationVerdict:
-    """Return the verdict whose sentence is one of the notices, which is not repeated below it."""
+    """Return a verdict with a notice as its sentence, without repeating that notice below."""
     others = [text for text in notices if text != notice]
     return InstallationVerdict(level="late", word=word, text=f"{notice.rstrip('.')}. {waiting}", notices=others)
 
@@ -80,7 +80,7 @@ def _silent(whole: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _still(whole: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is not read, and not written."""
+    """Yield notices of unread requests, full disks and unconfirmed writes."""
     now_ms, since_ms = whole["at_ms"], whole["unconfirmed_since_ms"]
     if since_ms is not None:
         span = durations.duration(now_ms - since_ms)
@@ -96,7 +96,7 @@ def _still(whole: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _paused(whole: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the pauses for which messages are late."""
+    """Yield notices of pauses that make messages late."""
     for row in whole["destinations"]:
         pause = row["paused"]
         if pause is not None and pause["since_ms"] is not None and whole["at_ms"] - pause["since_ms"] > GRACE_MS:

@@ -1,4 +1,4 @@
-"""Puts numbers and times into words for people: the same words wherever they appear."""
+"""Puts numbers and times into words for people, the same words on all pages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,9 +11,9 @@ from punctual.durations import SECOND_MS, duration, exact, moment, relative
 
 DASH: Final = "\N{EN DASH}"
 KIB: Final = 1024
-#: From here on, tenths are noise.
+#: From this value on, tenths are noise.
 _WHOLE: Final = 100
-#: A worker reports each second, so what it reports as due has had this long to be delivered.
+#: A worker reports each second, so a message that is due in a report has had this long to be delivered.
 REPORTED_MS: Final = 1_000
 _FIELDS: Final = {
     "to": "destination",
@@ -28,7 +28,7 @@ _CLOCK_ALONE_MS: Final = 20 * 3_600 * SECOND_MS
 
 
 def number(count: int) -> str:
-    """Return the exact count, thousands apart: 1,234,567."""
+    """Return the exact count with thousands separators: 1,234,567."""
     return f"{count:,}"
 
 
@@ -45,7 +45,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def iso(moment_ms: int) -> str:
-    """Return a moment in the format of HTML's `datetime`: 2026-05-04T13:37:00Z; "" beyond the year 9999."""
+    """Return a time in the format of HTML's `datetime`: 2026-05-04T13:37:00Z; "" beyond the year 9999."""
     try:
         return f"{datetime.fromtimestamp(moment_ms // SECOND_MS, UTC):%Y-%m-%dT%H:%M:%SZ}"
     except (OverflowError, ValueError, OSError):
@@ -53,7 +53,7 @@ def iso(moment_ms: int) -> str:
 
 
 def local(moment_ms: int, zone: str) -> str:
-    """Return a moment by the clocks of an IANA zone, with its offset from UTC: Mon 4 May 2026 15:37:00 +02:00."""
+    """Return a time by the clocks of an IANA zone, with its offset from UTC: Mon 4 May 2026 15:37:00 +02:00."""
     try:
         found = datetime.fromtimestamp(moment_ms // SECOND_MS, ZoneInfo(zone))
     except (OverflowError, ValueError, OSError, KeyError):
@@ -63,7 +63,7 @@ def local(moment_ms: int, zone: str) -> str:
 
 
 def short(moment_ms: int, now_ms: int) -> str:
-    """Return a moment for an axis: the time alone within a day of now, else the date too, in UTC."""
+    """Return a time for an axis: the time alone within a day of now, else the date too, in UTC."""
     text = moment(moment_ms).removesuffix(" UTC")
     if abs(moment_ms - now_ms) < _CLOCK_ALONE_MS:
         return text[-len("13:37:00") :]
@@ -71,18 +71,18 @@ def short(moment_ms: int, now_ms: int) -> str:
 
 
 def clock(moment_ms: int, now_ms: int) -> str:
-    """Return a moment in UTC, without its date if that is within a day of now: at 13:37:00 UTC."""
+    """Return a time in UTC, without its date if that is within a day of now: at 13:37:00 UTC."""
     text = short(moment_ms, now_ms)
     return f"at {text} UTC" if len(text) == len("13:37:00") else moment(moment_ms)
 
 
 def next_due(moment_ms: int, now_ms: int) -> str:
-    """Return when the next message is due; one that is in time to be delivered is due now: in 3 s, now, 20 s ago."""
+    """Return when the next message is due, "now" while it is still on time: in 3 s, now, 20 s ago."""
     return "now" if 0 <= now_ms - moment_ms <= GRACE_MS + REPORTED_MS else relative(moment_ms, now_ms)
 
 
 def field(name: str) -> str:
-    """Return what a part of a filter is called, which has another name in the API: destination, ID begins with."""
+    """Return the label of a filter's field, which has another name in the API: destination, ID begins with."""
     return _FIELDS.get(name) or name.removesuffix("_ms").replace("_", " ")
 
 
@@ -94,7 +94,7 @@ def moments(from_ms: int, to_ms: int) -> str:
 
 
 def schedule(headers: Mapping[str, str]) -> str:
-    """Return when a recurring message is delivered, by the headers of its request: `0 8 * * *`, `every 5 min`."""
+    """Return when a recurring message is delivered, from its request's headers: `0 8 * * *`, `every 5 min`."""
     every_ms = headers.get("delay-every", "")
     return f"every {exact(int(every_ms))}" if every_ms.isdecimal() else headers.get("delay-cron", every_ms)
 
@@ -107,14 +107,14 @@ def size(count: int) -> str:
 
 
 def percentile(deliveries: int, at_most_ms: float | None) -> str:
-    """Return a percentile as the bound that it is: at most 10 ms, over 22 h; a dash without deliveries."""
+    """Return a percentile as its upper bound: ≤ 10 ms, > 22 h; a dash without deliveries."""
     if deliveries == 0:
         return DASH
     return f"> {_bound(BOUNDS[-1])}" if at_most_ms is None else f"≤ {_bound(at_most_ms)}"
 
 
 def partitions(numbers: list[int]) -> str:
-    """Return partition numbers with runs drawn together by a dash: 0 to 3, 7."""
+    """Return partition numbers with runs joined by a dash: 0 to 3, 7."""
     runs: list[list[int]] = []
     for value in numbers:
         if runs and value == runs[-1][-1] + 1:
