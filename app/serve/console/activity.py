@@ -15,7 +15,7 @@ class ActivityPages:
         self._pages = pages
 
     async def show_workers(self, request: web.Request) -> web.Response:
-        """Answer GET /workers with the workers, their partitions and progress, and the findings about the installation."""
+        """Answer GET /workers with the workers, their partitions and progress, and the installation's findings."""
         findings = await self._pages.api(request).get("/findings", {"wait": "0"})
         wrong = [one for one in findings.get("findings", []) if one["level"] != "ok"]
         return await self._pages.show(request, "workers.html", live=True, findings=findings, wrong=wrong)

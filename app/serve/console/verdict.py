@@ -1,4 +1,4 @@
-"""The verdict on an installation in words: whether deliveries are on time, and if not, the late messages and the reason."""
+"""The verdict on an installation in words: whether deliveries are on time, and the reason if they are not."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal

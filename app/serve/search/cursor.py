@@ -33,8 +33,7 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """Return the cursor as URLs can have it.
 
-        If many partitions are behind at many places, it is the first of these places: rows are repeated, and none is
-        lost.
+        If many partitions are behind at many places, it is the first of these places: rows are repeated, but not lost.
         """
         groups = defaultdict[str, list[int]](list)
         for number, place in self.behind.items():

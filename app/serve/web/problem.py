@@ -20,14 +20,14 @@ KIND: Final = web.ResponseKey("kind", str)
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """An error at one position of the body; `pointer` is a JSON pointer as a URI fragment (RFC 6901)."""
+    """An error at one place of the body; `pointer` is a JSON pointer as a URI fragment (RFC 6901)."""
 
     pointer: str
     detail: str
 
 
 class ProblemBody(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The members of a gateway's problems (RFC 9457)."""
+    """The members that a gateway's problems have (RFC 9457)."""
 
     type: str
     title: str
