@@ -24,7 +24,7 @@ from tests.harness.waiting import LIMIT_S
 if TYPE_CHECKING:
     from tests.harness.guarded import Guarded
 
-#: What starts Spark takes both of two cores, and longest: one process of the suite runs all of it.
+#: Tests that start Spark take longest, and two cores: one process of the suite runs all Spark tests.
 _SPARK = "tests/pipeline/"
 #: Beside it runs what takes long and waits for the most part, then what measures time; then what keeps cores busy.
 _ORDER = (
@@ -41,7 +41,7 @@ _ORDER = (
     "tests/simulation/",
     "tests/kernel/",
 )
-#: A failure shows so many logs, and so many lines of each.
+#: A failure shows at most this many logs, and this many lines of each.
 _SHOWN_LOGS, _SHOWN_LINES = 4, 40
 #: A file system in memory; it must have room for the databases of all processes of the suite.
 _MEMORY, _ROOM = Path("/dev/shm"), 2 << 30  # noqa: S108 - mkdtemp names what is in it
@@ -69,7 +69,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the garbage collector away from the items and modules of a collection: none of them ever becomes garbage."""
+    """Keep the garbage collector away from the items and modules of a collection: they never become garbage."""
     gc.disable()
     try:
         return (yield)
@@ -79,7 +79,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests and those that need the broker, so that nobody has to remember to; sort them by `_ORDER`."""
+    """Mark slow tests and tests that need the broker by their place; sort them by `_ORDER`."""
     for item in items:
         if {"bootstrap", "guarded"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.kafka)
@@ -169,7 +169,7 @@ def new_topic(admin: AdminClient) -> Callable[..., str]:
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Guarded]":
     """A cluster that wants users, with ACLs: one for all tests of security."""
-    from tests.harness.guarded import guarded_cluster  # noqa: PLC0415 - most tests need nothing of it
+    from tests.harness.guarded import guarded_cluster  # noqa: PLC0415 - most tests do not need it
 
     with guarded_cluster(tmp_path_factory.mktemp("guarded")) as made:
         yield made

@@ -14,7 +14,7 @@ from tests.chaos.scenario import GUARANTEES, Scenario, scenarios
 
 
 def main() -> int:
-    """Run what the command line asks for; return the exit code."""
+    """Run the scenarios of the command line; return the exit code."""
     options = _parse()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     chosen = [one for one in scenarios() if not options.only or one.name in options.only]

@@ -35,7 +35,7 @@ def _dotted(config: dict[str, str]) -> dict[str, str]:
 def _configure(run: Run, kind: ResourceType, name: str, config: dict[str, str]) -> None:
     entries = [ConfigEntry(*item, incremental_operation=AlterConfigOpType.SET) for item in config.items()]
     resource = ConfigResource(kind, name, incremental_configs=entries)
-    admin = _admin(run)  # a client that is let go answers nothing
+    admin = _admin(run)  # an AdminClient that is garbage-collected never answers
     admin.incremental_alter_configs([resource])[resource].result(LIMIT_S)
 
 
@@ -54,7 +54,7 @@ def places(run: Run) -> set[tuple[int, int]]:
 
 
 def wait_compacted(run: Run, records: int = 300) -> None:
-    """Wait until so many records are gone that have been seen, in half of the partitions at least."""
+    """Wait until at least `records` records are gone that were seen before, in at least half of the partitions."""
     seen: set[tuple[int, int]] = set()
 
     def gone() -> bool:
@@ -69,7 +69,7 @@ def wait_compacted(run: Run, records: int = 300) -> None:
 
 
 def wait_forgotten(run: Run, rows: dict[int, set[bytes]], share: float = 0.5) -> None:
-    """Wait until the changelog says nothing any more about a share of these rows: not even that they were removed."""
+    """Wait until a share of the `rows` is gone from the changelog, tombstones included."""
 
     def forgotten() -> bool:
         known = {(record.partition, record.key) for record in read(run.bootstrap, topic(run))}

@@ -1,4 +1,4 @@
-"""What a fenced producer has written nevertheless, from the brokers' log segments."""
+"""Finds batches that a fenced producer has written nevertheless, in the brokers' log segments."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

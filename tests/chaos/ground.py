@@ -10,7 +10,7 @@ from tests.harness.ports import free_port
 
 @contextmanager
 def brokers(count: int) -> Iterator[list[Broker]]:
-    """Run a cluster of so many brokers for the duration."""
+    """Run a cluster of `count` brokers for the duration."""
     cluster_id, voters = new_cluster_id(), {id_: free_port() for id_ in range(1, count + 1)}
     with ExitStack() as stack:
         # Each has a listener for proxies too: whoever connects there is sent to a port on which one may listen.
@@ -24,7 +24,7 @@ def brokers(count: int) -> Iterator[list[Broker]]:
 
 
 class Clusters(AbstractContextManager["Clusters", None]):
-    """Clusters by their number of brokers; each is started when it is asked for, and there is one at a time."""
+    """Clusters by their number of brokers, one at a time; `of` starts them."""
 
     def __init__(self) -> None:
         """Begin without any."""
@@ -34,7 +34,7 @@ class Clusters(AbstractContextManager["Clusters", None]):
         self._stack.close()
 
     def of(self, count: int) -> list[Broker]:
-        """Return a cluster of so many brokers: the one that runs, if it is one."""
+        """Return a cluster of `count` brokers: the running one if it has as many, else a new one."""
         if len(self._cluster) != count:
             self._stack.close()
             self._cluster = self._stack.enter_context(brokers(count))

@@ -1,4 +1,4 @@
-"""How late those are that have nothing to do with a fault, beside what they were before it."""
+"""The lateness of destinations that a fault does not touch, compared with their lateness before."""
 
 import time
 from collections.abc import Collection
@@ -25,7 +25,7 @@ class Neighbours:
         self._busy = False
 
     def before(self, seconds: float) -> None:
-        """Note for so long how late they are while nothing is wrong."""
+        """Note the p99 lateness for `seconds` without a fault."""
         begin, end = _during(seconds)
 
         def look() -> None:
@@ -33,10 +33,10 @@ class Neighbours:
             self._run.measure("before_p99_ms", p99)
             self._busy = self._run.short and p99 > _BUSY_MS
 
-        self._run.afterwards.append(look)  # what is not delivered yet is the latest
+        self._run.afterwards.append(look)  # undelivered messages would be missing from the p99
 
     def during(self, seconds: float) -> None:
-        """Hold them for so long to what they are promised while something is wrong with others."""
+        """Expect the promised p99 lateness for `seconds` while others suffer."""
         begin, end = _during(seconds)
 
         def look() -> None:

@@ -43,7 +43,7 @@ def start_again(run: Run, worker: Worker, most: int = 2) -> int:
 
 
 def compare(run: Run, worker: Worker) -> None:
-    """Stop a worker, see that its databases are what the changelog says, and start it again."""
+    """Stop a worker, check its databases against the changelog, and start it again."""
     worker.stop()
     try:
         check_image(worker, run.bootstrap, run.directory / "image")

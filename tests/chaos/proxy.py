@@ -13,7 +13,7 @@ from typing import Any, Self
 from app.dev.broker.ports import HOST
 
 _CHUNK = 64 * 1024
-#: What is under way in one direction of a connection, at most.
+#: Maximum number of pieces under way in one direction of a connection.
 _UNDER_WAY = 64
 
 
@@ -51,7 +51,7 @@ class Proxy:
     Args:
         port: where it listens, on 127.0.0.1.
         target: where it forwards to.
-        seed: of latencies, and of which connections are reset.
+        seed: chooses latencies and the connections to reset.
     """
 
     def __init__(self, port: int, target: int, seed: int = 1) -> None:
@@ -89,7 +89,7 @@ class Proxy:
         return len(self._connections)
 
     def delay(self, low_ms: int, high_ms: int) -> None:
-        """Let everything arrive so much later, each piece by another time between the two, in order."""
+        """Delay each piece by a time between `low_ms` and `high_ms`, in order."""
 
         def set_() -> None:
             for line in self._lines.values():
@@ -98,7 +98,7 @@ class Proxy:
         self._call(set_)
 
     def limit(self, bytes_per_s: int) -> None:
-        """Let all connections together have so much bandwidth, in each direction."""
+        """Limit all connections together to this bandwidth, in each direction."""
 
         def set_() -> None:
             for line in self._lines.values():
@@ -107,7 +107,8 @@ class Proxy:
         self._call(set_)
 
     def hold(self, ways: Collection[Way] = tuple(Way)) -> None:
-        """Let nothing pass in these directions: connections stay open, new ones too, and what is sent arrives later."""
+        """Stop the traffic in these directions: connections stay open, new ones too, and the bytes arrive after
+        `heal`."""
 
         def set_() -> None:
             for way in ways:
@@ -136,7 +137,7 @@ class Proxy:
         self.reset()
 
     def heal(self) -> None:
-        """Undo all faults: what was held back arrives now."""
+        """Undo all faults: delayed bytes arrive now."""
 
         def set_() -> None:
             self._accepts = True

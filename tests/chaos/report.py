@@ -34,7 +34,7 @@ def load() -> list[Result]:
 
 
 def save(result: Result) -> None:
-    """Keep a result in place of the last one of the same scenario and guarantee, and write the tables anew."""
+    """Replace the last result of the same scenario and guarantee, and write the tables again."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{result['scenario']}-{result['guarantee']}.json"
     path.write_text(json.dumps(result, indent=1) + "\n", "utf-8")
@@ -42,14 +42,15 @@ def save(result: Result) -> None:
 
 
 def with_results(page: str, results: list[Result]) -> str:
-    """Put the tables of these results where the page has its tables."""
+    """Replace the tables of the page by those for `results`."""
     before, rest = page.split(_BEGIN)
     _, after = rest.split(_END)
     return f"{before}{_BEGIN}\n{tables(results)}\n{_END}{after}"
 
 
 def tables(results: list[Result]) -> str:
-    """Return a sentence on what no run has shown, a table of the scenarios, and a table of what else was measured."""
+    """Return a sentence on violations that no run has shown, a table of the scenarios, and a table of other
+    measurements."""
     return "\n".join([_never(results), "", *_main(results), "", *_measured(results), ""])
 
 

@@ -1,4 +1,4 @@
-"""One run of a scenario: an installation under traffic, what was done to it, and what came out."""
+"""One run of a scenario: an installation under traffic, its faults, and their result."""
 
 import random
 import time
@@ -121,7 +121,7 @@ class Run:
         self.done[what] += times
 
     def expect(self, held: object, sentence: str) -> None:
-        """See that something held; `sentence` says what did not."""
+        """Record a violation unless `held`; `sentence` describes it."""
         if not held:
             self.broken.append(sentence)
 
@@ -130,7 +130,7 @@ class Run:
         self.measured[name] = max(value, self.measured.get(name, value))
 
     def crashed(self, worker: Worker) -> None:
-        """Count that a worker died: what it had in flight may come twice, unless exactly once."""
+        """Count a worker's crash: its messages in flight may be delivered twice, unless exactly once."""
         if self.guarantee == "at_least_once":
             self.may_repeat += len(worker.assigned) * self.max_in_flight
 
@@ -142,7 +142,8 @@ class Run:
 
     @contextmanager
     def traffic(self, rate: float, **options: Any) -> Iterator[Traffic]:
-        """Send messages, a `kind` of traffic, at a steady rate while the block lasts; expect what must come of them."""
+        """Send messages, a `kind` of traffic, at a steady rate during the block; the verdict judges their
+        deliveries."""
         assert self._traffic is None, "one traffic a run"
         outs = options.pop("outs", self.outs)
         if self.short:
@@ -155,7 +156,7 @@ class Run:
             yield made
 
     def longest_ms(self, begin_ms: int, end_ms: int, partitions: Collection[int] | None = None) -> int:
-        """Return how late the latest first copy was of what fell due between the two, perhaps of these partitions."""
+        """Return the maximum lateness of first copies of messages due between the two, in `partitions` or in all."""
         return self._late_ms(self.outs, begin_ms, end_ms, partitions)[-1]
 
     def p99_ms(self, outs: Collection[str], begin_ms: int, end_ms: int) -> int:
@@ -194,7 +195,7 @@ class Run:
         return found
 
     def check_images(self) -> None:
-        """Stop all workers, and see that each database is what the changelog says; for runs of moderate size."""
+        """Stop all workers, and check each database against the changelog; for runs of moderate size."""
         self._watches.close()  # it would take a stop for a failure
         for worker in self._workers:
             if worker.alive:

@@ -1,4 +1,4 @@
-"""Scenarios by name, and what a run of one says."""
+"""Scenarios by name, and the result of a run."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -14,10 +14,10 @@ GUARANTEES = ("at_least_once", "exactly_once")
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is done to an installation: `act` brings traffic and faults, and leaves workers running at its end.
+    """A scenario: `act` brings traffic and faults to an installation, and leaves workers running at its end.
 
-    `title` says in a few words what is done; `brokers` how many there must be; `ci` with which guarantees its short
-    form runs with the tests. The rest are the installation's settings.
+    `title` is a short description; `brokers` the number of brokers; `ci` the guarantees with which its short form runs
+    with the tests. The rest are the installation's settings.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Scenario:
     max_in_flight: int = 200
 
     def run(self, cluster: list[Broker], directory: Path, guarantee: str, *, seed: int, short: bool) -> dict[str, Any]:
-        """Act and count; return what was done and what came out, as it is saved."""
+        """Run `act` and judge; return the faults, the measurements and the verdict, as they are saved."""
         began = time.monotonic()
         made = Run(cluster, directory, guarantee, seed, short, self.partitions, self.max_in_flight)
         with made as run:

@@ -26,7 +26,7 @@ class Supervisor(Background):
     def _again(self, worker: Worker) -> None:
         self._run.crashed(worker)
         self._run.did("workers that ended themselves")
-        print(_last_words(worker), file=sys.stderr)  # noqa: T201 - worth knowing whatever comes of it
+        print(_last_words(worker), file=sys.stderr)  # noqa: T201 - worth knowing in any case
         worker.kill()  # tidies up after it
         if not self._over.wait(_AGAIN_S):
             worker.start()

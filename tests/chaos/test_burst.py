@@ -1,4 +1,4 @@
-"""A worker is killed while much is due at once: what had arrived then does not come twice."""
+"""A worker is killed while many messages are due: messages that had arrived by then do not come twice."""
 
 import time
 from pathlib import Path

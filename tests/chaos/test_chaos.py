@@ -1,4 +1,4 @@
-"""The short form of every scenario: what happens to installations costs nothing that the promise does not allow."""
+"""The short form of every scenario: the guarantees hold under every fault."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,7 @@
 """A million messages from 16 to 24 partitions, with kills: `make chaos NAME=repartition`.
 
-REPARTITION_MESSAGES says how many, REPARTITION_KILLS how often the command is killed, at any moment,
-REPARTITION_DUE_S after how many seconds the first ones are due. What the command has reported is in the log.
+REPARTITION_MESSAGES is the number of messages, REPARTITION_KILLS the number of kills of the command, at any moment, and
+REPARTITION_DUE_S the time in seconds until the first messages are due. The log has the command's report.
 """
 
 import logging
@@ -73,7 +73,7 @@ def test_none_is_lost_early_or_doubled(bootstrap: str, tmp_path: Path, guarantee
 
 
 def _ask(installation: Installation, to: str, first_ms: int) -> None:
-    """Ask for all: half of them have ids, and a fifth of those does not go home by itself."""
+    """Schedule all messages: half have ids, and a fifth of the ids are sent to a partition other than their home."""
     requests = installation.requests
     for number in range(MESSAGES):
         due_ms = first_ms + number * 7_919 % SPREAD_MS
@@ -95,7 +95,7 @@ def _pending(installation: Installation) -> int:
 
 
 def _killed(installation: Installation, bootstrap: str, after_s: float) -> None:
-    """Begin the command, and kill it after so long if it has not ended by itself."""
+    """Start the command, and kill it after `after_s` seconds if it is still running."""
     command = [sys.executable, "-m", "faust", "-A", "app", "repartition", "--to", str(AFTER)]
     environment = settings(installation.worker, bootstrap)
     with subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:

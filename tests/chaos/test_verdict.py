@@ -18,14 +18,15 @@ LONG_AGO, AHEAD = 1_000, 4_000_000_000_000
 
 
 class Hand:
-    """Writes what a worker writes."""
+    """Writes a worker's records."""
 
     def __init__(self, bootstrap: str, traffic: Traffic) -> None:
         self._traffic = traffic
         self._producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0})
 
     def accept(self, id_: str, kind: Kind = Kind.PLAIN, due: int = LONG_AGO, then: int = 0, command: int = 0) -> None:
-        """Ask for a delivery that is accepted, and perhaps for something else, acknowledged at `command`."""
+        """Add a story to the traffic, with a command acknowledged at `command` if given, and write the `accepted`
+        event."""
         self._traffic.stories[id_] = Story(
             kind, self._traffic.outs[0], due, acked=True, then_ms=then, command_ms=command
         )
@@ -53,11 +54,11 @@ class Hand:
 
 @pytest.fixture
 def traffic(bootstrap: str, tmp_path: Path) -> Iterator[Traffic]:
-    """Traffic that nobody sends."""
+    """Traffic without its sending thread."""
     case = Case(bootstrap, tmp_path)
     for topic in ("events", "progress", "dead-letters"):
         create_topic(bootstrap, f"{case.app_id}-{topic}")
-    yield Traffic(bootstrap, case.app_id, [case.out], 2, 1, random.Random(1))  # noqa: S311 - it chooses nothing here
+    yield Traffic(bootstrap, case.app_id, [case.out], 2, 1, random.Random(1))  # noqa: S311 - it makes no choice here
     case.remove()
 
 
@@ -71,7 +72,7 @@ def hand(traffic: Traffic) -> Hand:
 
 
 def counts(traffic: Traffic, hand: Hand) -> dict[str, int]:
-    """Return what is not as it should be."""
+    """Return the counts that are wrong."""
     hand.flush()
     found = judge(traffic, [])
     usual = {"messages", "commands", "poisoned", "delivered", "p99_ms", "longest_ms"}

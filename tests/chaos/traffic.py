@@ -1,4 +1,4 @@
-"""Traffic of every kind while faults happen, and what may and must come of it."""
+"""Traffic of every kind while faults happen, with its possible and required outcomes."""
 
 import random
 import time
@@ -13,15 +13,15 @@ from punctual.contract.home import home_partition
 from tests.harness.background import Background
 from tests.harness.kafka import Headers, now_ms
 
-#: A command whose acknowledgement came so long before the due time holds; one that came later may come too late.
-#: One by another partition than its message's home first needs that partition to have a worker again.
+#: A command that is acknowledged this long before the due time holds; a later one may come too late. A command in
+#: another partition than its message's home first needs a worker for that partition again.
 MARGIN_MS, FOREIGN_MARGIN_MS = 5_000, 11_000
 _BEAT_S = 0.01
 _HOUR_MS = 3_600_000
 
 
 class Kind(Enum):
-    """What is done to one id after it has been scheduled."""
+    """The command for an id after it has been scheduled."""
 
     PLAIN = "plain"
     CANCEL = "cancel"
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
 @dataclass(slots=True)
 class Story:
-    """What was asked for under one id."""
+    """The requests for one id."""
 
     kind: Kind
     to: str
@@ -106,7 +106,7 @@ class Traffic(Background):
         random: chooses.
         poison: the share of further requests that cannot be accepted.
         lead_ms: plain messages are due between the two.
-        far_ms: those that a command follows are due between the two: well after it.
+        far_ms: messages with a later command are due between the two: well after the command.
         clusters: the names of the clusters of those destinations that are on others.
     """
 
@@ -155,7 +155,7 @@ class Traffic(Background):
                 self._one(number)
             sent = max(due, sent)
             self._commands()
-        while self._later:  # commands on what has been sent go out at their time, too
+        while self._later:  # commands for sent messages go out at their time, too
             time.sleep(_BEAT_S)
             self._commands()
         assert not self._producer.flush(180), "Kafka has not taken all requests"

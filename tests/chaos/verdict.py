@@ -1,4 +1,4 @@
-"""What came out, read from Kafka alone by a client that knows nothing of the workers."""
+"""The result, read from Kafka alone by a client that is independent of the workers."""
 
 import json
 from collections.abc import Iterable
@@ -19,7 +19,7 @@ _SHOWN = 10
 
 @dataclass
 class Verdict:
-    """Counts of what the promise is about; `sentences` names some of everything that breaks it."""
+    """Counts of violations and of deliveries; `sentences` describes some violations of each kind."""
 
     messages: int = 0
     commands: int = 0
@@ -58,7 +58,7 @@ class Verdict:
 def judge(traffic: Traffic, logs: list[Path], *, fast_ms: int = 0) -> Verdict:
     """Read destinations, events, progress, dead letters and the brokers' log directories, and count.
 
-    A worker whose clock was put `fast_ms` ahead is early by the brokers' clock by so much.
+    A worker whose clock is `fast_ms` ahead may be early by as much, by the brokers' clock.
     """
     bootstrap, app_id = traffic.bootstrap, traffic.app_id
     found = Verdict(len(traffic.stories), traffic.commands, sum(traffic.poisoned.values()))

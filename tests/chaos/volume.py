@@ -51,7 +51,7 @@ class Volume:
         return shutil.disk_usage(self.path).free
 
     def fill(self, leave: int = 0) -> None:
-        """Fill it until so many bytes are free."""
+        """Fill it until `leave` bytes are free."""
         with self._ballast.open("ab") as ballast:
             while (more := min(self.free - leave, 1 << 20)) > 0:
                 try:
@@ -64,7 +64,7 @@ class Volume:
                     break
 
     def make_room(self) -> None:
-        """Remove what it was filled with."""
+        """Remove the ballast."""
         self._ballast.unlink(missing_ok=True)
 
     def fail(self) -> None:
@@ -72,7 +72,7 @@ class Volume:
         _run("mount", "-o", "remount,abort", str(self.path))
 
     def repair(self) -> None:
-        """Check it and mount it anew; nobody may be using it."""
+        """Unmount, check and mount it again; no process may be using it."""
         _run("umount", str(self.path))
         checked = subprocess.run(["e2fsck", "-fy", str(self._image)], check=False, capture_output=True)  # noqa: S607
         assert checked.returncode < 4, checked.stdout.decode()  # 4 and more: errors are left

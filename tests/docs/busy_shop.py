@@ -18,7 +18,7 @@ from app.dev.demo.story import CUSTOMERS, GOODS
 from app.settings.settings import Settings
 from punctual import DelayClient
 
-#: Destinations beside those of the demonstration, and how many of a hundred pending messages are for each.
+#: Additional destinations to those of the demonstration, and their percentage of the pending messages.
 SHARES: Final = {"reminders": 44, "orders": 21, "invoices": 14, "parcels": 12, "sms": 6, "newsletter": 3}
 PENDING: Final = 6_000
 FIRST_NUMBER: Final = 48_000
@@ -56,7 +56,7 @@ async def create_topics(settings: Settings) -> None:
 
 
 async def fill(client: DelayClient, settings: Settings, random: Random) -> None:
-    """Schedule what is pending: more by day than by night, and fewer each day."""
+    """Schedule the pending messages: more by day than by night, and fewer each day."""
     now = datetime.now(UTC)
     await client.pause(
         "newsletter",
@@ -84,7 +84,7 @@ async def fill(client: DelayClient, settings: Settings, random: Random) -> None:
 
 
 async def flow(client: DelayClient, random: Random) -> None:
-    """Schedule messages that are due within seconds until cancelled, some of which are called off."""
+    """Schedule messages that are due within seconds until cancelled, and cancel some."""
     loop = asyncio.get_running_loop()
     began, number, owed = loop.time(), FIRST_NUMBER + PENDING + _SLOW * _SLOW_S + 1, 0.0
     async with asyncio.TaskGroup() as group:
@@ -178,7 +178,7 @@ async def _snooze(client: DelayClient) -> None:
 
 
 async def _fail(client: DelayClient, settings: Settings) -> None:
-    """Send what becomes dead letters: misspelt destinations, a due time that is none, a last failed attempt."""
+    """Send requests that become dead letters: misspelt destinations, an invalid due time, a last failed attempt."""
     failed = SimpleNamespace(
         topic="orders",
         partition=2,

@@ -19,7 +19,7 @@ from tests.harness.document import Block, Reader, blocks, clone
 
 LIMIT_S = 180.0
 PORTS = (9092, 6066)
-#: The beginning of what kcat writes of the message: key and value.
+#: The beginning of kcat's output for the message: key and value.
 _ARRIVED = "customer-7: hello from the past ("
 
 

@@ -151,7 +151,7 @@ async def _wait_for_timeline(page: "Page") -> None:
 
 
 async def _picture(page: "Page", path: Path, height: int) -> None:
-    """Save the page, or so much of its top in CSS pixels, in few colours."""
+    """Save the page, or the top `height` CSS pixels, in few colours."""
     clip: Any = {"clip": {"x": 0, "y": 0, "width": WIDTH, "height": height}} if height else {}
     taken = await page.screenshot(full_page=True, **clip)
     _save(taken, path)
@@ -183,7 +183,7 @@ def _nearest(frequent: list[_Colour], colour: _Colour) -> int:
 
 
 async def _wait_for_dead_letters(url: str, count: int) -> None:
-    """Return once so many dead letters are found."""
+    """Return once there are `count` dead letters."""
     async with aiohttp.ClientSession(url) as session, asyncio.timeout(_TIMEOUT_S):
         while True:
             async with session.get("/api/v1/dead-letters") as answer:

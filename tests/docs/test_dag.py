@@ -16,7 +16,7 @@ DAG_FILE = Path(__file__).parents[2] / "docs/how-to/punctual_dag.py"
 
 
 class _Task:
-    """Stands for an operator: remembers what it was made with, and what it is put before."""
+    """Stands for an operator: remembers its options and the tasks before it."""
 
     made: list["_Task"]
 

@@ -1,7 +1,7 @@
-"""README.md and the tutorial do what they say: each of their blocks is run as it stands, in a fresh clone.
+"""README.md and the tutorial work: each of their blocks is run as it stands, in a fresh clone.
 
-Nothing is prepared but a clone; ports and directories are the default ones, so that these tests have the machine's 9092
-and 6066 to themselves. What pip has downloaded and cargo has compiled before is there, as on a machine that had both.
+The clone is the only preparation. Ports and directories are the default ones, so these tests have the machine's 9092
+and 6066 to themselves. pip's downloads and cargo's builds are cached, as on a machine that had both before.
 """
 
 import re
@@ -26,7 +26,7 @@ Says = dict[str, str]
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone that both documents begin in; the first `make install` is the only one that installs."""
+    """Return a clone in which both documents begin; only the first `make install` installs."""
     directory = tmp_path_factory.mktemp("fresh") / "punctual"
     clone(directory)
     return directory
@@ -60,7 +60,7 @@ def read(tree: Path) -> Iterator[Callable[[str], Says]]:
 
 
 def of(said: Says, part: str) -> str:
-    """Return what the block with `part` in it has written; nothing if it was left out for want of kcat."""
+    """Return the output of the block with `part` in its code, empty if kcat is missing and the block was skipped."""
     return next((written for code, written in said.items() if part in code), "")
 
 
@@ -95,7 +95,7 @@ def test_the_tutorial_does_what_it_says(read: Callable[[str], Says]) -> None:
         assert "delay-reason=unknown-topic" in of(said, "Delay-To")
 
 
-#: How-tos that begin with a Kafka, and what each delivers in the end: nothing else, and nothing twice.
+#: How-tos that begin with a Kafka, and all the messages that each delivers, once each.
 DELIVERS = {
     "foreign-topics": {"customer-7: call back", "customer-7: and again"},
     "migrate-from-etf1": {'vid1: "video 1"', 'vid3: "video 3"'},

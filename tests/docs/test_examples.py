@@ -1,4 +1,4 @@
-"""The programs of docs/examples do what they say, and README points at each."""
+"""The programs of docs/examples work, and README points at each."""
 
 import os
 import re
@@ -50,7 +50,7 @@ call the dentist!
 
 
 def said(name: str, env: dict[str, str]) -> str:
-    """Run a program and return what it has written."""
+    """Run a program and return its output."""
     command = [sys.executable, str(example.EXAMPLES / f"{name}.py")]
     done = subprocess.run(
         command, env={**os.environ, **env}, capture_output=True, text=True, timeout=PROGRAM_S, check=False
@@ -85,7 +85,7 @@ def test_they_do_what_they_say(bootstrap: str, tmp_path: Path) -> None:
         with ThreadPoolExecutor() as pool:
             results = dict(zip(names, pool.map(lambda name: said(name, env), names), strict=True))
 
-    for name, lines in SAYS.items():  # sorted: what is due in the same moment may come in any order
+    for name, lines in SAYS.items():  # sorted: messages that are due at the same moment may come in any order
         expected, written = (
             "".join(sorted(text.splitlines(keepends=True))) for text in (lines.lstrip(), results[name])
         )

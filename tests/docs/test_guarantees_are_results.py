@@ -1,4 +1,4 @@
-"""docs/explanation/test-results.md says what the saved runs counted, and nothing that broke the promise is saved."""
+"""docs/explanation/test-results.md has the counts of the saved runs, and no saved run broke a guarantee."""
 
 from tests.chaos import report
 from tests.chaos.scenario import scenarios

@@ -26,7 +26,7 @@ def port() -> str:
 
 @pytest.fixture
 def receiver(tmp_path: Path, port: str) -> Iterator[Path]:
-    """The receiver of the page, with the secret of the page; gives what it has written."""
+    """Run the receiver of the page, with the secret of the page; yield the file with its output."""
     [secret, _] = _SHELL
     subprocess.run(["bash", "-ec", secret.replace(_PORT, port)], cwd=tmp_path, check=True)  # noqa: S607 - as a reader does
     said = tmp_path / "said"

@@ -1,4 +1,4 @@
-"""docs/how-to/many-teams.md: its settings are ones that a worker takes, and its quotas are those that it speaks of."""
+"""docs/how-to/many-teams.md: a worker accepts its settings, and the text names their quotas."""
 
 import re
 

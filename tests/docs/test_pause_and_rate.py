@@ -1,4 +1,4 @@
-"""The how-to about pauses and caps does what it says: its commands and programs are run on an installation."""
+"""The how-to about pauses and rate limits works: its commands and programs are run on an installation."""
 
 import json
 import re
@@ -50,7 +50,7 @@ class Doing:
         self._left = [(kind, code) for kind, code in BLOCKS if not code.startswith("export ")]
 
     def next(self, part: str) -> str:
-        """Run the next block, which has `part` in it, and return what it writes."""
+        """Run the next block, which must contain `part`, and return its output."""
         kind, code = self._left.pop(0)
         assert part in code
         made = self._installation

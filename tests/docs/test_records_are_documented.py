@@ -15,7 +15,7 @@ _PAGE = (Path(__file__).parents[2] / "docs/reference/records.md").read_text("utf
 
 
 def _documented(*headings: str) -> set[str]:
-    """Return what the first column of these sections' tables names."""
+    """Return the names in the first columns of the sections' tables."""
     texts = [re.split(r"^## ", _PAGE.partition(f"\n## {heading}\n")[2], flags=re.MULTILINE)[0] for heading in headings]
     cells = [cell for text in texts for cell in re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)]
     return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}

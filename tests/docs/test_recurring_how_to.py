@@ -1,4 +1,4 @@
-"""What docs/how-to/recurring.md shows is what runs: its program, and what is delivered then."""
+"""The program of docs/how-to/recurring.md runs, and delivers the messages that the page shows."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""The documentation is built as a site, from which no link leads nowhere, and which loads nothing from elsewhere."""
+"""The documentation is built as a site without dead links, which loads no files from other sites."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def build(tree: Path, site: Path) -> "subprocess.CompletedProcess[str]":
 
 
 class Fetched(HTMLParser):
-    """Collects what a page has a browser fetch."""
+    """Collects the addresses that a browser fetches for a page."""
 
     def __init__(self, page: str) -> None:
         super().__init__()

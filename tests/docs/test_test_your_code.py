@@ -20,7 +20,7 @@ asyncio_mode = auto
 asyncio_default_fixture_loop_scope = function
 filterwarnings = error
 """
-#: What the plugin and the client need.
+#: Names for the plugin and the client, not for tests.
 _NOT_FOR_TESTS = {"close", "partitions"}
 
 

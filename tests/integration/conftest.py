@@ -27,7 +27,7 @@ def run(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.fixture(scope="module")
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
-    """An installation with the usual settings, for a whole module."""
+    """Yield a module's installation, with the usual settings."""
     name = request.module.__name__.rpartition("test_")[2]
     with run(name) as made:
         yield made
@@ -35,7 +35,7 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator["Browser"]:
-    """Debian's Chromium, for a whole module."""
+    """Yield Debian's Chromium to a whole module."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - skipped where there is no browser
 
     with sync_playwright() as playwright:

@@ -1,4 +1,4 @@
-"""What waits while the console is driven: some hundred messages, or as many as CONSOLE_PENDING says."""
+"""Pending messages while the console is driven: some hundred, or CONSOLE_PENDING."""
 
 import os
 from typing import Final
@@ -44,5 +44,5 @@ def pending(installation: Installation) -> int:
 
 
 def patience_s(count: int) -> float:
-    """Return how long something may take that is done to so many messages."""
+    """Return the time limit in seconds for an action on `count` messages."""
     return 60 + count / _PER_S

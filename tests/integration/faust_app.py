@@ -1,11 +1,12 @@
-"""A user's Faust app beside an installation."""
+"""A user's Faust app next to an installation."""
 
 from tests.harness.program import Program
 from tests.integration.installation import Installation
 
 
 class FaustApp(Program):
-    """A program of tests/harness: it handles what comes to a topic, and says what is `done` in another, or a file."""
+    """A program of tests/harness: it handles a topic's events, and reports them as `done` in another topic, or a
+    file."""
 
     def __init__(
         self,

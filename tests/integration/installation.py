@@ -1,4 +1,4 @@
-"""One installation with one worker, and what a test wants to know of it."""
+"""One installation with one worker, and the questions of tests about it."""
 
 import itertools
 import json
@@ -29,14 +29,14 @@ from tests.harness.waiting import LIMIT_S, ask_until, eventually
 from tests.harness.worker import Worker
 
 PARTITIONS = 4
-#: What a delivery may be late, as `late_ms` has it.
+#: Maximum lateness of a delivery, as measured by `late_ms`.
 ON_TIME_MS = 1_500
 
 Event = dict[str, Any]
 
 
 def new_app_id(name: str) -> str:
-    """Return an installation's name that nobody has had."""
+    """Return a new, unique installation name."""
     return f"{name}-{uuid.uuid4().hex[:8]}"
 
 
@@ -52,16 +52,16 @@ def alter_topic(bootstrap: str, topic: str, **config: str) -> None:
 
 
 def wait_for(bootstrap: str, topic: str, count: int, seconds: float = 20.0) -> list[Record]:
-    """Wait until so many committed records are in a topic, and return all that are."""
+    """Wait until a topic has `count` committed records, and return all its records."""
     found: list[Record] = []
 
     def there() -> bool:
         try:
             if sum(now().values()) < count:
                 return False
-        except KafkaException:  # a topic that is new has no leader at once
+        except KafkaException:  # a new topic has no leader at first
             return False
-        # An end counts markers too, and what a transaction that is still open has written.
+        # An end offset counts markers too, and records of open transactions.
         found[:] = read(bootstrap, topic)
         return len(found) >= count
 
@@ -89,18 +89,18 @@ class Installation:
         return create_topic(self.bootstrap, f"{self.app_id}-to-{next(self._numbers)}", partitions, **config)
 
     def new_id(self, home: int | None = None) -> str:
-        """Return an id that nobody has had, with its home in a given partition if that matters."""
+        """Return a new id, with its home in the partition `home` if given."""
         while True:
             id_ = f"id-{next(self._numbers)}"
             if home in (None, home_partition(id_, (), PARTITIONS)):
                 return id_
 
     def wait_for(self, topic: str, count: int, seconds: float = 20.0) -> list[Record]:
-        """Wait until so many records are in a topic, and return all that are."""
+        """Wait until a topic has `count` records, and return all its records."""
         return wait_for(self.bootstrap, topic, count, seconds)
 
     def events(self, id_: str | None = None) -> list[Event]:
-        """Return the events so far, perhaps of one id alone."""
+        """Return the events so far, of one id if given."""
         events = [json.loads(record.value or b"") for record in read(self.bootstrap, f"{self.app_id}-events")]
         return [event for event in events if id_ in (None, event["id"])]
 
@@ -145,7 +145,7 @@ class Installation:
         eventually(lambda: all(map(listed, ids)), what=f"{', '.join(ids[:5])} among the pending messages")
 
     def letters(self, count: int, fits: Callable[[Record], object] = lambda _: True) -> list[Record]:
-        """Wait until so many dead letters fit, and return all that do.
+        """Wait until `count` dead letters fit, and return all that do.
 
         Where tests share an installation, `fits` must leave out the dead letters of other tests.
         """
@@ -158,12 +158,12 @@ class Installation:
         )
 
     def letters_for(self, count: int, *destinations: str) -> list[Record]:
-        """Wait until there are so many dead letters of messages for these destinations, and return all of them."""
+        """Wait until there are `count` dead letters for these destinations, and return all that there are."""
         wanted = {to.encode() for to in destinations}
         return self.letters(count, lambda one: dict(one.headers).get("delay-to") in wanted)
 
     def dead_letters(self, *keys: bytes | None) -> dict[bytes | None, Record]:
-        """Wait until there is a dead letter with each of these keys, and return the last one of each."""
+        """Wait until there is a dead letter with each of the `keys`, and return the last one for each key."""
         found: dict[bytes | None, Record] = {}
 
         def there() -> bool:
@@ -239,7 +239,7 @@ def running(
 
 
 def late_ms(record: Record) -> int:
-    """Return how late a delivery came, by the broker's clock and as on a machine that does nothing else."""
+    """Return a delivery's lateness, by the broker's clock and as on an idle machine."""
     return usual_ms(int(record.header("delay-due")), record.timestamp_ms)
 
 

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.core
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-SECRET = "between these workers, and nobody else"  # noqa: S105 - of these tests
+SECRET = "between these workers, and nobody else"  # noqa: S105 - only for tests
 
 
 @pytest.fixture(scope="module")

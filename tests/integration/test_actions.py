@@ -1,4 +1,4 @@
-"""Acts over HTTP on a real Kafka: each is done, its outcome is told, and it is written down."""
+"""Actions over HTTP on a real Kafka: each is done, its outcome is reported, and it is written to the audit log."""
 
 import json
 import socket

@@ -23,7 +23,7 @@ class Posted(NamedTuple):
 
 
 class Client(ThreadingHTTPServer):
-    """The sender's web server; it takes nothing of a message at first."""
+    """The sender's web server; it fails the first POST of each message."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
@@ -48,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log no requests."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The ends of destinations say what has arrived, and nothing else is taken for it."""
+"""The ends of destinations show which messages have arrived, and no other record is mistaken for one."""
 
 import itertools
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ OURS, THEIRS = ([id_ for id_ in map(str, range(200)) if home_partition(id_, INPU
 
 
 class Destination:
-    """A destination of two partitions, its rows and what has been written to it."""
+    """A destination of two partitions, its rows and its records."""
 
     def __init__(self, bootstrap: str, directory: Path) -> None:
         self.topic = create_topic(bootstrap, f"arrivals-{now_ms()}-{next(_NUMBERS)}", 2)
@@ -101,7 +101,7 @@ async def arrivals(bootstrap: str, there: Destination) -> AsyncIterator[ArrivalS
 
 
 async def found(arrivals: ArrivalSearch, there: Destination) -> set[str]:
-    """Return the ids of what has arrived."""
+    """Return the ids of the arrived messages."""
     store = there.store()
     try:
         arrived = await arrivals.look(0, await arrivals.expected(store))
@@ -130,7 +130,7 @@ async def test_it_is_found_behind_much_of_others(arrivals: ArrivalSearch, there:
 
 
 async def test_nothing_is_looked_for_before_what_is_settled(arrivals: ArrivalSearch, there: Destination) -> None:
-    """Nothing of the kind is there: it shows that millions of records that were delivered are not read again."""
+    """The first copy is not found: millions of records that were delivered are not read again."""
     waiting = there.expect(*OURS[:2])
     there.write(waiting[0])
     there.say(*[[]] * OTHERS)
@@ -142,7 +142,7 @@ async def test_nothing_is_looked_for_before_what_is_settled(arrivals: ArrivalSea
 
 
 async def test_it_is_looked_for_where_it_would_be_alone(arrivals: ArrivalSearch, there: Destination) -> None:
-    """Nothing with this key is sent there: it shows that partitions to which nothing goes are not read."""
+    """The copy of ELSEWHERE is not found: partitions without expected messages are not read."""
     rows = dict(zip([KEY, ELSEWHERE, None], OURS[:3], strict=True))
     there.rows.update(there.row(id_, key=key) for key, id_ in rows.items())
     there.write(*there.rows.items())

@@ -15,7 +15,7 @@ from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
 MESSAGES = int(os.environ.get("BURST_MESSAGES", "300000"))
-#: A second of lead for so many messages: they are taken in at more than that, here and in most other places.
+#: Messages for each second of lead: this machine and most others accept more a second.
 LEAD_A_SECOND = 30_000
 #: Measured: 239 with a million messages.
 RSS_MIB = 400

@@ -1,4 +1,4 @@
-"""What is delivered is what was sent, byte for byte, and says where it comes from."""
+"""Messages are delivered as they were sent, byte for byte, with their origin."""
 
 import os
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ def test_no_header_of_the_request_travels_on(installation: Installation) -> None
     to, id_, due = installation.topic(), installation.new_id(), now_ms() + 300
     asked = {"delay-to": to, "delay-id": id_, "delay-at": str(due), "delay-to-partition": "0", "delay-dedupe": "PT0S"}
     policy = {"delay-max-late": "PT1H", "delay-if-late": "drop"}
-    # What a delivery or a dead letter carries is ignored, so that both can be sent again.
+    # Headers of deliveries and dead letters are ignored, so that both can be sent again.
     ignored = {"delay-due": "1", "delay-source": "a-0-0", "delay-reason": "malformed", "delay-error": "a sentence"}
     installation.requests.send({**asked, **policy, **ignored}, b"k", b"v")
     installation.requests.flush()

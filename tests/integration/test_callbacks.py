@@ -44,7 +44,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log no requests."""
 
 
 @contextlib.contextmanager
@@ -103,7 +103,7 @@ def test_a_host_that_hangs_keeps_no_other_waiting(installation: Installation) ->
     with contextlib.ExitStack() as stack:
         hangs = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=200))
         healthy = [stack.enter_context(running_desk()) for _ in range(5)]
-        to = installation.topic()  # without a due time all of them are refused
+        to = installation.topic()  # without a due time all messages are refused
         asked = {"delay-to": to, "delay-on-failure": f"http://127.0.0.1:{hangs.getsockname()[1]}/"}
         for _ in range(120):
             installation.requests.send(asked, None, b"")

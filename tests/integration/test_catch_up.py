@@ -1,4 +1,4 @@
-"""What a catch-up waits for, by what is on a real progress topic: never for what cannot come."""
+"""A catch-up waits for the reports on a real progress topic, and ignores reports that cannot come."""
 
 import asyncio
 import json
@@ -51,10 +51,10 @@ async def cluster(bootstrap: str, settings: Settings) -> AsyncIterator[Cluster]:
 
 
 def looking(settings: Settings, cluster: Cluster, silent: tuple[int, ...] = ()) -> UnreadBacklog:
-    """Begin to look what waits, as a worker that has no partition."""
+    """Begin to read the unread backlog, as a worker without a partition."""
 
     async def report() -> None:
-        """Have nothing to tell."""
+        """Report no progress."""
 
     return UnreadBacklog(settings.topics, cluster, {}, lambda *_: True, report, silent)
 

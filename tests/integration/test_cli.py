@@ -1,4 +1,4 @@
-"""The command line against a real worker: what is written where, and what a command ends with."""
+"""The command line against a real worker: output, error output and exit codes."""
 
 import io
 import json
@@ -32,7 +32,7 @@ BYTES = b"\x00\xff\xfe"
 
 
 class Said(NamedTuple):
-    """What a command ended with, and wrote."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str
@@ -40,7 +40,7 @@ class Said(NamedTuple):
 
     @property
     def rows(self) -> list[Any]:
-        """What it wrote as JSON lines."""
+        """The output, parsed as JSON lines."""
         return [json.loads(line) for line in self.out.splitlines()]
 
 
@@ -85,7 +85,8 @@ def pending(installation: Installation, count: int) -> tuple[str, list[str]]:
 
 
 def await_count(installation: Installation, to: str, count: int) -> None:
-    """Wait until so many messages for a destination are found: an event is written before the table has its message."""
+    """Wait until `count` messages for a destination are found: events are written before the table has their
+    message."""
     eventually(lambda: get(installation, f"/messages/count?to={to}")[1].get("matching") == count, what=f"{count}")
 
 

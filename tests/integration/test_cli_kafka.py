@@ -1,4 +1,4 @@
-"""Commands that go through Kafka: what is sent is delivered, and what is exported is imported as it was."""
+"""Commands that use Kafka: sent messages are delivered, and exported messages are imported unchanged."""
 
 import asyncio
 import base64
@@ -129,7 +129,7 @@ def test_brokers_and_topics_that_are_not_there_have_their_exit_codes(cli: Cli, i
 # export and import ---------------------------------------------------------------------------------------------------
 @pytest.fixture
 def other(run: Run) -> Iterator[Installation]:
-    """Another installation on the same broker, with nothing in it."""
+    """Another, empty installation on the same broker."""
     with run("cli-other", env=lambda _: {"DELAY_SESSION_TIMEOUT": "PT60S"}) as made:
         yield made
 
@@ -142,7 +142,7 @@ class Exported(NamedTuple):
 
 
 def fill(installation: Installation) -> None:
-    """Have one message of each kind pending, nine of them."""
+    """Have one message of each kind pending, nine in all."""
     send, to, base = installation.requests.send, installation.topic(2), now_ms() + HOUR_MS
     due, said = {"delay-at": f"{base}", "delay-to": to}, {"delay-to": to}
     send([*due.items(), ("delay-id", "own"), ("h", b"1"), ("h", BYTES), ("n", None)], b"key", b'{"n": 1}')
@@ -191,7 +191,7 @@ def await_nine(installation: Installation, dues: dict[str, int]) -> None:
 
 
 def rows(cli: Cli, at: Installation) -> dict[str, dict[str, Any]]:
-    """Return what is pending by id: all that a worker tells of it but for where it lies, and whose it is."""
+    """Return the pending messages by id, without their row, partition, source and id."""
     left_out = ("row", "partition", "source", "id")
     found = {row["id"]: row for row in cli("list", "--limit", "0", "--format", "json", at=at).rows}
     return {id_: {name: row[name] for name in row if name not in left_out} for id_, row in found.items()}
@@ -234,12 +234,12 @@ def test_what_is_imported_into_another_installation_is_what_was_exported_however
         titles = ["MESSAGES", "RECURRING", "NEW", "IDS", "ACCEPTED", "OUTDATED", "REFUSED", "UNKNOWN"]
         assert said.out.split() == [*titles, "9", "3", "2", "9", "0", "0", "0"]
         await_accepted(other, 9 * times)
-        # What was paused and moved is so again once its command has come.
+        # Messages that were paused and moved are so again once their commands have arrived.
         eventually(lambda: stamped(rows(cli, other)) == stamped(before), what="the same as before")
 
 
 def named_elsewhere(cli: Cli, installation: Installation) -> dict[str, dict[str, Any]]:
-    """Return what is pending, by the ids that it gets in another installation."""
+    """Return the pending messages, by the ids that they get in another installation."""
     found = rows(cli, installation).items()
     return {f"{installation.app_id}/{id_}" if id_.startswith(installation.app_id) else id_: row for id_, row in found}
 
@@ -260,7 +260,7 @@ def test_an_import_once_more_loses_to_what_has_changed_since(
     before = accepted(other)
     said = cli("import", str(exported.file), "--format", "json", at=other)
     assert said.code == Exit.TOO_LATE
-    # What was moved has its content again; what was cancelled or replaced stays so.
+    # Moved messages have their content again; cancelled and replaced ones stay so.
     assert (said.rows[0]["accepted"], said.rows[0]["outdated"]) == (7, 2)
     assert "2 messages were cancelled, moved or replaced after the export" in said.err
     await_accepted(other, before + 9)
@@ -331,7 +331,7 @@ def accepted(installation: Installation) -> int:
 
 
 def stamped(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return rows without when they were asked for, which is not known of those with an id that Punctual gave."""
+    """Return rows without their request times, which are not known for ids that Punctual gave."""
     return {id_: {**row, "asked_ms": None} for id_, row in found.items()}
 
 
@@ -377,7 +377,7 @@ async def test_events_from_now_on_begin_at_the_end_though_the_answer_to_another_
     usual = Fetcher._proc_offset_request
 
     async def late(fetcher: Any, node: int, asked: dict[str, list[tuple[int, int]]]) -> Any:
-        """Answer as ever; what is asked about the earliest offsets is answered late."""
+        """Answer as usual, but requests for the earliest offsets late."""
         answer = await usual(fetcher, node, asked)
         if any(time == OffsetResetStrategy.EARLIEST for times in asked.values() for _, time in times):
             await asyncio.sleep(0.5)

@@ -1,4 +1,4 @@
-"""A clock that jumps: nothing comes early, no request is refused for it, and all goes on when it is right again."""
+"""A clock that jumps: no message is early, no request is refused, and all goes on when the clock is right again."""
 
 import time
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ def test_a_clock_an_hour_fast_sends_nothing_early(installation: Installation) ->
 
 
 def test_requests_are_accepted_while_the_clock_is_an_hour_slow(installation: Installation) -> None:
-    """By such a clock each of them is from the future."""
+    """For such a clock every request is from the future."""
     to = installation.topic()
     jump(installation, -HOUR_MS, "-3")
     schedule(installation, to, now_ms() + 300, 100)
@@ -75,7 +75,7 @@ def test_requests_are_accepted_while_the_clock_is_an_hour_slow(installation: Ins
 
 
 def pending(installation: Installation, to: str) -> int:
-    """What waits for a destination, by the progress records."""
+    """Return the pending messages of a destination, by the progress records."""
     return int(sum(record["pending"].get(to, 0) for record in installation.progress().values()))
 
 

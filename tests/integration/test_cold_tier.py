@@ -1,4 +1,4 @@
-"""What is due beyond the horizon leaves the worker and comes back; the test is the cold tier."""
+"""Messages due beyond the horizon leave the worker and come back; the test acts as the cold tier."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ FAR_MS = 3_600_000
 
 @pytest.fixture(scope="module", params=["at_least_once", pytest.param("exactly_once", marks=pytest.mark.core)])
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
-    """An installation with a horizon, for each guarantee."""
+    """An installation with a horizon, one with each guarantee."""
     with run("cold", env=lambda _: {**HORIZON, "DELAY_GUARANTEE": request.param}) as made:
         yield made
 
@@ -29,7 +29,7 @@ def asked(id_: str, due_ms: int, to: str) -> list[tuple[str, bytes | None]]:
 
 
 def cold(installation: Installation, *ids: str) -> list[Record]:
-    """Return the records of these ids on the cold topic, each id's in order."""
+    """Return the records of the `ids` on the cold topic, each id's in order."""
     records = list(read(installation.bootstrap, f"{installation.app_id}-cold"))
     assert all(record.partition == home_partition(record.header("delay-id"), (), PARTITIONS) for record in records)
     return [record for id_ in ids for record in records if record.header("delay-id") == id_]

@@ -1,4 +1,4 @@
-"""Commands find their message whatever the partitioner of their producer, and each change is told once."""
+"""Commands find their message whatever the partitioner of their producer, and each change is reported once."""
 
 import json
 

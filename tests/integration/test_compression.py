@@ -15,7 +15,7 @@ from tests.integration.installation import PARTITIONS, Installation
 
 pytestmark = pytest.mark.core
 
-#: A codec's number, and what packs with it. Of snappy 40 MB of nothing do not fit into a batch.
+#: Packers by codec number. Snappy is missing: 40 MB of zeros do not fit into a snappy batch.
 _PACKED = {1: gzip_encode, 3: lz4_encode, 4: zstd_encode}
 
 
@@ -98,7 +98,7 @@ def test_a_batch_that_unpacks_to_too_much_is_passed_over_with_one_dead_letter(ru
         installation.worker.start().wait_ready()
         installation.requests.send({"delay-to": to, "delay-after": "0"}, b"afterwards", partition=1)
         installation.requests.flush()
-        # What was delivered before may come twice.
+        # Messages delivered before may come twice.
         eventually(lambda: any(one.key == b"afterwards" for one in read(installation.bootstrap, to)), what="the last")
 
 

@@ -223,7 +223,7 @@ def test_home_is_painted_within_a_second(page: "Page") -> None:
     for _ in range(5):
         page.goto("/")
         page.locator("h1").wait_for()
-        eventually(lambda: page.evaluate(paint) is not None)  # what is in the document need not be painted yet
+        eventually(lambda: page.evaluate(paint) is not None)  # the browser may paint the document later
         painted.append(page.evaluate(paint))
     assert sorted(painted)[-2] < 1_000 * crowd(), painted
 

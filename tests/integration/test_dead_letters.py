@@ -1,4 +1,4 @@
-"""What cannot be accepted becomes a dead letter with a reason, a sentence and all that was sent; neighbours go on."""
+"""Unacceptable requests become dead letters with a reason, a sentence and all that was sent; neighbours go on."""
 
 import os
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ class Case(NamedTuple):
     again: tuple[tuple[str, bytes], ...] = ()
 
 
-#: What is changed in a request that is right otherwise: None leaves a header out, `again` comes at the end.
-#: A message for a topic that no broker knows is accepted, and rejected if the topic is not there some seconds later.
+#: The changes to a correct request: None leaves a header out, `again` comes at the end. A message for an unknown topic
+#: is accepted, and rejected if the topic does not appear within some seconds.
 _HOPED = "a topic that is not there"
 CASES = {
     "an unknown header": Case("malformed", "delay-topic", {"delay-topic": b"x"}),
@@ -199,7 +199,8 @@ def test_a_record_from_the_past_may_be_due_soon_and_its_limit_counts_from_now(in
 
 
 def test_what_is_larger_than_the_changelog_takes_is_too_large(installation: Installation) -> None:
-    """The input's limit has been raised since the start, so that it takes what the topics behind it don't."""
+    """The input's limit has been raised since the start, so that it accepts records that are too large for other
+    topics."""
     installation.alter(installation.requests.topic, max_message_bytes=str(16 * MIB))
     to = installation.topic(max_message_bytes=str(16 * MIB))
     good = {"delay-to": to, "delay-after": "0", "delay-to-partition": "0"}

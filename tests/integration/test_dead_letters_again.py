@@ -1,4 +1,4 @@
-"""Dead letters on a real Kafka: found by any part of them, put right, and sent again, one by one or by a job."""
+"""Dead letters on a real Kafka: found by any field, corrected, and sent again, one by one or by a job."""
 
 import time
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ def counted(installation: Installation, **query: str) -> int:
 
 
 def appear(installation: Installation, *topics: str) -> None:
-    """Create topics, and wait until the worker looks for them anew: what was absent counts as that for a second."""
+    """Create topics, and wait until the worker checks for them again: it caches the absence for a second."""
     for topic in topics:
         create_topic(installation.bootstrap, topic)
     time.sleep(1.1)
@@ -135,7 +135,7 @@ def test_one_of_another_system_s_format_goes_back_to_its_own_input(installation:
 def test_one_whose_attempts_are_exhausted_is_accepted_wherever_its_new_id_is_at_home(
     installation: Installation,
 ) -> None:
-    """The id of a retry is made of the record's place, which nobody knows before it is sent."""
+    """The id of a retry is made from the record's offset, which is unknown before it is sent."""
     to = installation.topic()
     retry = {"delay-to": to, "delay-retry": "exponential 1s 2 1m", "delay-attempt": "3", "delay-max-attempts": "3"}
     for number in range(6):
@@ -148,7 +148,7 @@ def test_one_whose_attempts_are_exhausted_is_accepted_wherever_its_new_id_is_at_
             status, answer = again(installation, row, headers={"delay-attempt": None})
         assert (status, answer["outcome"]) == (200, "accepted"), answer
         assert answer["event"]["source"] == answer["source"]
-        assert watch.seconds < 8  # it does not wait for an event that comes elsewhere
+        assert watch.seconds < 8  # it does not wait for an event of another partition
     installation.wait_for(to, 6)
 
 
@@ -164,7 +164,7 @@ def test_a_job_says_what_came_of_what_it_has_sent(installation: Installation) ->
         (to, 3, "done", {"refused": 3}),
         (to, 2, "limited", {"refused": 2}),
     ):
-        # What the last job had refused is a dead letter again.
+        # Messages refused by the last job are dead letters again.
         eventually(lambda name=name: counted(installation, to=name, sent_again="no") == 3, what="three of them")  # type: ignore[misc]
         body = {"act": "resend", "filter": {"to": name, "sent_again": "no"}, "confirm": most}
         status, answer = post(installation, "/jobs", body)

@@ -1,4 +1,4 @@
-"""Ids that are pushed back again and again: each is due within its bound, with what was the last payload by then.
+"""Ids that are pushed back again and again: each is due within its bound, with the last payload before then.
 
 The long form is a thousand ids for a minute, by `make test NAME=debounce`.
 """
@@ -21,11 +21,11 @@ from tests.integration.installation import new_app_id, topics_removed
 
 log = logging.getLogger(__name__)
 
-#: Each id is pushed back so often, each time by so much.
+#: How often, and by how much, each id is pushed back.
 _EVERY_S, _BACK_MS = 0.1, 1_500
-#: So long after it was acknowledged a request is known to a worker; and to one that takes a partition and catches up.
+#: By then a worker knows an acknowledged request; and a worker that takes a partition over and catches up does.
 _KNOWN_MS, _READ_MS = 3_000, 10_000
-#: How long it may take, on a busy machine, until what was asked for is dealt with.
+#: How long a busy machine may take until all requests are done.
 _DRAIN_S = 300
 
 
@@ -74,7 +74,7 @@ def disturb(form: Form, first: Worker, second: Worker) -> None:
 
 
 def lives(bootstrap: str, app_id: str, to: str) -> dict[str, Life]:
-    """Return what was asked for and what came, by id."""
+    """Return the requests and the deliveries by id."""
     found: dict[str, Life] = defaultdict(Life)
     for record in read(bootstrap, f"{app_id}-requests"):
         life, number = found[record.header("delay-id")], int(record.value or b"")
@@ -85,7 +85,7 @@ def lives(bootstrap: str, app_id: str, to: str) -> dict[str, Life]:
 
 
 def check(life: Life, form: Form, guarantee: str) -> Counter[str]:
-    """See that each delivery of an id was due within the bound of its life; return how many of what kind there were."""
+    """Check that each delivery of an id was due within its life's bound; return how many there were by kind."""
     known_ms, read_ms = _KNOWN_MS * crowd(), _READ_MS * crowd()
     numbers = sorted(life.deliveries)
     assert numbers[-1] == max(life.stamps), "the last payload was delivered in the end"
@@ -101,7 +101,7 @@ def check(life: Life, form: Form, guarantee: str) -> Counter[str]:
             if guarantee == "exactly_once":
                 assert due_ms == min(asked_ms, bound_ms), "a life begins after the delivery before"
             assert copy.timestamp_ms >= due_ms, "never early"
-            # What was acknowledged well before was known: a later request would have been delivered instead.
+            # A request acknowledged well before was known: it would have been delivered instead.
             later = life.stamps.get(number + 1)
             assert later is None or later > max(due_ms - known_ms, copy.timestamp_ms - read_ms)
         first = number + 1

@@ -1,6 +1,6 @@
-"""All dialects are inputs of one installation: what they ask for comes out as their own systems would send it.
+"""All dialects are inputs of one installation: deliveries are as the original systems would send them.
 
-One record in ten is malformed: it is on the dead letters topic with its code, and nothing else is lost for it.
+One record in ten is malformed: it becomes a dead letter with its code, and no other record is lost.
 """
 
 from collections import Counter
@@ -16,10 +16,10 @@ from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, late_ms, users
 from tests.punctual.contract.refused import REFUSED
 
-#: So many good records come before each that is malformed.
+#: Good records before each malformed one.
 GOOD = 9
 AHEAD_MS = int(8_000 * crowd())
-#: All of them are due in one second, on a machine that may have other work.
+#: All messages are due in one second, on a machine that may have other work.
 BURST_MS = 10_000
 
 

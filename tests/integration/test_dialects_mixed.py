@@ -1,4 +1,4 @@
-"""What one input of an installation gets does nothing to its neighbours, whatever it is."""
+"""Records of one input of an installation do no harm to other inputs, whatever the records are."""
 
 import contextlib
 import time
@@ -21,10 +21,10 @@ from tests.punctual.contract.fuzzed import FUZZED
 from tests.punctual.contract.records import FakeRecord
 from tests.punctual.contract.refused import REFUSED
 
-#: A round of all dialects each so many seconds, so long; of ten rounds one is malformed.
+#: The pause between rounds of all dialects, and the number of rounds; one in ten is malformed.
 PAUSE_S, ROUNDS = 0.02, 500
 MALFORMED, TRIES = 10, 3
-#: Lateness that nobody minds, on a machine with two cores that does all of it.
+#: Maximum harmless lateness, on a machine with two cores that does all the work.
 UNHARMED_MS = 250
 CASES = {name: [case for case in cases.values() if not case.setting] for name, cases in REFUSED.items()}
 
@@ -60,7 +60,7 @@ def p99_beside(installation: Installation, *, malformed: bool) -> float:
     begins = {topic: ends(installation.bootstrap, topic) for topic in (input_of(app_id, name) for name in SYSTEMS)}
 
     def ours(record: Record) -> bool:
-        """Whether a delivery or a dead letter is of what is sent here, and not before."""
+        """Whether a delivery or a dead letter belongs to a record sent since `begins`."""
         topic, partition, offset = record.header("delay-source").rsplit("-", 2)
         return int(offset) >= begins.get(topic, {}).get(int(partition), 1 << 62)
 
@@ -158,7 +158,7 @@ def test_whatever_is_on_inputs_is_accounted_for_and_its_good_neighbours_are_deli
 
 
 def send_fuzzed(installation: Installation) -> set[tuple[str, bytes | None, bytes | None]]:
-    """Send to all inputs what hypothesis makes, with a good record now and then; return keys and values of these."""
+    """Send hypothesis's records to all inputs, with a good record now and then; return keys and values of good ones."""
     due_ms, good = now_ms() // 1_000 * 1_000, set[tuple[str, bytes | None, bytes | None]]()
     for name, system in SYSTEMS.items():
         topic = input_of(installation.app_id, name)
@@ -174,7 +174,7 @@ def send_fuzzed(installation: Installation) -> set[tuple[str, bytes | None, byte
 
 
 def outcome_of(name: str, record: Record) -> str:
-    """Return what a record is to its dialect: a schedule, a command, or refused."""
+    """Return a dialect's reading of a record: a schedule, a command, or refused."""
     place = (record.topic, record.partition, record.offset, record.timestamp_ms)
     try:
         op = decode(SET[name], FakeRecord(record.headers, record.key, record.value, *place)).op

@@ -51,7 +51,7 @@ def test_a_healthy_installation_has_no_error(installation: Installation, tmp_pat
     )
 
     assert (said.returncode, found(said, "error")) == (0, [])
-    assert list(tmp_path.iterdir()) == []  # nothing is written
+    assert list(tmp_path.iterdir()) == []  # the doctor writes no files
 
 
 def test_each_thing_that_is_wrong_is_found_in_one_run(installation: Installation, tmp_path: Path) -> None:

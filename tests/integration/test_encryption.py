@@ -32,7 +32,7 @@ async def test_an_encrypted_value_is_nowhere_in_clear(installation: Installation
         await client.delay(to, SECRET, after=timedelta(milliseconds=1), key="customer-4", id="comes")
         await client.delay(missing, SECRET, after=timedelta(hours=1), id="dies")
     with SyncDelayClient(installation.bootstrap, app_id=app_id) as plain:
-        plain.delay(to, OPEN, after=timedelta(hours=1), id="open")  # what is not encrypted can be found
+        plain.delay(to, OPEN, after=timedelta(hours=1), id="open")  # unencrypted payloads can be found
     installation.await_event("accepted", "waits", "open")
 
     [record] = installation.wait_for(to, 1)

@@ -21,7 +21,7 @@ COMMAND = [sys.executable, "-m", "faust", "-A", "app"]
 
 
 def environment(bootstrap: str, directory: Path, **env: str) -> dict[str, str]:
-    """Return what a worker is told, its data directory in one that is not there either."""
+    """Return a worker's environment, with a data directory whose parent does not exist either."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("DELAY_", "HOOK_"))}
     told = {
         "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
@@ -43,7 +43,7 @@ def listening(port: int) -> set[str]:
 
 
 def last_words(env: dict[str, str], *arguments: str) -> str:
-    """Start a worker that cannot start, and return what it has written to stderr."""
+    """Start a worker that cannot start, and return its stderr."""
     command = [*COMMAND, "worker", "-l", "warn", *arguments]
     ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
     assert ended.returncode == 1, ended.stderr
@@ -125,7 +125,7 @@ def test_a_start_is_a_banner_and_a_line_at_readiness(bootstrap: str, tmp_path: P
     assert banner[0].startswith("Punctual ")
     assert any(re.fullmatch(rf"  data +{worker.data}", line) for line in banner)
     assert not [line for line in said if "memory" in line]
-    assert len(log) <= 3, said  # the assignment, readiness, and what a broker may have made it wait for
+    assert len(log) <= 3, said  # the assignment, readiness, and possibly a wait for a broker
 
 
 def test_what_is_likely_to_be_a_mistake_is_warned_of(bootstrap: str, tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from tests.harness.waiting import LIMIT_S
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms
 
-#: Requests that take a worker more than the seconds that messages are given for what is unread: recurring ones are
-#: read one at a time. And messages of the other namespace that are due meanwhile.
+#: A flood that keeps a worker busy for longer than messages wait for unread input, because recurring requests are read
+#: one at a time; and messages of the other namespace that are due in the meantime.
 FLOOD, MESSAGES, APART_MS = 200_000, 600, 20
 #: When these begin to be due: they are accepted by then.
 AHEAD_MS = 5_000
@@ -22,7 +22,7 @@ TEAMS = ("quiet", "loud")
 
 @pytest.fixture
 def installation(run: Run) -> Iterator[Installation]:
-    """One with an input for each team; with one partition nothing is forwarded, which all teams share."""
+    """One with an input for each team, and one partition, so that forwards, which all teams share, are empty."""
 
     def env(app_id: str) -> dict[str, str]:
         return {

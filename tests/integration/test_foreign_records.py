@@ -39,7 +39,7 @@ def deliver(installation: Installation, to: str) -> None:
 
 
 def forge(installation: Installation, name: str) -> None:
-    """Write to an internal topic what is like its records, and unlike them."""
+    """Write records to an internal topic, some like its own records and some unlike them."""
     topic = f"{installation.app_id}-{name}"
     genuine: list[Pair] = [(record.key, record.value) for record in read(installation.bootstrap, topic)]
     control: Pair = (b"orders", b'{"paused": true, "reason": "r", "until": "2030-01-01T00:00:00Z", "rate": "5/s"}')
@@ -76,7 +76,7 @@ def test_workers_go_on_and_start_whatever_is_written_to_internal_topics(installa
 
 def test_workers_go_on_whatever_is_forwarded(installation: Installation) -> None:
     to = installation.topic()
-    for number in range(8):  # of which some live elsewhere
+    for number in range(8):  # some live elsewhere
         headers = {"delay-to": to, "delay-after": "PT30M", "delay-id": f"id-{number}"}
         installation.requests.send(headers, b"", b"", partition=0)
     deliver(installation, to)

@@ -1,4 +1,4 @@
-"""Whoever means harm to a gateway gets nothing: it is refused or cut off, in little memory, and others are served."""
+"""Attackers of a gateway are refused or cut off, in little memory, and others are served."""
 
 import gzip
 import http.client
@@ -33,7 +33,7 @@ destinations = ["orders"]
 rate = 100_000
 tokens = [{{ sha256 = "{digest_of(TOKEN).hex()}" }}]
 """
-#: What the gateway may need more of than it had, whatever comes: a body of 4 MiB that is unpacked, and copies of it.
+#: Maximum growth of memory in any attack: a body of 4 MiB that is unpacked, and copies.
 MORE_BYTES = 150 * MIB
 
 
@@ -87,7 +87,7 @@ class Client:
 
 @contextmanager
 def served(gateway: GatewayProcess, what: str, within_s: float = 1.0) -> Iterator[None]:
-    """See that others are served meanwhile, and that memory is bounded."""
+    """Check that others are served during the block, and that memory is bounded."""
     client, (_, before) = Client(gateway), gateway.memory_bytes()
     thread = threading.Thread(target=client.run)
     thread.start()
@@ -154,7 +154,7 @@ def test_one_address_does_not_take_all_connections(gateway: GatewayProcess) -> N
             crowd.append(Attacker(gateway.port))
             crowd[-1].send(b"POST /api/v1/messages HTTP/1.1\r\nX: %d" % number)
         eventually(lambda: sum(not one.is_cut_off() for one in crowd) <= 500, what="the end of 200 connections")
-        # Each of them is cut off in the end, for its slow head: no more than 300 may be for their address.
+        # Each connection is cut off in the end because of its slow head: at most 300 because of their address.
         assert cut_off_for_their_address(gateway) - before <= 300
     for one in crowd:
         one.close()
@@ -234,7 +234,7 @@ def test_json_that_is_a_bomb_is_refused(gateway: GatewayProcess, name: str) -> N
 def test_what_is_asked_for_at_once_is_answered_in_order(gateway: GatewayProcess) -> None:
     ask = b"GET /live HTTP/1.1\r\nHost: gateway\r\n\r\n"
     what = "5,000 requests at once on each of 20 connections that do not read"
-    with served(gateway, what, within_s=3.0):  # a hundred thousand requests, and the suite beside them
+    with served(gateway, what, within_s=3.0):  # a hundred thousand requests, next to the rest of the suite
         crowd = [Attacker(gateway.port, timeout_s=1) for _ in range(20)]
         for one in crowd:
             one.send(ask * 5_000)
@@ -297,7 +297,7 @@ def metrics(gateway: GatewayProcess) -> str:
 
 
 def test_many_small_records_in_one_piece_take_no_more_memory_than_a_batch(tmp_path: Path) -> None:
-    """Nothing of them is kept once they are answered, however many there are."""
+    """The gateway forgets the records once it has answered, however many there are."""
     piece, address = b"{}" * 40_000, b"POST /kafka/v3/clusters/any/topics/flooded-requests/records HTTP/1.1\r\n"
     head = address + b"Host: localhost\r\nTransfer-Encoding: chunked\r\n" + JSON + b"Connection: close\r\n\r\n"
     peaks = list[int]()

@@ -53,7 +53,7 @@ def test_python_hands_in_to_the_gateway_what_kafka_does_not_take(
     to, program = installation.topic(), tmp_path / "safe_producer.py"
     code = snippet("python")
     for said, meant in {
-        "127.0.0.1:9092": f"127.0.0.1:{free_port()}",  # nobody listens there
+        "127.0.0.1:9092": f"127.0.0.1:{free_port()}",  # a closed port
         "http://127.0.0.1:6067": gateway.url,
         '"orders"': f'"{to}"',
     }.items():

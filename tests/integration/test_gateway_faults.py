@@ -1,4 +1,4 @@
-"""Kafka stops, Kafka and the gateway are killed, under load: what was acknowledged is delivered, once and in order."""
+"""Kafka stops, Kafka and the gateway are killed, under load: acknowledged messages are delivered, once and in order."""
 
 import os
 import signal
@@ -59,7 +59,7 @@ def restarting(worker: Worker) -> Iterator[None]:
 
 
 def killed(gateway: GatewayProcess, times: int, every_s: float) -> None:
-    """Kill a gateway and start it again, so often."""
+    """Kill a gateway and start it again, `times` times."""
     for _ in range(times):
         time.sleep(every_s)
         gateway.kill()
@@ -86,7 +86,7 @@ def test_what_was_acknowledged_is_delivered_once_and_in_order(tmp_path: Path) ->
             worker.wait_ready()  # there is a topic of requests by then
             stack.enter_context(gateway)
             client = stack.enter_context(SyncDelayClient(bootstrap, app_id=app_id))
-            # Nothing is delivered before the end: what a worker sends twice in a crash of its own says nothing here.
+            # The destination is paused until the end, so that a worker's own crash does not add duplicates.
             client.pause(out, reason="faults")
             eventually(lambda: worker.metric("delay_destination_paused", destination=out), what="the pause")
             ids = Receipts(f"{app_id}-requests", PARTITIONS)

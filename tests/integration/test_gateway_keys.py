@@ -132,7 +132,8 @@ def test_a_disk_that_takes_no_more_answers_503_and_takes_keys_again_later(
             if status == 503:
                 refused.add(json.loads(body)["type"])
                 unready.append(str(gateway.ready().get("missing")))
-                # Opened again, the database takes keys until its next file is as large: the gateway is ready so long.
+                # Opened again, the database accepts keys until its next file is as large: until then the gateway is
+                # ready.
                 if answers.count(503) >= 20 and any("idempotency keys" in reason for reason in unready):
                     resource.prlimit(
                         gateway.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)

@@ -49,7 +49,7 @@ def post(gateway: GatewayProcess, body: object) -> int:
 
 
 def drained(installation: Installation, data: Path) -> None:
-    """Have a gateway with Kafka send what is in a spool."""
+    """Have a gateway with Kafka send the records in a spool."""
     with GatewayProcess(installation.bootstrap, installation.app_id, data) as gateway:
         eventually(lambda: gateway.ready().get("spool_records") == 0, what="an empty spool")
         assert gateway.stop() == 0

@@ -1,4 +1,4 @@
-"""Header names that are no UTF-8: brokers take them, and one of them must not stop a partition."""
+"""Header names that are not UTF-8: brokers accept them, and such a name must not stop a partition."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The how-tos on retries, queues and dead letters do what they say: what they show is run beside a worker."""
+"""The how-tos on retries, queues and dead letters work: their commands and programs are run next to a worker."""
 
 import json
 import re
@@ -112,7 +112,7 @@ def test_dead_letters_are_put_right_and_sent_again_as_the_how_to_says(installati
     run_shell(lose_three, names)
     eventually_says('"matching":3', count, names)
     create_topic(installation.bootstrap, invoices)
-    time.sleep(1.1)  # so long a topic that was absent counts as that
+    time.sleep(1.1)  # the worker caches a topic's absence for a second
     assert "job_id" in run_shell(send_again, names)
     assert sorted(run_shell(all_arrive, names).splitlines()) == ["1: invoice 1", "2: invoice 2", "3: invoice 3"]
     eventually_says('"state":"done"', jobs, names)
@@ -120,7 +120,7 @@ def test_dead_letters_are_put_right_and_sent_again_as_the_how_to_says(installati
 
 
 def run_shell(block: tuple[str, str], names: dict[str, str]) -> str:
-    """Run commands with the names of a test in place of their own; return what they have written."""
+    """Run commands with a test's names in place of their own; return their output."""
     _, code = block
     for name, instead in names.items():
         code = code.replace(name, instead)
@@ -129,7 +129,7 @@ def run_shell(block: tuple[str, str], names: dict[str, str]) -> str:
 
 
 def eventually_says(text: str, block: tuple[str, str], names: dict[str, str]) -> str:
-    """Run commands until they write this, for what has come in is seen a moment later."""
+    """Run commands until their output contains `text`, because new messages become visible a moment later."""
     said: list[str] = []
 
     def there() -> bool:

@@ -1,4 +1,4 @@
-"""Messages for URLs on a real Kafka: signed, tried again, ended, and all of them accounted for."""
+"""Messages for URLs on a real Kafka: signed, retried, ended, and all accounted for."""
 
 import email.utils
 import itertools
@@ -27,7 +27,7 @@ SECRET, OLD_SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhr
 
 
 def answer(path: str, before: int) -> Answer:
-    """Say what the test has put into the path: /<name>/<statuses, one a try>; the last one again and again."""
+    """Answer as the path says: /<name>/<statuses, one for each try>; the last status again and again."""
     statuses = path.split("?", maxsplit=1)[0].split("/")[2].split(",")
     status = statuses[min(before, len(statuses) - 1)]
     if status == "slow":

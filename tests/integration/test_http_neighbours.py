@@ -1,4 +1,4 @@
-"""One destination that is dead, slow or refuses everything is nobody else's trouble: URLs and topics together."""
+"""A destination that is dead, slow or refuses all messages does not delay the others: URLs and topics together."""
 
 import os
 from contextlib import ExitStack
@@ -11,8 +11,8 @@ from tests.harness.waiting import crowd, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import ON_TIME_MS, late_ms
 
-#: `make test NAME=neighbours` has all four for minutes, and a limit for a machine that does nothing else. The suite has
-#: each guarantee and each culprit once. Without isolation, the slow host alone would delay all others by 14 seconds.
+#: `make test NAME=neighbours` has all four for minutes, and a limit for an idle machine. The suite has each guarantee
+#: and each culprit once. Without isolation, the slow host alone would delay all others by 14 seconds.
 _BOTH, _LIMIT_MS = [("at_least_once", "topic"), ("exactly_once", "urls")], ON_TIME_MS
 if "NEIGHBOURS_S" in os.environ:
     _BOTH, _LIMIT_MS = [*_BOTH, ("at_least_once", "urls"), ("exactly_once", "topic")], 250
@@ -20,7 +20,7 @@ if "NEIGHBOURS_S" in os.environ:
 
 @pytest.mark.parametrize(("guarantee", "culprits"), _BOTH)
 def test_one_dead_one_slow_and_one_poisoned_destination_delay_no_other(run: Run, guarantee: str, culprits: str) -> None:
-    """Of 100 destinations, half of them topics; for the dead host there are 10,000 messages."""
+    """Of 100 destinations, half are topics; the dead host has 10,000 messages."""
     calm_s, seconds, rate = 4, int(os.environ.get("NEIGHBOURS_S", "10")), 100
 
     def reply(path: str, _before: int) -> Answer:
@@ -48,7 +48,7 @@ def test_one_dead_one_slow_and_one_poisoned_destination_delay_no_other(run: Run,
             made.requests.send({"delay-to": healthy[number % len(healthy)], "delay-at": at}, b"k", b"v")
         made.requests.flush()
         assert now_ms() < began, "they were not sent in time"
-        late = dict[int, int]()  # by due time, of which no two are alike
+        late = dict[int, int]()  # by due time, which is unique
         posts = [f"{host.origin}/" for host in hosts[2:]]
 
         def all_there() -> bool:

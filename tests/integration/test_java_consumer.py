@@ -1,4 +1,4 @@
-"""A Java consumer needs nothing but headers: for retries, and for a queue that is acknowledged message by message."""
+"""A Java consumer needs only headers: for retries, and for a queue that is acknowledged message by message."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.core, pytest.mark.slow]
 
 
 def fill(installation: Installation, count: int, prefix: str = "") -> tuple[str, str]:
-    """Ask for so many messages, every other one for each of two destinations, and wait until they are there."""
+    """Schedule `count` messages, in turn for two destinations, and wait until all are accepted."""
     topics = installation.topic(), installation.topic()
     due, prefix = now_ms() + HOUR_MS, prefix or installation.new_id()
     for number, to in zip(range(count), itertools.cycle(topics), strict=False):
@@ -42,7 +42,7 @@ def counted(installation: Installation, **query: object) -> int:
 
 
 def await_count(installation: Installation, count: int, **query: object) -> None:
-    """Wait until so many match: what an act has changed is found a moment after its event is written."""
+    """Wait until `count` messages match: an action's change becomes visible a moment after its event."""
     ask_until(lambda: counted(installation, **query), lambda found: found == count, f"{count} messages of {query}")
 
 
@@ -69,7 +69,7 @@ def test_all_that_match_are_cancelled_though_a_worker_is_killed_and_nothing_else
         await_sharing(installation.worker, second)
         hit, spared = fill(installation, 40_000, "order")
         job_id = given(installation, "cancel", 20_000, {"to": hit})
-        # What is asked for after the job is not its business, though it matches.
+        # The job leaves messages alone that are scheduled after it, though they match.
         installation.requests.schedule("order-0", now_ms() + HOUR_MS, hit, b"later")
         installation.requests.schedule("newcomer", now_ms() + HOUR_MS, hit, b"later")
         installation.requests.flush()
@@ -87,7 +87,7 @@ def test_all_that_match_are_cancelled_though_a_worker_is_killed_and_nothing_else
         # The job may have come to order-0 before its replacement did.
         assert account.sums["cancelled"] + account.sums.get("replaced", 0) == 20_000
         assert account.sums["pending"] == 20_002
-        # The batch that was on its way is counted too, and nothing twice.
+        # The batch under way is counted too, and no message twice.
         assert standing["outcomes"]["cancelled"] == account.sums["cancelled"]
         assert standing["untold"] == 0
         assert standing["sent"] - sum(standing["outcomes"].values()) == 0
@@ -240,7 +240,7 @@ def test_a_job_that_makes_no_sense_is_refused(
 def test_a_job_begins_though_what_it_waits_for_ends_with_the_mark_of_a_commit(run: Run, guarantee: str) -> None:
     with run("jobs-marks", env=lambda _: {"DELAY_GUARANTEE": guarantee}) as installation:
         to = installation.topic()
-        for number in range(20):  # of which most are forwarded: they are in a partition that is not their home
+        for number in range(20):  # most are forwarded: they are in a partition other than their home
             headers = {"delay-id": f"away-{number}", "delay-to": to, "delay-at": str(now_ms() + HOUR_MS)}
             installation.requests.send(headers, b"one key", b"v")
         installation.requests.flush()

@@ -1,4 +1,5 @@
-"""`order="key"`: of ten thousand keys none is ever handled out of order, whoever is killed, comes or goes."""
+"""`order="key"`: none of ten thousand keys is ever handled out of order, whichever consumer is killed, comes or
+goes."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from tests.integration.installation import Installation
 pytestmark = pytest.mark.core
 
 KEYS, EVENTS, PARTITIONS = 10_000, 3, 4
-#: Of a hundred events so many fail, once or twice.
+#: How many of a hundred events fail, once or twice.
 FAILING = 2
 
 
@@ -44,7 +45,7 @@ def histories(done: Path) -> dict[str, list[int]]:
 
 
 def await_count(done: Path, events: int) -> None:
-    """Wait until so many different events have been handled."""
+    """Wait until `events` different events have been handled."""
     eventually(lambda: sum(len(set(one)) for one in histories(done).values()) >= events, 120, f"{events} events")
 
 
@@ -103,7 +104,7 @@ def test_what_nobody_has_thought_of_ends_the_app_and_nothing_comes_after_it(
         assert histories(done)["k"] == [0]
         only.kill()
         only.start()
-        # One that ended without leaving its group is waited for by that, for a minute.
+        # The group waits a minute for a member that ended without leaving.
         eventually(lambda: not only.alive, 150, "its end, again")
 
     assert set(histories(done)["k"]) == {0}

@@ -28,7 +28,7 @@ GUARANTEES = ["at_least_once", "exactly_once"]
 
 @dataclass
 class Case:
-    """What is asked for the ids of one kind, in turn, and what is delivered of each: value and due time, or nothing."""
+    """The requests for the ids of one kind, in turn, and the delivery of each id: value and due time, or None."""
 
     name: str
     orders: list[Callable[["Sender", str], None]]
@@ -96,7 +96,7 @@ def send_all(sender: Sender, between: Callable[[], None]) -> None:
 
 
 def wrong(installation: Installation, sender: Sender) -> dict[str, int]:
-    """Count, by case, the ids of which something else has come than what was asked for last."""
+    """Count, by case, the ids with another delivery than the last request's."""
     found: dict[str, set[tuple[bytes, int]]] = {}
     for record in read(installation.bootstrap, sender.to):
         found.setdefault(record.header("delay-id"), set()).add((record.value or b"", int(record.header("delay-due"))))
@@ -113,7 +113,7 @@ def await_the_last(installation: Installation, sender: Sender) -> None:
     count = sum(_IDS for case in CASES if case.delivered(sender) is not None)
     time.sleep(max(0.0, (sender.later - now_ms()) / 1000))
 
-    def delivered() -> bool:  # a worker that has read nothing yet has nothing pending either
+    def delivered() -> bool:  # a worker that has read no requests has none pending either
         pending = Account.read(installation.bootstrap, installation.app_id).sums.get("pending", 0)
         ids = {record.header("delay-id") for record in read(installation.bootstrap, sender.to)}
         return not pending and len(ids) >= count
@@ -196,7 +196,7 @@ def test_a_zombie_and_an_order_that_overtakes_change_nothing(installation: Insta
             os.kill(first.pid, signal.SIGCONT)
         moved = ids[::2]
         installation.await_event("delivered", *moved, seconds=40)
-        # A transaction's markers reach its topics one after the other, that of the events perhaps first.
+        # A transaction's markers reach its topics one after the other; the events' marker may be first.
         eventually(lambda: set(moved) <= _ids(installation, to), what="all that was moved")
         records = list(read(installation.bootstrap, to))
         if first.failed:

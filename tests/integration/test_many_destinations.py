@@ -1,4 +1,4 @@
-"""More destinations than reports have room for, while workers come and go: all is told, and delivery goes on.
+"""More destinations than reports have room for, while workers come and go: reports are complete, delivery goes on.
 
 MANY_PARTITIONS and MANY_DESTINATIONS (16 and 300) say how many; 64 and 1000 is the full form.
 """
@@ -24,11 +24,11 @@ from tests.integration.installation import Event, Installation, late_ms
 PARTITIONS = int(os.environ.get("MANY_PARTITIONS", "16"))
 DESTINATIONS = int(os.environ.get("MANY_DESTINATIONS", "300"))
 NAMES = [f"{'long-' * 47}{number:06d}" for number in range(DESTINATIONS)]
-#: What waits for each destination in each partition.
+#: Pending messages of each destination in each partition.
 WAITING = {name: 1 + number % 5 for number, name in enumerate(NAMES)}
-#: What a rebalance costs on a busy machine; catch-up would wait for a report for two minutes.
+#: The cost of a rebalance on a busy machine; a catch-up would wait two minutes for a report.
 PAUSE_MS = 15_000
-#: Records are so large at most, and the worker has so much memory.
+#: Maximum size of a record, and of the worker's memory.
 RECORD_BYTES, MEMORY_KIB = 20_000, 600 << 10
 
 
@@ -78,7 +78,7 @@ def complete(installation: Installation, since_ms: int) -> bool:
 
 
 def memory_kib(worker: Worker) -> int:
-    """Return what a worker has of memory at most so far."""
+    """Return a worker's peak memory so far."""
     status = Path(f"/proc/{worker.pid}/status").read_text("utf-8")
     return int(status.partition("VmHWM:")[2].split()[0])
 

@@ -1,4 +1,4 @@
-"""What a worker's metrics say is what its events, its dead letters and the console say."""
+"""A worker's metrics agree with its events, its dead letters and the console."""
 
 import json
 import urllib.error
@@ -32,7 +32,7 @@ def ask(installation: Installation, path: str) -> bytes:
 
 
 def reported(installation: Installation) -> tuple[int, int] | None:
-    """Return what is pending and what was delivered by the console, None while it reads what workers report."""
+    """Return the pending and delivered counts of the console, None while it still reads the workers' reports."""
     try:
         found = json.loads(ask(installation, "/api/v1/overview"))
     except urllib.error.HTTPError:

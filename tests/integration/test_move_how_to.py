@@ -1,4 +1,4 @@
-"""docs/how-to/move-to-another-cluster.md, followed from beginning to end, loses nothing."""
+"""docs/how-to/move-to-another-cluster.md, followed from beginning to end, loses no message."""
 
 import json
 import os
@@ -22,7 +22,7 @@ _TICK_MS = 1_000
 
 
 class Reader:
-    """Runs the commands of the guide in one directory, as a reader of it would."""
+    """Runs the commands of the guide in one directory, as its reader would."""
 
     def __init__(self, old: Installation, new: Installation, directory: Path) -> None:
         self._new, self._directory = new, directory
@@ -98,7 +98,7 @@ def test_the_guide_moves_everything_once(old: Installation, new: Installation, t
 
 
 def _check_deliveries(new: Installation, to: str, began_ms: int, ended_ms: int) -> None:
-    """Nothing is lost, and nothing came twice but occurrences of the minute in which both held them."""
+    """Check that no message is lost, and that only occurrences of the minute in which both held them came twice."""
     last_ms = began_ms + (ended_ms - began_ms) // _TICK_MS * _TICK_MS + 3 * _TICK_MS
     planned = {f"often@{due_ms}" for due_ms in range(began_ms, last_ms, _TICK_MS)}
 

@@ -1,8 +1,8 @@
 """Teams on a real Kafka: each with its input, its namespace and its quota, served by two workers.
 
-QUOTA (300) is how many messages of a team may wait. Each of two workers hears within three seconds what the other has
-admitted, on a slow machine within six, so that at PACE (70) messages a second, of which each gets half, so much goes
-beyond it.
+QUOTA (300) is the maximum of a team's pending messages. Each of two workers reads within three seconds how many the
+other has admitted, on a slow machine within six; at PACE (70) messages a second, half for each worker, that is the
+excess.
 """
 
 import os
@@ -32,7 +32,7 @@ HOUR_MS = 3_600_000
 
 
 def teams(app_id: str) -> dict[str, str]:
-    """Return the settings of teams: `orders` and `billing`, two with small quotas, and one that comes by no input."""
+    """Return the settings of teams: `orders` and `billing`, two with small quotas, and one without an input."""
     names = ("orders", "billing", "paced", "brief")
     return {
         "DELAY_INPUTS": ",".join(f"{app_id}-{name}=native" for name in names),
@@ -53,13 +53,13 @@ def said(op: str, id_: str, **more: object) -> dict[str, str]:
 
 
 def fetched(url: str) -> str:
-    """Return what a worker answers."""
+    """Return a worker's answer."""
     with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:  # noqa: S310 - our own worker
         return str(answer.read().decode())
 
 
 def overview(worker: Worker) -> dict[str, Any]:
-    """Return the overview, as soon as the worker has read what others report."""
+    """Return the overview, as soon as the worker has read the others' reports."""
     found: dict[str, Any] = {}
 
     def there() -> bool:
@@ -72,7 +72,7 @@ def overview(worker: Worker) -> dict[str, Any]:
 
 
 def waiting(worker: Worker, namespace: str) -> dict[str, Any]:
-    """Return what the overview says of a namespace."""
+    """Return a namespace's row of the overview."""
     return next(row for row in overview(worker)["namespaces"] if row["namespace"] == namespace)
 
 
@@ -175,7 +175,7 @@ def test_a_quota_holds_over_two_workers(installation: Installation, tmp_path: Pa
         assert _refused(installation) - decided["accepted"] == decided["refused"]
         assert len(decided["refused"]) == ASKED - held
 
-        # The full namespace takes replacements and commands, and what is cancelled makes room.
+        # The full namespace accepts replacements and commands, and a cancel makes room.
         eventually(lambda: waiting(second, "orders")["messages"] == held, what="reports")
         free = held - QUOTA + 1
         taken = [event["id"] for event in installation.events() if event["event"] == "accepted" and "/q" in event["id"]]
@@ -237,9 +237,10 @@ def _reported(installation: Installation) -> dict[int, dict[str, int]]:
 
 
 def _decided(installation: Installation) -> dict[str, set[str]]:
-    """Return the requests of the namespace `orders` that are accepted, and those that are refused for its quota.
+    """Return the accepted requests of the namespace `orders`, and those refused for its quota.
 
-    A step that a rebalance cuts off may have told of a request, and its repetition tells again: the last word counts.
+    A step that a rebalance cuts off may have written events, and its repetition writes them again: the last event
+    counts.
     """
     decided: dict[str, set[str]] = {"accepted": set(), "refused": set()}
     last = {
@@ -264,7 +265,7 @@ def _letters(installation: Installation, reason: str, namespace: str) -> list[Re
 
 
 def _refused(installation: Installation) -> set[str]:
-    """Return the requests of the namespace `orders` of which there are dead letters for a quota."""
+    """Return the requests of the namespace `orders` with a dead letter for a quota."""
     return {letter.header("delay-source") for letter in _letters(installation, "quota", "orders-")}
 
 
@@ -274,7 +275,7 @@ def _brief_decided(installation: Installation) -> int:
 
 
 def _settled(installation: Installation, count: int) -> bool:
-    """Return whether what was asked for is accepted or refused, and partitions have reported since."""
+    """Return whether all `count` requests are accepted or refused, and partitions have reported since."""
     decided = _decided(installation)
     reported = sum(row["messages"] for row in _reported(installation).values())
     return sum(map(len, decided.values())) == count and reported == len(decided["accepted"])

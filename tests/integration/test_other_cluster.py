@@ -1,4 +1,4 @@
-"""Destinations on another cluster: they are delivered to, and hold up nobody while that cluster is away."""
+"""Destinations on another cluster get their messages, and delay no others while that cluster is down."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def reach(installation: Installation, broker: Broker, to: str) -> None:
 
 
 def has_all(broker: Broker, to: str, ids: set[str]) -> bool:
-    """Whether all of these have reached a topic."""
+    """Whether all `ids` have reached a topic."""
     return ids <= {record.header("delay-id") for record in read(broker.bootstrap, to)}
 
 
@@ -177,7 +177,7 @@ def test_ten_thousand_invented_names_are_refused_and_hold_up_nobody(
 def test_a_cluster_that_hangs_holds_up_no_other_and_gets_all_in_order_later(
     run: Run, broker: Broker, there: str
 ) -> None:
-    # It gives up nothing: how long the other cluster hangs depends on this machine.
+    # Messages do not expire: how long the other cluster hangs depends on this machine.
     with run("hangs", env=lambda _: {"DELAY_CLUSTERS": f"other={broker.bootstrap}"}) as installation:
         here, count, due = installation.topic(), 400, now_ms() + int(1_000 * crowd())
         os.kill(broker.pid, signal.SIGSTOP)
@@ -244,7 +244,7 @@ def test_a_worker_can_start_while_a_cluster_is_away(installation: Installation, 
     def told() -> bool:
         try:
             rows = json.loads(ask(installation, "/api/v1/destinations"))["destinations"]
-        except urllib.error.HTTPError:  # it has not read yet what was reported
+        except urllib.error.HTTPError:  # it has not read the reports yet
             return False
         held.update({row["destination"]: row for row in rows if row["held_since_ms"]})
         return f"{there}@other" in held

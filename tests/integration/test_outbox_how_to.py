@@ -1,4 +1,4 @@
-"""docs/how-to/outbox.md does what it says: what was aborted was never asked for, what was committed is delivered."""
+"""docs/how-to/outbox.md works: aborted messages were never scheduled, and committed messages are delivered."""
 
 import sqlite3
 import subprocess

@@ -1,4 +1,4 @@
-"""A destination that is paused gets nothing, whatever becomes of workers, and all of it in order when it is resumed."""
+"""A paused destination gets no messages, whatever happens to workers, and all in order when it is resumed."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 
 MESSAGES = 200
-#: Nothing comes to a destination that is paused for so long: due loops look every few milliseconds.
+#: A paused destination gets no message for this time: due loops check every few milliseconds.
 QUIET_S = 1.5
 
 
@@ -31,7 +31,7 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 
 
 def say(installation: Installation, to: str, **said: Any) -> None:
-    """Write a control record; nothing said is none."""
+    """Write a control record; without fields, a tombstone."""
     value = json.dumps(said).encode() if said else None
     installation.requests.send({}, to.encode(), value, topic=f"{installation.app_id}-controls")
     installation.requests.flush()
@@ -85,7 +85,7 @@ def test_it_is_held_across_kill_and_rebalance_and_comes_in_order(installation: I
         second.start().wait_ready()
         await_sharing(installation.worker, second)
         installation.requests.cancel(cancelled)
-        for number in range(PARTITIONS):  # each partition delivers to others meanwhile
+        for number in range(PARTITIONS):  # each partition goes on delivering to other destinations
             installation.requests.send({"delay-to": beside, "delay-after": "0"}, b"", b"", partition=number)
         installation.requests.flush()
         installation.wait_for(beside, PARTITIONS)

@@ -1,4 +1,4 @@
-"""A worker of several processes: one that is killed is started again, they end with their parent, nothing is lost."""
+"""A worker of several processes: killed ones are started again, they end with their parent, and no message is lost."""
 
 import os
 import signal
@@ -70,7 +70,7 @@ def test_processes_are_killed_and_their_parent_too_and_nothing_is_lost(bootstrap
 
 
 def shares(worker: Worker) -> dict[str, int]:
-    """Return how many partitions each process has, as the metrics of all of them say."""
+    """Return how many partitions each process has, by the metrics."""
     found = {"1": 0, "2": 0}
     with urllib.request.urlopen(f"{worker.url}/metrics", timeout=LIMIT_S) as answer:  # noqa: S310 - our own port
         for line in answer.read().decode().splitlines():

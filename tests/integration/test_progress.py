@@ -1,4 +1,4 @@
-"""The progress records: their shape, and that they say nothing that isn't so."""
+"""The progress records: their shape, and that they are true."""
 
 import itertools
 import json
@@ -73,7 +73,7 @@ def test_progress_says_what_waits_and_how_far_it_is(installation: Installation) 
 
 
 def test_what_is_due_by_fired_to_has_been_dealt_with(installation: Installation) -> None:
-    # All are there before the first is due: what comes too late would set the report back.
+    # All messages are there before the first is due: a late one would set the report back.
     to, first = installation.topic(2), now_ms() + int(3_000 * crowd())
     for number in range(6_000):
         due, partition = first + (number * 7919) % 4_000, number % PARTITIONS

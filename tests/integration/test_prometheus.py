@@ -1,4 +1,4 @@
-"""A real Prometheus reads a real worker: what the dashboard asks has an answer, and no alert fires without a reason."""
+"""A real Prometheus reads a real worker: the dashboard's queries have answers, and no alert fires without a reason."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from tests.integration.test_actions import post
 
 PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
 HOUR_MS = 3_600_000
-#: What the dashboard's variables are, and what a worker that is well has nothing to say to.
+#: The values of the dashboard's variables, and panels for which a healthy worker has no data.
 _CHOSEN = {"$__rate_interval": "5s", "$job": ".*", "$namespace": ".*"}
 _SILENT = ("is held", "handed out", "breakers open", "other settings")
 #: What gateways tell, workers of installations with namespaces, and those of several processes.
@@ -44,19 +44,19 @@ def installation(run: Run) -> Iterator[Installation]:
     """One that has delivered, refused, paused and capped something, and waits for the rest."""
     with run("prometheus") as made:
         to, other, paused = (made.topic() for _ in range(3))
-        # Before anything is due there: on a slow machine all of it would be delivered first.
+        # Before any message is due there: on a slow machine all would be delivered first.
         assert post(made, f"/destinations/{other}/rate", {"rate": "1/s"})[0] == 200
         for number in range(20):
             made.requests.schedule(f"soon-{number}", now_ms() + 200, to)
             made.requests.schedule(f"later-{number}", now_ms() + HOUR_MS, to)
-        for number in range(200):  # one a second of them
+        for number in range(200):  # delivered at one a second
             made.requests.schedule(f"paced-{number}", now_ms() + 2_000, other)
         made.requests.send({"delay-to": to, "delay-after": "soon"})
         assert post(made, f"/destinations/{paused}/pause", {"reason": "a test"})[0] == 200
         made.requests.schedule("held", now_ms() + 1_000, paused)
         made.requests.flush()
         yield made
-        # Its account is looked at: what goes on in the meantime is told of a second later.
+        # A test compares the account, and later deliveries would be reported a second late.
         assert post(made, f"/destinations/{other}/pause", {"reason": "the end"})[0] == 200
 
 

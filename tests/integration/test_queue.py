@@ -30,9 +30,9 @@ from tests.integration.installation import Installation, late_ms, users
 
 pytestmark = pytest.mark.core
 
-#: What a message may take that is acknowledged at once, however busy this machine is.
+#: How long a message may take that is acknowledged immediately, however busy this machine is.
 TIMEOUT = timedelta(seconds=1.5 * crowd())
-#: What a redelivery may be late.
+#: Maximum lateness of a redelivery.
 LATE_MS = 1_000
 
 
@@ -346,7 +346,7 @@ async def test_the_page_of_the_workers_shows_a_queue_whose_breaker_is_open(run: 
         def shown() -> list[dict[str, Any]]:
             try:
                 return list(json.loads(answer("/api/v1/overview"))["queues"])
-            except urllib.error.HTTPError:  # it has yet to read what others have reported
+            except urllib.error.HTTPError:  # it has yet to read the others' reports
                 return []
 
         async with queue_of(installation, topic, breaker=breaker) as queue:

@@ -1,8 +1,8 @@
-"""Capped destinations get what they may and no more, from all workers together, and delay nobody else.
+"""Rate-limited destinations get at most their rates, from all workers together, and delay no other destination.
 
-RATES_BACKLOG (6000) says how many messages are due at once, RATES_SECONDS (14) for how long it is looked at, and
-RATES_CAPS (60,25,120) the caps, RATES_LATER_MS (250) by how much later a neighbour's p99 may be than beside as many
-messages without caps: beside other tests it moves by 100 ms. `make test NAME=rates` runs the full form.
+RATES_BACKLOG (6000) is how many messages are due at once, RATES_SECONDS (14) the time of the measurement, RATES_CAPS
+(60,25,120) the rate limits, and RATES_LATER_MS (250) how much later a neighbour's p99 may be than next to as many
+messages without rate limits: next to other tests it varies by 100 ms. `make test NAME=rates` runs the full form.
 """
 
 import logging
@@ -26,12 +26,12 @@ PARTITIONS = 8
 BACKLOG = int(os.environ.get("RATES_BACKLOG", "6000"))
 SECONDS = int(os.environ.get("RATES_SECONDS", "14"))
 CAPS = tuple(int(cap) for cap in os.environ.get("RATES_CAPS", "60,25,120").split(","))
-#: What it takes to take the backlog in.
+#: How long the backlog takes to be accepted.
 LEAD_MS = 3_000 + BACKLOG // 3
 #: Messages a second for the destination without a cap.
 BESIDE = 100
 WINDOW_MS = 10_000
-#: What a window may differ by from the cap, and what a neighbour's p99 may be later beside the backlog.
+#: Maximum deviation of a window from the rate, and how much later a neighbour's p99 may be next to the backlog.
 OFF, LATER_MS = 0.05, int(os.environ.get("RATES_LATER_MS", "250"))
 
 
@@ -48,7 +48,7 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 
 
 def backlog(installation: Installation, topics: list[str], due: int) -> None:
-    """Send what is due at once, spread over partitions and destinations by their caps."""
+    """Send messages that are due at once, spread over partitions and destinations by their rate limits."""
     options = {"linger.ms": 20, "queue.buffering.max.messages": 200_000, "compression.type": "lz4", "acks": "all"}
     producer = Producer({"bootstrap.servers": installation.bootstrap, **options})
     places = [topic for topic, cap in zip(topics, CAPS, strict=True) for _ in range(cap)]
@@ -67,7 +67,7 @@ def backlog(installation: Installation, topics: list[str], due: int) -> None:
 
 
 def evenly(installation: Installation, to: str, rate: int, begin: int, seconds: int) -> int:
-    """Send so many messages a second to a destination without a cap, over all partitions; return how many."""
+    """Send `rate` messages a second to a destination without a limit, over all partitions; return how many."""
     count = rate * seconds
     for number in range(count):
         due = begin + number * 1_000 // rate
@@ -109,7 +109,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         with_backlog = p99_ms(installation, beside, count)
         eventually(lambda: now_ms() > begin + SECONDS * 1_000, SECONDS + 30, "the end")
         overdue = [record["overdue"] for record in installation.progress().values()]
-        second.kill()  # what is left has one worker
+        second.kill()  # one worker is left
         lost = now_ms()
         second.start().wait_ready()
         eventually(lambda: now_ms() > lost + 12_000, what="a while")

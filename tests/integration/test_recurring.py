@@ -35,7 +35,7 @@ def every_second(installation: Installation, id_: str, to: str, **more: str) -> 
 
 
 def of(installation: Installation, to: str, id_: str) -> list[Record]:
-    """Return what has been delivered of a series, by due time."""
+    """Return a series' deliveries, by due time."""
     found = [record for record in read(installation.bootstrap, to) if record.key == id_.encode()]
     return sorted(found, key=lambda record: (int(record.header("delay-due")), record.offset))
 

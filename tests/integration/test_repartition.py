@@ -34,7 +34,7 @@ if not LONG:
 REFUSED_AFTER = ("sealed", "check", "pass-on") if LONG else ("pass-on",)
 Completed = subprocess.CompletedProcess[str]
 IDS, PLAIN = 240, 60
-#: A third is due so soon, for a destination that is paused before and resumed in the end.
+#: The delay of a third of the messages; their destination is paused before and resumed in the end.
 SOON_MS, LATER_MS = 2_500, 600_000
 
 
@@ -58,7 +58,7 @@ def test_each_message_is_delivered_once_by_its_last_order(installation: Installa
     looked, all_ = report(_run(installation, "--dry-run")), IDS + PLAIN + 1
     assert (looked["state"], looked["rows"], looked["destinations"]) == ("ready", all_, {to: all_})
     assert looked["under_way"] == len(forwarded) == 10
-    for number in range(0, IDS, 3):  # while nobody works: they stand where old homes are
+    for number in range(0, IDS, 3):  # while no worker runs: the requests stay at the old homes
         requests.cancel(f"m{number}", partition=home_partition(f"m{number}", (), PARTITIONS))
     requests.flush()
 
@@ -100,7 +100,7 @@ def test_each_message_is_delivered_once_by_its_last_order(installation: Installa
 
 
 def _ask(installation: Installation, to: str, soon_ms: int) -> None:
-    """Ask for messages with ids, most of them by way of a forward, for some without, and a series; wait for all."""
+    """Schedule messages with ids, most through a forward, some without ids, and a series; wait for all."""
     requests, later_ms = installation.requests, soon_ms + LATER_MS
     for number in range(IDS):  # many are due at the same moment
         due_ms = soon_ms if number % 3 == 1 else later_ms
@@ -120,7 +120,7 @@ def _ask(installation: Installation, to: str, soon_ms: int) -> None:
 def _left_on_its_way(installation: Installation, to: str) -> list[str]:
     """Put on the forwards what workers have forwarded and not applied when they were stopped; return its ids.
 
-    Their sources are records that workers have read and that were for nobody: dead letters.
+    Their sources are dead letters: records that workers have read, without a destination.
     """
     topic, later_ms = installation.requests.topic, now_ms() + LATER_MS
     nobody = [one for one in read(installation.bootstrap, topic) if one.value == b"for nobody"]

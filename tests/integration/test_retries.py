@@ -25,7 +25,7 @@ def installation(run: Run) -> Iterator[Installation]:
 
 
 def forward(installation: Installation, record: Record, to: str, **more: str) -> None:
-    """Do what a consumer in any language does with a record that it could not process."""
+    """Forward a failed record for a retry, as a consumer in any language does."""
     installation.requests.send(
         [*record.headers, ("delay-to", to), *ASKS.items(), *more.items()], record.key, record.value
     )

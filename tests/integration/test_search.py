@@ -1,4 +1,4 @@
-"""Pending messages found on a real Kafka, over two workers that each have half of them."""
+"""Pending messages found on a real Kafka, on two workers with half the messages each."""
 
 import base64
 import json

@@ -31,7 +31,7 @@ def _installation(guarantee: str) -> tuple[str, str, dict[str, str], Settings]:
 
 
 def _consume(count: int, topic: str, options: dict[str, str]) -> list[bytes | None]:
-    """Return the values of so many records, read as a group."""
+    """Return the values of `count` records, read as a group."""
     consumer, found = Consumer({"auto.offset.reset": "earliest", "log_level": 0, **options}), list[bytes | None]()
     try:
         consumer.subscribe([topic])

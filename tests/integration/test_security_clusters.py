@@ -1,4 +1,4 @@
-"""Several clusters, each with its own security: what one refuses waits alone, and no secret is told to anybody."""
+"""Several clusters, each with its own security: messages refused by a cluster wait alone, and no secret leaks."""
 
 import urllib.error
 import urllib.request
@@ -51,7 +51,7 @@ PATHS = (
 
 
 def _answers(url: str, paths: Iterable[str] = PATHS) -> str:
-    """Return what a worker answers, to all that can be asked by default."""
+    """Return a worker's answers to all paths."""
     said = ""
     for path in paths:
         try:

@@ -58,7 +58,7 @@ def test_with_its_rights_and_no_others_a_gateway_does_what_it_is_for(
         first = ask(gateway, "POST", "/api/v1/messages", body, "k")
         assert first[0] == 201
         assert ask(gateway, "POST", "/api/v1/messages", body, "k") == first
-        # Which worker has it is told by its reports, once a second.
+        # The gateway learns from reports, once a second, which worker has the message.
         eventually(lambda: ask(gateway, "GET", "/api/v1/messages/b")[0] == 200, what="the pending message's answer")
         assert ask(gateway, "DELETE", "/api/v1/messages/b")[0] == 200
         assert ask(gateway, "POST", "/api/v1/messages", {"to": "elsewhere", "after": 1, "value": "c"})[0] == 403

@@ -35,7 +35,7 @@ WAYS = [
 
 @pytest.fixture(scope="module")
 def app_id(guarded: Guarded) -> str:
-    """An installation's requests topic, to which a producer may write, and nothing else of it."""
+    """An installation's requests topic, the only topic that the producer may write."""
     name = new_app_id("logins")
     create_topic(guarded.broker.bootstrap, f"{name}-requests", 2)
     guarded.grant("producer", [Acl("topic", f"{name}-requests", "literal", ("Read", "Write"))])
@@ -96,4 +96,4 @@ def test_clients_that_are_not_let_in_say_why(guarded: Guarded, app_id: str, tmp_
             SyncDelayClient(guarded.outside(listener), app_id=app_id, **options).start()
         assert "canary" not in str(raised.value)
     del raised
-    gc.collect()  # what it had opened would be warned of
+    gc.collect()  # an unclosed connection would cause a ResourceWarning

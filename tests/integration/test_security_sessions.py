@@ -1,4 +1,4 @@
-"""Brokers that end sessions, tokens that end, and certificates that are changed: the worker lives through all of it."""
+"""Brokers end sessions, tokens expire, and certificates are replaced: the worker lives through all."""
 
 import time
 from collections.abc import Iterator

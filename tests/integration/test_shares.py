@@ -1,4 +1,4 @@
-"""What is bounded for all has a share for each team, on a real worker and across its restart."""
+"""Global limits are shared among teams, on a real worker and across its restart."""
 
 import time
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ def installation(run: Run) -> Iterator[Installation]:
 
 
 def ask_for(installation: Installation, team: str, *hosts: str) -> None:
-    """Ask for a message to each of these hosts."""
+    """Schedule a message to each of the `hosts`."""
     for host in hosts:
         headers = {"delay-to": f"https://{host}.example/", "delay-after": A_THOUSAND_DAYS, "delay-id": host}
         installation.requests.send(headers, host.encode(), b"", topic=f"{installation.app_id}-{team}")

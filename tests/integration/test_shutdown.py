@@ -1,4 +1,4 @@
-"""A worker that is asked to stop finishes what it has begun, gives everything away at once, and loses nothing."""
+"""A worker on SIGTERM finishes its work under way, gives its partitions away immediately, and loses no message."""
 
 import json
 import socket
@@ -27,7 +27,7 @@ _UNFINISHED = (
 
 
 def stop(worker: Worker) -> float:
-    """Stop a worker, which must end in good order; return the seconds, as on a machine that does nothing else."""
+    """Stop a worker, which must exit with 0; return the seconds, as on an idle machine."""
     with Stopwatch() as watch:
         worker.terminate()
         assert worker.wait_dead() == 0, worker.log[-3000:]
@@ -108,7 +108,7 @@ def test_a_request_that_takes_long_holds_up_neither_the_handover_nor_the_end(boo
         worker.start().wait_ready()
         with socket.create_connection(("127.0.0.1", worker.port)) as slow:
             slow.sendall(_UNFINISHED)
-            for _ in range(2):  # what came before is being read when these are answered
+            for _ in range(2):  # the unfinished request is being read when these are answered
                 assert worker.ready()[0]
             worker.terminate()
             began = time.time()

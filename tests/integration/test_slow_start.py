@@ -1,4 +1,4 @@
-"""A bootstrap server that hangs holds nobody up; a start that has to wait says so, and is alive."""
+"""A bootstrap server that hangs delays no others; a start that has to wait logs it, and is alive."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ from tests.integration.installation import new_app_id, topics_removed
 
 pytestmark = pytest.mark.slow
 
-#: What one of aiokafka's clients waits for an answer; a start has several of them.
+#: Timeout of each of aiokafka's clients; a start has several.
 _CLIENT_S = 40.0
 
 

@@ -1,4 +1,4 @@
-"""A worker that cannot work says why in a sentence, and ends; one that can makes its topics for production."""
+"""A worker that cannot work logs the reason and exits; a worker that can creates its topics for production."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -83,7 +83,7 @@ def test_a_data_directory_that_another_worker_uses_is_refused(bootstrap: str, tm
         assert first.ready()[0]
 
 
-#: The topic, its partitions, its settings, and what the worker says of it.
+#: The topic, its partitions, its settings, and the worker's messages about them.
 WRONG: dict[str, tuple[str, int, Mapping[str, str], tuple[str, ...]]] = {
     "requests of another width": ("requests", 3, {}, ("has 3 partitions, but needs 4", "DELAY_PARTITIONS=3")),
     "requests that are compacted": ("requests", 4, {"cleanup_policy": "compact"}, ("Set cleanup.policy=delete",)),

@@ -1,4 +1,5 @@
-"""Two teams on a real worker, each bound to a namespace: each does everything to its own, nothing to the other's."""
+"""Two teams on a real worker, each bound to a namespace: each does everything to its own messages, and cannot touch the
+other's."""
 
 import json
 import urllib.error
@@ -24,7 +25,7 @@ from tests.integration.installation import Installation
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-SECRET = "between these workers, and nobody else"  # noqa: S105 - of these tests
+SECRET = "between these workers, and nobody else"  # noqa: S105 - only for tests
 TEAMS = ("a", "b")
 USERS = {"root": "admin:{}", "look": "viewer:{}:team-a", **{team: f"admin:{{}}:team-{team}" for team in TEAMS}}
 MANY = 30
@@ -32,7 +33,7 @@ MANY = 30
 
 @pytest.fixture(scope="module")
 def installation(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A worker with an input for each team, each of which may have one destination."""
+    """A worker with an input and a destination for each team."""
     users = tmp_path_factory.mktemp("teams") / "users"
     hashes = {name: Hash.of(name, ln=4, r=1, p=1) for name in USERS}
     users.write_text("".join(f"{name}:{said.format(hashes[name])}\n" for name, said in USERS.items()), "utf-8")
@@ -165,7 +166,7 @@ def test_a_team_acts_on_all_of_its_own_and_on_nobody_elses(both: Installation) -
     status, given = asked(both, "a", "/jobs", {"act": "cancel", "filter": wanted, "confirm": MANY})
     assert status == 202, given
     path = f"/jobs/{given['job']['job_id']}"
-    both.worker.kill()  # what it keeps to is written down with the job
+    both.worker.kill()  # the job's record has the namespaces that bind it
     both.worker.start().wait_ready()
     eventually(lambda: asked(both, "a", path)[1]["state"] == "done", what="the end of the job")
     for team, left in (("a", 0), ("b", MANY)):
@@ -251,7 +252,8 @@ def test_other_workers_keep_to_a_namespace_too(both: Installation, tmp_path: Pat
             return sorted(len(one["partitions"]) for one in workers) == [2, 2]
 
         def whole() -> bool:
-            """Whether each finds all of it: what has just moved is missing from a page, which says so."""
+            """Return whether each worker finds all messages: a page without messages that have just moved is not
+            complete."""
             pages = [asked(both, "root", "/messages?limit=500", url=url)[1] for url in (both.worker.url, second.url)]
             return all(page["complete"] for page in pages)
 

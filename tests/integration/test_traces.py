@@ -18,7 +18,7 @@ from tests.integration.installation import Installation
 pytestmark = pytest.mark.core
 
 _TRACE = "0af7651916cd43dd8448eb211c80319c"
-#: As it came, whatever it says; a version that nobody knows yet and a name in other case too.
+#: Passed on unchanged, even a version from the future and a name in other case.
 _ODD = [
     ("traceparent", f"00-{_TRACE}-00000000000000ff-00".encode()),
     ("traceparent", f"cc-{_TRACE}-b7ad6b7169203331-01-what-is-new".encode()),
@@ -61,7 +61,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log no requests."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What was accepted and cannot be delivered becomes a dead letter; its neighbours are delivered."""
+"""Accepted messages that cannot be delivered become dead letters; their neighbours are delivered."""
 
 from confluent_kafka.admin import AdminClient
 
@@ -14,7 +14,7 @@ def send_again(installation: Installation, dead_letter: Record) -> None:
 
 
 def assert_right(dead_letter: Record, reason: str, sent: Record) -> None:
-    """Check that a letter has its reason and a sentence, and is what was sent."""
+    """Check that a letter has its reason and a sentence, and the content of the sent record."""
     assert dead_letter.header("delay-reason") == reason
     assert dead_letter.header("delay-error").endswith(".")
     assert dead_letter.header("delay-source") == sent.source

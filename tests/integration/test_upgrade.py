@@ -1,6 +1,6 @@
-"""An upgrade goes worker by worker, and so does the way back, beside workers of the version before.
+"""An upgrade goes worker by worker, and so does the way back, next to workers of the older version.
 
-Those run the code of the last commit that knew no newer row than theirs, taken out of the repository's history.
+These run the code of the last commit that wrote the older row version, taken from the repository's history.
 """
 
 import io
@@ -44,7 +44,7 @@ def before(version: int, tmp_path_factory: pytest.TempPathFactory) -> Mapping[st
     with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python has it from 3.11.4 on
         archive.extractall(tree)  # noqa: S202 - git made it
-    # The current directory is named too, after it: Faust puts one that is not in the path before all.
+    # The current directory follows on the path: Faust would put a directory that is not on the path before all others.
     return {"PYTHONPATH": f"{tree}:{ROOT}", "FAUST_WORKDIR": str(tree), "PYTHONSAFEPATH": "1"}
 
 
@@ -130,7 +130,7 @@ def test_workers_are_upgraded_one_by_one_and_go_back_one_by_one(
 def _is_new(case: Case, version: int) -> bool:
     """Schedule once more, and return whether that is written in the new version: reports take a moment to get round.
 
-    What was written by a worker whose partition moves just then is written anew by the next, as far as that knows.
+    Rows of a worker whose partition moves just then are written again by the next worker, in its version.
     """
     case.schedule("new")
     return case.versions() == {version, VERSION}

@@ -1,4 +1,4 @@
-"""On a real Kafka nothing is on time while no requests are taken, a pause is late, or nothing can be written."""
+"""On a real Kafka `on_time` is false while no requests are accepted, a pause is late, or writes fail."""
 
 import json
 import os

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 MIB = 1 << 20
 COUNT, STEP_MS = 400, 10
-#: What the worker may need more of than it had, whatever comes.
+#: Maximum growth of the worker's memory in any attack.
 MORE_BYTES = 150 * MIB
 
 
@@ -30,7 +30,7 @@ def installation(run: Run) -> Iterator[Installation]:
 
 
 def p99_ms(installation: Installation) -> int:
-    """Send messages that are due one after the other; return what the 99th percentile of them was late."""
+    """Send messages that are due one after the other; return the 99th percentile of their lateness."""
     to, begin = installation.topic(), now_ms() + 500
     for number in range(COUNT):
         installation.requests.schedule(installation.new_id(), begin + STEP_MS * number, to, b"x")

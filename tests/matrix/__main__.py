@@ -23,7 +23,7 @@ from app.dev.broker.java import find_java, java_version
 
 _ALL = "all"
 GUARANTEES = ("at_least_once", "exactly_once")
-#: What producers and consumers see, and that nothing of it is lost or early when workers come, go and are killed.
+#: The contract with producers and consumers: no message is lost or early when workers come, go and are killed.
 CONTRACT = (
     "tests/integration/test_recurring.py",
     "tests/integration/test_changed_destinations.py",
@@ -50,7 +50,7 @@ Result = dict[str, Any]
 
 
 def run(bootstrap: str, version: str, guarantee: str, tests: Sequence[str] = CONTRACT) -> Result:
-    """Run tests once on a broker of a version, and return what became of them."""
+    """Run tests once on a broker of a version, and return their results."""
     began = time.monotonic()
     cases = _pytest(bootstrap, version, guarantee, "-n", "4", *tests)
     outcomes = list(cases.values())
@@ -68,7 +68,7 @@ def run(bootstrap: str, version: str, guarantee: str, tests: Sequence[str] = CON
 
 
 def run_failed(bootstrap: str, result: Result) -> Result:
-    """Run once more what has failed: some tests want deliveries in time, which a busy machine may not manage."""
+    """Run failed tests once more: some want deliveries in time, which a busy machine may not manage."""
     if not result["failed"]:
         return result
     cases = _pytest(bootstrap, result["version"], result["guarantee"], "-n", "0", *result["failed"])
@@ -111,7 +111,7 @@ def load() -> list[Result]:
 
 
 def _save(result: Result) -> None:
-    """Keep a result in place of the last one of its version and guarantee, and write the table anew."""
+    """Replace the last result of the same version and guarantee, and write the table again."""
     kept = {(one["version"], one["guarantee"]): one for one in [*load(), result]}
     ordered = [kept[pair] for pair in _pairs(versions(), GUARANTEES) if pair in kept]
     RESULTS.write_text(json.dumps(ordered, indent=1) + "\n", "utf-8")
@@ -123,7 +123,7 @@ def _pairs(of: Sequence[str], guarantees: Sequence[str]) -> Iterator[tuple[str, 
 
 
 def with_table(page: str, results: Sequence[Result]) -> str:
-    """Put the table of these results where the page has its table."""
+    """Replace the table of the page by the one for `results`."""
     before, rest = page.split(_BEGIN)
     _, after = rest.split(_END)
     cells = {(one["version"], one["guarantee"]): _cell(one) for one in results}
@@ -143,7 +143,7 @@ def _cell(result: Mapping[str, Any]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run all that is asked for; return the exit code, 1 if a test has failed."""
+    """Run the chosen versions and guarantees; return the exit code, 1 if a test has failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.matrix", description=__doc__)
     parser.add_argument("--versions", default=_ALL, help="of Kafka, with commas (default: all)")
     parser.add_argument("--guarantees", default=_ALL, help="with commas (default: all)")

@@ -9,7 +9,7 @@ from tests.simulation.evidence import Copy, Evidence
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import LARGEST
 
-#: A row that was there for this time is fired before one that is due later.
+#: Rows that were there for this time are fired in the order of their due times.
 _SEEN_S = 0.02
 
 

@@ -43,7 +43,7 @@ _CHECKS = (
     miscounted,
     sent_again,
 )
-#: Seeds that one process runs in a row.
+#: Seeds of a process's share.
 _SHARE = 5
 
 

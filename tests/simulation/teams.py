@@ -159,8 +159,8 @@ def look(worker: "Worker") -> None:
 def beyond_quota(evidence: "Evidence") -> Iterator[str]:
     """Return a sentence for each namespace with more pending messages than its quota.
 
-    A worker knows exactly its own messages; those that it takes over from others may have been admitted while neither
-    worker had read the other's reports.
+    A worker knows exactly its own messages; messages that it takes over from others may have been admitted while the
+    workers had not read each other's reports.
     """
     world = evidence.world
     calm = evidence.calm and world.plan.workers == 1

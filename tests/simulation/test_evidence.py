@@ -1,4 +1,4 @@
-"""The fate of a request that one worker refused for its quota and another had accepted."""
+"""The fate of a request that was refused for a quota by one worker and had been accepted by another."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""`make check ONLY=…` finds the tests that mirror a file or folder, and nothing is left out of `make test`."""
+"""`make check ONLY=…` finds the tests that mirror a file or folder, and `make test` leaves no test out."""
 
 import importlib.util
 import subprocess
@@ -83,7 +83,7 @@ def _pinned(lock: Path) -> set[str]:
     importlib.util.find_spec("pyspark") is None, reason="Spark is not installed: `make test` installs it"
 )
 def test_types_hold_where_everything_is_installed() -> None:
-    """`make lint` takes what is not installed for Any."""
+    """`make lint` treats packages that are not installed as Any."""
     run = subprocess.run([sys.executable, "-m", "mypy"], cwd=_TREE, capture_output=True, text=True, check=False)
 
     assert not run.returncode, run.stdout + run.stderr

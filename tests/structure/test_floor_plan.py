@@ -1,6 +1,6 @@
 """The floor plan: few rooms, files of a size to read, one name for one thing, no circles.
 
-Each limit is what is reached today; GOALS is what they go down to.
+Each limit is today's value; GOALS has the values to reach.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Plain `make` explains every target in a sentence, and `NAME=…` starts what it lists."""
+"""Plain `make` explains every target in a sentence, and `NAME=…` accepts each listed name."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What one message runs through, in order: `python -m tests.structure.trace [plain] [HEADER=VALUE …]`.
+"""The functions that handle one message, in order: `python -m tests.structure.trace [plain] [HEADER=VALUE …]`.
 
 Without `plain` its request has options. It runs on a simulated clock, without Kafka, its consumer and the sender.
 PUNCTUAL_KERNEL=off shows the Python path.
@@ -18,7 +18,7 @@ _TREE = Path(__file__).parents[2]
 _PACKAGES = ("app", "punctual", "tables")
 _SIMULATED = "app/dev/testing/"
 _START = datetime(2030, 1, 1, tzinfo=UTC)
-#: A first message opens what is opened when it is needed; the one that is followed comes after it.
+#: The traced message comes after a first one, which triggers lazy initialisation.
 _FIRST_S, _WAITS_S = 2, 60
 _DUE = _START + timedelta(seconds=_FIRST_S + _WAITS_S)
 #: A destination and a due time in digits, as most requests have.

@@ -1,10 +1,10 @@
-"""What is done to installations, by the part that suffers."""
+"""The scenarios, by the part that suffers."""
 
 import importlib
 import pkgutil
 
 
 def load() -> None:
-    """Import all of them."""
+    """Import all modules, which registers their scenarios."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")

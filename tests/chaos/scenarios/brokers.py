@@ -20,7 +20,7 @@ _HEALED_S = 60.0
 #: elects leaders (9 s by default, 3 s here), and 3 s. The short form runs next to other tests, which take the cores. A
 #: worker that waits for the broker is noticed: it stays down for 20 s.
 _AWAY_MS, _LONGER_AWAY_MS = 12_000, 18_000
-#: One that answers nothing for 20 s may hold other brokers up: these wait 30 s for it (request.timeout.ms).
+#: A broker that hangs for 20 s may hold other brokers up: these wait 30 s for its answer (request.timeout.ms).
 _SILENT_MS = 50_000
 _SETTLED_S = 5.0
 
@@ -157,7 +157,7 @@ def in_sync(run: Run) -> None:
 
 
 def check_replication(run: Run) -> None:
-    """See that all topics have three replicas of which two must confirm, Kafka's own topics too."""
+    """Check that all topics, Kafka's own included, have three replicas and need two acknowledgements."""
     admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
     topics = admin.list_topics(timeout=30).topics
     own = {"__consumer_offsets"} | ({"__transaction_state"} if run.guarantee == "exactly_once" else set())

@@ -41,7 +41,7 @@ def compacted_changelog(run: Run) -> None:
 
 @contextmanager
 def bulk(run: Run, count: int) -> Iterator[None]:
-    """Have so many messages more in the table, for a topic of their own, until the block ends: then they fall due."""
+    """Keep `count` more messages in the table (with their own topic) and cancel them at the end of the block."""
     to = run.create_topic(f"{run.app_id}-bulk", 4)
     requests = Requests(run.bootstrap, run.app_id)
     ids = [f"bulk-{number}" for number in range(count)]

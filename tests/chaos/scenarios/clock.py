@@ -12,7 +12,7 @@ from tests.harness.worker import Worker
 #: records, and no better than these travel.
 _FAST_MS = 1_200
 _MINUTE_MS = 60_000
-#: After this long a jump has been noticed, and what was on its way has come.
+#: By then the worker has noticed a jump, and deliveries on their way have arrived.
 _NOTICED_S = 1.0
 
 
@@ -34,7 +34,7 @@ def clock(run: Run) -> None:
 
 
 def jump(run: Run, worker: Worker, by_ms: int) -> None:
-    """Shift the clock for a few seconds; nothing comes early, as the verdict sees."""
+    """Shift the clock for a few seconds; the verdict checks that no message is early."""
     worker.shift_clock(by_ms)
     run.did(f"jumps by {by_ms / 1000:+g} s")
     time.sleep(3)
@@ -42,7 +42,7 @@ def jump(run: Run, worker: Worker, by_ms: int) -> None:
 
 
 def stands_still(run: Run, worker: Worker, by_ms: int) -> None:
-    """Put the clock ahead by more than a second: nothing is delivered at all until it is right again."""
+    """Put the clock ahead by more than a second: the worker delivers no message until it is right again."""
     worker.shift_clock(by_ms)
     run.did(f"jumps by {by_ms / 1000:+g} s")
     time.sleep(_NOTICED_S)

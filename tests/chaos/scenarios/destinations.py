@@ -1,4 +1,4 @@
-"""Destinations that refuse, are slow, or have been deleted, beside others that are well."""
+"""Destinations that refuse, are slow, or have been deleted, next to healthy ones."""
 
 import time
 
@@ -75,7 +75,7 @@ def refusing_neighbour(run: Run) -> None:
 
 
 def _warm_up(run: Run) -> None:
-    """Wait until brokers that have just been started are as quick as others: Java compiles what is done often."""
+    """Wait until brokers that have just started are as quick as others: Java compiles frequent code later."""
     time.sleep(run.sizes(5, 60))
 
 

@@ -21,7 +21,7 @@ from tests.harness.worker import Worker
 
 _MIB = 1 << 20
 _MIN_FREE = LEAST_FREE_DISK
-#: After this long without room no more requests are taken; what came before is on its way through until then.
+#: A worker without room accepts no requests after this time; earlier ones are on their way through until then.
 _NOTICED_MS = 2_500
 
 
@@ -53,13 +53,13 @@ def full_disk(run: Run) -> None:
 
 
 def little_room(run: Run, worker: Worker, volume: Volume) -> None:
-    """Leave less than DELAY_MIN_FREE_DISK for a while: nothing is accepted, what waits is delivered on time."""
+    """Leave less than DELAY_MIN_FREE_DISK for a while: requests wait, pending messages are delivered on time."""
     volume.fill(_MIN_FREE // 2)
     begin = now_ms()
     eventually(
         lambda: "The worker accepts no requests until more space is free" in worker.log, what="a word about the disk"
     )
-    time.sleep(run.sizes(5, 7))  # longer, and cancels would not be read before what they are for is due
+    time.sleep(run.sizes(5, 7))  # after a longer pause, cancels would not be read before their messages are due
     end = now_ms()
     volume.make_room()
     eventually(lambda: "enough disk space is free again" in worker.log, what="a word about room")
@@ -87,7 +87,7 @@ def what_came(run: Run, begin_ms: int, end_ms: int) -> tuple[int, list[int]]:
 
 
 def no_room(run: Run, worker: Worker, volume: Volume, bulk: "Bulk") -> None:
-    """Leave nothing: the worker ends when it must write and cannot, does not start, and goes on when there is room."""
+    """Leave no room: the worker exits at a write that fails, does not start, and goes on when there is room."""
     volume.fill()
     began = time.monotonic()
     while worker.alive:
@@ -109,7 +109,7 @@ class Bulk:
         self._requests, self._run = Requests(run.bootstrap, run.app_id), run
 
     def send(self, count: int) -> None:
-        """Send so many, of 100 kB each, all over the partitions."""
+        """Send `count` messages of 100 kB each, all over the partitions."""
         for number in range(count):
             headers = {"delay-to": self._to, "delay-after": "100"}
             value = self._run.random.randbytes(100_000)
@@ -215,7 +215,7 @@ class Copy:
 
 
 def other_installation(run: Run, worker: Worker) -> None:
-    """Start a worker of another installation with this one's data directory: it is told so, and nothing is touched."""
+    """Start a worker of another installation with this one's data directory: it must exit and leave the data alone."""
     worker.stop()
     other = Worker(run.bootstrap, f"{run.app_id}b", worker.data, partitions=run.partitions, env={**worker.env})
     with other:

@@ -99,5 +99,5 @@ def serves(worker: Worker) -> None:
 
 
 def rest(run: Run, short_s: int, long_s: int) -> None:
-    """Let time pass, so much in the short form and so much in the long one."""
+    """Let `short_s` seconds pass in the short form, and `long_s` in the long one."""
     time.sleep(run.sizes(short_s, long_s))

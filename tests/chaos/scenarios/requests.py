@@ -10,8 +10,8 @@ from tests.harness.kafka import Requests, now_ms
 from tests.harness.raw import send_nameless
 from tests.harness.worker import Worker
 
-#: Larger than what a request of the default size may need in the changelog: 2 MiB. Compressed it is small, and brokers
-#: look at that alone.
+#: Larger than the maximum of a default-size request in the changelog: 2 MiB. Brokers accept it because they check the
+#: compressed size, which is small.
 _OVERSIZED = 4 << 20
 _NAMELESS = 20
 _SETTLE_S = 5.0
@@ -42,7 +42,7 @@ def poison(run: Run) -> None:
 
 
 def again(run: Run, worker: Worker) -> None:
-    """Kill a worker, start it again, and wait until what it has missed is delivered."""
+    """Kill a worker, start it again, and wait until the missed messages are delivered."""
     run.kill(worker)
     time.sleep(run.random.uniform(0, 1))
     worker.start()

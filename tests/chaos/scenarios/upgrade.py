@@ -1,4 +1,4 @@
-"""Workers are replaced by others, one after the other, and some of them are newer than the rest."""
+"""Workers are replaced one after the other, some by newer versions."""
 
 import time
 
@@ -44,7 +44,7 @@ def shared(run: Run, workers: list[Worker]) -> None:
 )
 def newer_version(run: Run) -> None:
     worker = run.worker("one", clock=True).start()
-    run._workers.remove(worker)  # what is in its databases in the end is not for the present version to check
+    run._workers.remove(worker)  # the present version cannot check databases of a newer one
     worker.wait_ready()
     with run.traffic(150, far_ms=(9_000, 12_000)):
         for _ in run.rounds(1, 3):
@@ -68,7 +68,8 @@ def newer_version(run: Run) -> None:
 
 
 def newer(run: Run, worker: Worker, what: str) -> None:
-    """Upgrade a worker to one that is newer in `what`, on the same disk, and let it work for a while."""
+    """Upgrade a worker on the same disk to a version whose `what` (HOOK_NEWER) is newer, and let it work for a
+    while."""
     if worker.alive:
         worker.stop()
     worker.env["HOOK_NEWER"] = what

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.harness.worker import Worker
 
 _SESSION_S = 6.0
-#: What the promise of pauses says, on a machine that does nothing else.
+#: The promised maximum pauses on an idle machine.
 _TAKEN_OVER_MS, _RESTARTED_MS = 15_000, 2_000
 
 

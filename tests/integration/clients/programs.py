@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 SPRING = "org.springframework.kafka:spring-kafka:3.3.10"
 JACKSON = "com.fasterxml.jackson.core:jackson-databind:2.18.2"
 _LIMIT_S = 600
-#: How a due time on kcat's command line may be said.
+#: Ways to give a due time on kcat's command line.
 _KCAT = {
     "countdown": ["-H", "CALLER_SERVICE=S"],
     "etf1": [
@@ -37,14 +37,14 @@ _VALUES = {"countdown": '{{"topic":"{to}","message":"some text","countdown":{lef
 
 
 class Order(NamedTuple):
-    """What a client is to do: send to `topic` what is due then (epoch seconds) at `to`."""
+    """A client's task: send to `topic` a message that is due at `due_s` (epoch seconds) at `to`."""
 
     servers: str
     topic: str
     to: str
     now_s: int
     due_s: int
-    far_s: int = int(time.time()) + 3 * 365 * 86_400  # for what is cancelled
+    far_s: int = int(time.time()) + 3 * 365 * 86_400  # for cancelled messages
 
 
 class Client(NamedTuple):
@@ -121,7 +121,7 @@ def _run(command: list[str], directory: Path) -> None:
     assert done.returncode == 0, f"{command[0]} ended with {done.returncode}:\n{done.stderr[-3000:]}"
 
 
-#: Those that need more than what is installed with the project.
+#: Clients that need more than the project's own dependencies.
 CLIENTS = {
     "etf1": Client("etf1/kafka-message-scheduler clientlib v0.0.8, confluent-kafka-go v2.3.0", "etf1", _etf1),
     "airtel": Client(

@@ -23,21 +23,21 @@ class Recording(NamedTuple):
 
 
 def load(name: str) -> Recording:
-    """Return what a client was recorded to send."""
+    """Return a client's recorded requests."""
     first, *lines = (RECORDED / f"{name}.jsonl").read_text("utf-8").splitlines()
     head = json.loads(first)
     return Recording(head["client"], head["dialect"], head["to"], [_record(json.loads(line)) for line in lines])
 
 
 def save(name: str, recording: Recording) -> None:
-    """Keep what a client has sent."""
+    """Save a client's requests."""
     head = {"client": recording.client, "dialect": recording.dialect, "to": recording.to}
     lines = [head, *(_line(record) for record in recording.records)]
     (RECORDED / f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
 
 
 def shapes(records: Iterable[Record]) -> list[tuple[bool, bool, list[str]]]:
-    """Return what stays the same whenever a client is recorded: what is null, and the names of headers in order."""
+    """Return the part that is the same in every recording of a client: nulls, and the names of headers in order."""
     return [(one.key is None, one.value is None, [name for name, _ in one.headers]) for one in records]
 
 

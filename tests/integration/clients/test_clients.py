@@ -79,7 +79,7 @@ def installation(bootstrap: str, admin: AdminClient, run: Run) -> Iterator[Insta
 
 
 def assert_delivered(installation: Installation, client: Client | Recording, name: str, topic: str) -> list[Record]:
-    """Check that what is on an input comes out as from its own system; return what is there."""
+    """Check that an input's records are delivered as by the client's own system; return the records."""
     asked = list(read(installation.bootstrap, topic))
     cancelled = {record.key for record in asked if record.value is None}
     due = {record.source: record for record in asked if record.key not in cancelled}

@@ -1,4 +1,4 @@
-"""What the documents have of Go runs: sendLater as it stands, by the commands beside it."""
+"""The documents' Go code runs: sendLater as it stands, with the documented commands."""
 
 import os
 import re

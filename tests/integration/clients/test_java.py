@@ -1,4 +1,4 @@
-"""What the documents have of Java runs: sendLater as it stands, and the error handler for Spring."""
+"""The documents' Java code runs: sendLater as it stands, and the error handler for Spring."""
 
 import os
 import re

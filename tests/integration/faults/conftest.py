@@ -10,7 +10,7 @@ from tests.harness.case import Case
 
 @pytest.fixture
 def case(bootstrap: str, tmp_path: Path) -> Iterator[Case]:
-    """An installation of two partitions that nobody else knows."""
+    """An installation of two partitions for one test."""
     made = Case(bootstrap, tmp_path)
     yield made
     made.remove()

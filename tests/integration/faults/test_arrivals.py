@@ -1,4 +1,4 @@
-"""What had arrived when a worker was killed is not sent again by the next one."""
+"""The next worker does not send messages again that had arrived when the last one was killed."""
 
 import time
 
@@ -7,7 +7,7 @@ import pytest
 from tests.harness.case import Case
 from tests.harness.kafka import now_ms
 
-#: What had been handed to a broker that goes on is written well within, in seconds.
+#: By then a running broker has written a killed worker's last requests, in seconds.
 _LAST_WORDS_S = 0.5
 
 

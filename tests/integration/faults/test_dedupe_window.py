@@ -37,7 +37,7 @@ def send(case: Case, due: int, window_ms: int) -> None:
 
 
 def wait_told(case: Case, kind: str, times: int) -> None:
-    """Wait until an event has been told so many times."""
+    """Wait until there are `times` events of a kind."""
     eventually(lambda: len(case.account().told(kind)) == times, what=f"{times} times {kind}")
 
 
@@ -83,7 +83,7 @@ def test_a_request_sent_again_after_its_window_is_delivered_and_nothing_is_remem
 
 
 def remembered(worker: Worker, number: int) -> int:
-    """Count the deliveries that a stopped worker's database remembers, after looking for what has expired."""
+    """Return the number of deliveries that a stopped worker's database remembers."""
     store = PartitionStore(worker.tables()[number])
     try:
         return store.delivered.count

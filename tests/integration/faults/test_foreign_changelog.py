@@ -1,4 +1,5 @@
-"""What others write to the changelog: set right while a worker runs, else one partition stops and says how to go on."""
+"""Foreign records in the changelog: a running worker corrects them; at a start, one partition stops and says how to go
+on."""
 
 import re
 
@@ -102,7 +103,7 @@ def test_what_comes_while_no_worker_runs_stops_one_partition_until_it_is_left_ou
 
 
 def said(worker: Worker, pattern: str) -> str:
-    """Wait until a worker that is not ready says why; return what the pattern finds."""
+    """Wait until an unready worker reports the pattern; return its first group."""
     eventually(lambda: re.search(pattern, worker.ready()[1]), what=pattern)
     found = re.search(pattern, worker.ready()[1])
     assert found is not None

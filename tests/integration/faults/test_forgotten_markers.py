@@ -26,7 +26,7 @@ AGAIN = ("progress", 0)
 
 
 class Forgotten(Transactions):
-    """Transactions whose markers the coordinator leaves out in some partitions, for it has never heard of them."""
+    """Transactions without markers in some partitions, because the coordinator does not know these partitions."""
 
     def __init__(self, cluster: Cluster, id_: str, *, forgets: set[TopicPartition]) -> None:
         super().__init__(cluster, id_, AGAIN)
@@ -39,7 +39,7 @@ class Forgotten(Transactions):
 
 
 class Died(Exception):
-    """What a test has an owner die of."""
+    """An owner's death in a test."""
 
 
 async def die(*_: object, committed: bool) -> None:
@@ -65,7 +65,7 @@ def broker() -> Iterator[Broker]:
 
 @pytest.fixture
 async def cluster(broker: Broker) -> AsyncIterator[Cluster]:
-    """A client of it."""
+    """Yield a started client of the broker."""
     made = Cluster(broker.bootstrap)
     await made.start(TOPIC)
     await made.refresh([TOPIC])
@@ -213,7 +213,7 @@ async def test_a_transaction_is_not_begun_while_the_last_one_is_in_doubt(broker:
 async def test_the_last_owner_may_go_on_until_its_id_is_taken_over(
     broker: Broker, cluster: Cluster, *, committed: bool
 ) -> None:
-    """What it commits after the new owner has looked is ended as committed, what it has under way then as aborted."""
+    """A commit after the new owner's look ends as committed; a transaction that is under way then ends as aborted."""
     value = b"meanwhile %d" % committed
     last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
     await last.init()
@@ -238,7 +238,7 @@ async def test_the_last_owner_may_go_on_until_its_id_is_taken_over(
 
 
 async def test_an_abort_by_another_is_not_forgotten_for_an_epoch(broker: Broker, cluster: Cluster) -> None:
-    """Who has found a transaction under way may ask for its abort when another new owner's request has done that."""
+    """An owner that has found an ongoing transaction may request its abort after another new owner's request did it."""
     value = b"overtaken"
     last = Forgotten(cluster, f"{value.decode()}-1", forgets={HOME, OTHER})
     await last.init()

@@ -1,4 +1,4 @@
-"""Two workers share an installation; what one leaves, the other takes."""
+"""Two workers share an installation; one takes over the partitions that the other leaves."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def share(case: Case, one: Worker, two: Worker) -> None:
 
 
 def pause(case: Case, began_ms: int) -> int:
-    """Return the longest lateness of what fell due since `began_ms`, as on a machine that does nothing else."""
+    """Return the longest lateness of messages due since `began_ms`, as on an idle machine."""
     late = [
         usual_ms(case.expected.due[id_], records[0].timestamp_ms)
         for id_, records in case.deliveries().copies.items()

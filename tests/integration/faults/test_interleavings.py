@@ -196,7 +196,7 @@ def test_a_cancel_at_the_due_time_either_holds_or_is_told_that_it_came_too_late(
 
 
 def race(case: Case, due: dict[str, int]) -> None:
-    """Send the cancel of each message between 30 ms before and 10 ms after its due time, half of them by a detour.
+    """Send each message's cancel between 30 ms before and 10 ms after its due time, half to a foreign partition.
 
     Every fourth comes ten times as early or late: on a busy machine a command takes longer than 30 ms.
     """

@@ -48,7 +48,7 @@ def work(case: Case, worker: Worker) -> None:
 
 
 def release(case: Case, name: str) -> None:
-    """Have pending messages delivered, and check that nothing came twice."""
+    """Deliver pending messages now, and check that none came twice."""
     for id_ in sorted(ids(name)):
         case.requests.command("deliver-now", id_)
     case.requests.flush()
@@ -99,9 +99,9 @@ def test_a_changelog_that_was_deleted_stops_the_start_until_databases_may_write_
         work(case, worker)
         worker.start().wait_ready()
         delete_topic(case.bootstrap, changelog(case))
-        assert worker.wait_dead(10) == 1  # though it has nothing to do
+        assert worker.wait_dead(10) == 1  # even an idle worker notices
         assert "deleted while this worker was using it" in worker.log
-        for one in (worker, other):  # the other one's disk is empty: it knows by what the group has read
+        for one in (worker, other):  # the other worker's disk is empty: it knows by the group's offsets
             one.start()
             assert one.wait_dead() == 1
             assert f"topic {changelog(case)} is missing" in one.log

@@ -21,7 +21,7 @@ def recreate(case: Case) -> None:
 
 
 def fill(case: Case, name: str, count: int, due_ms: int, *, away: bool = False) -> set[str]:
-    """Ask for so many deliveries, perhaps on foreign partitions."""
+    """Schedule `count` messages, on foreign partitions if `away`."""
     ids = {f"{name}-{number}" for number in range(count)}
     for id_ in sorted(ids):
         case.schedule(id_, due_ms, partition=case.foreign(id_) if away else -1)
@@ -37,7 +37,7 @@ def anonymous(case: Case, value: bytes, due_ms: int) -> None:
 
 
 def wait_stopped(worker: Worker) -> str:
-    """Wait until a worker says that a partition is stopped, and return what it says."""
+    """Wait until a worker reports a stopped partition, and return its report."""
     eventually(lambda: "is stopped" in worker.ready()[1], what="the stop")
     return worker.ready()[1]
 

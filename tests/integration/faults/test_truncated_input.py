@@ -1,4 +1,4 @@
-"""A broker that lost power, and acknowledged requests with it: what was read is delivered once, and nothing again."""
+"""A broker lost power, and acknowledged requests with it: requests that were read are delivered exactly once."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ DUE_MS = 3_600_000
 
 
 def lose_power(broker: Broker, sizes: dict[Path, int]) -> None:
-    """Kill a broker, and take from its logs what was written after they had these sizes."""
+    """Kill a broker, and cut its logs to these sizes."""
     os.kill(broker.pid, signal.SIGKILL)
     broker.stop()
     for file, size in sizes.items():

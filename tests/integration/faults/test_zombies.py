@@ -1,4 +1,4 @@
-"""What a worker that has lost its partition still writes changes nothing, whatever the disk of its successor."""
+"""Late writes of a worker that has lost its partition change no message, whatever the disk of its successor."""
 
 import time
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from tests.harness.worker import Worker
 
 #: Twice the time between two looks at the changelog's end, and a little.
 _CORRECTED_S = 12.0
-#: An offset of the requests that nobody has come to.
+#: An offset beyond the end of the requests.
 _AHEAD = 1_000
 
 
@@ -39,7 +39,7 @@ class Lies:
         assert self.told()
 
     def told(self) -> bool:
-        """Whether the changelog would restore to any of them."""
+        """Whether the changelog would restore to any lie."""
         last = self.changelog.last()
         position = last[self.mark]
         assert position is not None
@@ -64,7 +64,7 @@ def prepare(case: Case, worker: Worker) -> Lies:
 
 
 def deliver_the_rest(case: Case, worker: Worker, lies: Lies) -> None:
-    """See that the pending message is still there, can be delivered, and nothing else is."""
+    """Check that the pending message still exists and can be delivered, without any other delivery."""
     pending = next(id_ for id_ in case.expected.due if id_ != "delivered")
     case.schedule("afterwards", now_ms() + 300)
     case.requests.command("deliver-now", pending)
