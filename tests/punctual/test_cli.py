@@ -350,6 +350,7 @@ def _punctual(*arguments: str | bytes, **how: Any) -> subprocess.CompletedProces
 @pytest.mark.parametrize(
     "arguments", [["cancel", b"\xff"], ["send", "--to", b"t\xfe", "--after", "1s", "v"], ["show", b"\x80"]]
 )
+@pytest.mark.core
 @pytest.mark.slow
 def test_arguments_that_are_not_utf_8_are_an_error(arguments: list[str | bytes]) -> None:
     done = _punctual(*arguments, stdout=subprocess.PIPE)
@@ -359,6 +360,7 @@ def test_arguments_that_are_not_utf_8_are_an_error(arguments: list[str | bytes])
 
 
 @pytest.mark.parametrize("arguments", [["list"], ["--help"], ["export"], ["list", "--format", "json"]])
+@pytest.mark.core
 @pytest.mark.slow
 def test_output_that_is_full_is_an_error_with_one_line(arguments: list[str]) -> None:
     with answering(_Worker) as url, Path("/dev/full").open("wb") as full:
@@ -369,6 +371,7 @@ def test_output_that_is_full_is_an_error_with_one_line(arguments: list[str]) -> 
 
 
 @pytest.mark.parametrize("closed", [1, 2])
+@pytest.mark.core
 @pytest.mark.slow
 def test_output_that_is_closed_goes_nowhere(closed: int) -> None:
     with answering(_Worker) as url:
