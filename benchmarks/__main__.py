@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: measure, print, perhaps save and compare."""
+"""`python -m benchmarks`: measure, print, and save or compare if requested."""
 
 import signal
 import sys
@@ -17,7 +17,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> int:
-    """Do what the command line says; return the exit code."""
+    """Run the benchmarks of the command line; return the exit code."""
     options = parse()
     for signal_ in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background jobs are started without it
         signal.signal(signal_, signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""One installation on a broker of its own, measured, and the figures printed with what the machine was like."""
+"""Measures one installation on a broker of its own, and prints the figures with a description of the machine."""
 
 import json
 from collections.abc import Callable, Mapping

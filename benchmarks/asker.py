@@ -18,7 +18,7 @@ Ask = Callable[[str], bytes]
 
 
 class Asker:
-    """Does something again and again inside the `with` block, at most so often; how long each answer took is kept."""
+    """Calls `what` again and again inside the `with` block, with pauses of `pause_s`, and keeps the response times."""
 
     def __init__(self, url: str, what: Callable[[Ask], None], pause_s: float) -> None:
         """Ask `url`, over one connection as a browser does."""
@@ -42,7 +42,7 @@ class Asker:
             raise self._failed
 
     def ask(self, path: str) -> bytes:
-        """Return what a path answers, and keep how long it took. Raises PromiseBroken if it is an error."""
+        """Return the response to a path, and keep its time. Raises PromiseBroken if it is an error."""
         at_ms, began = now_ms(), time.perf_counter()
         self._connection.request("GET", path)
         answer = self._connection.getresponse()

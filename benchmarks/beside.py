@@ -42,7 +42,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One group of figures beside another one."""
+    """One group of figures compared with another."""
 
     label: str
     """The other system, and in which circumstances."""
@@ -50,7 +50,7 @@ class Pair:
     other: str
 
     def ratios(self, runs: Sequence[Figures]) -> dict[str, Ratio]:
-        """Return the ratios of what was measured in the same runs, by the names of figures."""
+        """Return the ratios of figures from the same runs, by name."""
         found: dict[str, Ratio] = {}
         for name, kind in KINDS["exactly-once"].items():
             pairs = [(own_value(run, self.own, name), run.get(self.other, {}).get(name, 0)) for run in runs]

@@ -1,4 +1,4 @@
-"""A result against an earlier one, perhaps of another machine."""
+"""A result against an earlier one, which may be from another machine."""
 
 from benchmarks.figures import Figures, listed
 from benchmarks.report import aligned, shown

@@ -1,11 +1,11 @@
-"""What can make a run fail. Each message says the cause and what to do.
+"""Errors that make a run fail. Each message has the cause and what to do.
 
 BenchmarkError
 ├── PromiseBroken      something was lost, early, changed or delivered twice
-├── TooSlow            the machine, or the load, did not keep up: there is nothing to report
+├── TooSlow            the machine, or the load, did not keep up: there are no figures
 ├── ProcessFailed      the worker or the load generator ended by itself
-├── BaselineMissing    what a baseline needs is not on this machine
-├── BaselineFailed     a baseline did not do what it was to do
+├── BaselineMissing    a program that a baseline needs is not on this machine
+├── BaselineFailed     a baseline lost messages, or was too slow
 ├── KernelMissing      workers used the native extension although they must not, or the reverse
 ├── ResultUnusable     a file that is no saved result
 └── CommitUnusable     a commit that cannot be compared with
@@ -19,7 +19,7 @@ class BenchmarkError(Exception):
 
 
 class PromiseBroken(BenchmarkError):
-    """What came out is not what was asked for."""
+    """The deliveries are not as requested."""
 
     def __init__(self, experiment: str, faults: list[str]) -> None:
         super().__init__(f"{experiment}: what came out is not what was asked for: {'; '.join(faults)}.")
@@ -44,7 +44,7 @@ class BaselineMissing(BenchmarkError):
 
 
 class BaselineFailed(BenchmarkError):
-    """Another system lost something, or was too slow: what was measured of ours counts all the same."""
+    """Another system lost messages, or was too slow: the figures of ours count all the same."""
 
     def __init__(self, name: str, cause: BenchmarkError) -> None:
         super().__init__(f"The baseline {name} gives no figures: {cause}")
@@ -70,7 +70,7 @@ class ResultUnusable(BenchmarkError):
 
 
 class CommitUnusable(BenchmarkError):
-    """A commit whose code cannot be had."""
+    """A commit whose code is not available."""
 
     def __init__(self, commit: str, cause: object) -> None:
         super().__init__(f"The code of {commit!r} is not to be had ({cause}). Give a commit of this repository.")

@@ -1,4 +1,4 @@
-"""Figures: what they are called, in which unit, and how several runs become one."""
+"""Figures: their names and units, and the median of several runs."""
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -140,7 +140,7 @@ def _headers(id_: str) -> list[tuple[str, bytes | None]]:
 
 
 async def _closed_loop(send: Callable[[int], Awaitable[object]], senders: int, seconds: float, each: int) -> Sent:
-    """Have so many send, one after the other each, for so long; each sends `each` messages at a time."""
+    """Run `senders` tasks for `seconds`, each sending `each` messages at a time, one request after the other."""
     until, count = time.monotonic() + seconds, 0
 
     async def one(number: int) -> None:
@@ -155,7 +155,7 @@ async def _closed_loop(send: Callable[[int], Awaitable[object]], senders: int, s
 
 
 def _confluent(bootstrap: str, size: int, senders: int, seconds: float) -> Sent:
-    """Keep so many records in flight; the next one goes when one of them is acknowledged."""
+    """Keep `senders` records in flight; each acknowledgement starts the next record."""
     kafka = {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 1, "log_level": 0}
     producer, count, in_flight, value = Producer(kafka), 0, 0, bytes(size)
 
@@ -242,7 +242,7 @@ def _over_http(gateway: _Gateway, size: int, senders: int, seconds: float, each:
 
 
 def _post(port: int, size: int, senders: int, seconds: float, each: int) -> Sent:
-    """Post over so many connections that stay open, by as little HTTP as does."""
+    """Post over `senders` keep-alive connections, with as little HTTP as possible."""
 
     async def run() -> Sent:
         streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(senders)]

@@ -25,7 +25,7 @@ def worker_settings() -> dict[str, str]:
 
 
 class Installation(Target):
-    """A fresh installation with so many workers."""
+    """A fresh installation with `workers` workers."""
 
     def __init__(self, bootstrap: str, name: str, *, workers: int = 1, **settings: str) -> None:
         super().__init__(bootstrap, name)
@@ -64,7 +64,7 @@ class Installation(Target):
     def wait_accepted(self) -> int:
         """Return when the workers' group has committed all requests; return the time in epoch milliseconds.
 
-        Commits come every 250 ms, so that the time is by so much too late at most.
+        Commits come every 250 ms, so the time is at most 250 ms too late.
         """
         committed = topics.Committed(self.bootstrap, self.app_id, self.requests)
         try:
@@ -73,11 +73,11 @@ class Installation(Target):
             committed.close()
 
     def wait_taken(self) -> State:
-        """Return when the workers' positions have all requests; return what they report."""
+        """Return the workers' state once their positions have all requests."""
         return self._wait(self.sent, None)
 
     def wait_settled(self) -> State:
-        """Return when the workers have all requests and what is not far ahead is delivered; return what they report."""
+        """Return the workers' state once they have all requests, and all but far-ahead messages are delivered."""
         return self._wait(self.sent, self.far)
 
     def _wait(self, read: int, pending: int | None) -> State:

@@ -8,16 +8,16 @@ from typing import Literal
 from benchmarks.errors import KernelMissing
 
 Kernel = Literal["on", "off"]
-#: It tells workers not to start without the kernel, or not to use it. Without it they use what is there.
+#: `require`: workers do not start without the native extension; `off`: they ignore it. Unset, they use it if they can.
 VARIABLE = "PUNCTUAL_KERNEL"
 _TOLD: dict[Kernel, str] = {"on": "require", "off": "off"}
 _seen = set[Kernel]()
 
 
 def note(said: Kernel) -> None:
-    """Remember what a worker that is measured says of itself.
+    """Remember a measured worker's report.
 
-    Raises KernelMissing if it was told something else, or not all of them say the same.
+    Raises KernelMissing if the variable demands the other, or workers differ.
     """
     _seen.add(said)
     asked = os.environ.get(VARIABLE)

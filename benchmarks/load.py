@@ -14,7 +14,7 @@ from benchmarks.generator import Order, Produced
 
 _POLL_S = 0.02
 _START_S, _SLOWEST_PER_S = 60.0, 2_000
-#: A paced load that is further behind than this does not measure what it says.
+#: A paced load that is further behind than this is not the load that was requested.
 _BEHIND_MS = 500
 
 

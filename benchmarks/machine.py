@@ -1,4 +1,4 @@
-"""Where a run was made: what another reader needs to judge its figures, and nothing that tells whose machine it was."""
+"""The machine of a run: the facts that readers need to judge its figures, without its owner."""
 
 import os
 import platform

@@ -25,7 +25,7 @@ def resident_mib(status: str, name: str = "VmRSS") -> float:
 
 
 def disk_bytes(directory: Path) -> int:
-    """Return what a directory's files occupy on disk, files that vanish meanwhile left out."""
+    """Return the disk usage of a directory's files, without files that vanish in the meantime."""
     total = 0
     for path in directory.rglob("*"):
         try:
@@ -36,7 +36,7 @@ def disk_bytes(directory: Path) -> int:
 
 
 class Series:
-    """CPU time over time: what a process had used at any instant, interpolated between samples."""
+    """CPU time over time: a process's CPU time at any instant, interpolated between samples."""
 
     def __init__(self) -> None:
         self._at: list[int] = []

@@ -24,15 +24,15 @@ _SUMMARY_SYSTEMS = ("exactly-once", "streams", "streams-exactly-once", "sorted-s
 _SUMMARY_FIGURES = ("p50_ms", "p99_ms", "ingest_per_s", "drain_per_s", "cpu_s_per_30k", "peak_mib")
 _BESIDE = "<!-- beside: written by `make bench NAME=full` -->\n", "<!-- end of beside -->\n"
 _RESULTS = "<!-- results: written by `make bench NAME=full` -->\n", "<!-- end of results -->\n"
-#: The installation that is calculated: how full a worker's core may be, and what a message writes to Kafka.
+#: The calculated installation: the maximum CPU share of a worker, and the records that a message writes to Kafka.
 _PENDING, _RATE = 1_000_000_000, 100_000
 _BUSY, _RECORDS = 0.6, 6
-#: The busiest and the fullest worker that is measured: nothing is hoped for beyond them.
+#: The busiest and the fullest measured worker: the calculation goes no further.
 _BUSIEST, _LARGEST = "matrix 10,000/s above 10,000,000", "recovery 10,000,000"
 #: Messages a second of an installation whose account is kept; each is three records: a request and two events.
 _KEPT, _EACH = 10_000, 3
 _TITLES = {ONE: "Punctual", "exactly-once": "Punctual, exactly once", **baselines.TITLES}
-#: Groups of which the table of goals shows what counts.
+#: Groups that the table of goals covers.
 _SHOWN_AS_GOALS = ("look", "pipeline")
 _NOT_SHOWN = ("p90_ms", "seen_p999_ms", "cpu_loops", "net_rows_per_s")
 _FORMS = ("short", "full")
@@ -41,7 +41,7 @@ _COMPILED = ("ingest", "drain", "lateness", "exactly-once", ONE)
 
 
 def main() -> None:
-    """Write the page's tables anew, and the plots beside it."""
+    """Write the page's tables again, and its plots."""
     paths = sorted(DIRECTORY.glob("*.json"))
     results = newest(paths)
     figures = {group: result.figures[group] for group, (_, result) in results.items()}
@@ -51,9 +51,9 @@ def main() -> None:
 
 
 def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
-    """Return, for each group of figures, the newest full result that has it, else the newest short one, with its file.
+    """Return each group's newest full result, else its newest short one, and the result's file.
 
-    Of one day it is one with the native extension, and of those the one with the most runs.
+    Of one day's results it is the one with the native extension, then with the most runs.
     """
     return _newest([(path.name, Result.load(path)) for path in paths])
 
@@ -86,14 +86,14 @@ def with_tables(
     results: dict[str, tuple[str, Result]],
     python: Mapping[str, tuple[str, Result]] = MappingProxyType({}),
 ) -> str:
-    """Put the tables of these results into the page; `python` are the results without the native extension."""
+    """Replace the tables of the page by those for `results`; `python` are the results without the native extension."""
     together = [*_behind(results), "", *_ratios(results), "", *_beside(results)]
     page = _put(page, _BESIDE, "\n".join(together).strip())
     return _put(page, _RESULTS, _tables(results, python))
 
 
 def with_summary(page: str, results: dict[str, tuple[str, Result]]) -> str:
-    """Put the summary of these results where the short page has its table."""
+    """Replace the table of the short page by the summary of `results`."""
     return _put(page, _SUMMARY, "\n".join(_summary(results)))
 
 
@@ -170,7 +170,7 @@ def _compiled(python: Mapping[str, tuple[str, Result]], results: dict[str, tuple
 
 
 def _goals(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Return a table of what is to be reached and what has been, in the full form."""
+    """Return a table of the goals and the results, in the full form."""
     full = _full(results)
     if full:
         yield from _head("", "minimum", "goal", "median", "min … max", "result")
@@ -246,7 +246,7 @@ def _pictures(_: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _growth(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Return what a large installation needs, by calculation from what one worker does."""
+    """Return the needs of a large installation, calculated from one worker's figures."""
     if not {_BUSIEST, _LARGEST} <= results.keys():
         return
     busiest, largest = (results[group][1].figures[group] for group in (_BUSIEST, _LARGEST))
@@ -270,7 +270,7 @@ def _growth(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _parked(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Return what the pipeline needs for as many messages in the cold tier, by calculation from what it does here."""
+    """Return the needs of the pipeline for as many messages in the cold tier, calculated from its figures."""
     if "pipeline" not in results:
         return
     result = results["pipeline"][1]
@@ -295,7 +295,7 @@ def _parked(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
 
 
 def _sources(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Return a table of the files, and what the machine was like: the loop takes the longer, the slower it is."""
+    """Return a table of the files and their machines: the loop takes longer on a slower machine."""
     loop = KINDS["calibration"]["loop_ms"]
     yield from _head("results", "form", "runs", "commit", "native extension", "load before", loop.label)
     for name, result in dict(results.values()).items():

@@ -1,4 +1,4 @@
-"""Messages to be asked for. The load generator and the check of what came out both derive them from the same plan."""
+"""Plans of messages. The load generator and the check of the deliveries both derive the messages from the same plan."""
 
 import random
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ _STRIDE, _CUTS = 1_237, 1 << 15
 class Plan:
     """`count` messages to one destination; message i is due i steps after the base, plus a random lead.
 
-    Times are epoch milliseconds. A paced plan sends message i so many steps after the start, any other plan as fast as
-    it can from the start on (0: at once).
+    Times are epoch milliseconds. A paced plan sends message i at i steps after the start, any other plan as fast as it
+    can from the start on (0: at once).
     """
 
     name: str

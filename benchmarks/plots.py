@@ -10,23 +10,23 @@ from benchmarks.experiments import baselines
 from benchmarks.figures import Figures
 
 _SHARES = {"p50_ms": "p50", "p99_ms": "p99", "p999_ms": "p99.9"}
-#: What is drawn, and what it is called for those who do not see it.
+#: The charts, with their alternative texts.
 PICTURES = {
     "lateness-matrix.png": "Chart: p99 lateness by message rate, one line per number of pending messages",
     "lateness-compared.png": "Chart: lateness of Punctual compared with Kafka Streams, a Redis sorted set and etf1's "
     "scheduler, p50, p99 and p99.9 at 1,000 messages/s",
     "restore.png": "Chart: seconds until a worker is ready again, by number of pending messages",
 }
-#: Of one hue, the tail lightest: systems are what is compared.
+#: Shades of one hue, the tail lightest, because the chart compares systems.
 _SHADES = ("#0b4f55", "#0b8a92", "#9fd0d3")
-#: Lines are told apart by more than their colour.
+#: Lines differ by more than their colour.
 _LINES = (("#0b7a82", "o", "-"), ("#d9822b", "s", "--"), ("#5b6fd6", "^", ":"))
 _Drawing = Callable[[Any, Figures], bool]
 _CELL = re.compile(r"matrix ([\d,]+)/s above ([\d,]+)")
 
 
 def draw(figures: Figures, directory: Path) -> list[Path]:
-    """Draw what these figures allow into a directory; return the files. What they don't allow is not left there."""
+    """Draw the charts for which there are figures into a directory, and remove the others; return the files."""
     import matplotlib as mpl  # noqa: PLC0415 - slow, and only needed here
 
     mpl.use("Agg")
@@ -112,7 +112,7 @@ def _compared(axes: Any, figures: Figures) -> bool:
 
 
 def _restore(axes: Any, figures: Figures) -> bool:
-    """Draw how long a start takes against what is pending."""
+    """Draw the time of a start against the number of pending messages."""
     both = figures.get("restore", {}) | figures.get("footprint", {})
     points = [both, *(values for group, values in figures.items() if group.split()[0] == "recovery")]
     points = sorted((values for values in points if values), key=lambda values: values["pending"])

@@ -22,7 +22,7 @@ class State:
 
 def summed(records: Iterable[tuple[int, Mapping[str, Any]]], topic: str, since_ms: int) -> State:
     """Sum the last record of each partition, given with its append time; those before `since_ms` do not count."""
-    # With a state, a report repeats what was before the partition was restored, or stopped.
+    # A report with a state repeats the figures from before the partition was restored, or stopped.
     fresh = [record for at_ms, record in records if at_ms >= since_ms and "state" not in record]
     read = sum(record["positions"].get(topic, 0) for record in fresh)
     return State(len(fresh), read, sum(_pending(record) for record in fresh))

@@ -88,7 +88,7 @@ async def _plain(bootstrap: str, topic: str, count: int) -> float:
 
 
 async def _queue(bootstrap: str, app_id: str, topic: str, count: int) -> float:
-    """Acknowledge all messages; return the seconds from the first one on, until Kafka has all of it."""
+    """Acknowledge all messages; return the seconds from the first message until all acknowledgements are in Kafka."""
     queue = DelayQueue(bootstrap, topic, f"{topic}-queue", timedelta(minutes=10), app_id=app_id, max_unacked=5_000)
     seen, began = 0, 0.0
     async with queue:

@@ -19,7 +19,7 @@ from benchmarks.installation import Installation
 from benchmarks.meter import Meter
 
 _VALUE = bytes(200)
-#: What it takes to take the schedules in, a second for so many, and when all is delivered after the last one is due.
+#: How many schedules are accepted a second, and the time limit of the deliveries after the last due time.
 _TAKEN_PER_S, _AFTER_S = 2_500, 60
 
 

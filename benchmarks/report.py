@@ -27,7 +27,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
 
 
 def table(result: Result) -> str:
-    """Return all figures of a result; with several runs the medians, and the least and the most beside them."""
+    """Return all figures of a result; with several runs the medians, with minimum and maximum."""
     rows = []
     for group, name, kind, value in listed(result.figures):
         every = [run[group][name] for run in result.runs if name in run.get(group, {})]
@@ -37,7 +37,7 @@ def table(result: Result) -> str:
 
 
 def heading(result: Result) -> str:
-    """Return one line on what was measured where."""
+    """Return one line with the date, the commit, the form and the machine."""
     machine, sizes = result.machine, result.sizes
     commit = f"commit {machine.commit}, " if machine.commit else ""
     path = f", native extension {result.kernel}" if result.kernel else ""

@@ -29,7 +29,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """What its file is called: the date and what was measured."""
+        """The name of its file: the date and the measured groups."""
         measured = list(dict.fromkeys(group.split()[0] for group in self.figures if group != "calibration"))
         what = [self.sizes.name, *(measured if len(measured) < 6 else []), *(["kernel"] if self.kernel == "on" else [])]
         return f"{self.machine.date}-{'-'.join(what)}"

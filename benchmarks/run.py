@@ -16,7 +16,7 @@ from benchmarks.sizes import GUARD
 
 
 def run(options: Options, bootstrap: str, where: machine.Machine) -> list[Result]:
-    """Run what is wanted, so many times; return a result for each path that the workers are to take.
+    """Run the chosen experiments `options.runs` times; return a result for each path of the workers.
 
     With both paths they take turns, experiment by experiment; other systems are measured once a run, and are in the
     last of the results.
@@ -41,7 +41,7 @@ def run(options: Options, bootstrap: str, where: machine.Machine) -> list[Result
 
 
 def _warm_up(options: Options, bootstrap: str) -> None:
-    """Have messages go through the broker if lateness is what is measured first: it is slow until it knows its work."""
+    """Warm the broker up by a burst if the chosen experiments do not: it is slow until its code is compiled."""
     if set(options.only) & set(BESIDE) and not {"ingest", "drain"} & set(options.only):
         _say("the broker warms up … ")
         count, lead_s = min(GUARD.burst, options.sizes.burst), min(GUARD.lead_s, options.sizes.lead_s)
@@ -59,7 +59,7 @@ class _Run:
         self.took: dict[kernel.Kernel | None, kernel.Kernel] = {}
 
     def measure(self) -> None:
-        """Do what is wanted, and calibrate it."""
+        """Run the chosen experiments, and calibrate the figures."""
         loops = [calibration.loop_s()]
         for experiment, names in EXPERIMENTS.items():
             wanted = [name for name in names if name in self._options.only]
@@ -76,7 +76,7 @@ class _Run:
             return ()
         if wanted[0] in baselines.NAMES:
             return every[-1:]
-        return every if self._number % 2 else every[::-1]  # neither is always the one that comes later
+        return every if self._number % 2 else every[::-1]  # alternating, so that neither path always comes later
 
     def _take(self, experiment: Experiment, wanted: Sequence[str], path: kernel.Kernel | None) -> None:
         which = f", native extension {path}" if path and wanted[0] not in baselines.NAMES else ""

@@ -100,7 +100,7 @@ def _fill(here: Installation, count: int) -> None:
 
 
 def _beside(here: Installation, options: argparse.Namespace, api: Api, path: str) -> list[int]:
-    """Deliver the stream while somebody looks; return how late each message of it was."""
+    """Deliver the stream while a reader loads `path`, if any; return each message's lateness."""
     over = threading.Event()
 
     def looking() -> None:
@@ -140,7 +140,7 @@ def _stream(here: Installation, options: argparse.Namespace, over: Callable[[int
 
 
 def _job(here: Installation, options: argparse.Namespace, api: Api) -> tuple[dict[str, object], list[int]]:
-    """Cancel nine tenths by a filter beside the stream."""
+    """Cancel nine tenths by a filter during the stream."""
     held = options.pending - -(-options.pending // _TEN)
     began = time.monotonic()
     given = api.ask("/api/v1/jobs", {"act": "cancel", "filter": {"to": f"{here.app_id}-held"}, "confirm": held})

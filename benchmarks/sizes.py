@@ -82,9 +82,9 @@ FULL = Sizes(
     kills=5,
     pipeline_rows=2_000_000,
 )
-#: Just long enough to tell what the hot path costs.
+#: Just long enough to measure the cost of the hot path.
 GUARD = replace(SHORT, name="guard", burst=60_000, lead_s=10.0)
-#: Shows that the tool works; the figures mean nothing.
+#: Shows that the tool works; the figures are meaningless.
 SMOKE = Sizes(
     name="smoke",
     backlog=1_000,

@@ -1,4 +1,4 @@
-"""What was asked for against what came out: nothing lost, early, changed or doubled, or there is no result."""
+"""Requests against deliveries: without a lost, early, changed or doubled message, or there is no result."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ class Delivery:
 
 
 class Tally:
-    """Takes what was delivered, record by record, and compares it with plans."""
+    """Compares deliveries with plans, record by record."""
 
     def __init__(self, plans: Iterable[Plan]) -> None:
         self._plans = {plan.name: plan for plan in plans}
@@ -36,7 +36,7 @@ class Tally:
         self._wrong: list[str] = []
 
     def add(self, key: bytes | None, value: bytes | None, at_ms: int, due: bytes | None) -> None:
-        """Count one record: its key, value and append time, and what it says of when it was due."""
+        """Count one record: its key, value and append time, and its own due time."""
         id_ = (key or b"").decode(errors="replace")
         due_ms = self._due.get(id_)
         name, _, number = id_.rpartition("-")
@@ -53,7 +53,7 @@ class Tally:
         return b"%d" % (due_ms // self._plans[name].unit_ms)
 
     def deliveries(self, *plans: Plan) -> Sequence[Delivery]:
-        """Return the deliveries of these plans, in no order."""
+        """Return the deliveries of the `plans`, in no order."""
         names = {plan.name for plan in plans}
         return [found for id_, found in self._found.items() if id_.rpartition("-")[0] in names]
 

@@ -1,4 +1,4 @@
-"""What is measured, as the experiments see it: it takes plans, and what came out is compared with them."""
+"""The measured system, as the experiments see it: it takes plans, and compares the deliveries with them."""
 
 import uuid
 from abc import ABC, abstractmethod
@@ -20,11 +20,11 @@ _SLOWEST_PER_S, _PATIENCE_S = 2_000, 60.0
 
 
 class Target(ABC):
-    """A system with topics of its own, ready and warm inside the `with` block; nothing of it is left afterwards."""
+    """A system with topics of its own, ready and warm inside the `with` block; its end deletes the topics."""
 
     #: How it is asked: one of WORDINGS.
     wording = "native"
-    #: Whether it may deliver a message twice though nothing has failed.
+    #: Whether it may deliver a message twice without a failure.
     doubles = False
 
     def __init__(self, bootstrap: str, name: str) -> None:
@@ -64,17 +64,17 @@ class Target(ABC):
 
     @abstractmethod
     def wait_settled(self) -> object:
-        """Return when it holds what is far ahead, and everything else is delivered."""
+        """Return when it holds the far-ahead messages, and all others are delivered."""
 
     @abstractmethod
     def durable_ms(self) -> int:
-        """Return when what it holds was last changed, to the millisecond if its changelog says so."""
+        """Return when its pending messages last changed, to the millisecond if its changelog has the time."""
 
     def taken_at(self) -> Mapping[str, int]:
-        """Return when it took each message in, by its id, in epoch milliseconds; nothing if it does not say."""
+        """Return when it accepted each message, by id, in epoch milliseconds; empty if it does not report that."""
         return {}
 
-    # what is asked of it ---------------------------------------------------------------------------------------------
+    # requests --------------------------------------------------------------------------------------------------------
     def plan(self, name: str, count: int, base_ms: int, **more: Any) -> Plan:
         """Plan messages for its destination."""
         return Plan(name=name, to=self.out, count=count, base_ms=base_ms, unit_ms=self.unit_ms, **more)
@@ -109,7 +109,7 @@ class Target(ABC):
 
     @property
     def far(self) -> int:
-        """How many of them are far ahead."""
+        """How many messages are far ahead."""
         return sum(plan.count for plan in self._far)
 
     @property
@@ -117,7 +117,7 @@ class Target(ABC):
         ahead_ms = max(0, *(plan.last_due_ms - now_ms() for plan in self._plans if plan not in self._far), 0)
         return _PATIENCE_S + ahead_ms / 1000 + self.sent / _SLOWEST_PER_S
 
-    # what came out ---------------------------------------------------------------------------------------------------
+    # deliveries ------------------------------------------------------------------------------------------------------
     def tally(self, *, duplicates_allowed: bool = False) -> Tally:
         """Read the destination back and compare; raises PromiseBroken if anything is wrong."""
         tally = self._look()

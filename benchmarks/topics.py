@@ -15,7 +15,7 @@ _BEFORE_END = 20
 
 
 def consumer(bootstrap: str, group: str = "benchmarks", *, partition_eof: bool = False) -> Consumer:
-    """Make a consumer of committed records that commits nothing."""
+    """Make a consumer of committed records that never commits offsets."""
     usual = {"enable.auto.commit": False, "isolation.level": "read_committed", "auto.offset.reset": "earliest"}
     eof = {"enable.partition.eof": partition_eof}
     return Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0, **usual, **eof})

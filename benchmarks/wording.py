@@ -1,4 +1,4 @@
-"""In which words messages are asked for, and in which deliveries say when they were due: each system has its own."""
+"""Each system's headers: those of requests, and the due time in deliveries."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -97,7 +97,7 @@ class Worker:
         return wait_for(ready, _READY_S, "The worker's readiness")
 
     def kernel(self) -> Kernel:
-        """Return whether it reports that it uses the native extension; one that does not report it does not."""
+        """Return whether it reports the use of the native extension; no report means "off"."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=10) as answer:
             return "on" if _KERNEL.search(answer.read().decode()) else "off"
 

@@ -15,7 +15,7 @@ from benchmarks.baselines.rival import PARTITIONS, Rival
 from benchmarks.clock import wait_for
 
 _START_S = 30.0
-#: Its own defaults drop what of a burst does not fit into a queue of 100,000, and put the record that ends a schedule
+#: The defaults drop the part of a burst that exceeds a queue of 100,000, and put the record that ends a schedule
 #: into another partition than the load generator puts the schedule.
 _CONFIGURATION = """\
 kafka.producer.configuration:
@@ -23,20 +23,20 @@ kafka.producer.configuration:
   queue.buffering.max.kbytes: 1048576
   partitioner: murmur2_random
 """
-#: Otherwise what is due when it is read is refused.
+#: The scheduler refuses messages that are due when it reads them, without a grace interval.
 _GRACE_S = 3_600
 _PLANNED = re.compile(r'^kafka_scheduler_event_total\{type="kafka_scheduler_planned_schedule"\} (\S+)$', re.MULTILINE)
-#: It holds what is due until midnight: the hour that its clock is to show, far from there.
+#: The scheduler holds all messages that are due until midnight: its clock shows this hour, far from midnight.
 _HOUR = 6
 
 
 class Etf1(Rival):
-    """One process. What it holds is told by its metrics, what it has delivered by the schedules that it has ended."""
+    """One process. Its metrics count pending messages, and the schedules that it has ended count deliveries."""
 
     wording = "etf1"
-    #: What it reads a second after it was written waits until nothing has come for a second.
+    #: Messages that it reads a second after they were written wait until none has come for a second.
     quiet_ms = 3_000
-    #: Its metrics are asked for, which costs it something.
+    #: Each poll reads its metrics, at some cost for the scheduler.
     poll_s = 0.1
 
     def __init__(self, bootstrap: str, name: str) -> None:
@@ -67,7 +67,7 @@ class Etf1(Rival):
         wait_for(self._answers, _START_S, "The start of etf1's scheduler")
 
     def taken(self) -> int:
-        """Count what it has made timers of since all was settled, and what was sent before."""
+        """Return the number of timers made since `_before`, plus all messages sent before."""
         return self._before.sent + self._planned() - self._before.planned
 
     def wait_settled(self) -> None:
@@ -99,7 +99,7 @@ class Etf1(Rival):
 
 
 class _Before(NamedTuple):
-    """What had been sent, what of it was far ahead, and of how much timers had been made, when all was settled."""
+    """Counts when the last messages were settled: sent messages, those far ahead, and timers made."""
 
     sent: int = 0
     far: int = 0

@@ -36,7 +36,7 @@ def _build(program: Path) -> None:
     program.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=program.parent) as directory:
         made = Path(directory, program.name)
-        # Nothing but what go.sum has is taken. cgo: its Kafka client is one of C, which the module brings along.
+        # Only versions in go.sum are used. cgo: the Kafka client is a C library, which the module includes.
         command = [go, "build", "-mod=readonly", "-trimpath", "-o", str(made), _PROGRAM]
         env = {**os.environ, "CGO_ENABLED": "1", "GOFLAGS": "-buildvcs=false", "GOWORK": "off"}
         try:

@@ -21,7 +21,7 @@ PARTITIONS = 4
 class Rival(Target):
     """A system that reads requests as Punctual does; how it goes on is seen from outside."""
 
-    #: What has not moved for so long has come to its end.
+    #: A count that has not moved for this time is final.
     quiet_ms = 1_000
     poll_s = 0.02
 
@@ -77,11 +77,11 @@ class Rival(Target):
         self.wait_until((self.taken, self.sent))
 
     def wait_settled(self) -> None:
-        """Return when all that is not far ahead is at the destination, and nothing moves."""
+        """Return when all messages but those far ahead are delivered, and the counts do not move."""
         self.wait_until((self.delivered, self.sent - self.far), (self.taken, self.sent))
 
     def durable_ms(self) -> int:
-        """Return when what it holds was last seen to move."""
+        """Return when its counts last moved."""
         return self._moved_ms
 
     def delivered(self) -> int:
@@ -89,7 +89,7 @@ class Rival(Target):
         return self.ends.total(self.out)
 
     def wait_until(self, *counts: tuple[Callable[[], int], int]) -> None:
-        """Return when each has come so far, and none moves; each is looked at when those before it are there."""
+        """Return when each count is reached in turn, and none moves; each is read once the earlier ones are there."""
         last = list[int]()
 
         def quiet() -> bool:

@@ -1,4 +1,4 @@
-"""The worker of the sorted set, as it is usually written: requests go in with ZADD, what is due comes out by polling.
+"""The usual worker of a sorted set: requests go in with ZADD, due messages come out by polling.
 
 `python -m benchmarks.baselines.sorted_set_worker BOOTSTRAP GROUP REQUESTS DESTINATION PORT`. Ends when it is killed.
 """
@@ -47,7 +47,7 @@ def _take(consumer: Consumer, store: "redis.Redis") -> int:
 
 
 def _deliver(producer: Producer, store: "redis.Redis", destination: str) -> int:
-    """Send what is due, and remove it once Kafka has it; return how many."""
+    """Send due messages, and remove them once Kafka has them; return how many."""
     rows: Any = store.zrangebyscore(_SET, "-inf", time.time_ns() // 1_000_000, start=0, num=_BATCH)
     for row in rows:
         due, key, value = msgspec.msgpack.decode(row)

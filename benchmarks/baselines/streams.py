@@ -41,7 +41,7 @@ class Streams(Rival):
         return [str(java), *_HEAP, "-cp", ":".join(jars)]
 
     def taken(self) -> int:
-        """Count what is in its changelog and not at the destination: deliveries are removed there."""
+        """Return the changelog's records without those at the destination: deliveries are removed there."""
         return self.ends.total(f"{self.app_id}-delays-changelog") - self.ends.total(self.out)
 
 

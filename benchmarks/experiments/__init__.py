@@ -1,4 +1,4 @@
-"""The experiments: each sets up what it measures, measures, checks what came out, and gives its figures."""
+"""The experiments: each sets up an installation, measures, checks the deliveries, and returns its figures."""
 
 from collections.abc import Callable
 from functools import partial
@@ -33,8 +33,8 @@ def _pipeline(bootstrap: str, sizes: Sizes) -> Figures:
     return pipeline.measure(bootstrap, sizes)
 
 
-#: In the order in which they run, with the names of what they measure. A broker that has just started takes a minute or
-#: two of load, and more than one core, until it has compiled what it runs: what measures lateness comes later.
+#: In their order, with the names of their figures. A broker that has just started takes a minute or two of load, and
+#: more than one core, until it has compiled its code: lateness is measured later.
 EXPERIMENTS: dict[Experiment, tuple[str, ...]] = {
     burst.measure: ("ingest", "drain"),
     restore.measure: ("restore", "footprint"),
@@ -54,9 +54,9 @@ EXPERIMENTS: dict[Experiment, tuple[str, ...]] = {
     _pipeline: ("pipeline",),
 }
 NAMES = tuple(name for names in EXPERIMENTS.values() for name in names)
-#: What is measured if nothing else is asked for: the rest takes long, or needs what is not everywhere.
+#: The default: the other experiments take long, or need more than every machine has.
 USUAL = ("ingest", "drain", "restore", "footprint", "mixed", "lateness", "exactly-once")
-#: What is measured beside each other, one system right after the other.
+#: Experiments that are compared, one system right after the other.
 BESIDE = ("exactly-once", "workers", *baselines.NAMES)
 #: Names for several.
 GROUPS: dict[str, tuple[str, ...]] = {"baselines": baselines.NAMES, "beside": BESIDE}

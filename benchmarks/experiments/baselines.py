@@ -29,10 +29,10 @@ TITLES = {
 
 
 def measure(name: str, bootstrap: str, sizes: Sizes) -> Figures:
-    """Measure one of them as a whole. Raises BaselineMissing, or BaselineFailed if it does not get it done."""
+    """Measure a system as a whole. Raises BaselineMissing, or BaselineFailed if it fails."""
     try:
         return {name: whole.measure(partial(_RIVALS[name], bootstrap), sizes)}
     except BaselineMissing:
         raise
-    except BenchmarkError as error:  # what was measured of others counts all the same
+    except BenchmarkError as error:  # the figures of other systems count all the same
         raise BaselineFailed(name, error) from error

@@ -1,4 +1,4 @@
-"""What is measured of Punctual and of Kafka Streams in one run, where only the ratio of both means something."""
+"""Measures Punctual and Kafka Streams in one run, for figures whose ratio alone is meaningful."""
 
 from collections.abc import Callable
 from functools import partial

@@ -26,8 +26,8 @@ def rates(figures: Figures) -> dict[str, float]:
 def at_once(here: Target, sizes: Sizes) -> Figures:
     """Request `burst` messages as fast as they are taken, all due within a tenth of a second, `lead_s` later.
 
-    Ingest counts from the first request to the append of the changelog's last record; the load generator produces
-    meanwhile. Drain counts from the first due time to the last append at the destination; its CPU is counted until the
+    Ingest counts from the first request to the append of the changelog's last record; the load generator produces in
+    parallel. Drain counts from the first due time to the last append at the destination; its CPU is counted until the
     changelog's last record, because a delivery is not over before its removal is durable.
 
     Raises TooSlow if ingest is not over when the first message falls due.

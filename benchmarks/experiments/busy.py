@@ -1,4 +1,4 @@
-"""A machine that has something else to do: all of it beside processes that never sleep."""
+"""A busy machine: all measurements next to processes that never sleep."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from benchmarks.sizes import Sizes
 from benchmarks.target import Target
 
 _SPINNING = 2
-#: It ends with this process, whatever becomes of it: nobody writes to its standard input, which is closed then.
+#: It ends with this process in any case: its standard input is closed then.
 _SPIN = """
 import sys, threading
 def spin():
@@ -24,7 +24,7 @@ sys.stdin.read()
 
 
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
-    """Measure Punctual and Kafka Streams as a whole, beside two processes that take all the CPU that they get."""
+    """Measure Punctual and Kafka Streams as a whole, next to two processes that take all the CPU that they get."""
     return beside.measure("busy-machine", bootstrap, partial(_beside_others, sizes=sizes))
 
 

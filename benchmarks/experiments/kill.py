@@ -1,4 +1,4 @@
-"""What comes twice when a worker is killed in the middle of a burst."""
+"""Duplicates when a worker is killed in the middle of a burst."""
 
 import statistics
 import time
@@ -13,15 +13,15 @@ from benchmarks.sizes import Sizes
 
 _SPREAD_MS = 1
 _POLL_S = 0.005
-#: What the dead worker had sent reaches the broker well within.
+#: By then the dead worker's last batches have reached the broker.
 _LAST_WORDS_S = 0.2
 
 
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
     """Kill the worker `kills` times, each in the middle of a burst of `kill_burst` messages that are due at once.
 
-    What comes twice is counted at the destination, burst by burst. The rate is that until the kill, from the due time
-    on; the rest is delivered by the worker that comes after.
+    Duplicates are counted at the destination, burst by burst. The rate is from the due time to the kill; the next
+    worker delivers the rest.
 
     Raises TooSlow if ingest is not over when a burst falls due.
     """
@@ -44,7 +44,7 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
 
 
 def _killed(here: Installation, number: int, sizes: Sizes) -> tuple[Plan, float]:
-    """Have a burst fall due, kill the worker when half of it is delivered, and have the next one deliver the rest.
+    """Have a burst fall due, kill the worker when half is delivered, and have the next worker deliver the rest.
 
     Return the burst, and how many messages a second had been delivered.
     """

@@ -1,4 +1,4 @@
-"""A steady load above a backlog: how late its messages are, and what it costs."""
+"""A steady load above a backlog: the lateness of its messages, and its CPU."""
 
 from benchmarks.clock import now_ms
 from benchmarks.figures import spread
@@ -10,7 +10,7 @@ from benchmarks.sizes import Sizes
 from benchmarks.target import Target
 
 _SOON_MS = 2_000
-#: The CPU figure is scaled to so many messages, the load of half a minute.
+#: The CPU figure is scaled to this many messages, the load of half a minute.
 _PER = 30_000
 _SEEN = ("p50_ms", "p99_ms", "p999_ms")
 

@@ -1,8 +1,8 @@
 """Somebody looks at a worker that is busy: how long answers take, and what that costs deliveries.
 
-One worker holds many messages and takes a steady load, four fifths of what it can, if that does not heap up over a
-longer time either. In turns nobody looks, somebody keeps the page to begin with open, nobody looks, and somebody
-searches through everything.
+One worker holds many messages and takes a steady load, four fifths of its capacity, if that does not build up over a
+longer time either. In turns there is no reader, a reader that keeps the console's home page open, no reader, and a
+reader that searches through all messages.
 """
 
 import bisect
@@ -24,15 +24,15 @@ from benchmarks.sizes import Sizes
 from benchmarks.tally import Delivery
 
 _SOON_MS, _LEAD_MS = 2_000, 1_000
-#: A rate is too high when a hundredth of its messages are delivered so late: they heap up, if only for a while.
+#: A rate is too high when a hundredth of its messages are this late: they build up, if only for a while.
 _BEHIND_MS = 300
 #: How much of the highest rate the steady load is, and how many rates may turn out to be too high for long.
 _SHARE, _TRIES = 0.8, 3
-#: What is pending is due within so long, from an hour ahead on.
+#: Pending messages are due within this time, from an hour ahead on.
 _DAY_MS = 86_400_000
-#: The page is asked for, with what it shows, so many times a second at most.
+#: Maximum number of times a second that the home page is loaded, with its data.
 _PER_S = 4
-#: What may belong to the turn before: a stretch of a search takes so long.
+#: Answers within this time may belong to the turn before: one page of a search takes as long.
 _SETTLE_MS = 2_000
 
 _HOME, _TIMELINE, _MESSAGE, _FIND = "/", "/api/v1/timeline", "/api/v1/messages/far-7", "/api/v1/messages"
@@ -41,7 +41,7 @@ ALONE, HOME, FIND = TURNS = ("alone", "home", "find")
 
 
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
-    """Fill a fresh installation, find out what it can, and look at it."""
+    """Fill a fresh installation, find its capacity, and measure readers."""
     with Installation(bootstrap, "look") as here:
         step_us = max(1, _DAY_MS * 1_000 // sizes.looked_at)
         here.send(here.plan_far("far", sizes.looked_at, step_us=step_us, value_bytes=sizes.value_bytes))
@@ -52,8 +52,9 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
 
 
 def capacity(here: Installation, sizes: Sizes) -> float:
-    """Return the highest rate tried at which messages go in and out, and of whose share none heaps up for long."""
-    keeps(here, sizes.looking_rates[0], sizes.looking_hold_s)  # what was filled is still being compacted
+    """Return the highest rate tried at which messages go in and out, and whose share does not build up for long."""
+    # this result does not count: compactions still run
+    keeps(here, sizes.looking_rates[0], sizes.looking_hold_s)
     kept = list(itertools.takewhile(lambda rate: keeps(here, rate, sizes.looking_try_s), sizes.looking_rates))
     for rate in kept[: -_TRIES - 1 : -1]:
         if keeps(here, round(rate * _SHARE), sizes.looking_hold_s):
@@ -63,18 +64,18 @@ def capacity(here: Installation, sizes: Sizes) -> float:
 
 
 def keeps(here: Installation, rate: int, seconds: float) -> bool:
-    """Return whether messages never heap up at a rate for so long."""
+    """Return whether messages do not build up at a rate for `seconds`."""
     plan, start = steady(here, f"try{rate}-{seconds:g}", rate, seconds), topics.ends(here.bootstrap, here.out)
     try:
         here.send(plan)
-    except TooSlow:  # the generator shares these cores: what it cannot send, nobody can take
+    except TooSlow:  # the generator shares these cores: a rate that it cannot send is too high
         return False
     here.wait_settled()
     return spread(topics.late_ms(here.bootstrap, here.out, start))["p99_ms"] <= _BEHIND_MS
 
 
 def steady(here: Installation, name: str, rate: int, seconds: float) -> Plan:
-    """Plan messages at a steady rate, each due a second after it is asked for."""
+    """Plan messages at a steady rate, each due a second after its request."""
     step_us = 1_000_000 // rate
     begin = now_ms() + _SOON_MS
     count = int(seconds * 1_000_000 / step_us)
@@ -82,7 +83,7 @@ def steady(here: Installation, name: str, rate: int, seconds: float) -> Plan:
 
 
 def beside(here: Installation, sizes: Sizes, rate: int) -> dict[str, float]:
-    """Send a steady load through turns of each kind; return what they come to."""
+    """Send a steady load through turns of each kind; return the figures."""
     slots = turns(sizes.looking_rounds)
     load = steady(here, "steady", rate, sizes.looking_s * (len(slots) + 1))
     begin = load.base_ms + _LEAD_MS
@@ -105,7 +106,7 @@ def beside(here: Installation, sizes: Sizes, rate: int) -> dict[str, float]:
 
 
 def turns(rounds: int) -> list[str]:
-    """Return the kinds of all turns: before and after each in which somebody looks is one in which nobody does."""
+    """Return the kinds of all turns: each turn with a reader is between two turns without."""
     return [*(kind for _ in range(rounds) for looked in (HOME, FIND) for kind in (ALONE, looked)), ALONE]
 
 
@@ -119,13 +120,13 @@ def _asker(here: Installation, kind: str) -> AbstractContextManager[object]:
 
 
 def _home(ask: Ask) -> None:
-    """Look at the page to begin with, and at what it shows."""
+    """Load the home page and its data."""
     for path in (_HOME, "/api/v1/overview", _TIMELINE, _MESSAGE):
         ask(path)
 
 
 class _Search:
-    """Goes through everything that is pending, page by page, and then again: nothing has this key."""
+    """Searches all pending messages for a missing key, page by page, and then again."""
 
     def __init__(self) -> None:
         self._next = ""
@@ -137,7 +138,7 @@ class _Search:
 
 
 def _named(path: str) -> str:
-    """Return what the answers of a path are called among the figures; nothing of those that are not among them."""
+    """Return the name of a path's answers among the figures, empty for other paths."""
     return {_HOME: "home", _TIMELINE: "timeline", _MESSAGE: "message", _FIND: "find"}.get(path, "")
 
 
@@ -159,9 +160,9 @@ def by_turn(found: Sequence[Delivery], edges: list[int]) -> list[list[int]]:
 def lateness(slots: Sequence[str], late: Sequence[Sequence[int]]) -> dict[str, float]:
     """Return the lateness of each kind of turn, all together, and by how much a look has raised it.
 
-    The median, the least and the most are of single turns, each beside the two alone before and after it: a stall of
-    the broker's, of which there are some a minute, makes much of one of them and of all together, little of the median.
-    What those alone have become late from the first to the last says whether the load has held.
+    The median, minimum and maximum are of single turns, each compared with the two turns alone before and after it: a
+    stall of the broker (there are some a minute) raises one turn and the total a lot, the median little. The growth of
+    the turns alone from the first to the last shows whether the load has held.
     """
     every = {
         kind: [ms for slot, turn in zip(slots, late, strict=True) if slot == kind for ms in turn] for kind in TURNS

@@ -13,7 +13,7 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
     """Measure `lateness` for each of `rates` and `backlogs`.
 
     Each backlog has an installation of its own, filled before anything is measured, so that a rate's figures are taken
-    one right after the other: what the machine does besides changes from minute to minute.
+    right after the other: the machine's other work changes from minute to minute.
     """
     found: Figures = {}
     with ExitStack() as stack:

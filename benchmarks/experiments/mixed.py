@@ -13,11 +13,10 @@ _INTO_MS = 2_000
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
     """Take in `mixed_burst` messages that are due much later, while `rate` a second fall due.
 
-    The steady messages are requested before, so that what is measured is how long ingest keeps them waiting, not how
-    long they stand in the same queue. Lateness is of those that fell due between the first request of the burst and
-    the commit of its last.
+    The steady messages are requested before, so the figure is the delay by ingest, without a wait in the same queue.
+    Lateness is that of messages due between the first request of the burst and the commit of its last.
 
-    Raises TooSlow if nothing fell due in that time.
+    Raises TooSlow if no message fell due in that time.
     """
     with Installation(bootstrap, "mixed") as here:
         first = now_ms() + _AHEAD_MS

@@ -1,4 +1,4 @@
-"""More requests than are taken, while others fall due: what is left of both rates, and what a message costs."""
+"""More requests than the worker accepts, while messages fall due: both rates, and the CPU of a message."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -19,7 +19,7 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
 
 
 def overloaded(install: Callable[[str], Target], sizes: Sizes) -> dict[str, float]:
-    """Have `overload` messages taken in while nothing is due, then as many of which half fall due meanwhile.
+    """Send `overload` messages far ahead, then as many again, half due during ingest.
 
     Both are requested as fast as Kafka takes them, so that more are waiting all the time. Due times are spread evenly
     over twice the time that the first took. A message in and a message out are an act each: the rates and the CPU an

@@ -28,14 +28,14 @@ _TOPICS = ("requests", "forwards", "events", "progress", "cold", "out")
 _PARTITIONS = 16
 _DAY_MS = 86_400_000
 _HOUR_MS = 3_600_000
-#: What is parked is due within so many days, from an hour after the next on.
+#: Parked messages are due within this number of days, from an hour after the next day on.
 _DAYS = 30
 #: A JVM does its work several times slower until it has compiled it: a share of the rows goes first.
 _WARM_UP = 20
 
 
 def measure(bootstrap: str, sizes: Sizes) -> Figures:
-    """Run the jobs on `pipeline_rows` messages, without a worker: what it would write is made by Spark."""
+    """Run the jobs on `pipeline_rows` messages, without a worker: Spark makes a worker's records."""
     found: dict[str, float] = {}
     with session("punctual benchmark", memory="3g") as spark:
         for rows in (sizes.pipeline_rows // _WARM_UP, sizes.pipeline_rows):
@@ -126,7 +126,7 @@ class _Messages:
         return {**rates, "parked_bytes": size / self._rows, "promote_s": promoting}
 
     def _do(self, command: str, *words: str) -> None:
-        """Do what the command line of these words would. Raises PromiseBroken if it ends otherwise than well."""
+        """Run a command as its command line would. Raises PromiseBroken if its exit code is not 0."""
         options = parser(JOBS).parse_args([command, *words])
         with redirect_stdout(StringIO()) as said:
             code = JOBS[command].run(self._context, options)

@@ -12,9 +12,9 @@ from benchmarks.sizes import Sizes
 
 _SETTLE_S = 2.0
 _KILL_AFTER_MS = 1_500
-#: What the dead worker had sent reaches the broker well within; no worker starts so fast.
+#: By then the dead worker's last batches have reached the broker; no worker starts as fast.
 _LAST_WORDS_MS = 100
-#: Two starts differ by less than this for no reason: a net rate of a shorter time would tell nothing.
+#: The difference of two starts is noise below this: a net rate of a shorter time would be meaningless.
 _TELLING_MS = 300
 
 
@@ -22,8 +22,8 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
     """Hold `rows` pending messages; stop and start, kill and start, stop, empty the disk and start.
 
     Deliveries are timed by the broker's appends, starts from before the process exists: Python's start and the group's
-    rebalance are in all of them. The net rate of the restore leaves them out: it takes off what the start on the same
-    disk, with nothing to restore, took.
+    rebalance are included. The net rate of the restore leaves them out: it subtracts the time of the start on the same
+    disk, which has no rows to restore.
     """
     with Installation(bootstrap, "restore") as here:
         empty = disk_bytes(here.worker.data)
@@ -67,7 +67,7 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
 
 
 def _footprint(here: Installation, empty_bytes: int, held: int) -> dict[str, float]:
-    """Return what the worker occupies with so many messages pending."""
+    """Return the memory, and the disk for each of the `held` pending messages."""
     with Meter(*here.pids) as meter:
         return {
             "rss_mib": meter.resident_mib(),

@@ -9,7 +9,7 @@ from benchmarks.target import Target
 
 
 def measure(install: Callable[[str], Target], sizes: Sizes) -> dict[str, float]:
-    """Measure `lateness`, above `beside_backlog`, `ingest` and `drain` of what `install` makes, given a name."""
+    """Measure `lateness`, above `beside_backlog`, `ingest` and `drain` of the target that `install` makes."""
     with install("lateness") as here:
         steady = lateness.steady(here, replace(sizes, backlog=sizes.beside_backlog, seconds=sizes.beside_seconds))
     with install("burst") as here:

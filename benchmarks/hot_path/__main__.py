@@ -1,4 +1,4 @@
-"""`python -m benchmarks.hot_path`: measure, print, perhaps compare."""
+"""`python -m benchmarks.hot_path`: measure, print, and compare if requested."""
 
 import signal
 import sys
@@ -17,7 +17,7 @@ _INTERRUPTED = 128 + signal.SIGINT
 
 
 def main() -> int:
-    """Do what the command line says; return the exit code."""
+    """Measure with the options of the command line; return the exit code."""
     options = parse()
     for signal_ in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background jobs are started without it
         signal.signal(signal_, signal.default_int_handler)

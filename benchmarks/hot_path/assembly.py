@@ -1,7 +1,7 @@
 """A partition of the tree that is on the path, as its worker puts it together, without Kafka.
 
-All that may differ between commits is here: everything else sees `Assembly` alone. What a constructor takes is
-found out by the names of its parameters.
+All that may differ between commits is here: everything else sees `Assembly` alone. Constructors get the parts that
+their parameters name.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _MIB = 1 << 20
 _ANY_NUMBER = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
 _LATER_MS = 24 * 3_600_000
 
-#: What a broker has sent: the topic of its partition 0, the first offset, and a batch.
+#: A broker's batch: the topic of its partition 0, the first offset, and the bytes.
 Fetch = tuple[str, int, bytes]
 
 #: Set, what ends leaves a trace, as in the first seconds after a request, and while some partition lags behind.
@@ -34,7 +34,7 @@ REMEMBER = "HOT_PATH_REMEMBER"
 
 
 def _found(*places: str) -> Any:
-    """Return the first of these that the tree on the path has: `module:name`, its present place before older ones.
+    """Return the first place (`module:name`, newest first) that exists in the tree on the path.
 
     Raises ImportError if it has none.
     """
@@ -60,12 +60,12 @@ Ack = _found("app.kafka:Ack")
 Partition = _found("app.engine.partition.partition:Partition", "app.partition.partition:Partition")
 Services = _found("app.engine.partition.services:Services", "app.partition.services:Services")
 _found("app.kafka.patches.lenient_records").install()
-# Steps begin as soon as there is anything to do: what they hold is the same in each round.
+# Steps begin as soon as there is work, so they hold the same in each round.
 _found("app.engine.partition.pacing", "app.partition.pacing").until = lambda *_: 0.0
 
 
 class Assembly:
-    """One partition with its store, due loop and journal; what it sends is acknowledged at once."""
+    """One partition with its store, due loop and journal; its batches are acknowledged immediately."""
 
     def __init__(self, directory: Path) -> None:
         """Put it together, with an empty store in `directory`; an event loop must be running."""
@@ -98,7 +98,7 @@ class Assembly:
             self._partition.memory.watermark_ms = self._now_ms  # as a few seconds after requests have come
 
     async def take(self, fetches: Iterable[Fetch]) -> None:
-        """Have what was fetched read, and taken into the table."""
+        """Have the partition read the fetches and put them into the table."""
         offered: asyncio.Future[Any] = asyncio.gather(*[self._partition.offer(_read(*fetch)) for fetch in fetches])
         await asyncio.wait([offered, self._failed], return_when=asyncio.FIRST_COMPLETED)
         self._assure()
@@ -150,7 +150,7 @@ class AloneJournal(Journal):  # type: ignore[misc,valid-type]  # found at run ti
     """The journal of a worker that has no neighbours."""
 
     async def check_alone(self, partition: int, now_ms: int) -> None:
-        """There is nobody else, and nobody to ask."""
+        """Succeed: there is no other worker."""
 
 
 class Acknowledged:
@@ -193,7 +193,7 @@ def _sections(settings: Any) -> dict[str, Any]:
 def built(make: Callable[..., T], **parts: object) -> T:
     """Make an object of the parts that its constructor names in this tree.
 
-    Raises TypeError if it needs one that is not known here.
+    Raises TypeError if it needs an unknown part.
     """
     takes = inspect.signature(make).parameters
     needed = {name for name, one in takes.items() if one.default is one.empty and one.kind not in _ANY_NUMBER}

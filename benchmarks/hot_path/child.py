@@ -1,4 +1,4 @@
-"""The process that measures one tree: each line that it reads is a round, each that it writes what the round cost.
+"""The process that measures one tree: each line of input is a round, each line of output the cost of the round.
 
 `python -P -m benchmarks.hot_path.child TREE DIRECTORY MESSAGES`, with TREE first on PYTHONPATH: `app` and
 `tables` are that tree's, all else is the same for every tree. It ends with its input.
@@ -29,9 +29,9 @@ _USUAL_THRESHOLDS = 700, 10, 10
 
 
 def requests(count: int, base_ms: int) -> list[Fetch]:
-    """Return requests as brokers send them: half of them with an id of their own, half to get one from their place.
+    """Return requests as brokers send them: half have ids, the others get ids from their offsets.
 
-    Those of another dialect have ids as it has them.
+    In another dialect they have the dialect's ids.
     """
     plan = Plan(name="order", to="orders", count=count, base_ms=base_ms + _HOUR_MS, step_us=50)
     other = dialects.chosen()
@@ -54,7 +54,7 @@ def requests(count: int, base_ms: int) -> list[Fetch]:
 
 
 async def measure(assembly: Assembly, count: int, chunks: list[Fetch], watch: Stopwatch) -> dict[str, float]:
-    """Take all in and deliver it; return the microseconds of CPU a message of `in`, `out`, and each stage of them."""
+    """Put all requests in and deliver them; return the CPU of `in`, `out` and each stage, in µs per message."""
     try:
         await asyncio.sleep(0)  # the partition's task begins
         spent = await _timed("in", assembly.take(chunks), watch)

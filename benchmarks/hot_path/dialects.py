@@ -1,4 +1,4 @@
-"""Requests as other systems' producers send them: what reading a dialect costs, beside the native one."""
+"""Requests as other systems' producers send them: the cost of reading a dialect, compared with the native one."""
 
 import os
 from collections.abc import Callable

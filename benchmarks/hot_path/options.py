@@ -1,4 +1,4 @@
-"""What the command line says."""
+"""The options of the command line."""
 
 import argparse
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured: so many pairs of processes, rounds of each, tries of a round, messages of a try."""
+    """Numbers: pairs of processes, rounds of a pair, tries of a round, messages of a try."""
 
     pairs: int = 10
     rounds: int = 6

@@ -14,7 +14,7 @@ from benchmarks.errors import ProcessFailed
 from benchmarks.hot_path.tree import ROOT, Tree
 
 _END_S = 30.0
-#: When glibc gives memory back, which then has to be mapped anew, goes by chance: a tenth of what the store takes.
+#: glibc returns memory at random times, and maps it again later: without this, a tenth of the store's cost.
 _STEADY = {
     "MALLOC_MMAP_THRESHOLD_": "1000000000",
     "MALLOC_TRIM_THRESHOLD_": "1000000000",

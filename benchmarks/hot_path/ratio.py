@@ -1,4 +1,4 @@
-"""Ratios of what two trees cost, and how certain they are."""
+"""Ratios of the costs of two trees, and their certainty."""
 
 import math
 import statistics
@@ -20,11 +20,11 @@ class Ratio:
 
 
 def ratio(now: Sequence[float], then: Sequence[float]) -> Ratio:
-    """Return the ratio of what rounds cost now and then.
+    """Return the ratio of the costs of rounds, now to then.
 
     The bounds are order statistics: whatever the distribution, the median lies between the k-th smallest and the k-th
-    largest of n values unless fewer than k of them fall on one side of it. Of fewer than ENOUGH they are
-    the least and the most.
+    largest of n values unless fewer than k values fall on one side. For fewer than ENOUGH values they are the minimum
+    and the maximum.
     """
     ratios = sorted(one / other for one, other in zip(now, then, strict=True))
     skip = _skipped(len(ratios))

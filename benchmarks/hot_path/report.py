@@ -1,4 +1,4 @@
-"""What was measured, as people read it."""
+"""The measurements as tables."""
 
 import statistics
 
@@ -13,14 +13,14 @@ _NAMES = [name for way in WAYS for name in (way, *(f"{way} {stage}" for stage in
 
 
 def heading(where: Machine, against: str | None) -> str:
-    """Return one line on what was measured where."""
+    """Return one line with the date, the commits and the machine."""
     commit = f"commit {where.commit}, " if where.commit else ""
     beside = f"beside {against}, " if against else ""
     return f"{where.date}, {commit}{beside}{where.cores} cores, {where.python}"
 
 
 def table(turns: Turns) -> str:
-    """Return the CPU of each stage in microseconds and calibration loops, beside the other tree's if there is one."""
+    """Return a table of each stage's CPU in microseconds and calibration loops, with any other tree's."""
     rows = [["", "µs/message", "loops/million"]]
     compared = len(turns.rounds[0]) > 1
     if compared:

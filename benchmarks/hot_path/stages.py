@@ -1,4 +1,4 @@
-"""The CPU time of stages: functions that handle many messages a call, each timed without those that it calls."""
+"""The CPU time of stages: functions that handle many messages a call, each timed without the stages that it calls."""
 
 import functools
 import importlib
@@ -29,7 +29,7 @@ class Stopwatch:
     def __init__(self) -> None:
         """Begin to time the functions of all stages."""
         self._spent: dict[str, float] = defaultdict(float)
-        #: The stages that are on the stack, and since when the last of them runs.
+        #: The stages on the stack, and the time since which the last has been running.
         self._running: list[str] = []
         self._since = 0.0
         for stage, places in STAGES.items():
@@ -61,7 +61,7 @@ class Stopwatch:
         if self._running:
             self._spent[self._running[-1]] += now - self._since
             if stage == "journal" and self._running[-1] == "batch":
-                stage = "batch"  # what is built there is a delivery
+                stage = "batch"  # this record is a delivery
         self._running.append(stage)
         self._since = now
 

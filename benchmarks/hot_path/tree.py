@@ -1,4 +1,4 @@
-"""The code that is measured: this tree as it is, or what a commit has."""
+"""The measured code: this tree as it is, or the tree of a commit."""
 
 import io
 import shutil

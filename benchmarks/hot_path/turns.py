@@ -17,14 +17,14 @@ _WARM_UP = 2
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """What the rounds cost, tree by tree, and the CPU of the calibration loop measured between them."""
+    """The costs of the rounds, tree by tree, and the CPU of the calibration loop measured between them."""
 
     rounds: list[list[Cost]] = field(default_factory=list)
     loops_s: list[float] = field(default_factory=list)
 
 
 def take_turns(trees: Sequence[Tree], directory: Path, sizes: Sizes) -> Turns:
-    """Measure `trees` in turns, with what they write under `directory`.
+    """Measure `trees` in turns; their files are under `directory`.
 
     Processes differ by a percent or so, as long as they live, by where their memory lies and how their hash tables
     fill: several pairs even that out.
@@ -50,7 +50,7 @@ def _pair(trees: Sequence[Tree], directory: Path, sizes: Sizes, seed: int) -> li
 
 
 def _round(processes: Sequence[Measured], tries: int, number: int) -> list[Cost]:
-    """Try each process so many times, and return the least of what each cost: what disturbs only ever adds to it."""
+    """Measure each process `tries` times, and return the minimum costs, because disturbances only add to them."""
     costs: list[list[Cost]] = [[] for _ in processes]
     order = list(zip(processes, costs, strict=True))
     for turn in range(number, number + tries):
