@@ -3,9 +3,9 @@
 A request passes these packages, in this order:
 
     http     reads bodies and writes problems
-    callers  whose token a request shows, and what this caller may do
-    api      the routes, the forms of a message, the answers
-    keys     idempotency keys: a repeated request gets the answer of the first
+    callers  identifies the caller by token, with the caller's permissions
+    api      the routes, the forms of a message, the responses
+    keys     idempotency keys: a repeated request gets the response of the first
     desk     checks, defaults, origin and receipts
     spool    to Kafka at once, or in order through the disk
 

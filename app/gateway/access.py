@@ -1,4 +1,4 @@
-"""Puts before a gateway's routes what finds out who asks, and what bounds how much comes."""
+"""Puts guards before a gateway's routes: the check of tokens, and limits for bodies."""
 
 from typing import Final
 
@@ -16,18 +16,18 @@ from app.gateway.spool.errors import TokensMissing
 from app.serve.web.guard import route_of
 from app.settings.gateway import GatewaySettings
 
-#: One body: four times the largest record that Kafka takes by default. 32 of these fit at once.
+#: The maximum bytes of a body: four times the largest record that Kafka accepts by default. 32 of these fit at once.
 BODY_BYTES: Final = 4 << 20
-#: Bodies of all requests at once, as far as they are held in memory.
+#: The maximum bytes in memory of the bodies of all requests together.
 _BODIES_BYTES: Final = 128 << 20
-#: A stream of records is read one record at a time, and takes little, however long it is.
+#: The bytes that a stream of records uses at any length, because it is read one record at a time.
 _STREAM_BYTES: Final = 1 << 20
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
-    """Have an application that has not started yet ask for tokens, and take bodies as far as there is room.
+    """Add the check of tokens, and the limits for bodies, to an application that has not started.
 
-    Raises SettingInvalid, and TokensMissing where others reach the port and nobody would have to show one.
+    Raises SettingInvalid, and TokensMissing if other hosts reach the port without a token.
     """
     settings = parts.settings
     tokens = tokens_of(settings.gateway)
@@ -41,12 +41,12 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
 
 
 def _size_of(request: web.Request) -> int | None:
-    """Return what a body of unknown length takes; None if all of it is read first."""
+    """Return the bytes that a body of unknown length uses; None if it is read as a whole."""
     return _STREAM_BYTES if (route_of(request) or "").endswith("/records") else None
 
 
 def tokens_of(gateway: GatewaySettings) -> TokensFile:
-    """Return the file of tokens that the settings name. Raises SettingInvalid."""
+    """Return the file of tokens in the settings. Raises SettingInvalid."""
     file = gateway.tokens_file
     try:
         return TokensFile(file)

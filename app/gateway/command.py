@@ -1,4 +1,4 @@
-"""`faust -A app gateway`: takes messages over HTTP, also while Kafka is down."""
+"""`faust -A app gateway`: accepts messages over HTTP, even while Kafka is down."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ def gateway(loglevel: str) -> None:
     _log(loglevel, settings.process.log_format)
     for sentence in unknown(os.environ):
         log.warning("%s", sentence)
-    # Loaded by who runs a gateway alone: `faust -A app worker` has no use for them.
+    # Imported here because `faust -A app worker` does not use them.
     import uvloop  # noqa: PLC0415
 
     from app.gateway.gateway import serve  # noqa: PLC0415

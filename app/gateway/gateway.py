@@ -1,4 +1,4 @@
-"""Puts a gateway together from its settings, runs it until it is to stop, and ends it in order."""
+"""Puts a gateway together from its settings, runs it until a signal, and stops it in order."""
 
 import asyncio
 import logging
@@ -29,7 +29,7 @@ from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)
 
-#: What adds its routes, middlewares and metrics to the application, in this order.
+#: The functions that add routes, middlewares and metrics to the application, in this order.
 REGISTER: Final[tuple[Callable[[web.Application, GatewayParts], None], ...]] = (
     error_answers.register,
     moved.register,
@@ -46,10 +46,10 @@ BOUNDS: Final = ConnectionLimits(most=1_000, most_of_one=500, header_bytes=4_096
 
 
 class Gateway:
-    """A gateway from its start to its end; of one event loop."""
+    """A gateway from its start to its end; it belongs to one event loop."""
 
     def __init__(self, settings: Settings) -> None:
-        """Open the spool. Raises SpoolTaken or SpoolUnusable."""
+        """Open the spool in the settings' directory. Raises SpoolTaken or SpoolUnusable."""
         self._settings = settings
         self._connection, self._spool, tally = (
             KafkaConnection(settings.kafka, settings.topics, settings.gateway_path),
@@ -65,7 +65,7 @@ class Gateway:
         self._connecting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen, and connect to Kafka as soon as it is there. Raises GatewayPortUnusable."""
+        """Listen, and connect to Kafka as soon as it is up. Raises GatewayPortUnusable."""
         self._connecting = asyncio.get_running_loop().create_task(self._connection.run(self.intake.is_down))
         self._connecting.add_done_callback(telling(end_process))
         settings = self._settings
@@ -84,7 +84,7 @@ class Gateway:
         )
 
     async def stop(self) -> None:
-        """Accept nothing more, answer what is under way, leave the spool to the next start."""
+        """Accept no more requests, answer those in progress, and leave the spool to the next start."""
         if self._runner is not None:
             await self._runner.cleanup()
         await self.intake.close()

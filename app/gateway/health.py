@@ -1,4 +1,4 @@
-"""Whether a gateway lives, whether it takes records, and what it has counted."""
+"""Health checks and metrics of a gateway."""
 
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
@@ -9,7 +9,7 @@ from app.serve.web.answers import as_json
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
-    """Add /live, /ready and /metrics to an application that has not started yet."""
+    """Add /live, /ready and /metrics to an application that has not started."""
     health = Health(parts)
     web_app.add_routes(
         [
@@ -21,17 +21,17 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
 
 
 class Health:
-    """Answers from what is known anyway, without waiting for anything."""
+    """Answers from the current state, without waiting."""
 
     def __init__(self, parts: GatewayParts) -> None:
         self._parts = parts
 
     async def show_live(self, _request: web.Request) -> web.Response:
-        """Answer GET /live: 200 while the event loop turns."""
+        """Answer GET /live with 200 while the event loop runs."""
         return web.Response(text="alive\n")
 
     async def show_ready(self, _request: web.Request) -> web.Response:
-        """Answer GET /ready: 200 while records are taken, into Kafka or the spool, else 503; how it stands, as JSON."""
+        """Answer GET /ready: 200 while Kafka or the spool accepts records, else 503, with the state as JSON."""
         intake = self._parts.intake
         reasons = (intake.not_ready, *self._parts.unready)
         missing = "; ".join(filter(None, (reason() for reason in reasons))) or None
@@ -50,6 +50,6 @@ class Health:
         return answer
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
-        """Answer GET /metrics in Prometheus' text format."""
+        """Answer GET /metrics with the metrics in Prometheus' text format."""
         shown = b"".join(map(generate_latest, (self._parts.metrics, refusals.METRICS, REGISTRY)))
         return web.Response(body=shown, headers={"Content-Type": CONTENT_TYPE_LATEST})

@@ -1,4 +1,4 @@
-"""What the routes of a gateway work with."""
+"""The parts that a gateway's routes use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ from app.settings.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class GatewayParts:
-    """The parts of a gateway; whoever has metrics registers a collector with `metrics`.
+    """The parts of a gateway; parts with metrics register a collector with `metrics`.
 
-    Each of `unready` says what the gateway waits for before it is to be asked for something, None for nothing.
+    Each function in `unready` returns why the gateway is not ready, or None.
     """
 
     settings: Settings

@@ -1,7 +1,7 @@
-"""Tokens of those who use the gateway, and the command that makes one: `punctual token NAME`.
+"""Tokens for callers of the gateway, and the command that makes one: `punctual token NAME`.
 
-A token is 256 random bits. What is kept of it is its SHA-256: nobody can try out 2^256 of them, however fast each try
-is, so that the slow hashes that passwords need, and a salt, would only cost time.
+A token is 256 random bits, and its SHA-256 is stored. 2^256 tokens cannot be tried out at any speed, so the
+slow hashes and the salt of passwords would only cost time.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import secrets
 import sys
 from typing import Final
 
-#: With this in front a token is found by whatever looks for secrets in code and logs.
+#: Tools that look for secrets in code and logs find tokens by this prefix.
 PREFIX: Final = "pgw_"
 _BYTES: Final = 32
 _FORM: Final = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}")
@@ -21,22 +21,22 @@ NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def new_token() -> str:
-    """Return a token that nobody has had."""
+    """Return a new random token."""
     return PREFIX + secrets.token_urlsafe(_BYTES)
 
 
 def digest_of(token: str) -> bytes:
-    """Return what is kept of a token."""
+    """Return the digest of a token, for storing."""
     return hashlib.sha256(token.encode(errors="surrogateescape")).digest()
 
 
 def is_token(text: str) -> bool:
-    """Whether a text has the form of a token."""
+    """Return whether a text has the form of a token."""
     return _FORM.fullmatch(text) is not None
 
 
 def same(one: bytes, other: bytes) -> bool:
-    """Whether two digests are the same, in a time that does not tell where they differ."""
+    """Return whether two digests are the same, in a time that does not depend on where they differ."""
     return hmac.compare_digest(one, other)
 
 

@@ -1,1 +1,1 @@
-"""The gateway's HTTP API: routes, forms of a message, answers, OpenAPI."""
+"""The gateway's HTTP API: routes, forms of a message, responses, OpenAPI."""

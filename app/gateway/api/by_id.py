@@ -1,4 +1,4 @@
-"""One message by its id: seen, cancelled, moved, delivered now; each command with its outcome."""
+"""The routes of one message by its ID: read, cancel, reschedule, deliver now; commands return their outcomes."""
 
 import asyncio
 import re
@@ -24,10 +24,10 @@ from punctual.contract import headers as names
 from punctual.contract.home import home_partition
 from punctual.contract.request import Refusal
 
-#: So long an outcome is waited for, and so long the brokers' word that events are read.
+#: The maximum wait for an outcome, and for brokers to start returning events.
 _PATIENCE_S: Final = 5.0
 _BEGIN_S: Final = 2.0
-#: An event is told a moment before a worker has it in its table.
+#: An event is written a moment before a worker's table changes.
 _APPLIED_S: Final = 0.1
 _LOOK_S: Final = 0.05
 _TAG: Final = re.compile(r'"(\d{1,15})"', re.ASCII)
@@ -67,12 +67,12 @@ class MessageByIdRoutes:
     """Answers about one message."""
 
     def __init__(self, topics: TopicSettings, desk: Desk, outcomes: CommandOutcomes, workers: Workers) -> None:
-        """Hand commands in at a desk, wait for their outcomes, and ask workers what is pending."""
+        """Send commands through `desk`, wait for their outcomes, and ask `workers` for pending messages."""
         self._topics, self._desk = topics, desk
         self._outcomes, self._workers = outcomes, workers
 
     async def get(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/messages/{id}: the pending message."""
+        """Answer GET /api/v1/messages/{id} with the pending message."""
         id_ = self._id(request)
         row = await self._workers.message(id_)
         while row is None and self._desk.recent.may_come(id_):
@@ -83,11 +83,11 @@ class MessageByIdRoutes:
         return as_json(pending(row), headers={"ETag": entity_tag(row.due_ms)})
 
     async def delete(self, request: web.Request) -> web.Response:
-        """Answer DELETE /api/v1/messages/{id}: cancel it."""
+        """Answer DELETE /api/v1/messages/{id}: cancel the message."""
         return await self._command(request, "cancel", {})
 
     async def patch(self, request: web.Request) -> web.Response:
-        """Answer PATCH /api/v1/messages/{id}: give it another due time."""
+        """Answer PATCH /api/v1/messages/{id}: change the due time of the message."""
         raw = await json_input.read_body(request, _PATCHES)
         said = json_input.decode(_reschedule, raw)
         _once.check(raw)
@@ -97,11 +97,11 @@ class MessageByIdRoutes:
         )
 
     async def deliver_now(self, request: web.Request) -> web.Response:
-        """Answer POST /api/v1/messages/{id}/deliver-now: have it due at once."""
+        """Answer POST /api/v1/messages/{id}/deliver-now: make the message due at once."""
         return await self._command(request, "deliver-now", {})
 
     def _id(self, request: web.Request) -> str:
-        """Return the full id that a request is about. Raises Problem."""
+        """Return the full ID in a request's URL. Raises Problem."""
         id_ = id_in(request)
         try:
             id_.encode()
@@ -112,7 +112,7 @@ class MessageByIdRoutes:
             raise Problem(refusal.reason.value, refusal.sentence) from refusal
 
     async def _command(self, request: web.Request, action: str, said: dict[str, str]) -> web.Response:
-        """Send a command for a message, and answer with its outcome."""
+        """Send a command for a message, and return the response with its outcome."""
         id_, if_due = self._id(request), _if_due(request)
         headers: list[tuple[str, bytes | None]] = [(names.OP, action.encode()), (names.ID, id_.encode())]
         headers += [(names.PREFIX + name, value.encode()) for name, value in said.items()]
@@ -135,14 +135,14 @@ class MessageByIdRoutes:
             return await self._heard(action, home, done, watch, conditional=if_due is not None)
 
     async def _given(self, request: web.Request, draft: Draft) -> Done:
-        """Hand a command in. Raises Problem if it is not taken."""
+        """Send a command. Raises Problem if it is refused."""
         [done] = await self._desk.hand_in(request, 1, lambda _: draft)
         if isinstance(done, Problem):
             raise done
         return done
 
     async def _heard(self, action: str, home: int, done: Done, watch: Watch, *, conditional: bool) -> web.Response:
-        """Answer with the outcome of a command that Kafka has."""
+        """Return the response with the outcome of a command that Kafka has stored."""
         source = done.source or ""
         try:
             event = await asyncio.wait_for(watch.told(source), _PATIENCE_S)
@@ -157,7 +157,7 @@ class MessageByIdRoutes:
 
 
 def _if_due(request: web.Request) -> bytes | None:
-    """Return the due time that If-Match asks for, None if it asks for none. Raises Problem."""
+    """Return the due time in If-Match, None without one. Raises Problem."""
     said = request.headers.getall("If-Match", [])
     if not said or said == ["*"]:
         return None
@@ -169,7 +169,7 @@ def _if_due(request: web.Request) -> bytes | None:
 
 
 def _unheard(done: Done) -> web.Response:
-    """Answer with a command whose outcome is not known yet."""
+    """Return the response for a command whose outcome is not known yet."""
     if done.taken.spooled:
         outcome, sentence = (
             "spooled",

@@ -1,4 +1,4 @@
-"""POST /kafka/v3/clusters/{any}/topics/{topic}/records: records as Confluent's REST proxy takes and answers them."""
+"""POST /kafka/v3/clusters/{any}/topics/{topic}/records: the requests and responses of Confluent's REST proxy."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from app.gateway.http import json_input
 from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
 
-#: Cutting so many bytes takes up to 4 ms, if each of them begins or ends something; then others get their turn.
+#: The bytes that are split before other requests get a turn: up to 4 ms, if each byte begins or ends something.
 _SLICE: Final = 8 << 10
 
 
@@ -47,14 +47,14 @@ class RecordOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ConfluentRoutes:
-    """Takes records for input topics."""
+    """Accepts records for input topics."""
 
     def __init__(self, topics: TopicSettings, desk: Desk) -> None:
-        """Hand in at a desk."""
+        """Send records through `desk`."""
         self._topics, self._desk = topics, desk
 
     async def post(self, request: web.Request) -> web.StreamResponse:
-        """Answer with a report for each record, in their order, as soon as it is known."""
+        """Answer with a report for each record, in order, as soon as its outcome is known."""
         if request.match_info["topic"] not in self._topics.inputs:
             return failed(Failure(error_code=40403, message="This server does not host this topic-partition."))
         json_input.check_type(request)
@@ -71,7 +71,7 @@ class ConfluentRoutes:
 
 
 class _Answer:
-    """The reports for one request."""
+    """The response with the reports of one request."""
 
     def __init__(self, request: web.Request, desk: Desk) -> None:
         self._request, self._desk, self._count = request, desk, 0
@@ -79,7 +79,7 @@ class _Answer:
         self._answer = web.StreamResponse(headers={"Content-Type": "application/json"})
 
     async def report(self, records: Sequence[bytes]) -> None:
-        """Hand records in, and write what has become of each."""
+        """Send records, and write a report for each."""
 
         def draft(number: int) -> Draft:
             json_input.check_text(records[number])
@@ -94,7 +94,7 @@ class _Answer:
         await self._answer.write(b"".join(msgspec.json.encode(report) + b"\n" for report in reports))
 
     async def end(self, failure: Failure | None) -> web.StreamResponse:
-        """End, perhaps with what keeps the rest from being read."""
+        """End the response, with the failure if the rest could not be read."""
         if not self._answer.prepared:
             empty = Failure(error_code=42206, message="Payload error. Request body is empty. Data is required.")
             return failed(failure or empty)
@@ -105,9 +105,9 @@ class _Answer:
 
 
 def _cut(splitter: Splitter, piece: bytes, most: int) -> Iterator[list[bytes]]:
-    """Yield the records that end in a piece, at most so many at a time, and none where others get their turn.
+    """Yield the records that end in a piece, at most `most` at a time, and empty lists to let other requests run.
 
-    Raises NotJson at what is no record, after those before it.
+    Raises NotJson at an invalid record, after yielding the records before it.
     """
     records: list[bytes] = []
     try:

@@ -1,6 +1,6 @@
-"""Turns whatever goes wrong with a request into an answer: a problem, or an error as Confluent's REST proxy has them.
+"""Turns errors of requests into responses: problems, or errors in the form of Confluent's REST proxy.
 
-The proxy's errors have a code, of which the first three digits are HTTP's, and a message.
+The proxy's errors have a message and a code, whose first three digits are the HTTP status.
 """
 
 import logging
@@ -21,7 +21,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer what raises an error with a problem."""
+    """Turn errors of handlers into responses."""
     try:
         return await handler(request)
     except Problem as error:
@@ -30,7 +30,7 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         if error.status < HTTPStatus.BAD_REQUEST:
             raise
         return _answer(request, problem.of_status(error, request, "See GET /api/v1/openapi.json."))
-    except ConnectionError:  # nobody is there to be answered
+    except ConnectionError:  # the client is gone
         raise
     except Exception:
         log.exception("%s %s has failed", request.method, request.path)
@@ -38,18 +38,18 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 def register(web_app: web.Application, _parts: object) -> None:
-    """Have an application answer errors so, what surrounds its handlers included: first of all."""
+    """Add the middleware for errors to an application, as the first, so that it covers all others."""
     web_app.middlewares.append(problems)
 
 
 def _answer(request: web.Request, error: Problem) -> web.Response:
-    """Return the answer that a problem is, as the address has them."""
+    """Return the response for a problem, in the form that the path uses."""
     if request.path.startswith(PREFIX):
         return failed(failure_of(error), error.headers)
     return problem.response(error)
 
 
-#: What begins the addresses whose errors are these.
+#: The prefix of paths with the proxy's form of errors.
 PREFIX: Final = "/kafka/"
 _LONG: Final = 1_000
 
@@ -62,21 +62,21 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> int:
-        """The status of an answer that is nothing else."""
+        """The HTTP status of a response that has only this failure."""
         code = self.error_code
         return code if code < _LONG else code // 100
 
 
 def failure_of(problem: Problem) -> Failure:
-    """Return what is told of a problem with a record: the reason comes first, as a dead letter has it."""
+    """Return the failure for a problem with a record: the reason comes first, as in a dead letter."""
     code = problem.status
     if code == HTTPStatus.UNPROCESSABLE_ENTITY:
-        code = HTTPStatus.BAD_REQUEST  # which the proxy says of data that are wrong
+        code = HTTPStatus.BAD_REQUEST  # the proxy's status for invalid data
     return Failure(error_code=code, message=f"{problem.kind.name}: {problem.detail}")
 
 
 def failed(failure: Failure, headers: Mapping[str, str] | None = None) -> web.Response:
-    """Return an answer that is a failure."""
+    """Return a response with only a failure."""
     return web.Response(
         body=msgspec.json.encode(failure), status=failure.status, headers=headers, content_type="application/json"
     )

@@ -1,4 +1,4 @@
-"""Concatenated JSON objects, found one after another in bytes as they come."""
+"""Splits concatenated JSON objects in a stream of bytes."""
 
 import re
 from collections.abc import Iterator
@@ -12,29 +12,29 @@ _OPENS, _CLOSES = b"{[", b"}]"
 
 
 class NotJson(ValueError):
-    """What comes is no sequence of JSON objects: a sentence."""
+    """The bytes are not a sequence of JSON objects; the message is a sentence for users."""
 
 
 class Splitter:
-    """Cuts bytes into JSON objects; each byte is looked at once, however small the pieces are that it comes in."""
+    """Splits bytes into JSON objects; each byte is scanned once, even if the pieces are small."""
 
     def __init__(self, most: int) -> None:
-        """Expect objects of at most so many bytes."""
+        """Accept objects of at most `most` bytes."""
         self._most = most
         self._buffer = bytearray()
-        #: How far it has been looked at, and how deep in objects that is.
+        #: The position up to which the buffer was scanned, and the depth of nesting there.
         self._at = self._depth = 0
         self._in_text = False
 
     @property
     def is_amid(self) -> bool:
-        """Whether an object has begun that has not ended."""
+        """Whether an object has begun and not ended."""
         return bool(self._buffer.strip(SPACE))
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        """Return the objects that end in the next piece, one after another.
+        """Yield the objects that end in the next piece, one at a time.
 
-        Raises NotJson at what is none.
+        Raises NotJson at bytes that are not an object.
         """
         self._buffer += piece
         while (end := self._end()) is not None:
@@ -50,7 +50,7 @@ class Splitter:
             raise NotJson(f"A record has more than {self._most} bytes.")
 
     def _end(self) -> int | None:
-        """Return where the first object ends, None if that is yet to come."""
+        """Return the position after the first object, None if it has not ended."""
         buffer = self._buffer
         while True:
             match = (_INSIDE if self._in_text else _OUTSIDE).search(buffer, self._at)

@@ -1,4 +1,4 @@
-"""POST /api/v1/messages: one message or many, in either form, each with an outcome of its own."""
+"""POST /api/v1/messages: one message or a batch, in either form, with an outcome for each message."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -18,11 +18,11 @@ from app.settings.topics import TopicSettings
 from punctual.contract.cron import doubt
 from punctual.contract.times import moment_of
 
-#: Messages of one request. They are read and judged in one go, and the event loop does nothing else in that time.
+#: The maximum messages of a request. They are decoded without a break, in which the event loop does no other work.
 MOST: Final = 1_000
 _ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
 _CREATED, _ACCEPTED, _MULTI, _REFUSED = 201, 202, 207, 422
-#: What may be otherwise when it comes again.
+#: The statuses of messages that may succeed when the request is repeated.
 _AGAIN: Final = (429, 503)
 
 
@@ -50,14 +50,14 @@ class Messages(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageRoutes:
-    """Takes messages."""
+    """Accepts messages."""
 
     def __init__(self, topics: TopicSettings, desk: Desk) -> None:
-        """Hand in at a desk."""
+        """Send messages through `desk`."""
         self._topics, self._desk = topics, desk
 
     async def post(self, request: web.Request) -> web.Response:
-        """Answer POST /api/v1/messages."""
+        """Answer POST /api/v1/messages: schedule one message or a batch."""
         raw = await json_input.read_body(request)
         if not raw.startswith(b"["):
             [one] = await self._desk.hand_in(request, 1, lambda _: self._draft(raw))
@@ -70,13 +70,13 @@ class MessageRoutes:
         return _batch(request, results)
 
     def _draft(self, raw: bytes) -> Draft:
-        """Return the record that JSON describes, in the one form or the other. Raises Problem."""
+        """Return the record that JSON describes, in either form. Raises Problem."""
         read = record_form.draft if _is_record(raw) else short_form.draft
         return read(raw, self._topics.requests)
 
 
 def _is_record(raw: bytes) -> bool:
-    """Return whether JSON is of the record form: it has no field of the other, and not what only that has."""
+    """Return whether JSON has the record form: only its fields, and at least one that the short form cannot have."""
     fields = json_input.fields(raw)
     if not fields or not fields.keys() <= set(record_form.NAMES):
         return False
@@ -88,7 +88,7 @@ def _is_record(raw: bytes) -> bool:
 
 
 def answer(done: Done | Problem) -> web.Response:
-    """Return the answer for one message."""
+    """Return the response for one message."""
     if isinstance(done, Problem):
         return problem.response(done)
     message = told(done)
@@ -99,7 +99,7 @@ def answer(done: Done | Problem) -> web.Response:
 
 
 def told(done: Done) -> MessageOutcome:
-    """Return what is told of a message that is safe."""
+    """Return the outcome of a message that is safe."""
     asked = done.accepted.asked
     is_due = asked.op in ("schedule", "reschedule")
     return MessageOutcome(
@@ -114,7 +114,7 @@ def told(done: Done) -> MessageOutcome:
 
 
 def _batch(request: web.Request, results: Sequence[Done | Problem]) -> web.Response:
-    """Return the answer for a batch."""
+    """Return the response for a batch."""
     outcomes = [one if isinstance(one, Problem) else told(one) for one in results]
     bodies = [one.body(f"/{number}") if isinstance(one, Problem) else one for number, one in enumerate(outcomes)]
     again = [one for one in results if isinstance(one, Problem) and one.status in _AGAIN]
@@ -124,7 +124,7 @@ def _batch(request: web.Request, results: Sequence[Done | Problem]) -> web.Respo
 
 
 def _status(of: set[int]) -> int:
-    """Return the status of a batch whose messages have these: no success unless some of it is."""
+    """Return the status of a batch whose messages have these statuses: a success only if a message succeeded."""
     if of <= {_CREATED, _ACCEPTED}:
         return max(of, default=_CREATED)
     if of & {_CREATED, _ACCEPTED}:
@@ -133,7 +133,7 @@ def _status(of: set[int]) -> int:
 
 
 def written(due_ms: int) -> str | None:
-    """Return a moment as RFC 3339 has it, None beyond the year 9999."""
+    """Return a time in RFC 3339, None beyond the year 9999."""
     try:
         return moment_of(due_ms).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except (ValueError, OverflowError, OSError):
@@ -141,12 +141,12 @@ def written(due_ms: int) -> str | None:
 
 
 def entity_tag(due_ms: int) -> str:
-    """Return the entity tag of a message that is due then."""
+    """Return the entity tag of a message that is due at `due_ms`."""
     return f'"{due_ms}"'
 
 
 def as_json(answer: Any, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
-    """Return an answer in JSON."""
+    """Return a response in JSON."""
     return web.Response(
         body=msgspec.json.encode(answer), status=status, headers=headers, content_type="application/json"
     )

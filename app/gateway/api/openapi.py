@@ -1,4 +1,4 @@
-"""What the gateway takes and answers, as OpenAPI 3.1: made from the structures that read and write it."""
+"""The gateway's API as OpenAPI 3.1, generated from the structures of its requests and responses."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -44,7 +44,7 @@ _DESCRIPTION: Final = (
 
 @lru_cache(maxsize=1)
 def document() -> dict[str, Any]:
-    """Return the document; it is always the same."""
+    """Return the OpenAPI document, which never changes."""
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
@@ -68,7 +68,7 @@ def document() -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    """Return the structures' schemas under the names that they have here, descriptions without their indents."""
+    """Return the structures' schemas under their public names, with descriptions in one line."""
     _, found = msgspec.json.schema_components(_STRUCTS, ref_template=_REF)
     text = msgspec.json.encode(found).decode()
     for name, shown in _NAMES.items():
@@ -128,14 +128,14 @@ def _answer(answer: OperationAnswer) -> dict[str, Any]:
 
 
 def _problems(operation: Operation) -> dict[str, Any]:
-    """Return what is answered by status to what is wrong."""
+    """Return the responses for an operation's problems, by status."""
     by_status: dict[int, list[str]] = {}
     for name in operation.problems:
         by_status.setdefault(TYPES[name].status, []).append(name)
     content: dict[str, Any] = {problem.MEDIA_TYPE: {"schema": _schema(("Problem",))}}
     if operation.path.startswith(error_answers.PREFIX):
         content = {"application/json": {"schema": _schema(("ConfluentError",))}}
-    elif any(name.startswith("[") for name in operation.takes):  # a batch that is refused as a whole
+    elif any(name.startswith("[") for name in operation.takes):  # a batch can be refused as a whole
         content["application/json"] = {"schema": _schema(("Messages",))}
     taken = {answer.status for answer in operation.answers}
     return {
@@ -149,7 +149,7 @@ def _problems(operation: Operation) -> dict[str, Any]:
 
 
 def _schema(names: Iterable[str]) -> dict[str, Any]:
-    """Return the schema of what is one of some structures, of which those in brackets are lists."""
+    """Return the schema of a value with any structure in `names`; a name in brackets is a list."""
     found = [_one_schema(name) for name in names]
     return found[0] if len(found) == 1 else {"anyOf": found}
 

@@ -1,4 +1,4 @@
-"""What can be asked of a gateway: each address with what it takes, and what it answers."""
+"""The operations of the gateway's API, each with its parameters, bodies and responses."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from punctual.contract.request import Reason
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A part of an address, or a header of a request."""
+    """A part of a URL, or a header of a request."""
 
     name: str
     where: str
@@ -20,7 +20,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class OperationAnswer:
-    """An answer: `body` names the structures that it may be."""
+    """A response: `body` names the possible structures of its body."""
 
     status: int
     description: str
@@ -32,7 +32,7 @@ class OperationAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One method of one address; `takes` names the structures that its body may be."""
+    """One method of one path; `takes` names the possible structures of its body."""
 
     method: str
     path: str

@@ -1,4 +1,4 @@
-"""Outcomes of commands, as events report them: each partition of the events is read while somebody waits."""
+"""Outcomes of commands, from events: each partition of the events is read only while a request waits."""
 
 import asyncio
 import contextlib
@@ -14,28 +14,28 @@ from app.serve.actions.events import ending
 from app.serve.actions.outcome import Outcome, event_of, of_event, tells_of
 from app.settings.topics import TopicSettings
 
-#: So long a partition is read on when nobody waits: commands come in groups.
+#: How long a partition is still read after the last request, because commands come in groups.
 _LINGER_S: Final = 5.0
 _CHUNK: Final = 1_000
 
 
 class Watch:
-    """The events of one id from a moment on."""
+    """The events of one ID since the watch began."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Begin without events."""
         self._events: list[dict[str, Any]] = []
         self._more = asyncio.Event()
 
     def put(self, value: bytes | None) -> None:
-        """Hear of an event."""
+        """Add the event in a record's value."""
         event = event_of(value)
         if event is not None:
             self._events.append(event)
             self._more.set()
 
     async def told(self, source: str) -> dict[str, Any]:
-        """Wait for the event that reports the outcome of a command, a record `topic-partition-offset`."""
+        """Wait for the event with the outcome of a command, a record `topic-partition-offset`, and return it."""
         looked = 0
         while True:
             for event in self._events[looked:]:
@@ -47,10 +47,10 @@ class Watch:
 
 
 class EventFollower:
-    """Reads one partition of the events as long as somebody waits for one."""
+    """Reads one partition of the events while at least one watch exists."""
 
     def __init__(self, connection: KafkaConnection, topic: str, partition: int) -> None:
-        """Read nothing yet."""
+        """Use `connection` to read `partition` of `topic`; reading begins with the first watch."""
         self._connection, self._topic, self._partition = connection, topic, partition
         self._watches = defaultdict[bytes, list[Watch]](list)
         self._task: asyncio.Task[None] | None = None
@@ -58,7 +58,7 @@ class EventFollower:
 
     @contextlib.contextmanager
     def watch(self, id_: str) -> Iterator[Watch]:
-        """Collect the events of an id, from when begun() returns."""
+        """Collect the events of an ID, from the time when begun() returns."""
         watch, key = Watch(), id_.encode()
         self._watches[key].append(watch)
         if self._task is None:
@@ -75,7 +75,7 @@ class EventFollower:
         await self._reading.wait()
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._task is not None:
             self._task.cancel()
 
@@ -92,7 +92,7 @@ class EventFollower:
                     for watch in self._watches.get(record.key or b"", ()):
                         watch.put(record.value)
         except aiokafka.errors.KafkaError:
-            pass  # what is waited for takes longer than anybody's patience; the next one begins anew
+            pass  # requests that wait time out, and the next watch starts again
         finally:
             self._reading.clear()
             self._task = None
@@ -102,29 +102,29 @@ class CommandOutcomes:
     """Waits for outcomes of commands."""
 
     def __init__(self, topics: TopicSettings, connection: KafkaConnection) -> None:
-        """Read by a connection, once there has been one."""
+        """Read events with `connection`, once it is up."""
         self._topics, self._connection = topics, connection
         self._followers: dict[int, EventFollower] = {}
 
     @property
     def told(self) -> bool:
-        """Whether anybody reports outcomes of commands now."""
+        """Whether events can be read now."""
         return self._connection.up
 
     def of(self, home: int) -> EventFollower:
-        """Return who reads the events of ids that live in a partition."""
+        """Return the reader of the events of a partition."""
         if home not in self._followers:
             self._followers[home] = EventFollower(self._connection, self._topics.events_topic, home)
         return self._followers[home]
 
     async def outcome(self, action: str, home: int, source: str, event: dict[str, Any]) -> Outcome:
-        """Return what an event reports of a command, with how the message had ended before, if it had."""
+        """Return the outcome in an event, with how the message had ended before, if it had."""
         ended = None
         with contextlib.suppress(TimeoutError, aiokafka.errors.KafkaError):
             ended = await ending(self._connection.cluster, self._topics.events_topic, home, event)
         return of_event(action, source, event, ended)
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         for follower in self._followers.values():
             follower.close()

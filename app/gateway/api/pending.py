@@ -1,4 +1,4 @@
-"""A pending message as GET answers with it: in the short form, so that it could be sent again."""
+"""A pending message in the form that GET returns: the short form, so that it could be sent again."""
 
 import msgspec
 
@@ -53,7 +53,7 @@ _SERIES = ("every", "cron", "zone", "until", "count", "misfire", "jitter")
 
 
 def pending(row: Row) -> PendingMessage:
-    """Return what is told of a message that a worker has."""
+    """Return a worker's row in the short form."""
     asked, series = row.policies, row.series
     recurs = {} if series is None else {name: series.headers.get(names.PREFIX + name) for name in _SERIES}
     return PendingMessage(
@@ -81,7 +81,7 @@ def pending(row: Row) -> PendingMessage:
 
 
 def shown(raw: bytes | None) -> Shown:
-    """Return bytes as text, or as base64 where they are none."""
+    """Return bytes as text, or as base64 if they are not UTF-8."""
     if raw is None:
         return None
     try:

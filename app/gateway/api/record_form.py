@@ -1,4 +1,4 @@
-"""Records as Confluent's REST proxy v3 takes them: key and value with their type, headers in base64."""
+"""The record form of Confluent's REST proxy v3: key and value with their types, headers in base64."""
 
 import base64
 import binascii
@@ -51,7 +51,7 @@ _text: Final = msgspec.json.Decoder(str)
 
 
 def draft(raw: bytes, topic: str) -> Draft:
-    """Return the record for a topic that JSON describes. Raises Problem."""
+    """Return the record for a topic from JSON in the record form. Raises Problem."""
     said = json_input.decode(_decoder, raw)
     _once.check(raw)
     json_input.check_headers(said.headers or ())
@@ -90,7 +90,7 @@ def _content(said: Data | None, name: str) -> bytes | None:
 
 
 def _binary(text: str, where: str) -> bytes:
-    """Return what base64 says; like the proxy, it does without padding."""
+    """Return the bytes of a base64 text, whose padding is optional, as with the proxy."""
     padded = text + "=" * (-len(text) % _QUANTUM)
     try:
         return base64.b64decode(padded.encode("ascii"), validate=True)

@@ -1,4 +1,4 @@
-"""The addresses at which a gateway takes requests and commands."""
+"""The routes at which a gateway accepts requests and commands."""
 
 from collections.abc import AsyncIterator, Callable
 
@@ -21,7 +21,7 @@ from app.serve.web.problem_types import PATH
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
-    """Add the addresses to an application that has not started yet; what they start ends with it."""
+    """Add the routes to an application that has not started; their parts end with it."""
     settings = parts.settings
     acceptance = Acceptance(settings)
     outcomes, workers = (
@@ -49,7 +49,7 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
 
 
 def _lasting(outcomes: CommandOutcomes, workers: Workers) -> Callable[[web.Application], AsyncIterator[None]]:
-    """Return what runs as long as the application."""
+    """Return a context that starts and closes parts with the application."""
 
     async def last(_: web.Application) -> AsyncIterator[None]:
         await workers.start()
@@ -61,5 +61,5 @@ def _lasting(outcomes: CommandOutcomes, workers: Workers) -> Callable[[web.Appli
 
 
 async def _document(_request: web.Request) -> web.Response:
-    """Answer GET /api/v1/openapi.json."""
+    """Answer GET /api/v1/openapi.json with the document."""
     return web.Response(body=msgspec.json.encode(document()), content_type="application/json")

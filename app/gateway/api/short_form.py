@@ -1,4 +1,4 @@
-"""The form for people: `{"to", "at" or "after", "key", "value", "headers", "id"}`, and the other native headers."""
+"""The short form: `{"to", "at" or "after", "key", "value", "headers", "id"}`, and the other native headers."""
 
 from typing import Annotated, Any, Final
 
@@ -24,7 +24,7 @@ class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 Number = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
 #: Text, bytes, or Kafka's null.
 Content = str | Base64 | None
-#: Milliseconds, or as ISO 8601 and RFC 3339 have it.
+#: Milliseconds, or text in ISO 8601 or RFC 3339.
 Span = str | Number | None
 
 
@@ -62,7 +62,7 @@ class ShortForm(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, rename
     asked_at: Span = None
 
 
-#: Fields and the headers that they become.
+#: The header of each field.
 FIELDS: Final = {
     field.encode_name: names.PREFIX + field.encode_name
     for field in msgspec.structs.fields(ShortForm)
@@ -75,7 +75,7 @@ _base64: Final = msgspec.json.Decoder(Base64)
 
 
 def draft(raw: bytes, topic: str) -> Draft:
-    """Return the record for a topic that JSON describes. Raises Problem."""
+    """Return the record for a topic from JSON in the short form. Raises Problem."""
     said = json_input.decode(_decoder, raw)
     _once.check(raw)
     headers: Headers = []
@@ -108,7 +108,7 @@ def _bytes(said: Content) -> bytes | None:
 
 
 def _value(raw: msgspec.Raw) -> bytes | None:
-    """Return what is delivered of a value."""
+    """Return the bytes to deliver for the JSON of a value. Raises Problem."""
     text = bytes(raw)
     if text == b"null":
         return None
@@ -125,7 +125,7 @@ def _value(raw: msgspec.Raw) -> bytes | None:
 
 
 def _is_base64(text: bytes) -> bool:
-    """Whether an object has the field `base64` and no other: with others it is JSON like any other."""
+    """Return whether an object has the field `base64` and no other: with others it is delivered as JSON."""
     try:
         return json_input.fields(text).keys() == {"base64"}
     except Problem:

@@ -1,4 +1,4 @@
-"""The workers of the installation, asked for what only they have: messages that are pending."""
+"""Asks the installation's workers for pending messages, which only they have."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -19,10 +19,10 @@ _RETRY: Final = {"Retry-After": "2"}
 
 
 class Workers:
-    """Asks the worker that serves an id's home, which progress records name."""
+    """Asks the worker that serves an ID's home partition, according to the progress reports."""
 
     def __init__(self, kafka: KafkaSettings, topics: TopicSettings, web: WebSettings) -> None:
-        """Nothing runs yet."""
+        """Prepare to read the reports; start() begins."""
         self._topics = topics
         self._reader = ProgressReader(
             kafka.bootstrap,
@@ -38,16 +38,16 @@ class Workers:
         return self._reader.reports
 
     async def start(self) -> None:
-        """Begin to read who serves what."""
+        """Start reading the workers' reports."""
         await self._reader.start()
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Stop reading, and close the connections."""
         await self._reader.stop()
         await self._peers.close()
 
     async def message(self, id_: str) -> Row | None:
-        """Return the pending message with an id, or None. Raises Problem if nobody tells."""
+        """Return the pending message with an ID, or None. Raises Problem if its worker does not answer."""
         home = home_partition(id_, self._topics.inputs, self._topics.partitions)
         report = self._reader.reports.get(home)
         if report is None:

@@ -1,1 +1,1 @@
-"""Who calls the gateway: tokens, permissions, rate limits."""
+"""Callers of the gateway: tokens, permissions, rate limits."""

@@ -1,4 +1,4 @@
-"""Who has sent a request, and what that lets it do."""
+"""The caller of a request, and the caller's permissions."""
 
 import fnmatch
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from app.base.http.allow_list import allow_list
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who may use the gateway: a name, the namespace of its ids, and patterns of its destinations.
+    """A caller of the gateway: a name, the namespace of its IDs, and patterns of its destinations.
 
-    Without a namespace every id is named in full. What the settings forbid stays forbidden. `rate` requests a second
-    may come, `burst` at once, 0 for any number; messages have up to `max_message_bytes`, 0 for what Kafka takes.
+    Without a namespace the caller's IDs are full IDs. The settings' own rules still apply. `rate` limits requests per
+    second, `burst` requests at once, 0 for no limit; `max_message_bytes` limits messages, 0 for Kafka's limit only.
     """
 
     name: str = ""
@@ -25,7 +25,7 @@ class Caller:
     max_message_bytes: int = 0
 
     def may_deliver_to(self, to: str) -> bool:
-        """Return whether a topic or an URL is among the destinations; `*` has all topics, and URLs of https."""
+        """Return whether a topic or URL matches the destinations; `*` matches all topics, and https URLs."""
         if "://" not in to:
             return any(fnmatch.fnmatchcase(to, pattern) for pattern in self.destinations)
         try:
@@ -35,12 +35,12 @@ class Caller:
         return True
 
 
-#: Where nobody has to show a token, everyone is this one.
+#: The caller if the gateway has no tokens.
 ANYONE: Final = Caller()
 CALLER: Final = web.RequestKey("caller", Caller)
 
 
 def caller_of(request: web.Request) -> Caller:
-    """Return who has sent a request, as the gate has found it."""
+    """Return the caller of a request, whom the gate has identified."""
     caller: Caller = request.get(CALLER, ANYONE)
     return caller

@@ -1,4 +1,4 @@
-"""The one gate of the gateway: finds out whose token a request shows, and how many of its requests there may be."""
+"""The gate of the gateway: identifies the caller by the token of a request, and applies the rate limit."""
 
 import asyncio
 import math
@@ -16,20 +16,20 @@ from app.serve.web.guard import route_of
 from app.serve.web.problem import Problem
 
 _CHALLENGE: Final = 'Bearer realm="Punctual"'
-#: A token has 47 characters; what is far longer is not even hashed.
+#: The maximum characters of a token that is hashed; a valid token has 47.
 _LONGEST: Final = 256
 
 
 class TokenGate:
-    """Lets through who may; without a file of tokens everybody on this machine."""
+    """Lets through callers with a token; without a file of tokens it lets through all."""
 
     def __init__(self, tokens: TokensFile, *, metrics_open: bool) -> None:
-        """Know these tokens."""
+        """Accept the tokens in `tokens`; with `metrics_open` metrics need none."""
         self._tokens, self._rates = tokens, RateLimit()
         self._metrics_open = metrics_open
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request, or raise the Problem that says why not."""
+        """Answer a request with `handler`, or raise a Problem without permission."""
         route = route_of(request)
         need: Need | None = "caller" if route is None else NEEDS.get(route)
         if need is None:
@@ -38,7 +38,7 @@ class TokenGate:
             return await handler(request)
         caller = self._caller(request)
         request[CALLER] = caller
-        if need == "metrics":  # whoever watches is not to be shut out by what is watched
+        if need == "metrics":  # the rate limit must not block monitoring
             return await handler(request)
         return await self._counted(request, handler, caller)
 
@@ -62,7 +62,7 @@ class TokenGate:
         return answer
 
     def _caller(self, request: web.Request) -> Caller:
-        """Return whose token a request shows. Raises Problem."""
+        """Return the caller of a request's token. Raises Problem."""
         if not self._tokens:
             return ANYONE
         lines = request.headers.getall("Authorization", [])
@@ -81,7 +81,7 @@ class TokenGate:
 
 
 def middleware(gate: TokenGate) -> Middleware:
-    """Return a gate as aiohttp takes it."""
+    """Return the gate as a middleware of aiohttp."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -91,6 +91,6 @@ def middleware(gate: TokenGate) -> Middleware:
 
 
 def _refused(sentence: str, error: str = "") -> Problem:
-    """Return the problem of a token that is missing or wrong (RFC 6750, 3)."""
+    """Return the problem for a missing or wrong token (RFC 6750, 3)."""
     challenge = f'{_CHALLENGE}, error="{error}"' if error else _CHALLENGE
     return Problem("unauthorized", sentence, headers={"WWW-Authenticate": challenge})

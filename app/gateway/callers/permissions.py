@@ -1,18 +1,18 @@
-"""Who may use which route of the gateway: one table. A route that is not in it is refused."""
+"""Permissions of the gateway's routes: one table. A route that is not in it is refused."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
 
 Need = Literal["open", "metrics", "caller"]
 
-#: Everybody: health checks, and what the API is like.
+#: Open to all: health checks, and the description of the API.
 _OPEN: Final = (
     "GET /live",
     "GET /ready",
     "GET /api/v1/openapi.json",
     "GET /problems/{name}",
 )
-#: Whoever has a token; each acts on the messages of its own namespace alone.
+#: For callers with a token; each acts only on the messages of its own namespace.
 _CALLER: Final = (
     "POST /api/v1/messages",
     "GET /api/v1/messages/{id}",
@@ -21,7 +21,7 @@ _CALLER: Final = (
     "POST /api/v1/messages/{id}/deliver-now",
     "POST /kafka/v3/clusters/{cluster}/topics/{topic}/records",
 )
-#: By method and path, the path as its route is registered.
+#: The permission by method and path, the path as its route is registered.
 NEEDS: Final[Mapping[str, Need]] = {
     **dict.fromkeys(_OPEN, "open"),
     "GET /metrics": "metrics",

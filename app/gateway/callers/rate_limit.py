@@ -1,4 +1,4 @@
-"""How many requests a second each caller may send: a bucket of tokens each, of this gateway alone."""
+"""Rate limits for callers' requests: a token bucket for each caller, in this gateway only."""
 
 import math
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Final
 
 from app.gateway.callers.caller import Caller
 
-#: The one policy's name in the headers (draft-ietf-httpapi-ratelimit-headers).
+#: The name of the policy in the headers (draft-ietf-httpapi-ratelimit-headers).
 _POLICY: Final = '"requests"'
 
 
@@ -17,14 +17,14 @@ class _Bucket:
 
 
 class RateLimit:
-    """Counts requests by callers' names, of which there are as many as the file of tokens has."""
+    """Counts requests by caller name; there are at most as many as the file of tokens has."""
 
     def __init__(self) -> None:
-        """Know of no request."""
+        """Begin without requests."""
         self._buckets: dict[str, _Bucket] = {}
 
     def take(self, caller: Caller, now_s: float) -> float:
-        """Count a request; return 0, or after how many seconds it may come again, and then it is not counted."""
+        """Count a request and return 0, or return the seconds until the next one is allowed without counting it."""
         if not caller.rate:
             return 0.0
         bucket = self._filled(caller, now_s)
@@ -34,7 +34,7 @@ class RateLimit:
         return 0.0
 
     def headers(self, caller: Caller, now_s: float) -> dict[str, str]:
-        """Return what tells a caller how it stands: how much it may send at once now, and when as much as ever."""
+        """Return the rate-limit headers: the requests left, and the seconds until the bucket is full."""
         if not caller.rate:
             return {}
         left = self._filled(caller, now_s).left

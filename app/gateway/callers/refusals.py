@@ -1,4 +1,4 @@
-"""Counts what is refused, by the problem's type and the caller's name: no token, no key, nothing of a body."""
+"""Counts refused requests by problem type and caller name; labels contain no token, key or body."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from app.gateway.callers.caller import caller_of
 from app.serve.web.problem import KIND, Problem, response
 from app.serve.web.problem_types import OF_STATUS
 
-#: Not the registry of the whole process: a worker has the gateway's command, and is none.
+#: Not the registry of the whole process, because a worker imports the gateway's command too.
 METRICS: Final = CollectorRegistry()
 _REFUSED: Final = Counter(
     "delay_gateway_refused",
@@ -29,7 +29,7 @@ _ERRORS_FROM: Final = 400
 
 
 def refused(kind: str, caller: str = "") -> None:
-    """Count a request that is refused."""
+    """Count a refused request."""
     _REFUSED.labels(kind, caller).inc()
 
 
@@ -37,22 +37,22 @@ class GatewayRefusals:
     """Answers refusals of the gateway's connections and bodies with problems, and counts them."""
 
     def error(self, refusal: HttpRefusal) -> Exception:
-        """Return the problem that a refusal is."""
+        """Return the problem for a refusal."""
         return Problem(refusal.kind, refusal.sentence, headers=refusal.headers)
 
     def answer(self, refusal: HttpRefusal) -> web.Response:
-        """Return the answer to bytes that are not an HTTP request, and count it."""
+        """Return the response to bytes that are not an HTTP request, and count it."""
         refused(refusal.kind)
         return response(Problem(refusal.kind, refusal.sentence, headers=refusal.headers))
 
     def cut_off(self, reason: str) -> None:
-        """Count a connection that is ended: a `head`, `body` or `answer` too slow; too `many`, or of an `address`."""
+        """Count a closed connection: a `head`, `body` or `answer` too slow; too `many`, or too many of an `address`."""
         _CUT_OFF.labels(reason).inc()
 
 
 @web.middleware
 async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer, and count what is refused."""
+    """Answer a request, and count it if it is refused."""
     try:
         answer = await handler(request)
     except Problem as problem:

@@ -1,4 +1,4 @@
-"""The file of tokens (TOML): who may use the gateway, and for what; read again when it changes."""
+"""The file of tokens (TOML): callers and their permissions; it is read again when it changes."""
 
 import math
 import tomllib
@@ -13,7 +13,7 @@ from app.gateway.token import DIGEST, NAME, digest_of, is_token, same
 from punctual.contract.rate import rate_of
 
 SETTING: Final = "DELAY_GATEWAY_TOKENS_FILE"
-#: Each request compares its token with all that there are.
+#: The maximum number of tokens, because each request compares its token with all.
 _MOST: Final = 10_000
 _DEFAULT_RATE: Final = 100.0
 _DEFAULT_BYTES: Final = 1 << 20
@@ -34,7 +34,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TokenEntry(msgspec.Struct, frozen=True):
-    """A token's digest, whose it is, and when it ends (epoch ms), if it does."""
+    """A token's digest, its caller, and its expiry (epoch ms), None for no expiry."""
 
     digest: bytes
     caller: Caller
@@ -42,15 +42,15 @@ class TokenEntry(msgspec.Struct, frozen=True):
 
 
 class TokensFile:
-    """A table for each name, with the digests of its tokens: several may live at once, so that one follows another.
+    """A table for each caller, with the digests of its tokens: several can be valid, so that a token can be replaced.
 
-    Of a file that cannot be read any more, what was read last holds.
+    If the file cannot be read any more, the last content stays valid.
     """
 
     def __init__(self, path: str) -> None:
-        """Read the file at `path`; an empty path is no file.
+        """Read the file at `path`; with an empty path there are no tokens.
 
-        Raises ValueError, which says what is wrong and where, never a token.
+        Raises ValueError, which describes the error and its table, but never contains a token.
         """
         self._file = WatchedFile(SETTING, path, _entries if path else _none, "tokens are known")
 
@@ -58,12 +58,12 @@ class TokensFile:
         return bool(self._file)
 
     def caller(self, token: str, now_s: float, now_ms: int) -> Caller | None:
-        """Return whose a token is; None if it is nobody's, or over.
+        """Return the caller of a token; None if it is unknown or has expired.
 
-        It looks, once a second by the loop's clock (`now_s`), whether the file has changed.
+        It checks once a second, by the loop's clock (`now_s`), whether the file has changed.
         """
         digest, found = digest_of(token), None
-        for entry in self._file.content(now_s):  # all of them, so that the time tells nothing
+        for entry in self._file.content(now_s):  # all entries, so that the time does not depend on the match
             if same(entry.digest, digest):
                 found = entry
         if found is None or (found.expires_ms is not None and now_ms >= found.expires_ms):
@@ -72,7 +72,7 @@ class TokensFile:
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """The namespaces that tokens have."""
+        """The namespaces of the tokens."""
         return frozenset(entry.caller.namespace for entry in self._file.last) - {""}
 
 

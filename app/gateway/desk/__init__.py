@@ -1,1 +1,1 @@
-"""What happens to a request between the HTTP body and the spool: checks, defaults, origin, receipts."""
+"""The steps of a request between the HTTP body and the spool: checks, defaults, origin, receipts."""

@@ -1,4 +1,4 @@
-"""Makes due times absolute: what waits in a spool is due when it would have been without the wait."""
+"""Makes due times absolute, so that a wait in the spool does not postpone them."""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,17 +13,17 @@ from punctual.contract.times import write_time
 
 Decode = Callable[[PlainRecord], Request]
 
-#: What makes a native request's due time depend on when it comes.
+#: The headers that make a native request's due time depend on its arrival.
 _RELATIVE: Final = names.RECURRENCE | {names.AFTER}
-#: The field that says the due time relatively in the dialect of this name.
+#: The dialect with this name has a field with this name for a relative due time.
 _COUNTDOWN: Final = "countdown"
 _object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def absolute(record: PlainRecord, decode: Decode, dialect: str) -> PlainRecord:
-    """Return a record whose due time does not depend on when Kafka gets it; `decode` reads it without jitter.
+    """Return a record whose due time does not depend on its arrival in Kafka; `decode` reads it without jitter.
 
-    A retry is left as it is: its id and its backoff go by what it says itself. Raises Refusal.
+    A retry is not changed, because its ID and backoff depend on its own headers. Raises Refusal.
     """
     said = {name for name, _ in record.headers}
     native = dialect == "native"
@@ -54,7 +54,7 @@ def _without(record: PlainRecord, name: str) -> PlainRecord:
 
 
 def _later(record: PlainRecord) -> PlainRecord:
-    """Return a record that comes a moment later, by which no two spans of time are the same."""
+    """Return a record that arrives a millisecond later; if its due time is relative, it changes too."""
     return _with(record, timestamp=record.timestamp + 1)
 
 

@@ -1,4 +1,4 @@
-"""Judges messages at once as a worker would later, and completes them: ids, absolute due times, dedupe."""
+"""Checks messages as a worker would later, and completes them: IDs, absolute due times, deduplication."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -24,33 +24,33 @@ from punctual.contract.request import Headers, Reason, Refusal, Request
 
 @dataclass(slots=True)
 class Draft:
-    """A record for an input topic, before anybody has looked whether it makes sense."""
+    """A record for an input topic, before it is checked."""
 
     topic: str
     key: bytes | None
     value: bytes | None
     headers: Headers
-    #: What kind key and value were said to be, if they were.
+    #: The types of key and value in the record form.
     key_type: str | None = None
     value_type: str | None = None
-    #: The partition that was asked for.
+    #: The requested partition.
     partition: int | None = None
-    #: JSON pointers of what says each native header, by its name.
+    #: The JSON pointer of each native header's value, by name.
     places: Mapping[str, str] = field(default_factory=dict)
-    #: Where headers are, for what is said nowhere.
+    #: The JSON pointer for headers that are missing.
     otherwise: str = pointer()
 
     def place(self, name: str) -> str:
-        """Return the JSON pointer of what says a native header, or of where it should be said."""
+        """Return the JSON pointer of a native header's value, or of the place where it is missing."""
         return self.places.get(name, self.otherwise)
 
     @property
     def said(self) -> set[str]:
-        """The names of the headers that are there."""
+        """The names of the headers."""
         return {name for name, _ in self.headers}
 
 
-#: What a sentence does not name although it is about it.
+#: The headers that a refusal is about if its sentence names none.
 _ABOUT: Final[Mapping[Reason, tuple[str, ...]]] = {
     Reason.MISSING_DESTINATION: (names.TO,),
     Reason.UNKNOWN_TOPIC: (names.TO,),
@@ -61,17 +61,17 @@ _ABOUT: Final[Mapping[Reason, tuple[str, ...]]] = {
     Reason.TOO_FAR: (names.AT, names.AFTER, names.EVERY, names.CRON),
     Reason.BAD_ID: (names.ID,),
 }
-#: Names in sentences: those that others begin with come last.
+#: Header names in sentences; a name that is the beginning of another comes after it.
 _NAME: Final = re.compile("|".join(sorted(names.REQUEST, key=len, reverse=True)))
-#: So many ids are made until one lives where it should; without a namespace the first one does.
+#: The maximum IDs that are made until one has the right home partition; without a namespace the first one has.
 _TRIES: Final = 1_000
-#: Numbers of messages in a request are below two to that.
+#: The number of a message in its request has at most this many bits.
 _BITS: Final = 20
 _DIGITS: Final = 18
 
 
 class Accepted(NamedTuple):
-    """A message as it is handed in, and the request that a worker will read in it."""
+    """A message for the intake, and the request that a worker will read from it."""
 
     submission: Submission
     asked: Request
@@ -79,19 +79,19 @@ class Accepted(NamedTuple):
 
 
 class Acceptance:
-    """Says no to what a worker would refuse, as far as the settings alone can tell."""
+    """Refuses messages that a worker would refuse, as far as the settings can tell."""
 
     def __init__(self, settings: Settings) -> None:
-        """Judge by the settings."""
+        """Apply the topics, policies and retention in `settings`."""
         self._topics, self._policy, self._inputs = settings.topics, Policy(settings), settings.topics.inputs
-        #: By input, how its requests are read, and how without its policies and namespace.
+        #: For each input, the dialect with its policies and namespace, and without them.
         self._spoken = {
             topic: (settings.topics.dialect(topic), dialect_of(text)) for topic, text in self._inputs.items()
         }
         self._dedupe_ms = settings.retention.gateway_dedupe_ms
 
     def read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
-        """Return the message of a draft, the one of this number in its request, as it is to be handed in.
+        """Return the accepted message of a draft; `number` is its number in its request.
 
         Raises Problem.
         """
@@ -111,7 +111,7 @@ class Acceptance:
         record = absolute(record, plain.decode, plain.name)
         asked = dialect.decode(record)
         if caller.namespace and self._topics.namespaces.of_id(asked.id) != caller.namespace:
-            # A retry's id follows from what it was before: here it is said, and within the namespace.
+            # The ID of a retry follows from its earlier ID: the full ID must be written, and be within the namespace.
             full = self._topics.namespaces.full(caller.namespace, asked.id)
             record.headers = [*_without_id(record.headers), (names.ID, full.encode())]
             asked = dialect.decode(record)
@@ -129,14 +129,14 @@ class Acceptance:
     def _named(
         self, headers: Headers, draft: Draft, dialect: Dialect, caller: Caller, new_id: Callable[[str], str]
     ) -> Headers:
-        """Return headers with an id in full; `new_id` makes one in a namespace. Raises Problem or Refusal."""
+        """Return headers with a full ID; `new_id` makes one in a namespace. Raises Problem or Refusal."""
         namespace = self._namespace(draft.topic, caller, own_ids=dialect.words.id != names.ID)
-        if dialect.words.id != names.ID:  # the dialect has ids of its own
+        if dialect.words.id != names.ID:  # the dialect has its own IDs
             return headers
         said = dict(headers)
         follows = names.RETRY in said and names.SOURCE in said
         if (dialect.name != "native" or names.RETRY in said) and names.OP not in said and names.DUE in said:
-            # It hands on a delivery, whose id is not its own (punctual/contract/dialects/native_headers.py).
+            # It passes on a delivery, whose ID is not its own (punctual/contract/dialects/native_headers.py).
             headers = headers if follows else _without_id(headers)
             said.pop(names.ID, None)
         if said.get(names.ID):
@@ -144,11 +144,11 @@ class Acceptance:
         if said.get(names.OP, b"schedule") != b"schedule" or names.ID in said:
             return headers
         if follows:
-            return headers  # its id follows from what it was before
+            return headers  # its ID follows from its earlier ID
         return [*headers, (names.ID, new_id(namespace).encode())]
 
     def _namespace(self, topic: str, caller: Caller, *, own_ids: bool) -> str:
-        """Return the namespace of a caller's ids on an input. Raises Problem if the input is another's."""
+        """Return the namespace of a caller's IDs on an input. Raises Problem if the input is in another namespace."""
         of_input = self._topics.namespaces.of_topic(topic)
         if caller.namespace and caller.namespace != of_input and (of_input or own_ids):
             sentence = f"This token is restricted to the namespace {caller.namespace}; the input {topic} is not in it."
@@ -162,7 +162,7 @@ class Acceptance:
             return value  # it is refused when it is decoded
 
     def _id(self, draft: Draft, origin: Origin, number: int, namespace: str) -> str:
-        """Return a new id, that lives where its key does, or where the draft says. Raises Problem."""
+        """Return a new ID with its home in the draft's partition, or its key's. Raises Problem."""
         topics, asked = self._topics, draft.partition
         if asked is not None and asked >= topics.partitions:
             sentence = f"partition_id is {asked}. Partitions are 0 to {topics.partitions - 1}."
@@ -178,7 +178,7 @@ class Acceptance:
 
 
 def problem_of(refusal: Refusal, draft: Draft) -> Problem:
-    """Return the problem that a refusal is, with the places of a draft that it is about."""
+    """Return the problem for a refusal, with the JSON pointers of the headers that it is about."""
     named = list(dict.fromkeys(_NAME.findall(refusal.sentence)))
     about = named or list(_ABOUT.get(refusal.reason, ()))
     there = [name for name in about if name in draft.said]
@@ -190,18 +190,18 @@ def problem_of(refusal: Refusal, draft: Draft) -> Problem:
 
 
 def _without_id(headers: Sequence[tuple[str, bytes | None]]) -> Headers:
-    """Return headers without an id, and without what says that it is that of a delivery."""
+    """Return headers without an ID, and without the header that marks the ID of a delivery."""
     return [header for header in headers if header[0] not in (names.ID, names.DUE)]
 
 
 def _refuse_parked(headers: Headers) -> None:
-    """Refuse what only the cold tier says. Raises Refusal."""
+    """Raise Refusal for headers that only the cold tier may use."""
     if any(name == names.PARKED for name, _ in headers):
         raise Refusal(Reason.MALFORMED, f"{names.PARKED} is only for the cold tier. Leave it out.")
 
 
 def _asked_at(headers: Headers, now_ms: int) -> Headers:
-    """Return headers that say when the command was given: now, or earlier if they say so."""
+    """Return headers with `delay-asked-at`: the current time if it is missing or in the future."""
     said = [value or b"" for name, value in headers if name == names.ASKED_AT]
     if not said:
         return [*headers, (names.ASKED_AT, b"%d" % now_ms)]
@@ -211,7 +211,7 @@ def _asked_at(headers: Headers, now_ms: int) -> Headers:
 
 
 def _check_size(draft: Draft, caller: Caller) -> None:
-    """Refuse what is larger than a caller's messages may be. Raises Refusal."""
+    """Raise Refusal if a message is larger than the caller's maximum."""
     size = len(draft.key or b"") + len(draft.value or b"")
     if caller.max_message_bytes and size > caller.max_message_bytes:
         sentence = f"the message has {size} bytes. The maximum for {caller.name} is {caller.max_message_bytes}."
@@ -219,7 +219,7 @@ def _check_size(draft: Draft, caller: Caller) -> None:
 
 
 def _check_caller(asked: Request, caller: Caller) -> None:
-    """Refuse a destination that is not the caller's, or a failure callback to one. Raises Refusal."""
+    """Raise Refusal if the caller may not use the destination, or the destination of a failure callback."""
     if asked.op != "schedule":
         return
     wanted = [asked.to] if asked.on_failure is None or "*" in caller.destinations else [asked.to, asked.on_failure]
@@ -231,6 +231,6 @@ def _check_caller(asked: Request, caller: Caller) -> None:
 
 
 def _may_dedupe(asked: Request, headers: Headers) -> bool:
-    """Return whether a repetition of a message can be recognised, and nothing says for how long."""
+    """Return whether a message gets the default deduplication time: it can be recognised, and has none of its own."""
     is_retry = any(name == names.RETRY for name, _ in headers)
     return asked.op == "schedule" and asked.dedupe_ms is None and asked.recurrence is None and not is_retry

@@ -1,4 +1,4 @@
-"""What Kafka and the workers know of messages' destinations and namespaces, as far as they answer."""
+"""Checks messages' destinations with Kafka, and their namespaces' quotas with the workers' reports."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
@@ -12,25 +12,25 @@ from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request
 
-#: Brokers hear of a topic that was just created within seconds.
+#: Brokers learn of a topic that was just created within seconds.
 _PATIENCE_S: Final = 3.0
-#: When messages have gone is not known; workers report each second.
+#: It is unknown when there will be room; workers report each second.
 _LATER: Final = {"Retry-After": "5"}
 
 
 class GatewayAdmission:
-    """Says no to topics that are not there, to those of other installations, and where a namespace is full."""
+    """Refuses missing topics, internal topics of other installations, and messages of full namespaces."""
 
     def __init__(self, settings: Settings, connection: KafkaConnection, is_full: Callable[[str], bool]) -> None:
-        """Ask by a connection, as soon as there is one; `is_full` says whether a namespace has all that it may."""
+        """Use `connection` once it is up; `is_full` returns whether a namespace has used up its quota."""
         self._is_full = is_full
         self._topics, self._allowed = settings.topics, settings.destinations.allowed_topics
         self._connection, self._policy = connection, Policy(settings)
-        # It asks as one asks a cluster that may be away. Nothing but the request itself waits for a new topic.
+        # Elsewhere is for clusters that may be down. Only the request itself waits for a new topic.
         self._own = Elsewhere(connection.cluster, "", _PATIENCE_S)
 
     async def check(self, accepted: Sequence[Accepted]) -> list[Problem | None]:
-        """Return for each message why it is not taken, as far as that is known; None for nothing."""
+        """Return the known problem of each message, or None."""
         destinations, full = await self._destinations(accepted), self._full(accepted)
         if not full:
             return destinations
@@ -45,7 +45,7 @@ class GatewayAdmission:
         return [self._judged(one) for one in accepted]
 
     def _full(self, accepted: Sequence[Accepted]) -> set[str]:
-        """Return the namespaces of messages that have no more room, by what the workers have reported."""
+        """Return the messages' namespaces that are full according to the workers' reports."""
         if not self._topics.quotas:
             return set()
         return {name for name in {self._namespace(one) for one in accepted} if name and self._is_full(name)}
@@ -54,7 +54,7 @@ class GatewayAdmission:
         return self._topics.namespaces.of_id(one.asked.id)
 
     def _quota(self, one: Accepted, full: Collection[str]) -> Problem | None:
-        """Return the problem that a full namespace is to a message, None if it is a command, or another's."""
+        """Return the problem of a message in a full namespace; None for commands and for other namespaces."""
         name = self._namespace(one)
         if one.asked.op != "schedule" or name not in full:
             return None
@@ -70,7 +70,7 @@ class GatewayAdmission:
         return None
 
     def _judge(self, asked: Request) -> None:
-        """Refuse a topic that is not there, or is another installation's own. Raises Refusal."""
+        """Raise Refusal for a missing topic, or an internal topic of another installation."""
         partitions = self._own.known(asked.to)
         if partitions is not None:
             self._policy.assure_topic(asked, partitions)
@@ -86,5 +86,5 @@ class GatewayAdmission:
 
 
 def _is_asked(asked: Request) -> bool:
-    """Return whether our own cluster knows the destination of a request."""
+    """Return whether a request schedules a message for a topic of our own cluster."""
     return asked.op == "schedule" and asked.cluster is None and "://" not in asked.to

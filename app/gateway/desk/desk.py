@@ -1,4 +1,4 @@
-"""Where messages are handed in: judged, completed, written, and told what has become of each."""
+"""The desk: checks, completes and writes messages, and returns the outcome of each."""
 
 import asyncio
 from collections import OrderedDict
@@ -16,60 +16,60 @@ from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
 from app.serve.web.problem import Problem
 
-#: A worker reads a record within some ms, unless it is behind.
+#: How long after sending a message may still be missing; a worker usually reads it within milliseconds.
 _SETTLE_S: Final = 1.0
 _MOST: Final = 10_000
 
 
 class Recent:
-    """Which ids have been sent lately: a worker may not have read them yet, and their senders look at once."""
+    """IDs that were sent recently: a worker may not have read them yet when their senders look."""
 
     def __init__(self) -> None:
-        """Know none."""
+        """Begin without IDs."""
         self._sent_s: OrderedDict[str, float] = OrderedDict()
 
     def sent(self, id_: str) -> None:
-        """Note that Kafka has a message, just now."""
+        """Record that Kafka has just stored a message."""
         self._sent_s[id_] = asyncio.get_running_loop().time()
         self._sent_s.move_to_end(id_)
         if len(self._sent_s) > _MOST:
             self._sent_s.popitem(last=False)
 
     def may_come(self, id_: str) -> bool:
-        """Return whether a message that is not there may be there in a moment."""
+        """Return whether a message that is missing may appear in a moment."""
         sent_s = self._sent_s.get(id_)
         return sent_s is not None and asyncio.get_running_loop().time() - sent_s < _SETTLE_S
 
 
-#: Others get their turn after this long: some messages cost a hundred times as much as others.
+#: Other requests get a turn after this time, because some messages take a hundred times as long as others.
 _TURN_S: Final = 0.002
 
 
 class RecordIntake(Protocol):
-    """What takes records."""
+    """Accepts records."""
 
     async def submit(self, batch: Sequence[Submission]) -> list[Outcome]:
-        """Return what has become of each record, in order. Raises SpoolFull."""
+        """Return the outcome of each record, in order. Raises SpoolFull."""
         ...
 
 
 class Done:
-    """A message that is safe, and how."""
+    """A message that is safe, and its place in Kafka or the spool."""
 
     __slots__ = ("accepted", "taken")
 
     def __init__(self, accepted: Accepted, taken: Taken) -> None:
-        """Keep both."""
+        """Join the accepted message and the outcome of its record."""
         self.accepted, self.taken = accepted, taken
 
     @property
     def id(self) -> str:
-        """The message's id, in full."""
+        """The message's full ID."""
         return self.accepted.submission.id
 
     @property
     def source(self) -> str | None:
-        """Where the record is, `topic-partition-offset`; None if that is not known."""
+        """The record's `topic-partition-offset`; None if it is not known."""
         taken = self.taken
         if taken.spooled or taken.offset is None:
             return None
@@ -77,23 +77,23 @@ class Done:
 
 
 class Desk:
-    """Hands in what comes in requests."""
+    """Sends the messages in requests."""
 
     def __init__(
         self, acceptance: Acceptance, admission: GatewayAdmission, intake: RecordIntake, receipts: Receipts
     ) -> None:
-        """Hand in to an intake what is acceptable and admitted."""
+        """Check messages with `acceptance` and `admission`, and send them to `intake`."""
         self._acceptance, self._admission = acceptance, admission
         self._intake, self._receipts = intake, receipts
-        #: What has been sent lately.
+        #: The IDs that were sent recently.
         self.recent = Recent()
 
     async def hand_in(
         self, request: web.Request, count: int, draft: Callable[[int], Draft], first: int = 0
     ) -> list[Done | Problem]:
-        """Hand in so many messages, each of which `draft` gives by its number or raises a Problem.
+        """Send `count` messages; `draft` returns each by its number, or raises a Problem. Return all outcomes.
 
-        They are those of a request from its `first` on. Returns what has become of each.
+        `first` is the number of the first message in its request.
         """
         caller, origin = caller_of(request), request.get(ORIGIN) or Now(self._receipts)
         found: list[Accepted | Problem] = []
@@ -106,13 +106,13 @@ class Desk:
             try:
                 found.append(self._acceptance.read(draft(number), caller, origin, first + number))
             except Problem as problem:
-                found.append(untraced(problem))  # else a cycle would keep the whole request
+                found.append(untraced(problem))  # otherwise a reference cycle would keep the whole request
         accepted = [one for one in found if isinstance(one, Accepted)]
         outcomes = iter(await self._submitted(accepted))
         return [next(outcomes) if isinstance(one, Accepted) else one for one in found]
 
     async def _submitted(self, accepted: Sequence[Accepted]) -> list[Done | Problem]:
-        """Submit what is admitted."""
+        """Submit the admitted messages, and return all outcomes."""
         problems = await self._admission.check(accepted)
         admitted = [one for one, problem in zip(accepted, problems, strict=True) if problem is None]
         done = iter(await self._taken(admitted))
@@ -136,6 +136,6 @@ class Desk:
 
 
 def spool_full(error: SpoolFull) -> Problem:
-    """Return the problem that a full spool is."""
+    """Return the problem for a full spool."""
     sentence = f"Kafka does not accept it, and {error}. Send it again later, with the same ID or key."
     return Problem("spool-full", sentence, headers={"Retry-After": str(error.retry_after_s)})

@@ -1,4 +1,4 @@
-"""When a request came first, and ids for messages that have none."""
+"""The time at which a request first arrived, and IDs for messages without one."""
 
 import logging
 import random
@@ -14,27 +14,27 @@ log = logging.getLogger(__name__)
 
 _RANDOM, _RANDOM_BITS = 10**18, 59
 _STEP = 10**9
-#: A clock that is set back by so much is not just kept right.
+#: A clock that is set back by more than this is not just being synchronised.
 _SET_BACK_MS = 1_000
 
 
 class Receipts:
-    """Moments that never go back, and ids that sort by them; of one gateway."""
+    """Times that never go back, and IDs that sort by time; in one gateway."""
 
     def __init__(self, requests: str, partitions: int) -> None:
-        """Make ids for the requests topic of an installation with so many partitions."""
+        """Make IDs for the requests topic of an installation with `partitions` partitions."""
         self._requests, self._partitions = requests, partitions
         self._moment_ms = self._number = 0
-        #: Whether the clock was set back, and that has been told.
+        #: Whether the clock was set back, and this has been logged.
         self._behind = False
-        # Nobody need fail to guess an id, and asking the system for each costs as much as all the rest of it.
+        # IDs need not be hard to guess, and system randomness would cost as much as the rest of an ID.
         self._chance = random.Random(secrets.randbits(256)).getrandbits  # noqa: S311 - the same
 
     def moment_ms(self) -> int:
-        """Return the time (epoch ms), for `delay-asked-at`: never before an earlier answer, or commands would be stale.
+        """Return the time (epoch ms) for `delay-asked-at`, never before an earlier result, or commands would be stale.
 
-        Across a restart it can go back, if the machine's clock did. Until a clock that was set back has caught up,
-        spans of time count from the last answer: too late rather than too early.
+        After a restart it can go back if the machine's clock did. Until a clock that was set back has caught up, delays
+        count from the last result: messages are late rather than early.
         """
         now_ms = Clock.wall_ms()
         if now_ms > self._moment_ms:
@@ -50,11 +50,11 @@ class Receipts:
         return self._moment_ms
 
     def id(self, key: bytes | None) -> str:
-        """Return an id that nobody has had, and that lives in the partition of `key`, or in any if there is none.
+        """Return a new ID whose home is the partition of `key`, or any partition for None.
 
-        Messages of one key so keep their order although each has another id: ids decide over partitions, and order is
-        kept within one. It has the shape of automatic ids, which say where they live (records.md#commands); its number
-        is the time and 59 random bits, far larger than any offset. Ids of one gateway sort by time, as text too.
+        So messages with one key keep their order: IDs determine the partition, and order is kept within a partition.
+        The ID has the form of automatic IDs, which contain their home (records.md#commands); its number is the time and
+        59 random bits, far larger than any offset. IDs of one gateway sort by time, as text too.
         """
         chance = self._chance(_RANDOM_BITS)
         number = self.moment_ms() * _RANDOM + chance
@@ -66,23 +66,23 @@ class Receipts:
 
 
 class Origin(Protocol):
-    """What makes messages of a request that comes again the same as before."""
+    """The origin of a request's messages, which makes them the same when the request is repeated."""
 
     @property
     def moment_ms(self) -> int:
-        """When it came first, in epoch milliseconds."""
+        """The time of the first receipt, in epoch milliseconds."""
         ...
 
     def id(self, number: int, key: bytes | None) -> str:
-        """Return the id of a message that has none: another one for each number, living where its key does."""
+        """Return the ID of a message without one: a different ID for each number, with the key's partition as home."""
         ...
 
 
 class Now:
-    """That of a request which nobody would know again: now, and ids that nobody has had."""
+    """The origin of a request that cannot be recognised again: the current time, and new IDs."""
 
     def __init__(self, receipts: Receipts) -> None:
-        """Take the moment."""
+        """Use the current time, and IDs of `receipts`."""
         self._receipts, self.moment_ms = receipts, receipts.moment_ms()
 
     def id(self, _number: int, key: bytes | None) -> str:
@@ -90,5 +90,5 @@ class Now:
         return self._receipts.id(key)
 
 
-#: Where a request has it, if it can be known again.
+#: The key of a request's origin, if the request can be recognised again.
 ORIGIN: Final[web.RequestKey[Origin]] = web.RequestKey("origin", Origin)

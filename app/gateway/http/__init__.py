@@ -1,1 +1,1 @@
-"""How the gateway reads bodies, which browsers it answers, and where its former addresses are."""
+"""Reads bodies, refuses browsers on other sites, and redirects former paths."""

@@ -1,4 +1,4 @@
-"""Keeps pages of other sites from using a reader's browser to send messages: a gateway is for programs."""
+"""Keeps pages of other sites from sending messages with a user's browser: a gateway is for programs."""
 
 import socket
 from typing import Final
@@ -15,7 +15,7 @@ from app.settings.web import WebSettings
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
-    """Have an application that has not started yet refuse what such pages send."""
+    """Make an application that has not started refuse requests from such pages."""
     web_app.middlewares.append(_no_strangers)
     if not parts.settings.gateway.tokens_file:
         web_app.middlewares.append(_only_under(parts.settings.process, parts.settings.web))
@@ -29,10 +29,10 @@ async def _no_strangers(request: web.Request, handler: Handler) -> web.StreamRes
 
 
 def _only_under(process: ProcessSettings, web_settings: WebSettings) -> Middleware:
-    """Return a middleware that answers only under names of this machine.
+    """Return a middleware that answers only requests for host names of this machine.
 
-    A page may have its own name resolve to this machine's address (DNS rebinding). Where a token has to be shown it has
-    none, and is not kept from asking.
+    Another site can have its own name resolve to this machine's address (DNS rebinding). It is not needed with tokens,
+    because that site has none.
     """
     names: Final = ("localhost", "*.localhost", socket.gethostname(), process.host, *web_settings.hosts)
 

@@ -1,4 +1,4 @@
-"""JSON that comes in: bodies and their media types, read as structs, with problems that say where a fault is."""
+"""Reads JSON bodies: media types and structs, with problems that name the position of an error."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sized
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 _PATH: Final = re.compile(r" - at `(key in )?\$(.*)`$")
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
-#: What JSON leaves out between its parts.
+#: The whitespace of JSON.
 SPACE: Final = b" \t\r\n"
 
 
@@ -25,12 +25,12 @@ _object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def decode(decoder: msgspec.json.Decoder[T], raw: bytes) -> T:
-    """Return what JSON says. Raises Problem, with the place of what is wrong."""
+    """Return the value in JSON. Raises Problem, with the position of an error."""
     return _decoded(decoder.decode, raw)
 
 
 def fields(raw: bytes) -> dict[str, msgspec.Raw]:
-    """Return the fields of a JSON object. Raises Problem, also for more than an object may have."""
+    """Return the fields of a JSON object. Raises Problem, also for too many fields."""
     return decode(_object, raw) if len(raw) <= SHORT else _decoded(json_fields.fields, raw)[0]
 
 
@@ -48,7 +48,7 @@ def _decoded(read: Callable[[bytes], T], raw: bytes) -> T:
 
 
 def check_text(raw: bytes) -> None:
-    """Refuse bytes that are no UTF-8: what is passed over unread need not be for msgspec. Raises Problem."""
+    """Raise Problem for bytes that are not UTF-8, because msgspec does not check the parts that it skips."""
     try:
         raw.decode()
     except UnicodeDecodeError as error:
@@ -56,7 +56,7 @@ def check_text(raw: bytes) -> None:
 
 
 def check_json(raw: bytes) -> None:
-    """Refuse JSON of more parts than are unpacked here, whatever is in its texts. Raises Problem."""
+    """Raise Problem for JSON with more parts than may be decoded; commas and brackets in texts count too."""
     if has_too_many_parts(raw):
         sentence = (
             f"The body has more than {JSON_PARTS:,} commas and brackets. Send it in parts; a message may carry BINARY, "
@@ -66,22 +66,22 @@ def check_json(raw: bytes) -> None:
 
 
 def check_headers(given: Sized) -> None:
-    """Refuse more headers than a record may have, before each of them costs something. Raises Problem."""
+    """Raise Problem for more headers than a record may have, before each one costs memory."""
     if len(given) > MAX_HEADERS:
         sentence = f"The message has {len(given):,} headers, and a record has at most {MAX_HEADERS:,}. Send fewer."
         raise Problem("too-large", sentence, [Fault(pointer("headers"), sentence)])
 
 
 class UniqueFields:
-    """Refuses objects that have a field twice, of which msgspec takes the last."""
+    """Refuses objects with a repeated field, because msgspec would take the last one."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        """Look for these fields."""
+        """Check the fields with these names."""
         self._names = {name: b'"%s"' % name.encode() for name in names}
 
     def check(self, raw: bytes) -> None:
-        """Look at JSON that has been read as an object. Raises Problem."""
-        # A name that is there more often may be deeper inside.
+        """Raise Problem if a JSON object repeats a field."""
+        # A name that occurs more often may be in a nested object.
         if len(raw) <= SHORT and not any(raw.count(quoted) > 1 for quoted in self._names.values()):
             return
         _, repeated = _decoded(json_fields.fields, raw)
@@ -92,7 +92,7 @@ class UniqueFields:
 
 
 def of_validation(error: msgspec.ValidationError) -> Problem:
-    """Return the problem that msgspec has found, whose text ends with where it is."""
+    """Return the problem for an error of msgspec, whose text ends with the position."""
     said = str(error)
     match = _PATH.search(said)
     path = (
@@ -112,16 +112,16 @@ JSON: Final = ("application/json",)
 
 
 def check_type(request: web.Request, types: Collection[str] = JSON) -> None:
-    """Refuse a body of another media type, or of none: browsers let pages of other sites send such. Raises Problem."""
+    """Raise Problem for other or no media types, because browsers let pages of other sites send such bodies."""
     if "Content-Type" not in request.headers or request.content_type not in types:
         sentence = f"The body must be {' or '.join(types)}, not {request.content_type:.64}."
         raise Problem("unsupported-media-type", sentence, headers={"Accept": ", ".join(types)})
 
 
 async def read_body(request: web.Request, types: Collection[str] = JSON) -> bytes:
-    """Return the body of a request, without blanks around it.
+    """Return the body of a request, without whitespace around it.
 
-    Raises Problem, and HTTPRequestEntityTooLarge beyond what the application takes.
+    Raises Problem, and HTTPRequestEntityTooLarge beyond the application's maximum.
     """
     check_type(request, types)
     raw = (await request.read()).strip(SPACE)

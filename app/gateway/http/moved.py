@@ -1,4 +1,4 @@
-"""Redirects from the gateway's former addresses, for this release."""
+"""Redirects from the gateway's former paths, for this release."""
 
 from typing import Final
 
@@ -12,13 +12,13 @@ _FORMER: Final = ("/v1/messages", "/openapi.json")
 
 
 def register(web_app: web.Application, _parts: GatewayParts) -> None:
-    """Have an application that has not started yet redirect whoever uses a former address."""
+    """Add the redirects to an application that has not started."""
     web_app.middlewares.append(redirects)
 
 
 @web.middleware
 async def redirects(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Answer 308 at a former address, so that method and body stay the same; the rest of the address stays, too."""
+    """Answer 308 for a former path, which keeps method and body; the rest of the URL stays too."""
     path = request.rel_url.raw_path
     if path in _FORMER or path.startswith(f"{_FORMER[0]}/"):
         moved = f"{PREFIX}{'/v1' if path == _FORMER[1] else ''}{request.rel_url.raw_path_qs}"

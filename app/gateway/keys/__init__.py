@@ -1,1 +1,1 @@
-"""Idempotency keys: a request that comes again gets the answer that it had, from whichever gateway it asks."""
+"""Idempotency keys: a repeated request gets the first response, from any gateway."""

@@ -1,29 +1,29 @@
-"""What is kept of a key and of a request, and the ids that follow from both: digests, for keys may be secrets."""
+"""Digests of keys and requests, and the IDs that follow from both. Keys may be secrets, so only digests are stored."""
 
 from hashlib import sha256
 from typing import Final, NamedTuple
 
 from punctual.contract.home import key_partition
 
-#: Larger than any offset: an id that follows from a key is none of a record.
+#: Larger than any offset, so that no record's automatic ID is the same as a key's.
 _LEAST: Final = 10**31
 _BYTES: Final = 12
 
 
 class FirstReceipt(NamedTuple):
-    """What the messages of a request take from its first receipt: what their ids follow from, and when it came (ms)."""
+    """The seed of the IDs of a request's messages, and the time of its first receipt (ms)."""
 
     seed: bytes
     asked_ms: int
 
 
 def key_digest(scope: str, key: str) -> bytes:
-    """Return the digest of a key, which is another one for each who asks (`scope`: a token's name)."""
+    """Return the digest of a key, which differs between callers (`scope`: a token's name)."""
     return sha256(b"%s\0%s" % (scope.encode(), key.encode())).digest()
 
 
 def request_digest(method: str, path: str, body: bytes) -> bytes:
-    """Return the digest of a request: what must be the same when its key comes again."""
+    """Return the digest of a request: method, path and body, which must be the same when its key is repeated."""
     return sha256(b"%s\0%s\0%s" % (method.encode(), path.encode(), body)).digest()
 
 
@@ -33,19 +33,19 @@ def id_seed(key: bytes, request: bytes) -> bytes:
 
 
 class KeyedOrigin:
-    """What the messages of a request have from its key: the moment of the first receipt, and the same ids everywhere.
+    """The origin of a request with a key: the time of the first receipt, and the same IDs on all gateways.
 
-    As other ids of gateways they say where they live, in the partition of the record's key, so that messages of one
-    key keep their order (records.md#commands).
+    Like other IDs of gateways they contain their home, the partition of the record's key, so that messages with one key
+    keep their order (records.md#commands).
     """
 
     def __init__(self, asked: FirstReceipt, requests: str, partitions: int) -> None:
-        """Make ids for the requests topic of an installation with so many partitions."""
+        """Make IDs for the requests topic of an installation with `partitions` partitions."""
         self.moment_ms = asked.asked_ms
         self._seed, self._requests, self._partitions = asked.seed, requests, partitions
 
     def id(self, number: int, key: bytes | None) -> str:
-        """Return the id of a message that has none: another one for each number, living where its key does."""
+        """Return the ID of a message without one: a different ID for each number, with the key's partition as home."""
         digest = sha256(self._seed + number.to_bytes(8, "big")).digest()
         chosen = int.from_bytes(digest[:_BYTES], "big")
         home = chosen % self._partitions if key is None else key_partition(key, self._partitions)

@@ -1,63 +1,63 @@
-"""Why a request with a key is not carried out.
+"""Reasons why a request with an idempotency key is refused.
 
 KeyRefused
-├── KeyMalformed   the header is no key
-├── KeyReused      the key came with another request before
-├── KeyInProgress  the request of this key is being carried out
-├── KeysUnread     which keys there have been is not known yet
-└── KeysUnwritable the disk does not take what is known of keys
+├── KeyMalformed   the header is not a valid key
+├── KeyReused      the key was used for another request
+├── KeyInProgress  the first request with this key is in progress
+├── KeysUnread     the gateway has not read all keys yet
+└── KeysUnwritable the disk cannot store keys
 """
 
 
 class KeyRefused(Exception):
-    """A sentence; `problem` is its type's name, and one may come again after `retry_after_s` if there is one."""
+    """A request is refused; `problem` is the problem type's name, `retry_after_s` the wait before another try."""
 
     problem = "idempotency-key"
     retry_after_s: int | None = None
 
 
 class KeyMalformed(KeyRefused):
-    """The header is no key."""
+    """The header is not a valid key."""
 
 
 class KeyReused(KeyRefused):
-    """The key came with another request before."""
+    """The key was used for another request."""
 
     problem = "idempotency-key-reused"
 
     def __init__(self) -> None:
-        """Say what to do."""
+        """Make an error that asks for a new key."""
         super().__init__("this Idempotency-Key was used for another request within the last day; use a new key")
 
 
 class KeyInProgress(KeyRefused):
-    """The request of this key is being carried out."""
+    """The first request with this key is in progress."""
 
     problem = "in-progress"
 
     def __init__(self, retry_after_s: int) -> None:
-        """Say when its answer should be there."""
+        """Make an error that asks for another try after `retry_after_s` seconds."""
         super().__init__("the first request with this Idempotency-Key is still in progress; try again for its answer")
         self.retry_after_s = retry_after_s
 
 
 class KeysUnread(KeyRefused):
-    """Which keys there have been is not known yet."""
+    """The gateway has not read all keys yet."""
 
     problem = "keys-unread"
 
     def __init__(self, retry_after_s: int) -> None:
-        """Say when to come again."""
+        """Make an error that asks for another try after `retry_after_s` seconds."""
         super().__init__("this gateway has not read all idempotency keys yet; try again, or use another gateway")
         self.retry_after_s = retry_after_s
 
 
 class KeysUnwritable(KeyRefused):
-    """The disk does not take what is known of keys."""
+    """The disk cannot store keys."""
 
     problem = "spool-full"
     retry_after_s = 5
 
     def __init__(self, why: object) -> None:
-        """Say why it does not."""
+        """Make an error with the reason `why`."""
         super().__init__(f"the gateway cannot store keys on its disk ({why}); try again, or use another gateway")

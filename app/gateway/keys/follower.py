@@ -1,4 +1,4 @@
-"""Follows the topic of receipts into the store, from where it was left, through outages."""
+"""Copies the topic of receipts into the store, from the last position on, through outages."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ from punctual.bounded_fetch import bounded
 log = logging.getLogger(__name__)
 
 _DIGEST_BYTES: Final = 32
-#: Brokers that do not answer within that time at the start are taken to be down.
+#: If brokers do not answer within this time at the start, they count as down.
 _BEGIN_S: Final = 5.0
 _AGAIN_S: Final = 0.5
 _WAIT_MS: Final = 500
@@ -26,18 +26,18 @@ _RECORDS: Final = 500
 
 
 class ReceiptFollower:
-    """Reads all partitions; it belongs to no consumer group, and never creates the topic."""
+    """Reads all partitions, without a consumer group, and never creates the topic by reading."""
 
     def __init__(
         self, topic: str, store: KeyStore, ensure: Callable[[], Awaitable[int]], options: Mapping[str, Any]
     ) -> None:
-        """Read into `store`; `ensure` sees that the topic is there, and gives the number of its partitions."""
+        """Read into `store`; `ensure` creates the topic if it is missing, and returns its number of partitions."""
         self.caught_up = asyncio.Event()
-        #: Whether brokers have answered, or have had the time to.
+        #: Set when brokers have answered, or have had time to.
         self.begun = asyncio.Event()
-        #: Whether they answered when they were last asked.
+        #: Whether brokers answered the last request.
         self.connected = False
-        #: How many partitions the topic has, 0 if that is not known yet.
+        #: The number of the topic's partitions, 0 until it is known.
         self.partitions = 0
         self._topic, self._store, self._ensure = topic, store, ensure
         self._options = {"enable_auto_commit": False, "auto_offset_reset": "earliest"} | dict(options)
@@ -46,7 +46,7 @@ class ReceiptFollower:
         self._count = 0
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow the topic until cancelled."""
         failing = False
         asyncio.get_running_loop().call_later(_BEGIN_S, self.begun.set)
         while True:
@@ -62,7 +62,7 @@ class ReceiptFollower:
             await asyncio.sleep(_AGAIN_S)
 
     async def passed(self, partition: int, offset: int) -> None:
-        """Wait until a record has been read, or was read already."""
+        """Wait until the record at an offset has been read."""
         if self._next.get(partition, 0) > offset:
             return
         self._count += 1

@@ -1,9 +1,9 @@
-"""Carries out a request once for its key, whichever gateways it comes to.
+"""Executes a request once for its key, even if it arrives at several gateways.
 
-The gateway writes a receipt to the topic and reads that itself: of a key's receipts the first one by offset counts, for
-all gateways. The message's id follows from the key and the request, its due time from the first receipt's, so that
-whoever completes a request that its gateway has not completed asks for the same message again: the same id, due at the
-same time, which is recognised. docs/how-to/gateway-tokens.md says what can happen while Kafka is down.
+The gateway writes a receipt to the topic and reads it back: the first receipt of a key by offset counts, for all
+gateways. The message's ID follows from the key and the request, its due time from the first receipt. So a gateway that
+completes another gateway's request schedules the same message again, with the same ID and due time, and the duplicate
+is recognised. docs/how-to/gateway-tokens.md has the cases in which Kafka is down.
 """
 
 import asyncio
@@ -26,24 +26,24 @@ from punctual.contract.home import key_partition
 
 log = logging.getLogger(__name__)
 
-#: For so long a receipt is left to the gateway that wrote it. Longer than a gateway takes to answer: who is late
-#: is not wrong, but the same message is then asked for twice.
+#: How long a request is left to the gateway that wrote its receipt, longer than a gateway takes to answer. If that
+#: gateway is slower, the same message is scheduled twice, and recognised.
 PENDING_MS: Final = 10_000
 _OWED: Final = 500
 _SWEEP_S, _PAY_S = 60.0, 0.5
 
 
-#: Carries a request out; returns the answer, and whether it stays the same when the request comes again.
+#: Executes a request; returns the response, and whether it is final, that is, the same when the request is repeated.
 Submit = Callable[[FirstReceipt], Awaitable[tuple[GivenAnswer, bool]]]
 
 
 class Keys:
-    """The keys of one gateway."""
+    """The idempotency keys of one gateway."""
 
     def __init__(
         self, gateway: str, store: KeyStore, follower: ReceiptFollower, now_ms: Callable[[], int], room: DiskRoom
     ) -> None:
-        """Know what is in the store; `gateway` is the name of its data directory: what it has begun is ours alone."""
+        """Use the keys in `store`; `gateway` is the name of this gateway's data directory, and marks its receipts."""
         self._gateway, self._store, self._follower, self._room = gateway, store, follower, room
         self._now_ms = now_ms
         self._writer: ReceiptWriter | None = None
@@ -51,28 +51,28 @@ class Keys:
         self._busy = set[bytes]()
 
     def unread(self) -> str | None:
-        """Return why keys cannot be judged yet; None if they can, or if Kafka is down and they are judged without."""
+        """Return why keys cannot be checked yet; None if they can, or if Kafka is down and the store must do."""
         follower = self._follower
         down = follower.begun.is_set() and not follower.connected
         return None if follower.caught_up.is_set() or down else "the gateway is still reading its idempotency keys"
 
     def unwritable(self) -> str | None:
-        """Return why the disk takes no key; None if it does."""
+        """Return why the disk cannot store keys; None if it can."""
         if not self._room.enough():
             return f"less than {FREE_BYTES >> 20} MiB of disk are free, so requests with an Idempotency-Key are refused"
         failed = self._store.failed
         return f"the disk cannot store idempotency keys: {failed}" if failed else None
 
     def connected(self, writer: ReceiptWriter) -> None:
-        """Write to the topic by a writer from now on."""
+        """Write to the topic with `writer` from now on."""
         self._writer = writer
         self._connected.set()
 
     async def once(self, scope: str, key: str, request: bytes, submit: Submit) -> tuple[GivenAnswer, bool]:
-        """Have `submit` carry out a request, unless its key has been answered; return the answer and whether it is old.
+        """Execute a request with `submit` unless its key has a response; return the response and whether it is old.
 
-        `scope` is whose key it is, `request` the request's digest. An answer that `submit` says does not stay is not
-        kept: the same request is carried out when it comes again. Raises a KeyRefused, and what `submit` raises.
+        `scope` is the key's owner, `request` the request's digest. A response that `submit` reports as not final is not
+        stored: the request is executed again when it is repeated. Raises a KeyRefused, and the errors of `submit`.
         """
         digest = key_digest(scope, key)
         if digest in self._busy:
@@ -98,19 +98,19 @@ class Keys:
             self._busy.discard(digest)
 
     async def run(self) -> None:
-        """Write to the topic what it does not know, and forget what is over, until cancelled."""
+        """Write keys that the topic lacks, and forget expired keys, until cancelled."""
         loop = asyncio.get_running_loop()
         swept_s = loop.time()
         while True:
             if self._store.reopen():
-                with contextlib.suppress(KeysUnwritable):  # the store has said so
+                with contextlib.suppress(KeysUnwritable):  # the store has logged it
                     await self.pay()
                     if loop.time() - swept_s > _SWEEP_S and not self._store.forget(self._now_ms()):
                         swept_s = loop.time()
             await asyncio.sleep(_PAY_S)
 
     async def pay(self) -> int:
-        """Write to the topic what was taken without it, if it takes it; return how many keys."""
+        """Write keys that were stored while Kafka was down to the topic; return their number."""
         writer = self._writer
         if writer is None or not self._follower.partitions:
             return 0
@@ -120,7 +120,7 @@ class Keys:
         return sum(await asyncio.gather(*(self._pay(writer, number, keys) for number, keys in owed.items())))
 
     async def _pay(self, writer: ReceiptWriter, number: int, owed: list[tuple[bytes, Known]]) -> int:
-        """Write what one partition does not know; the others do not wait for one that is down."""
+        """Write the missing keys of one partition; other partitions do not wait if it is down."""
         said = [(digest, one) for digest, known in owed for one in (known.receipt, known.answered) if one is not None]
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -142,7 +142,7 @@ class Keys:
             raise KeyReused
 
     def _check_disk(self) -> None:
-        """Refuse a key that the disk would not take before anything is done. Raises KeysUnwritable."""
+        """Raise KeysUnwritable if the disk cannot store a key, before the request has any effect."""
         why = self.unwritable()
         if why is not None:
             raise KeysUnwritable(why)
@@ -153,9 +153,9 @@ class Keys:
             raise KeyInProgress(min(math.ceil(left_ms / 1000), PENDING_MS // 1000))
 
     async def _receive(self, digest: bytes, receipt: Receipt) -> Known:
-        """Write a receipt; return the key's first one, which is another if another gateway was earlier.
+        """Write a receipt; return the key's first receipt, which may be an earlier one of another gateway.
 
-        Of a key that cannot be checked while Kafka is down, this one is.
+        If the key cannot be checked because Kafka is down, this receipt counts.
         """
         offset = await self._written(digest, receipt)
         if offset is None:
@@ -170,7 +170,7 @@ class Keys:
         return Known.of(receipt, receipt.asked_ms) if first is None else first
 
     async def _written(self, digest: bytes, said: Receipt | Answered) -> int | None:
-        """Write a record; return its offset, None if Kafka does not take it soon."""
+        """Write a record; return its offset, or None if Kafka does not accept it soon."""
         try:
             async with asyncio.timeout(PATIENCE_S):
                 writer = await self._begun()
@@ -184,7 +184,7 @@ class Keys:
             return None
 
     async def _begun(self) -> ReceiptWriter | None:
-        """Return what writes, None if brokers are down; waits until a gateway that starts has asked them."""
+        """Return the writer, or None if brokers are down; at its start a gateway waits for their answer."""
         await self._follower.begun.wait()
         if not self._follower.partitions:
             return None
@@ -192,9 +192,9 @@ class Keys:
         return self._writer
 
     async def _answer(self, digest: bytes, first: Known, answer: GivenAnswer) -> GivenAnswer:
-        """Keep an answer, with the topic if it takes it, before it is given; return the first one that there was.
+        """Store a response, in the topic if possible, before it is returned; return the key's first response.
 
-        That is this one, unless others may have taken the request over meanwhile, or it was.
+        That is this response, unless another gateway has completed the request first.
         """
         answered = Answered(first.gateway, first.asked_ms, answer)
         offset = await self._written(digest, answered)
@@ -206,6 +206,6 @@ class Keys:
         try:
             self._store.answer(digest, answered, owed=offset is None)
             known = self._store.known(digest, self._now_ms())
-        except KeysUnwritable:  # if it comes again, the same message is asked for, which is recognised
+        except KeysUnwritable:  # if it is repeated, the same message is scheduled, and recognised
             return answer
         return answer if known is None or known.answer is None else known.answer

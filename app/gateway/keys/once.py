@@ -1,4 +1,4 @@
-"""Has requests with an Idempotency-Key carried out once: around all addresses that take something.
+"""Executes requests with an Idempotency-Key once, on all routes that schedule messages or send commands.
 
 The header is an Item of RFC 8941 that is a String (draft-ietf-httpapi-idempotency-key-header).
 """
@@ -25,12 +25,12 @@ from app.serve.web.guard import SAFE, route_of
 from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
 
-#: Where a handler says that something of the request was not done that may be when it comes again.
+#: Set by handlers if a part of the request failed that may succeed when it is repeated.
 AGAIN: Final = web.RequestKey("again", bool)
-#: Whether an answer is one that was given before.
+#: The header of a response that was given before.
 REPLAYED: Final = "Idempotency-Replayed"
 
-#: What takes something, and answers at once.
+#: The routes that schedule messages or send commands, with one response.
 _PLACES: Final = frozenset(
     {
         "POST /api/v1/messages",
@@ -39,20 +39,20 @@ _PLACES: Final = frozenset(
         "DELETE /api/v1/messages/{id}",
     }
 )
-#: Headers that belong to an answer.
+#: The headers that are stored with a response.
 _KEPT: Final = ("Content-Type", "Location", "ETag")
 _LAST_SUCCESS: Final = 299
 
 
 class Once:
-    """Looks whether a request has a key, and what has become of it."""
+    """Checks the idempotency key of requests, and repeats earlier responses."""
 
     def __init__(self, keys: Keys, topics: TopicSettings) -> None:
-        """Ask these keys."""
+        """Look up keys in `keys`."""
         self._keys, self._topics = keys, topics
 
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Answer a request, once for its key. Raises the Problem that says why not."""
+        """Answer a request, once for its key. Raises Problem if it is refused."""
         if HEADER not in request.headers or request.method in SAFE:
             return await handler(request)
         if route_of(request) not in _PLACES:
@@ -97,7 +97,7 @@ def _replayed(answer: GivenAnswer) -> web.Response:
 
 
 def middleware(once: Once) -> Middleware:
-    """Return it as aiohttp takes it."""
+    """Return the check as a middleware of aiohttp."""
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -107,9 +107,9 @@ def middleware(once: Once) -> Middleware:
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
-    """Have an application that has not started yet know keys, as long as it runs.
+    """Add idempotency keys to an application that has not started; they are followed while it runs.
 
-    Raises a TableError or DataDirectoryUnusable if the disk does not do what it is asked.
+    Raises a TableError or DataDirectoryUnusable if the disk fails.
     """
     service = KeyService(
         parts.settings.kafka, parts.settings.topics, parts.settings.gateway_path, parts.receipts.moment_ms
@@ -136,7 +136,7 @@ _BARE: Final = (
     r'(?:-?\d{1,15}(?:\.\d{1,3})?|"(?:[ !#-\[\]-~]|\\["\\])*"|[A-Za-z*][!#$%&\'*+.^_`|~0-9A-Za-z:/-]*'
     r"|:[A-Za-z0-9+/=]*:|\?[01])"
 )
-#: Parameters mean nothing here, and an Item may have some (RFC 8941, 3.1.2).
+#: Parameters of an Item (RFC 8941, 3.1.2) are allowed and ignored.
 _ITEM: Final = re.compile(rf" *{_STRING}(?:; *[a-z*][a-z0-9_.*-]*(?:={_BARE})?)* *", re.ASCII)
 _ESCAPED: Final = re.compile(r"\\(.)")
 

@@ -1,6 +1,6 @@
-"""Records of the topic of receipts: that a request has come, and what it was answered.
+"""Records of the topic of receipts: the receipt of a request, and its response.
 
-The key of a record is the digest of the request's key, its value one of these as JSON.
+The key of a record is the digest of the request's key, its value a Receipt or an Answered as JSON.
 """
 
 from typing import Self
@@ -11,7 +11,7 @@ from app.base.process.skipped_records import bounded
 
 
 class GivenAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a request was answered."""
+    """The response to a request."""
 
     status: int
     body: str = ""
@@ -19,7 +19,7 @@ class GivenAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, tag="receipt", tag_field="kind"):
-    """That a request has come: its digest, which gateway has it, and when it came by that gateway's clock (ms)."""
+    """The receipt of a request: its digest, its gateway, and its arrival by that gateway's clock (ms)."""
 
     request: bytes
     gateway: str
@@ -27,7 +27,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt", tag_field="kind"):
 
 
 class Answered(msgspec.Struct, frozen=True, tag="answered", tag_field="kind"):
-    """What the request was answered whose receipt `gateway` has written at `asked_ms`."""
+    """The response to the request whose receipt `gateway` wrote at `asked_ms`."""
 
     gateway: str
     asked_ms: int
@@ -41,7 +41,7 @@ _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 
 def decode(value: bytes | None) -> Record:
-    """Return a record's value. Raises ValueError if it is none of these."""
+    """Return the record in a value. Raises ValueError for an invalid value."""
     try:
         return _decoder.decode(bounded(value))
     except RecursionError as error:
@@ -49,9 +49,9 @@ def decode(value: bytes | None) -> Record:
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
-    """What is known of a key: its first receipt, and the answer if there is one.
+    """A known key: its first receipt, and the response if there is one.
 
-    `since_ms` is when the day of the key begins: the broker's time of writing, or this gateway's clock of a receipt
+    The key is valid for a day from `since_ms`: the broker's time of writing, or this gateway's clock for a receipt
     that is `local`, not read from the topic.
     """
 
@@ -64,11 +64,11 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, receipt: Receipt, since_ms: int, *, local: bool = False) -> Self:
-        """Return what a first receipt makes known."""
+        """Return the known key for a first receipt."""
         return cls(receipt.request, receipt.gateway, receipt.asked_ms, since_ms, local)
 
     def is_of(self, record: Receipt | Answered) -> bool:
-        """Return whether a record is this receipt, or its answer."""
+        """Return whether a record is this receipt, or its response."""
         return (self.gateway, self.asked_ms) == (record.gateway, record.asked_ms)
 
     @property
@@ -78,5 +78,5 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def answered(self) -> Answered | None:
-        """The answer, as it is written to the topic, if there is one."""
+        """The response, as it is written to the topic, if there is one."""
         return None if self.answer is None else Answered(self.gateway, self.asked_ms, self.answer)

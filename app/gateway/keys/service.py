@@ -1,4 +1,4 @@
-"""Puts the parts together that know keys, and runs them beside a gateway."""
+"""Puts together the parts for idempotency keys, and runs them next to a gateway."""
 
 import asyncio
 import uuid
@@ -20,12 +20,12 @@ from app.settings.topics import TopicSettings
 
 
 class KeyService:
-    """The keys of a gateway, with all that they need; `keys` answers at once, with Kafka or without."""
+    """The keys of a gateway, with all parts that they need; `keys` works with and without Kafka."""
 
     def __init__(self, kafka: KafkaSettings, topics: TopicSettings, path: Path, now_ms: Callable[[], int]) -> None:
-        """Open what is in the gateway's data directory.
+        """Open the store in the gateway's data directory.
 
-        Raises a TableError or DataDirectoryUnusable if that is not possible.
+        Raises a TableError or DataDirectoryUnusable if that fails.
         """
         self._topic, self._now_ms = topics.receipts, now_ms
         self._store = KeyStore(path / "keys")
@@ -35,14 +35,14 @@ class KeyService:
         self.keys = Keys(stored_value(path, "gateway-id", uuid.uuid4().hex), self._store, self.follower, now_ms, room)
 
     async def run(self, sender: Awaitable[Sender]) -> None:
-        """Follow the topic, and write to it by `sender` as soon as there is one, until cancelled."""
+        """Follow the topic, and write to it with `sender` once there is one, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.follower.run())
             tasks.create_task(self.keys.run())
             self.keys.connected(ReceiptWriter(await sender, self._topic, self._now_ms))
 
     def known(self, digest: bytes) -> Known | None:
-        """Return what is known of a key now."""
+        """Return a known key, or None."""
         return self._store.known(digest, self._now_ms())
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Keys on disk: what this gateway has read of the topic of receipts, and what it has taken without it.
+"""Keys on disk: receipts that this gateway has read from the topic, and receipts that it could not write to the topic.
 
-A million keys a day take some hundred bytes of disk each, and no memory. The topic is the truth: a store that is gone
-or damaged is read anew; what is lost with it are receipts that could not be written there yet.
+A million keys a day take some hundred bytes of disk each, and no memory. A lost or damaged store is read again from the
+topic; only receipts that could not be written to the topic are lost.
 """
 
 import contextlib
@@ -22,9 +22,9 @@ from tables.errors import StoreCorrupt, StoreUnusable, TableError
 
 log = logging.getLogger(__name__)
 
-#: How long a key is known.
+#: How long a key is valid.
 DAY_MS: Final = 86_400_000
-#: Records may be read later than they were written: what they are judged by is kept for longer.
+#: Keys are stored this much longer, because records may be read later than they were written.
 _LATE_MS: Final = 3_600_000
 
 _KEY, _TIME, _NEXT, _OWED = b"k", b"t", b"n", b"o"
@@ -35,7 +35,7 @@ _decode = msgspec.msgpack.Decoder(Known).decode
 
 
 class Written(NamedTuple):
-    """A record of the topic as it is judged: the key's digest, the broker's time of writing, and what it says."""
+    """A record of the topic: the key's digest, the broker's time of writing, and the receipt or response."""
 
     digest: bytes
     at_ms: int
@@ -43,12 +43,12 @@ class Written(NamedTuple):
 
 
 class KeyStore:
-    """Keys by their digests; written by one event loop."""
+    """Keys by their digests; only one event loop writes."""
 
     def __init__(self, path: Path) -> None:
-        """Open the store at `path`, beginning anew if it is damaged.
+        """Open the store at `path`; a damaged store is deleted and created again.
 
-        Raises a StoreError if the disk does not do what it is asked, or another process has it.
+        Raises a StoreError if the disk fails, or another process uses the store.
         """
         self._path, self._failed, self._closed = path, "", False
         try:
@@ -59,21 +59,21 @@ class KeyStore:
             self._db = Database(path, _options())
 
     def close(self) -> None:
-        """Close it; harmless when that is done."""
+        """Close the store; a second call has no effect."""
         if not self._closed:
             self._closed = True
             with contextlib.suppress(
                 StoreUnusable, StoreCorrupt, rocksdict.DbClosedError
-            ):  # a full disk: it has what it was to keep in its log
+            ):  # on a full disk, the data is in the database's log
                 self._db.close()
 
     @property
     def failed(self) -> str:
-        """Why the last write has failed, empty if it has not."""
+        """The error of the last write, "" if it succeeded."""
         return self._failed
 
     def reopen(self) -> bool:
-        """Open the database again if a write has failed, after which RocksDB takes none. Return whether it is open."""
+        """Open the database again after a failed write, after which RocksDB refuses writes; return if it is open."""
         if self._failed and can_reopen(self._path):
             self.close()
             try:
@@ -99,23 +99,23 @@ class KeyStore:
             )
             raise KeysUnwritable(self._failed) from error
 
-    # what is known ----------------------------------------------------------------------------------------------------
+    # keys -------------------------------------------------------------------------------------------------------------
     def known(self, digest: bytes, now_ms: int) -> Known | None:
-        """Return what is known of a key at a moment; None if its day is over, or it was never seen."""
+        """Return a known key at a time; None if its day is over, or it is unknown."""
         found = self._get(digest)
         return None if found is None or now_ms - found.since_ms >= DAY_MS else found
 
     def next_offset(self, partition: int) -> int | None:
-        """Return the offset that is to be read next, None if nothing was read."""
+        """Return the offset of the next record to read, None if no record was read."""
         raw = self._db.get(_NEXT + partition.to_bytes(4, "big"))
         return None if raw is None else int.from_bytes(raw, "big")
 
-    # what the topic says ----------------------------------------------------------------------------------------------
+    # from the topic ---------------------------------------------------------------------------------------------------
     def take(self, partition: int, records: Iterable[Written], next_offset: int) -> None:
-        """Take the next records of a partition, all of them or none.
+        """Store the next records of a partition, all or none.
 
-        Of a key's receipts within a day the first one counts, by offset, so that all gateways agree. What was taken
-        here without the topic counts here until its day is over: whoever sent it has been answered.
+        The first receipt of a key within a day counts, by offset, so that all gateways agree. A receipt that was stored
+        without the topic counts here until its day is over, because its sender has got a response.
         """
         batch, changed = rocksdict.WriteBatch(raw_mode=True), dict[bytes, Known]()
         for record in records:
@@ -127,9 +127,9 @@ class KeyStore:
         batch.put(_NEXT + partition.to_bytes(4, "big"), next_offset.to_bytes(8, "big"))
         self._write(batch)
 
-    # what is taken without the topic ----------------------------------------------------------------------------------
+    # without the topic ------------------------------------------------------------------------------------------------
     def accept(self, digest: bytes, receipt: Receipt) -> None:
-        """Take a receipt that could not be written to the topic; it is owed to the topic from now on."""
+        """Store a receipt that could not be written to the topic, and mark it as owed to the topic."""
         batch = rocksdict.WriteBatch(raw_mode=True)
         known = Known.of(receipt, receipt.asked_ms, local=True)
         self._put(batch, digest, known, self._get(digest))
@@ -137,7 +137,7 @@ class KeyStore:
         self._write(batch)
 
     def answer(self, digest: bytes, answered: Answered, *, owed: bool) -> None:
-        """Take an answer of this gateway's own, which is `owed` to the topic if it could not be written there."""
+        """Store a response of this gateway, and mark it as `owed` if it could not be written to the topic."""
         before = self._get(digest)
         if before is None or not before.is_of(answered) or before.answer is not None:
             return
@@ -148,7 +148,7 @@ class KeyStore:
         self._write(batch)
 
     def owed(self, limit: int, wanted: Callable[[bytes], bool] = lambda _: True) -> list[tuple[bytes, Known]]:
-        """Return up to so many keys of which the topic does not know all, of those that are `wanted`."""
+        """Return at most `limit` keys that the topic lacks in part, of the digests that `wanted` accepts."""
         found = []
         for key in self._db.keys(_OWED, _after(_OWED)):
             if not wanted(key[1:]):
@@ -161,16 +161,16 @@ class KeyStore:
         return found
 
     def paid(self, keys: Iterable[tuple[bytes, Known]]) -> None:
-        """Owe these no more, unless more has become known of them meanwhile."""
+        """Remove the mark from these keys, unless they have changed since they were written."""
         batch = rocksdict.WriteBatch(raw_mode=True)
         for digest, written in keys:
             if self._get(digest) == written:
                 batch.delete(_OWED + digest)
         self._write(batch)
 
-    # what is forgotten ------------------------------------------------------------------------------------------------
+    # expiry -----------------------------------------------------------------------------------------------------------
     def forget(self, now_ms: int, limit: int = _SWEEP) -> int:
-        """Forget up to so many keys whose day is over for long; return how many."""
+        """Remove at most `limit` keys that expired long ago; return their number."""
         over = now_ms - DAY_MS - _LATE_MS
         if over <= 0:
             return 0
@@ -208,7 +208,7 @@ class KeyStore:
 
 
 def _judged(before: Known | None, record: Written) -> Known | None:
-    """Return what is known after a record of the topic, None if it changes nothing."""
+    """Return the known key after a record of the topic, None if the record changes no key."""
     said = record.said
     if isinstance(said, Receipt):
         if before is not None and record.at_ms - before.since_ms < DAY_MS:

@@ -1,4 +1,4 @@
-"""Writes records of receipts: what comes for a partition while its last batch is on its way goes out as one batch."""
+"""Writes receipts: records for a partition whose last batch is in flight are collected into the next batch."""
 
 import asyncio
 from collections import defaultdict
@@ -9,10 +9,10 @@ from app.kafka.errors import Recalled, SendError
 from app.kafka.produce.batch import Ack, Batch
 from app.kafka.produce.sender import Sender
 
-#: A batch that is on its way for so long: its partition is taken to be down, and nothing waits for it.
+#: If a batch is in flight for longer, its partition counts as down, and requests do not wait for it.
 PATIENCE_S: Final = 1.0
 _AGAIN_S: Final = 0.05
-#: Records of a batch: some hundred KiB of it.
+#: The maximum records of a batch, some hundred KiB.
 _MOST: Final = 1_000
 
 
@@ -23,7 +23,7 @@ class _Record(NamedTuple):
 
 
 class _Lane:
-    """One partition: what waits, and since when a batch is on its way."""
+    """One partition: waiting records, and since when a batch is in flight."""
 
     def __init__(self) -> None:
         self.waiting: list[_Record] = []
@@ -34,20 +34,20 @@ class ReceiptWriter:
     """Writes to one topic; write() never blocks."""
 
     def __init__(self, sender: Sender, topic: str, now_ms: Callable[[], int]) -> None:
-        """Write by a sender that has started."""
+        """Write with `sender`, which has started."""
         self._sender, self._topic, self._now_ms = sender, topic, now_ms
         self._lanes = defaultdict[int, _Lane](_Lane)
         self._loop = asyncio.get_running_loop()
 
     def down(self, partition: int) -> bool:
-        """Return whether a partition does not take what it is given, or not soon."""
+        """Return whether a partition does not accept records, or not soon."""
         since_s = self._lanes[partition].since_s
         return since_s is not None and self._loop.time() - since_s > PATIENCE_S
 
     def write(self, partition: int, key: bytes, value: bytes) -> asyncio.Future[int]:
-        """Write a record; the future gives its offset, or raises a SendError.
+        """Write a record; the future returns its offset, or raises a SendError.
 
-        A record whose future is cancelled before it is sent is not written; one that is on its way may be, whenever.
+        A record whose future is cancelled before it is sent is not written; a record in flight may still be written.
         """
         lane, stored = self._lanes[partition], self._loop.create_future()
         lane.waiting.append(_Record(key, value, stored))
@@ -80,7 +80,7 @@ class ReceiptWriter:
         if acked.cancelled():
             return
         error = acked.exception()
-        if isinstance(error, Recalled):  # somebody else's batch before it has failed
+        if isinstance(error, Recalled):  # an earlier batch of another sender's has failed
             lane.waiting[:0] = records
             lane.since_s = began_s
             self._loop.call_later(_AGAIN_S, self._again, partition, lane)

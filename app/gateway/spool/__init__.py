@@ -1,1 +1,1 @@
-"""Requests that wait on disk until Kafka has them."""
+"""Requests that wait on disk until Kafka has stored them."""

@@ -1,4 +1,4 @@
-"""The brokers that a gateway writes to: they may be away when it starts, for long, and come back as others."""
+"""The gateway's connection to brokers, which may be down at its start, for long, and may be replaced."""
 
 import asyncio
 import logging
@@ -16,17 +16,17 @@ from app.settings.topics import TopicSettings
 
 log = logging.getLogger(__name__)
 
-#: A broker gives up waiting for its replicas after the first, and counts as gone after the second.
+#: A broker stops waiting for its replicas after the first time, and counts as down after the second.
 _REPLICAS_MS, _ANSWER_MS = 4_000, 6_000
 _AGAIN_S = 1.0
 _LOOK_S = 15.0
 
 
 class KafkaConnection:
-    """Connects as soon as brokers are there; until then whoever needs the sender waits."""
+    """Connects as soon as brokers are up; until then, calls of sender() wait."""
 
     def __init__(self, kafka: KafkaSettings, topics: TopicSettings, data_path: Path) -> None:
-        """Prepare for the cluster of the settings."""
+        """Prepare a connection to the cluster in `kafka`."""
         self.cluster = Cluster(kafka.bootstrap, request_timeout_ms=_ANSWER_MS, **kafka.options())
         self._kafka, self._topics, self._path = kafka, topics, data_path
         self._sender: Sender | None = None
@@ -34,21 +34,21 @@ class KafkaConnection:
 
     @property
     def up(self) -> bool:
-        """Whether there has been a connection."""
+        """Whether a connection has been made."""
         return self._sender is not None
 
     async def sender(self) -> Sender:
-        """Return what sends, as soon as there has been a connection."""
+        """Return the sender, once a connection has been made."""
         await self._there.wait()
         assert self._sender is not None, "it is there by then"
         return self._sender
 
     async def run(self, is_down: Callable[[], bool]) -> None:
-        """Connect, and look for other brokers under the same addresses while `is_down`; until cancelled.
+        """Connect, and look for other brokers at the same addresses while `is_down` returns True; until cancelled.
 
         Raises SpoolForeign if the data directory was used with another installation.
         """
-        while not await self._connect():  # noqa: ASYNC110 - nobody tells when brokers come
+        while not await self._connect():  # noqa: ASYNC110 - no event announces that brokers are up
             await asyncio.sleep(_AGAIN_S)
         while True:
             await asyncio.sleep(_LOOK_S)
@@ -67,7 +67,7 @@ class KafkaConnection:
                     self._topics.requests,
                     extra={"topic": self._topics.requests},
                 )
-                await self.cluster.stop()  # what asks for it again and again could create it, with other settings
+                await self.cluster.stop()  # repeated requests for the topic could create it, with other settings
                 return False
             ours = f"{self._topics.app_id} on cluster {await self.cluster.id()}"
             theirs = stored_value(self._path, "installation", ours)
@@ -85,7 +85,7 @@ class KafkaConnection:
         return True
 
     async def close(self) -> None:
-        """Abandon what is in flight and disconnect."""
+        """Abandon records in flight and disconnect."""
         if self._sender is not None:
             await self._sender.stop()
         await self.cluster.stop()

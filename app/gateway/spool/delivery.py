@@ -22,9 +22,9 @@ _AGAIN_S: Final = 0.5
 
 
 async def deliver(connection: KafkaConnection, place: Place, submissions: Sequence[Submission]) -> list[Outcome]:
-    """Return what has become of each record, all of one place and in order; waits as long as Kafka is down.
+    """Return the outcome of each record, all of one place and in order; waits as long as Kafka is down.
 
-    Raises NotAuthorised if nothing may be written there.
+    Raises NotAuthorised if the gateway may not write there.
     """
     outcomes: list[Outcome] = []
     while len(outcomes) < len(submissions):
@@ -45,7 +45,7 @@ async def deliver(connection: KafkaConnection, place: Place, submissions: Sequen
 async def _apart(
     connection: KafkaConnection, place: Place, submissions: Sequence[Submission], error: TooLarge | BatchRejected
 ) -> list[Outcome]:
-    """Deliver records that are refused together in two halves; one that is refused alone is refused for good."""
+    """Deliver records that are refused together in two halves; a record that is refused alone is refused for good."""
     if len(submissions) == 1:
         reason = Reason.TOO_LARGE if isinstance(error, TooLarge) else Reason.INVALID_RECORD
         return [Refused(reason.value, str(error))]
@@ -55,7 +55,7 @@ async def _apart(
 
 
 async def _acknowledged(connection: KafkaConnection, place: Place, batch: Batch) -> Ack:
-    """Return what the broker says of a batch; a topic that is not there may come."""
+    """Return the broker's acknowledgement of a batch; waits for a missing topic."""
     sender = await connection.sender()
     while True:
         try:
@@ -65,7 +65,7 @@ async def _acknowledged(connection: KafkaConnection, place: Place, batch: Batch)
 
 
 def _taken(place: Place, ack: Ack, count: int) -> list[Outcome]:
-    """Return what became of a batch of so many records.
+    """Return the outcomes of a batch of `count` records.
 
     A batch that was sent twice has no offset if the broker does not remember it (KIP-98: -1).
     """
@@ -81,16 +81,16 @@ log = logging.getLogger(__name__)
 
 
 class Poison:
-    """Writes records that Kafka refuses for good, though they were promised, to the dead letters topic."""
+    """Writes spooled records that Kafka refuses for good to the dead letters topic."""
 
     def __init__(self, topics: TopicSettings, connection: KafkaConnection, tally: SpoolTally) -> None:
-        """Write to the installation's topic."""
+        """Write to the dead letters topic in `topics`."""
         self._topic, self._connection, self._tally = topics.dead_letters, connection, tally
 
     async def bury(self, place: Place, submission: Submission, refused: Refused) -> None:
-        """Make a record a dead letter; returns when that is in Kafka, however long it takes.
+        """Write a refused record as a dead letter, and wait until it is in Kafka, without a time limit.
 
-        Raises NotAuthorised if the gateway may not write there, DeadLetterRefused if the letter is refused.
+        Raises NotAuthorised if the gateway may not write there, DeadLetterRefused if Kafka refuses the dead letter.
         """
         record = submission.key, submission.value, submission.headers
         letter = unsent(self._topic, INPUT_BYTES, place[1], record, Reason(refused.reason), refused.sentence)

@@ -1,14 +1,14 @@
-"""What keeps a gateway from starting, or a record from being taken.
+"""Errors that keep a gateway from starting, or from accepting a record.
 
 PunctualError
 ├── GatewayPortUnusable  the gateway cannot listen on its port
-├── TokensMissing        others reach the gateway, and nobody has to show a token
+├── TokensMissing        other machines reach the gateway without a token
 ├── SpoolTaken           another process uses the spool
-├── SpoolForeign         the spool is another installation's
+├── SpoolForeign         the spool belongs to another installation
 └── SpoolUnusable        the spool cannot be written, or is damaged
 
-DeadLetterRefused        Kafka refuses even the dead letter of a record that was promised
-SpoolFull                nothing was promised: the sender has to come again
+DeadLetterRefused        Kafka refuses even the dead letter of a spooled record
+SpoolFull                the records were not accepted: the sender must repeat the request
 """
 
 import os
@@ -20,7 +20,7 @@ class GatewayPortUnusable(PunctualError):
     """The gateway cannot listen on its port."""
 
     def __init__(self, host: str, port: int, error: OSError) -> None:
-        """Name the address and what the system says."""
+        """Name the address and the system's error."""
         super().__init__(
             f"the gateway cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Set "
             "DELAY_GATEWAY_PORT to a free port and HOST to an address of this machine, or stop the process that "
@@ -29,10 +29,10 @@ class GatewayPortUnusable(PunctualError):
 
 
 class TokensMissing(PunctualError):
-    """Others than this machine reach the gateway, and nobody has to show a token."""
+    """Other machines reach the gateway without a token."""
 
     def __init__(self, host: str) -> None:
-        """Name the address that it would listen on."""
+        """Name the address in HOST."""
         super().__init__(
             f"HOST={host}: other machines could reach the gateway without a token. Set "
             "DELAY_GATEWAY_TOKENS_FILE (docs/how-to/gateway-tokens.md), or keep HOST at 127.0.0.1."
@@ -51,10 +51,10 @@ class SpoolTaken(PunctualError):
 
 
 class SpoolForeign(PunctualError):
-    """The spool is another installation's."""
+    """The spool belongs to another installation."""
 
     def __init__(self, path: object, theirs: str, ours: str) -> None:
-        """Name the directory, the installation that it belongs to and the one that is served here."""
+        """Name the directory, its installation, and this gateway's installation."""
         super().__init__(
             f"the gateway's data directory {path} belongs to {theirs}, but this gateway serves {ours}. The "
             "directory contains acknowledged messages for that installation: start a gateway of that installation with "
@@ -66,7 +66,7 @@ class SpoolUnusable(PunctualError):
     """The spool cannot be written, or is damaged."""
 
     def __init__(self, path: object, error: object) -> None:
-        """Name the directory and what is wrong with it."""
+        """Name the directory and its error."""
         super().__init__(
             f"the gateway's spool in {path} cannot be used: {error}. Check that its disk is mounted, has free space "
             "and is writable (DATADIR is its directory). If the spool is damaged, keep a copy, because "
@@ -75,13 +75,13 @@ class SpoolUnusable(PunctualError):
 
 
 class DeadLetterRefused(Exception):
-    """Kafka refuses even the dead letter of a record that was promised: it stays in the spool."""
+    """Kafka refuses even the dead letter of a spooled record, which stays in the spool."""
 
 
 class SpoolFull(Exception):
-    """Nothing was promised: the sender has to come again after a while, with the same id."""
+    """The records were not accepted: the sender must repeat the request later, with the same ID."""
 
     def __init__(self, why: str, retry_after_s: int) -> None:
-        """Say why nothing can be taken, and after how many seconds it may be worth trying again."""
+        """Make an error with the reason `why`, and the seconds after which another try may succeed."""
         super().__init__(why)
         self.retry_after_s = retry_after_s

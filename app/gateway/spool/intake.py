@@ -1,4 +1,4 @@
-"""Takes records: to Kafka, or to the spool while Kafka is down. Each partition has a lane of its own."""
+"""Accepts records: to Kafka, or to the spool while Kafka is down. Each partition has its own lane."""
 
 import asyncio
 from collections import defaultdict
@@ -16,17 +16,17 @@ from app.settings.topics import TopicSettings
 from punctual.contract.home import home_partition
 
 #: How long Kafka may take for a record before it is spooled: longer than the election of a leader usually takes,
-#: shorter than clients wait for an answer.
+#: shorter than clients wait for a response.
 PATIENCE_S: Final = 2.0
-#: How long a partition gets while another keeps records waiting: Kafka is likely to be down as a whole.
+#: The same while another partition keeps records waiting, because Kafka is then likely to be down as a whole.
 _SHORT_S: Final = 0.25
 _CLOSED_RETRY_S: Final = 1
-#: How long a disk may take for what is spooled at the end.
+#: How long the disk may take for the last spooled records when the gateway stops.
 _DISK_S: Final = 5.0
 
 
 class Intake:
-    """What makes records safe; of one event loop."""
+    """Makes records safe; it belongs to one event loop."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Intake:
         tally: SpoolTally,
         crash: Callable[[BaseException], object],
     ) -> None:
-        """Go on with what the spool has; `crash` hears of what nobody foresaw."""
+        """Continue with the spooled records; `crash` is called with unexpected errors."""
         self._topics, self._spool, self.tally = topics, spool, tally
         self._inputs = frozenset(topics.inputs)
         poison = Poison(topics, connection, tally)
@@ -46,10 +46,10 @@ class Intake:
         self._closed = False
 
     async def submit(self, batch: Sequence[Submission]) -> list[Outcome]:
-        """Return what has become of each record, once all are safe or refused for good.
+        """Return the outcome of each record, once all are safe or refused for good.
 
-        Records of one partition keep their order, and that of the calls. Raises SpoolFull: nothing is promised then,
-        though some may have been taken; those come again with the same ids.
+        Records of one partition keep their order, and the order of the calls. Raises SpoolFull: then no outcome is
+        returned although some records may be safe; the sender repeats them with the same IDs.
         """
         by_place = defaultdict[Place, list[int]](list)
         for index, submission in enumerate(batch):
@@ -65,7 +65,7 @@ class Intake:
             share.done.add_done_callback(self._under_way.discard)
             self._lane(place).put(share)
         outcomes: list[Outcome | None] = [None] * len(batch)
-        if len(shares) > 1:  # all, before any that fails is told of
+        if len(shares) > 1:  # all shares end before the error of one is raised
             await asyncio.wait([share.done for share in shares.values()])
         for place, indices in by_place.items():
             for index, outcome in zip(indices, await shares[place].done, strict=True):
@@ -86,7 +86,7 @@ class Intake:
     def _patience_s(self) -> float:
         return min(PATIENCE_S, _SHORT_S) if self.is_down() else PATIENCE_S
 
-    # how it stands ---------------------------------------------------------------------------------------------------
+    # state -----------------------------------------------------------------------------------------------------------
     def is_down(self) -> bool:
         """Return whether a partition keeps records waiting for longer than the patience."""
         return any(lane.overdue for lane in self._lanes.values())
@@ -100,21 +100,21 @@ class Intake:
 
     @property
     def spool_records(self) -> int:
-        """How many records the spool has."""
+        """The number of records in the spool."""
         return self._spool.count
 
     @property
     def spool_bytes(self) -> int:
-        """Their bytes."""
+        """The bytes of the spooled records."""
         return self._spool.bytes
 
     @property
     def spool_age_s(self) -> float:
-        """For how long the oldest of them has waited, 0 if there is none."""
+        """The age of the oldest spooled record, 0 without one."""
         return self._spool.age_s
 
     def not_ready(self) -> str | None:
-        """Return why nothing can be taken now, or None if something can."""
+        """Return why no records can be accepted now, or None."""
         if self._closed:
             return "the gateway is being stopped"
         if not self.is_down():
@@ -126,11 +126,11 @@ class Intake:
         return None
 
     def trouble(self) -> str | None:
-        """Return why something that is spooled cannot be sent though Kafka is there, or None."""
+        """Return why spooled records cannot be sent although Kafka is up, or None."""
         return next((lane.trouble for lane in self._lanes.values() if lane.trouble), None)
 
     async def close(self) -> None:
-        """Take nothing any more, finish what is under way, which the patience bounds, and leave the spool as it is."""
+        """Accept no more records, finish those in progress within the patience, and leave the spool as it is."""
         self._closed = True
         if self._under_way:
             await asyncio.wait(set(self._under_way), timeout=PATIENCE_S + _DISK_S)

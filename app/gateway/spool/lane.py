@@ -1,10 +1,10 @@
-"""One partition: records go straight to Kafka while it takes them, and through the spool, in order, when it does not.
+"""One partition: records go straight to Kafka while it accepts them, and otherwise in order through the spool.
 
-One batch at a time is under way, so that nothing that fails can change the order. Records that Kafka has not
-acknowledged within the patience are written to the spool, and so promised, though their batch is still being tried:
-when it is acknowledged after all, they leave the spool again. What comes meanwhile joins the spool behind them, until
-that is empty. Only a crash between an acknowledgement and its removal has Kafka get a record twice; both copies have
-the same id, due time and `delay-asked-at`, and a `delay-dedupe`.
+One batch at a time is in flight, so that no failure can change the order. Records that Kafka has not acknowledged
+within the patience are written to the spool, and so accepted, while their batch is still being tried: if it is
+acknowledged after all, they are removed from the spool. New records then join the spool behind them, until it is empty.
+Only a crash between an acknowledgement and the removal makes Kafka get a record twice; both copies have the same ID,
+due time and `delay-asked-at`, and a `delay-dedupe`.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ log = logging.getLogger(__name__)
 _LINGER_S: Final = 0.001
 _MOST: Final = 1_000
 _AGAIN_S: Final = 2.0
-#: What keeps records in the spool though Kafka is there: people have to do something.
+#: Errors that keep records in the spool although Kafka is up: people have to fix them.
 _STUCK: Final = NotAuthorised, DeadLetterRefused, SpoolUnusable
 _SPOOLED: Final = Taken(spooled=True)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneParts:
-    """What all lanes of a gateway share."""
+    """The parts that all lanes of a gateway share."""
 
     connection: KafkaConnection
     spool: Spool
@@ -49,10 +49,10 @@ class LaneParts:
 
 
 class Lane:
-    """The way of one partition's records."""
+    """Sends the records of one partition."""
 
     def __init__(self, place: Place, parts: LaneParts) -> None:
-        """Begin with what the spool has of this place."""
+        """Begin with the spooled records of `place`."""
         self.place = place
         self._about = {"topic": place[0], "partition": place[1]}
         self._parts, self._spool, self._loop = parts, parts.spool, asyncio.get_running_loop()
@@ -61,18 +61,18 @@ class Lane:
         self._closed = False
         #: Whether Kafka has kept a batch waiting for longer than the patience.
         self.overdue = False
-        #: Why nothing leaves the spool, empty if something does.
+        #: The error that keeps records in the spool, "" without one.
         self.trouble = ""
         if self._spool.holds(place):
             self._begin(0)
 
     @property
     def spools(self) -> bool:
-        """Whether what comes now joins the spool."""
+        """Whether new records join the spool."""
         return self.overdue or self._spool.holds(self.place) > 0
 
     def put(self, share: RequestShare) -> None:
-        """Take records behind those that came before; their share hears what becomes of them."""
+        """Add records behind those that came before; their share gets the outcomes."""
         self._parts.tally.handed_in += len(share.submissions)
         if self.spools:
             self._to_spool([WaitingRecord(share, index) for index in range(len(share.submissions))])
@@ -81,7 +81,7 @@ class Lane:
         self._begin(_LINGER_S)
 
     async def close(self) -> None:
-        """Begin nothing any more; what is under way is abandoned, what is spooled stays."""
+        """Begin no more batches; a batch in flight is abandoned, spooled records stay."""
         self._closed = True
         if self._work is not None:
             self._work.cancel()
@@ -93,8 +93,8 @@ class Lane:
             self._work.add_done_callback(telling(self._parts.crash))
 
     async def _run(self, linger_s: float) -> None:
-        """Send batch after batch, until there is nothing left."""
-        await asyncio.sleep(linger_s)  # a batch for all that come at the same moment
+        """Send batch after batch, until no records are left."""
+        await asyncio.sleep(linger_s)  # one batch for all records that arrive at the same time
         while True:
             if self._spool.holds(self.place):
                 await self._drain()
@@ -106,7 +106,7 @@ class Lane:
 
     # straight --------------------------------------------------------------------------------------------------------
     async def _send(self) -> None:
-        """Send what waits, and have its shares hear of it within the patience."""
+        """Send waiting records, and settle their shares within the patience."""
         flying = [self._waiting.popleft() for _ in range(min(_MOST, len(self._waiting)))]
         submissions = [one.submission for one in flying]
         acked = self._loop.create_task(deliver(self._parts.connection, self.place, submissions))
@@ -123,7 +123,7 @@ class Lane:
             acked.cancel()
 
     def _hear(self, flying: list[WaitingRecord], acked: "asyncio.Task[list[Outcome]]") -> None:
-        """Tell shares what has become of a batch in time."""
+        """Settle the shares of a batch that was acknowledged in time."""
         try:
             outcomes = acked.result()
         except NotAuthorised as error:
@@ -133,21 +133,21 @@ class Lane:
             one.share.settle(one.number, outcome)
 
     async def _outlast(self, flying: list[WaitingRecord], acked: "asyncio.Task[list[Outcome]]") -> None:
-        """Have the spool promise what Kafka does not take in time, and wait for the batch all the same."""
+        """Spool the records that Kafka does not acknowledge in time, and still wait for their batch."""
         log.warning("%s-%d accepts no records. They are written to the spool", *self.place, extra=self._about)
         spooling = self._to_spool(flying)
-        if self._waiting:  # what came behind them
+        if self._waiting:  # the records behind them
             behind, self._waiting = list(self._waiting), deque()
             self._to_spool(behind)
         held = await spooling
         await asyncio.wait({acked})
         if acked.exception() is None and held:
-            with contextlib.suppress(*_STUCK):  # what is left of it stays in the spool, from where it is tried again
+            with contextlib.suppress(*_STUCK):  # the rest stays in the spool, and is tried again from there
                 await self._settle(held, acked.result())
 
     # through the spool -----------------------------------------------------------------------------------------------
     def _to_spool(self, waiting: list[WaitingRecord]) -> "asyncio.Future[list[SpooledRecord]]":
-        """Write records to the spool; their shares hear of it. The future gives what is held, nothing if it is full."""
+        """Write records to the spool, and settle their shares; the future returns them, or [] if the spool is full."""
         promised: asyncio.Future[list[SpooledRecord]] = self._loop.create_future()
         try:
             held, written = self._spool.add(self.place, [one.submission for one in waiting])
@@ -176,11 +176,11 @@ class Lane:
             one.share.fail(error)
 
     async def _drain(self) -> None:
-        """Send the first of what is spooled, and wait as long as that takes."""
+        """Send the first spooled records, and wait as long as that takes."""
         try:
             held = await self._spool.read(self.place)
             if not held:
-                await asyncio.sleep(_LINGER_S)  # it is being written
+                await asyncio.sleep(_LINGER_S)  # they are being written
                 return
             submissions = [one.submission for one in held]
             acked = self._loop.create_task(deliver(self._parts.connection, self.place, submissions))
@@ -192,7 +192,7 @@ class Lane:
                 acked.cancel()
         except _STUCK as error:
             self.trouble = str(error)
-            log.error(  # noqa: TRY400 - it is expected, and says all
+            log.error(  # noqa: TRY400 - the error is expected, and its text suffices
                 "%s-%d: the spooled records cannot be sent: %s", *self.place, error, extra=self._about
             )
             await asyncio.sleep(_AGAIN_S)
@@ -200,7 +200,7 @@ class Lane:
             self.overdue, self.trouble = False, ""
 
     async def _settle(self, held: Sequence[SpooledRecord], outcomes: Sequence[Outcome]) -> None:
-        """Remove from the spool what Kafka has, and what it refuses for good once that is a dead letter."""
+        """Remove stored records from the spool, and refused records once they are dead letters."""
         settled = 0
         for number, (one, outcome) in enumerate(zip(held, outcomes, strict=True)):
             if isinstance(outcome, Refused):

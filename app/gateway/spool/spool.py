@@ -1,4 +1,4 @@
-"""What Kafka has not taken yet: written to disk in groups, before anything is promised; bounded by bytes and age."""
+"""Records that Kafka has not stored: written to disk in groups before they are accepted; limited by bytes and age."""
 
 import asyncio
 import logging
@@ -22,17 +22,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _NOTHING: Final = Shelf(0, 0, 0)
-#: What is read at a time: a batch's bytes.
+#: The maximum records and bytes that are read at a time: a batch.
 _READ_COUNT, _READ_BYTES = 1_000, 400 * 1024
 _SHRINK_BYTES: Final = 32 << 20
 _RETRY_AFTER_S: Final = 5
-#: A spool whose oldest record is older takes no further ones. It is half of the deduplication window, so that a record
-#: that reached Kafka twice, before an outage and after it, is still recognized.
+#: A spool whose oldest record is older accepts no more. It is half of the deduplication window, so that a record that
+#: reached Kafka twice, before an outage and after it, is still recognised.
 _MOST_AGE_MS: Final = GATEWAY_DEDUPE_MS // 2
 
 
 class _Write(NamedTuple):
-    """Records that wait to be written together, for somebody who waits for it."""
+    """Records that wait to be written together, and the future of their caller."""
 
     records: list[tuple[Place, int, bytes]]
     size: int
@@ -41,7 +41,7 @@ class _Write(NamedTuple):
 
 
 class Spool:
-    """Records by place, in the order in which they came; of one event loop, and one thread for the disk."""
+    """Records by place, in order of arrival; it belongs to one event loop, and has one thread for the disk."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Spool:
         gateway_path: Path,
         crash: Callable[[BaseException], object],
     ) -> None:
-        """Open the spool in the settings' directory; `crash` hears of what nobody foresaw.
+        """Open the spool in the gateway's directory; `crash` is called with unexpected errors.
 
         Raises SpoolTaken or SpoolUnusable.
         """
@@ -60,7 +60,7 @@ class Spool:
         self._store = SpoolStore(self._path)
         self._shelves = self._store.shelves()
         self._namespaces = topics.namespaces
-        #: Bytes by sender, None if there is one alone.
+        #: Bytes by sender, None if there is only one sender.
         self._of: Counter[str] | None = None
         if len(senders(topics.namespaces, topics.inputs)) > 1:
             self._of = self._store.sizes(self._sender)
@@ -72,29 +72,29 @@ class Spool:
         self._disk = ThreadPoolExecutor(1, thread_name_prefix="spool")
         self._room = DiskRoom(self._path)
 
-    # what there is ---------------------------------------------------------------------------------------------------
+    # content ---------------------------------------------------------------------------------------------------------
     def places(self) -> list[Place]:
-        """Return the places of which it has records."""
+        """Return the places that have records."""
         return list(self._shelves)
 
     def holds(self, place: Place) -> int:
-        """Return how many records of a place it has, those included that are being written."""
+        """Return the number of a place's records, including records that are being written."""
         return self._shelves.get(place, _NOTHING).records
 
     @property
     def count(self) -> int:
-        """How many records it has."""
+        """The number of records."""
         return sum(shelf.records for shelf in self._shelves.values())
 
     @property
     def age_s(self) -> float:
-        """For how long the oldest record has waited, 0 if there is none."""
+        """The age of the oldest record in seconds, 0 without one."""
         first = min((shelf.first for shelf in self._shelves.values()), default=None)
         return 0.0 if first is None else max(0.0, Clock.wall_ms() / 1000 - first / 1_000_000)
 
     # in --------------------------------------------------------------------------------------------------------------
     def check_share(self, batch: Iterable[Submission]) -> None:
-        """Raise SpoolFull if a sender of a request's records has as much of the spool as is free."""
+        """Raise SpoolFull if a sender in `batch` uses as much of the spool as is free."""
         if self._of is None:
             return
         for sender in {self._sender(one) for one in batch}:
@@ -106,11 +106,11 @@ class Spool:
                 raise SpoolFull(sentence, _RETRY_AFTER_S)
 
     def _sender(self, submission: Submission) -> str:
-        """Return whom a record counts for: a namespace, or else an input."""
+        """Return the sender of a record: a namespace, or else an input."""
         return self._namespaces.of_id(submission.id) if self._namespaces else submission.topic
 
     def check(self, size: int = 1) -> None:
-        """Raise SpoolFull if records of so many bytes cannot be taken now."""
+        """Raise SpoolFull if records of `size` bytes cannot be accepted now."""
         if self.bytes + size > self._most_bytes:
             raise SpoolFull(
                 f"the spool of {self._most_bytes} bytes is full (DELAY_GATEWAY_SPOOL_BYTES)", _RETRY_AFTER_S
@@ -121,10 +121,10 @@ class Spool:
             raise SpoolFull(f"less than {FREE_BYTES >> 20} MiB of disk are free", _RETRY_AFTER_S)
 
     def add(self, place: Place, submissions: Sequence[Submission]) -> tuple[list[SpooledRecord], asyncio.Future[None]]:
-        """Put these records behind all of their place that were added before; return them as they are held.
+        """Append records to those of their place, and return them as spooled records.
 
-        They are promised when the future is done, and not at all if it raises SpoolFull. Raises SpoolFull if there is
-        no room for them.
+        They are accepted when the future is done, and not if it raises SpoolFull. Raises SpoolFull if there is no room
+        for them.
         """
         held, records = [], []
         for submission in submissions:
@@ -144,7 +144,7 @@ class Spool:
         return held, write.written
 
     async def _write(self) -> None:
-        """Write what has gathered, and what gathers meanwhile, in groups."""
+        """Write the waiting records in groups, until none are left."""
         while self._gathered:
             group, self._gathered = self._gathered, []
             try:
@@ -159,7 +159,7 @@ class Spool:
         self._writing = None
 
     def _fail(self, group: list[_Write], error: OSError) -> None:
-        """Refuse a group of which nothing counts; the next one finds out whether the disk is better."""
+        """Refuse a group that could not be written; the next group tries the disk again."""
         log.error(
             "the spool in %s cannot be written: %s. It accepts no records until it can be written.", self._path, error
         )
@@ -181,24 +181,24 @@ class Spool:
         return await self._run(partial(self._store.read, place, shelf.first, _READ_COUNT, _READ_BYTES))
 
     async def remove(self, place: Place, held: Sequence[SpooledRecord]) -> None:
-        """Forget the first records of a place: they are in Kafka. Raises SpoolUnusable."""
+        """Remove the first records of a place, because they are in Kafka. Raises SpoolUnusable."""
         first = await self._run(partial(self._store.remove, place, [one.number for one in held]))
         self._count(place, -len(held), -sum(one.size for one in held), first or held[-1].number + 1)
         self._share(self._sizes(held), -1)
         self._removed += sum(one.size for one in held)
         if not self._shelves and self._removed > _SHRINK_BYTES:
             self._removed = 0
-            await self._run(self._store.shrink)  # on the disk's one thread, before what is added from now on
+            await self._run(self._store.shrink)  # on the disk's one thread, before later records
 
     def _sizes(self, held: Iterable[SpooledRecord]) -> Counter[str]:
-        """Return the bytes of records by sender; nothing if nobody wants to know."""
+        """Return the bytes of records by sender; empty if bytes are not counted by sender."""
         sizes = Counter[str]()
         for one in held if self._of is not None else ():
             sizes[self._sender(one.submission)] += one.size
         return sizes
 
     def _share(self, sizes: Mapping[str, int], times: int) -> None:
-        """Count bytes more, or fewer, by sender."""
+        """Add bytes by sender, or subtract them if `times` is -1."""
         if self._of is None:
             return
         for sender, size in sizes.items():
@@ -221,7 +221,7 @@ class Spool:
         return await asyncio.get_running_loop().run_in_executor(self._disk, work)
 
     async def close(self) -> None:
-        """Write what has gathered, and leave the directory to whoever comes next; harmless when that is done."""
+        """Write the waiting records, and free the directory for another process; a second call has no effect."""
         if self._closed:
             return
         self._closed = True

@@ -1,4 +1,4 @@
-"""The spool on disk: records by partition, in order. Everything here waits for the disk and belongs on its thread."""
+"""The spool on disk: records by partition, in order. All methods wait for the disk, and run on its thread."""
 
 import contextlib
 import errno
@@ -21,7 +21,7 @@ from app.settings.gateway import SPOOL
 from tables.database import Database
 from tables.errors import StoreCorrupt, StoreLocked, StoreUnusable
 
-#: A topic, and the number of its partition.
+#: A topic and a partition number.
 Place = tuple[str, int]
 
 _FORMAT: Final = b"1"
@@ -32,7 +32,7 @@ _decode = msgspec.msgpack.Decoder(Submission).decode
 
 
 class SpooledRecord(NamedTuple):
-    """A record of the spool: its number, what it takes on disk, and what it is."""
+    """A record in the spool: its number, its bytes on disk, and its submission."""
 
     number: int
     size: int
@@ -40,7 +40,7 @@ class SpooledRecord(NamedTuple):
 
 
 class Shelf(NamedTuple):
-    """What the spool has of one place: how many records, their bytes, and the first one's number."""
+    """The spooled records of one place: their count, their bytes, and the first one's number."""
 
     records: int
     size: int
@@ -48,13 +48,13 @@ class Shelf(NamedTuple):
 
 
 class SpoolStore:
-    """Records in a RocksDB of their own, each under its place and its number.
+    """Records in a RocksDB database, each under its place and its number.
 
-    Numbers are the time of receipt in microseconds, made unique: they tell how old a record is.
+    Numbers are the time of receipt in microseconds, made unique, so they give the age of a record.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the spool in a gateway's data directory, which is this process's from now on.
+        """Open the spool in a gateway's data directory, and claim the directory for this process.
 
         Raises SpoolTaken or SpoolUnusable.
         """
@@ -70,10 +70,10 @@ class SpoolStore:
         except BaseException:
             self._lock.close()
             raise
-        #: Whether a write has failed, and what may be there all the same but must not: nobody was promised it, or Kafka
-        #: has it.
+        #: Whether a write has failed, and the keys of records that may still be on disk but must not be sent, because
+        #: they were not accepted, or Kafka has them.
         self._broken, self._gone = False, set[bytes]()
-        #: The largest number that there is.
+        #: The largest number of a record.
         self.last = 0
 
     def _open(self) -> Database:
@@ -88,7 +88,7 @@ class SpoolStore:
         )
 
     def shelves(self) -> dict[Place, Shelf]:
-        """Return what there is of each place."""
+        """Return the shelf of each place."""
         found: dict[Place, Shelf] = {}
         with self._named_errors():
             for key, value in self._database.items(_RECORDS, _END):
@@ -107,7 +107,7 @@ class SpoolStore:
         return found
 
     def add(self, records: Sequence[tuple[Place, int, bytes]]) -> None:
-        """Write encoded records; when this returns they are on disk, whole, or it raises OSError and none counts."""
+        """Write encoded records; when this returns all are on disk, or it raises OSError and none counts."""
         batch = rocksdict.WriteBatch(raw_mode=True)
         batch.put(_META, _FORMAT)
         for place, number, value in records:
@@ -122,9 +122,10 @@ class SpoolStore:
             raise OSError(str(error.__cause__ or error)) from error
 
     def _mend(self) -> None:
-        """Open the database anew after a write has failed, without what is gone: RocksDB takes no write after that.
+        """Open the database again after a failed write, and delete the records in `_gone`.
 
-        Raises OSError or StoreUnusable if the disk is no better: what was open stays so, and can be read.
+        RocksDB refuses all writes after a failed one. Raises OSError or StoreUnusable if the disk still fails: the
+        open database stays, and can be read.
         """
         if not self._broken:
             return
@@ -140,7 +141,7 @@ class SpoolStore:
         self._broken, self._gone = False, set()
 
     def read(self, place: Place, start: int, count: int, size: int) -> list[SpooledRecord]:
-        """Return records of a place from number `start` on: at most so many, and so many bytes, one at least."""
+        """Return records of a place from number `start` on: at most `count`, and `size` bytes, but at least one."""
         found, total = list[SpooledRecord](), 0
         begin, end = key_of(place, start), key_of(place, (1 << 64) - 1)
         with self._named_errors():
@@ -154,9 +155,9 @@ class SpoolStore:
         return found
 
     def remove(self, place: Place, numbers: Sequence[int]) -> int | None:
-        """Remove records of a place, the first ones; return the number of the first that is left.
+        """Remove the first records of a place; return the number of the first that is left.
 
-        On a disk that takes nothing they are only left out, until it does: what Kafka has must not be sent again.
+        If the disk fails they are only skipped, until it works again, because records in Kafka must not be sent again.
         """
         batch, keys = rocksdict.WriteBatch(raw_mode=True), [key_of(place, number) for number in numbers]
         for key in keys:
@@ -172,11 +173,11 @@ class SpoolStore:
             end = key_of(place, (1 << 64) - 1)
             following: Iterator[bytes] = self._database.keys(key_of(place, numbers[-1] + 1), end)
             first = next((key for key in following if key not in self._gone), None)
-            del following  # or it would keep the database open
+            del following  # otherwise it would keep the database open
         return None if first is None else _parts(first)[1]
 
     def shrink(self) -> None:
-        """Give back the disk's room that a spool takes from which all is gone. Raises SpoolUnusable."""
+        """Free the disk space of an empty spool. Raises SpoolUnusable."""
         with self._named_errors():
             if any(key not in self._gone for key, _ in self._database.items(_RECORDS, _END)):
                 return
@@ -186,7 +187,7 @@ class SpoolStore:
             self._broken, self._gone = False, set()
 
     def close(self) -> None:
-        """Close the database; the directory is free for another process."""
+        """Close the database, and free the directory for another process."""
         with contextlib.suppress(StoreUnusable, StoreCorrupt):
             self._database.sync()
         self._close()
@@ -204,7 +205,7 @@ class SpoolStore:
             raise SpoolTaken(self._path) from error
         except (StoreUnusable, StoreCorrupt, msgspec.DecodeError) as error:
             raise SpoolUnusable(self._path, error.__cause__ or error) from error
-        except rocksdict.DbClosedError as error:  # a write has failed, and it could not be opened anew
+        except rocksdict.DbClosedError as error:  # a write has failed, and the database could not be opened again
             raise SpoolUnusable(self._path, error) from error
 
 
@@ -214,7 +215,7 @@ def encoded(submission: Submission) -> bytes:
 
 
 def key_of(place: Place, number: int) -> bytes:
-    """Return the key of a record: those of a place sort by their numbers."""
+    """Return the key of a record: keys of a place sort by number."""
     topic, partition = place
     return b"%b%b\x00%b" % (_RECORDS, topic.encode(), _TAIL.pack(partition, number))
 
@@ -231,6 +232,6 @@ def _options() -> rocksdict.Options:
     options.set_max_open_files(256)
     options.set_keep_log_file_num(2)
     options.set_compression_type(rocksdict.DBCompressionType.lz4())
-    # A write that a crash has cut off is the last one and nobody's promise; anything else that is missing is damage.
+    # Only the last write can be cut off by a crash, and it was not accepted; any other gap is damage.
     options.set_wal_recovery_mode(rocksdict.DBRecoveryMode.tolerate_corrupted_tail_records())
     return options

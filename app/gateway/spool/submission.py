@@ -1,4 +1,4 @@
-"""Records that a request has handed in, and what has become of each."""
+"""Records of requests, and their outcomes."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ __all__ = ["Outcome", "Refused", "SpoolFull", "Submission", "Taken"]
 
 
 class Submission(msgspec.Struct, frozen=True, array_like=True):
-    """A record for an input topic, complete: with `delay-id`, `delay-dedupe`, `delay-at` and `delay-asked-at`.
+    """A complete record for an input topic: with `delay-id`, `delay-dedupe`, `delay-at` and `delay-asked-at`.
 
-    `partition` is where it goes; None has it follow from `id`, so that all records for an id come to one partition.
+    `partition` is its partition; None derives it from `id`, so that all records for an ID go to one partition.
     """
 
     topic: str
@@ -26,7 +26,7 @@ class Submission(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Taken(msgspec.Struct, frozen=True):
-    """A record that is safe: in Kafka, where the broker says, or `spooled`, on the disk of this gateway."""
+    """A record that is safe: in Kafka, at the broker's offset, or `spooled`, on the disk of this gateway."""
 
     spooled: bool
     partition: int | None = None
@@ -35,7 +35,7 @@ class Taken(msgspec.Struct, frozen=True):
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """A record that Kafka refuses for good. `reason` is one of the contract's codes, `sentence` says what to do."""
+    """A record that Kafka refuses for good. `reason` is one of the contract's codes, `sentence` tells users the fix."""
 
     reason: str
     sentence: str
@@ -45,7 +45,7 @@ Outcome = Taken | Refused
 
 
 class RequestShare:
-    """Records of one request for one place; `done` gives their outcomes, in order, or raises SpoolFull."""
+    """Records of one request for one place; `done` returns their outcomes, in order, or raises SpoolFull."""
 
     __slots__ = ("_left", "_outcomes", "done", "since", "submissions")
 
@@ -58,20 +58,20 @@ class RequestShare:
         self.done: asyncio.Future[list[Outcome | None]] = loop.create_future()
 
     def settle(self, number: int, outcome: Outcome) -> None:
-        """Hear what has become of a record; once of each."""
+        """Set the outcome of a record; called once for each."""
         self._outcomes[number] = outcome
         self._left -= 1
         if not self._left and not self.done.done():
             self.done.set_result(self._outcomes)
 
     def fail(self, error: BaseException) -> None:
-        """Hear that a record could not be taken: nothing is promised of the others then."""
+        """Make `done` raise an error, because a record could not be accepted."""
         if not self.done.done():
             self.done.set_exception(error)
 
 
 class WaitingRecord(NamedTuple):
-    """A record that nothing has become of yet."""
+    """A record without an outcome."""
 
     share: RequestShare
     number: int

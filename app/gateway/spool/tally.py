@@ -1,4 +1,4 @@
-"""What a gateway has done since it began, as Prometheus metrics."""
+"""Counters of a gateway since its start, as Prometheus metrics."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
@@ -13,15 +13,15 @@ _BOUNDS_S: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2
 
 
 class SpoolTally:
-    """Counts records by what became of them."""
+    """Counts records by outcome."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Begin with zeros."""
         self.handed_in = self.sent = self.spooled = self.refused = self.full = self.drained = self.buried = 0
         self.latency = Histogram(_BOUNDS_S)
 
     def produced(self, seconds: float, outcomes: Sequence[Outcome]) -> None:
-        """Count a batch that Kafka has answered so long after its first record came."""
+        """Count a batch with these outcomes, `seconds` after its first record arrived."""
         refused = sum(isinstance(outcome, Refused) for outcome in outcomes)
         self.refused += refused
         self.sent += len(outcomes) - refused
@@ -29,7 +29,7 @@ class SpoolTally:
 
 
 class SpoolState(Protocol):
-    """How it stands with the spool."""
+    """The state of the spool."""
 
     @property
     def state(self) -> str:
@@ -37,30 +37,30 @@ class SpoolState(Protocol):
 
     @property
     def spool_records(self) -> int:
-        """How many records it has."""
+        """The number of records in the spool."""
 
     @property
     def spool_bytes(self) -> int:
-        """Bytes in the spool."""
+        """The bytes in the spool."""
 
     @property
     def spool_age_s(self) -> float:
-        """For how long the oldest has waited."""
+        """The age of the oldest record in seconds."""
 
 
 class TallyCollector(Collector):
     """Yields a gateway's metrics."""
 
     def __init__(self, tally: SpoolTally, intake: SpoolState, most_bytes: int) -> None:
-        """Tell of an intake whose spool takes so many bytes."""
+        """Report `tally`, and the state of `intake`, whose spool has `most_bytes` at most."""
         self._tally, self._intake, self._most_bytes = tally, intake, most_bytes
 
     def describe(self) -> Iterator[Metric]:
-        """Name no metric in advance."""
+        """Yield no metric in advance."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics as they are now."""
+        """Yield the current metrics."""
         tally, intake = self._tally, self._intake
         help_text = "Records received, by their first outcome."
         records = CounterMetricFamily("delay_gateway_records", help_text, labels=["outcome"])
