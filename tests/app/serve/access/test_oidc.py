@@ -7,7 +7,8 @@ import socket
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
@@ -21,8 +22,9 @@ from yarl import URL
 
 from app.base.clock import Clock
 from app.serve.access import provider_cache, sessions
-from app.serve.access.cookies import CookieSigner
+from app.serve.access.cookies import CookieSigner, RevokedIds
 from app.serve.access.errors import ProviderFailed
+from app.serve.access.oidc import Oidc
 from app.serve.access.provider import Provider
 from app.serve.access.sessions import Session
 from app.serve.access.sign_in import SignIn, local_address
@@ -132,6 +134,7 @@ async def test_somebody_without_a_role_gets_no_session(client: Client) -> None:
     assert (cookie(client), await who(client)) == ("", "401")
 
 
+@pytest.mark.core
 async def test_who_signs_out_is_out_with_every_copy_of_the_cookie(client: Client) -> None:
     await signed_in(client, "1")
     old = cookie(client)
@@ -176,6 +179,7 @@ async def test_a_session_of_another_installation_or_by_other_rules_is_none(
         assert await who(other, **headers) == "401"
 
 
+@pytest.mark.core
 async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
     client: Client, env: dict[str, str]
 ) -> None:
@@ -233,6 +237,7 @@ async def test_a_session_changes_nothing_unless_a_browser_says_whence(client: Cl
         assert (await client.post("/api/v1/jobs", data=b"{}", headers=headers | more)).status == status
 
 
+@pytest.mark.core
 async def test_an_answer_counts_once_for_the_browser_that_had_asked(client: Client, env: dict[str, str]) -> None:
     path = await agreed(await begun(client), "1")
     sign_in = cookie(client, "punctual-sign-in")
@@ -330,6 +335,7 @@ async def test_a_program_shows_a_token_of_the_provider(client: Client, token: st
     assert answer.status == 200
 
 
+@pytest.mark.core
 async def test_tokens_that_are_not_the_providers_for_us_and_now_are_refused(
     client: Client, issuer: str, env: dict[str, str], token: str, tmp_path: Path
 ) -> None:
@@ -429,6 +435,7 @@ def forged(forger: Forger) -> dict[str, str]:
     }
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("changes", "well"),
     [
@@ -595,3 +602,13 @@ async def test_passwords_and_a_provider_stand_side_by_side(client: Client, env: 
         await signed_in(both, "1")
         wrong = {"Authorization": aiohttp.encode_basic_auth("admin", "wrong")}
         assert await who(both, **wrong) == "401"  # not made good by the session
+
+
+@pytest.mark.core
+def test_an_answer_belongs_to_the_sign_in_that_the_browser_has_begun() -> None:
+    begun, oidc = SignIn.begin("/", Clock.wall_ms() // 1_000), cast("Oidc", SimpleNamespace(_done=RevokedIds(60)))
+
+    assert not Oidc._belongs(oidc, begun, {"state": "of another browser"})
+    assert not Oidc._belongs(oidc, begun, {})
+    assert Oidc._belongs(oidc, begun, {"state": begun.state})
+    assert not Oidc._belongs(oidc, begun, {"state": begun.state}), "once"
