@@ -58,7 +58,7 @@ def register(web_app: web.Application, settings: Settings, tell_others: Tell) ->
 
 
 def check(process: ProcessSettings, web_settings: WebSettings) -> None:
-    """Raise SignInMissing if other hosts can reach the port and users need not sign in."""
+    """Raise SignInMissing if other hosts can reach the port without signing in, unless the settings allow that."""
     if process.public and not web_settings.signs_in and web_settings.insecure != "on":
         raise SignInMissing(process.host)
 

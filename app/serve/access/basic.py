@@ -27,7 +27,7 @@ _PRINTABLE_FROM: Final = 32
 #: The number of failures of an address without a wait; each later failure doubles the wait.
 _FREE_FAILURES: Final = 5
 _LONGEST_WAIT_S: Final = 60.0
-#: An address is forgotten after this time without a failure; this is also limited to the newest addresses.
+#: How long an address is remembered after its last failure, and the maximum number of addresses.
 _FAILURES_KEPT_S: Final = 900.0
 _MOST_ADDRESSES: Final = 10_000
 CHALLENGE: Final = 'Basic realm="Punctual", charset="UTF-8"'

@@ -32,7 +32,7 @@ _WORKERS: Final = (
     "GET /api/v1/local/jobs",
     "GET /api/v1/local/signed-out",
 )
-#: To read messages, dead letters and jobs; users who are bound to namespaces read only in these.
+#: To read messages, dead letters and jobs; users who are bound to namespaces read only from theirs.
 _VIEWER: Final = (
     "GET /sign-in/password",
     "GET /api/v1/messages",
@@ -112,7 +112,8 @@ NEEDS: Final[Mapping[str, Need]] = {
     **dict.fromkeys(_OPERATOR, "operator"),
     **dict.fromkeys((*_ADMIN, *_ADMIN_OF_ALL), "admin"),
 }
-#: The routes for users who are bound to namespaces, whose responses are limited to these. All others refuse them.
+#: The routes for users who are bound to namespaces, with responses about their namespaces only. All other routes refuse
+#: these users.
 WITHIN: Final = frozenset({*_VIEWER, *_OPERATOR, *_ADMIN})
 
 

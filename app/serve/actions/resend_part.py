@@ -30,7 +30,7 @@ _TOO_MANY: Final = (
     f"more than {_MOST_REFUSED:,} dead letters are outside the namespaces of the job's creator. "
     "Stop it, and start a job whose filter excludes them"
 )
-#: Errors of one record, not of its topic or of the record before.
+#: Errors of one record, or of a record before it, but not of all records for the topic.
 _OF_A_RECORD: Final = (TooLarge, BatchRejected, Recalled)
 
 

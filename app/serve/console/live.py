@@ -22,7 +22,7 @@ EVERY_S: Final = 1.0
 MOST: Final = 100
 #: A comment is sent after this time without an event, because proxies close silent connections.
 _SILENCE_S: Final = 15.0
-#: The members that reveal no messages.
+#: The members that are not about messages.
 _BARE: Final = ("ready", "at_ms")
 _TOO_MANY: Final = (
     "live updates are off because too many pages are open: {all} of max {most}, {own} of them yours. "

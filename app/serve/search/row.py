@@ -28,7 +28,7 @@ class RowPolicies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class SeriesRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The rest of a recurring message, from its pending occurrence on: a request with these headers schedules the rest.
+    """The rest of a recurring message, from its pending occurrence on: a request with these headers schedules it.
 
     `planned_ms` (epoch ms) is the planned time of that occurrence; if `extra` is set, the pending occurrence is in
     addition to the planned one, because it was to run at once. `next_ms` has the next planned times, at most five, by

@@ -35,9 +35,9 @@ IDLE: Final = "idle"
 
 
 class ScannerQuestion(msgspec.Struct, frozen=True):
-    """A scan of some partitions: their numbers, and the paths of their databases; `here` has all served databases.
+    """A scan of some partitions: their numbers, and the paths of their databases; `here` has all served paths.
 
-    The scans of a `job` go from one partition to the next, and must not close databases; no person waits for them.
+    The databases in `here` stay open for later scans of other partitions, such as a `job`'s, for which no person waits.
     """
 
     parts: list[tuple[int, str]]

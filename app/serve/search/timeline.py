@@ -21,7 +21,8 @@ from punctual.contract.namespaces import Namespaces
 NAMED: Final = 50
 #: A part is cached for this many seconds, and this many times as long as it took, so that scans take at most a tenth.
 _KEPT_S, _TIMES = 2.0, 9
-#: The maximum parts that are counted at a time: fewer than the scans that may wait, because none is cancelled.
+#: The maximum parts that are counted at a time, fewer than the scans that may wait. A part is counted to its end, even
+#: if its client has disconnected.
 _MOST: Final = 24
 #: The maximum rows and milliseconds for the time from now on, and for each of the two late ranges.
 _AHEAD, _LATE = (150_000, 1_000), (25_000, 250)
@@ -37,7 +38,7 @@ class TimelinePart(msgspec.Struct, kw_only=True):
 
 
 class Timeline(msgspec.Struct, kw_only=True):
-    """All workers' buckets in order. It is `complete` if every total is exact, and `by` sums up to it but for the rest.
+    """All workers' buckets in order; `complete` says whether all rows were scanned that the counters do not cover.
 
     `overdue` is as in the overview; for namespaces, it is the late messages that were scanned.
     """

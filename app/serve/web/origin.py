@@ -30,7 +30,7 @@ def client_address(request: web.Request) -> str | None:
 def no_other_sites(*, read_only: bool) -> Any:
     """Return a middleware that refuses changes from pages of other sites in a user's browser.
 
-    Requests without these headers do not come from browsers, and pass. With `read_only` all changes are refused.
+    Requests without `Sec-Fetch-Site` and `Origin` are not from browsers, and pass. `read_only` refuses all changes.
     """
 
     @web.middleware

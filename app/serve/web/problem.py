@@ -63,7 +63,7 @@ class Problem(Exception):
         return self.kind.status
 
     def body(self, at: str = "") -> dict[str, Any]:
-        """Return the members of the problem; `at` is the JSON pointer of the request's body, before all pointers."""
+        """Return the members of the problem; `at` is the position of its part of the body, put before all pointers."""
         kind = self.kind
         body = {"type": kind.uri, "title": kind.title, "status": kind.status, "detail": self.detail}
         errors = [Fault(_below(at, fault.pointer), fault.detail) for fault in self.errors]
