@@ -1,12 +1,13 @@
 """docs/reference/compatibility.md says what `make test NAME=matrix` found; the suite itself runs a part of that."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from app.dev.broker import Broker
 from app.dev.broker.jars import versions
-from tests.matrix.__main__ import CONTRACT, GUARANTEES, PAGE, load, run, with_table
+from tests.matrix.__main__ import CONTRACT, GUARANTEES, PAGE, _pytest, load, run, with_table
 
 _RESULTS = load()
 _SHORT = ("tests/integration/test_commands.py", "tests/integration/test_bytes.py")
@@ -23,6 +24,15 @@ def test_nothing_has_failed() -> None:
         assert (one["version"], one["guarantee"]) in pairs
         assert not one["failed"]
         assert one["passed"] > 150
+
+
+def test_that_records(record_property: Callable[[str, object], None]) -> None:
+    record_property("kept", "in the report")
+
+
+def test_a_failed_test_that_records_something_can_be_run_again() -> None:
+    name = "tests/matrix/test_matrix.py::test_that_records"
+    assert _pytest("", versions()[0], "exactly_once", "-n", "0", name) == {name: "passed"}
 
 
 def test_the_tests_of_the_contract_are_there() -> None:
