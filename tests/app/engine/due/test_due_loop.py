@@ -1,5 +1,6 @@
 """The due loop: when it looks next, how far it goes, and what it leaves alone."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -37,6 +38,20 @@ async def test_it_fires_no_more_rows_of_a_partition_than_a_batch_at_a_time(tmp_p
 
         assert stage.fire() == ["0", "1"]
         assert stage.due.cycle(stage.clock.now_ms()) == 0, "there is more that is due"
+
+
+async def test_nothing_is_fired_while_the_clock_may_be_fast(tmp_path: Path) -> None:
+    async with Stage(tmp_path) as stage:
+        await stage.schedule("a", -3_000)
+        stage.clock.pass_by(0, jump=5_000)
+        loop = asyncio.create_task(stage.due.run())
+        await asyncio.sleep(0.05)
+        assert stage.sender.ids() == []
+
+        stage.due.top_up(stage.partition)
+        loop.cancel()
+        await asyncio.wait([loop])
+        assert stage.sender.ids() == []
 
 
 async def test_of_large_rows_there_are_fewer_on_their_way(tmp_path: Path) -> None:

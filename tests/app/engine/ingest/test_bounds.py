@@ -296,6 +296,19 @@ def test_a_delivered_request_is_known_again_by_the_due_time_that_it_asked_for(be
     assert (bench.pending(), last(bench)[0]) == ({}, "duplicate")
 
 
+def test_a_delivered_request_is_new_again_after_its_dedupe_window(bench: Workbench) -> None:
+    said = {"delay_dedupe": "PT1M"}
+    bench.schedule("a", NOW, **said)
+    bench.run(bench.delivered(bench.claim("a")))
+    bench.now_ms += 59_000
+    bench.schedule("a", NOW, **said)
+    assert (bench.pending(), last(bench)[0]) == ({}, "duplicate")
+    bench.now_ms += 2_000
+    bench.schedule("a", NOW, **said)
+
+    assert (bench.pending(), last(bench)[0]) == ({"a": NOW}, "accepted")
+
+
 def test_the_bound_of_a_parked_message_goes_and_comes_back_with_it(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", 0, DELAY_PARTITIONS="1", DELAY_HORIZON="PT1H", DELAY_DEDUPE_WINDOW="PT10M")
     made_by = bench.schedule("a", NOW + 10**9, delay_no_later="P1D")
