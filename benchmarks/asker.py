@@ -27,7 +27,7 @@ class Asker:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._failed: BaseException | None = None
-        #: By path without its query: when each was asked (epoch ms), and how many milliseconds the answer took.
+        #: The requests by path (without query): their epoch ms, and their response times in ms.
         self.took: dict[str, list[tuple[int, float]]] = {}
 
     def __enter__(self) -> Self:

@@ -22,7 +22,7 @@ class Goal:
         return KINDS[self.groups[0].split()[0]][self.name]
 
     def of(self, runs: Sequence[Figures]) -> list[float]:
-        """Return the figure of each run that has it."""
+        """Return the figure of each run, without runs that lack it."""
         full = [run for run in runs if all(self.name in run.get(group, {}) for group in self.groups)]
         return [sum(run[group][self.name] for group in self.groups) for run in full]
 

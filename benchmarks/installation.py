@@ -58,7 +58,7 @@ class Installation(Target):
 
     @property
     def pids(self) -> Sequence[int]:
-        """The workers'."""
+        """The process ids of the workers."""
         return [pid for worker in self.workers for pid in worker.pids]
 
     def wait_accepted(self) -> int:

@@ -96,7 +96,7 @@ class Meter:
             try:
                 self._sample()
             except BenchmarkError:
-                return  # the process has ended: whoever waits for it says so
+                return  # the process has ended: its owner reports that
 
     def _sample(self) -> None:
         try:

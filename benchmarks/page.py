@@ -59,7 +59,7 @@ def newest(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
 
 
 def without_kernel(paths: Iterable[Path]) -> dict[str, tuple[str, Result]]:
-    """Return the same of results without the native extension."""
+    """Return the same as `newest`, of results without the native extension."""
     loaded = [(path.name, Result.load(path)) for path in paths]
     return _newest([(name, result) for name, result in loaded if result.kernel == "off"])
 
@@ -98,7 +98,7 @@ def with_summary(page: str, results: dict[str, tuple[str, Result]]) -> str:
 
 
 def _summary(results: dict[str, tuple[str, Result]]) -> Iterator[str]:
-    """Return a table of the figures that readers ask for, for Punctual and each other system."""
+    """Return a table of the most important figures, by system."""
     figures = _together(results)
     there = [group for group in (ONE, *_SUMMARY_SYSTEMS) if group == ONE or group in figures]
     yield from _head("", *(_TITLES[group] for group in there))

@@ -1,4 +1,4 @@
-"""How much work a run is."""
+"""The sizes of a run: messages, rates and times."""
 
 from dataclasses import dataclass, replace
 

@@ -22,7 +22,7 @@ _SLOWEST_PER_S, _PATIENCE_S = 2_000, 60.0
 class Target(ABC):
     """A system with topics of its own, ready and warm inside the `with` block; its end deletes the topics."""
 
-    #: How it is asked: one of WORDINGS.
+    #: The headers of its requests: one of WORDINGS.
     wording = "native"
     #: Whether it may deliver a message twice without a failure.
     doubles = False
@@ -56,7 +56,7 @@ class Target(ABC):
 
     @abstractmethod
     def wait_accepted(self) -> int:
-        """Return when it has taken all requests, whatever else goes on; return the time in epoch milliseconds."""
+        """Return when it has accepted all requests, in epoch milliseconds."""
 
     @abstractmethod
     def wait_taken(self) -> object:

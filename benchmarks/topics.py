@@ -83,7 +83,7 @@ def _read(bootstrap: str, topic: str, first: Any) -> Iterator[Any]:
                 if not message.error():
                     yield message
                 elif message.error().code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - that is its public name
-                    left.discard(message.partition())  # told again whenever a growing topic is read to its end
+                    left.discard(message.partition())  # comes again whenever a growing topic is read to its end
                 else:
                     raise KafkaException(message.error())
     finally:
@@ -110,7 +110,7 @@ class Ends:
         return sum(_ends(self._consumer, topic).values())
 
     def close(self) -> None:
-        """Leave Kafka alone."""
+        """Close the consumer."""
         self._consumer.close()
 
 
@@ -127,5 +127,5 @@ class Committed:
         return sum(partition.offset for partition in found if partition.offset > 0)
 
     def close(self) -> None:
-        """Leave Kafka alone."""
+        """Close the consumer."""
         self._consumer.close()

@@ -21,7 +21,7 @@ from benchmarks.kernel import Kernel
 ROOT = Path(__file__).parents[1]
 _READY_S, _STOP_S = 600.0, 60.0
 _LINES = 20
-#: With its port come those after it, on which up to five processes listen (app/ops/multiprocess/plan.py).
+#: The port and the next ones, for up to five processes (app/ops/multiprocess/plan.py).
 _ROOM = PORTS_FROM + 6
 _KERNEL = re.compile(r'^delay_build_info\{[^}]*\bkernel="on"', re.MULTILINE)
 
@@ -62,7 +62,7 @@ class Worker:
 
     @property
     def url(self) -> str:
-        """Where its console is."""
+        """The URL of its console."""
         return f"http://127.0.0.1:{self._port}"
 
     def start(self) -> int:
@@ -78,7 +78,7 @@ class Worker:
         return began
 
     def check(self) -> None:
-        """See that it runs. Raises ProcessFailed with the end of its log."""
+        """Check that the worker runs. Raises ProcessFailed with the end of its log."""
         code = 0 if self._process is None else self._process.exit_code()
         if code is not None:
             raise ProcessFailed("worker", code, self.log_end())

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Tests that start Spark take longest, and two cores: one process of the suite runs all Spark tests.
 _SPARK = "tests/pipeline/"
-#: Beside it runs what takes long and waits for the most part, then what measures time; then what keeps cores busy.
+#: Next to it run first tests that mostly wait, then tests that measure time, then tests that keep cores busy.
 _ORDER = (
     _SPARK,
     "tests/chaos/",
@@ -168,7 +168,7 @@ def new_topic(admin: AdminClient) -> Callable[..., str]:
 
 @pytest.fixture(scope="session")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Guarded]":
-    """A cluster that wants users, with ACLs: one for all tests of security."""
+    """A cluster that requires users, with ACLs, shared by all tests of security."""
     from tests.harness.guarded import guarded_cluster  # noqa: PLC0415 - most tests do not need it
 
     with guarded_cluster(tmp_path_factory.mktemp("guarded")) as made:

@@ -19,7 +19,7 @@ PARTITIONS = 4
 
 
 class Rival(Target):
-    """A system that reads requests as Punctual does; how it goes on is seen from outside."""
+    """A system that reads requests as Punctual does; its progress is measured from outside."""
 
     #: A count that has not moved for this time is final.
     quiet_ms = 1_000
@@ -60,7 +60,7 @@ class Rival(Target):
 
     @property
     def pids(self) -> Sequence[int]:
-        """All that it runs."""
+        """The ids of its processes."""
         return [process.pid for _, process, _ in self._processes]
 
     def wait_accepted(self) -> int:
@@ -109,7 +109,7 @@ class Rival(Target):
         wait_for(quiet, self._limit_s, f"{self.name}: {wanted} messages", self.poll_s)
 
     def check(self) -> None:
-        """See that all run. Raises ProcessFailed with the end of a log."""
+        """Check that all processes run. Raises ProcessFailed with the end of a log."""
         for what, process, log in self._processes:
             code = process.exit_code()
             if code is not None:

@@ -19,7 +19,7 @@ class SortedSet(Rival):
     """A redis-server that appends to a file each second, and one worker process; both count."""
 
     def launch(self, directory: Path, stack: ExitStack) -> None:
-        """Start both."""
+        """Start Redis and the worker."""
         server = shutil.which("redis-server")
         if server is None:
             raise BaselineMissing("sorted-set", "redis-server on PATH")

@@ -18,7 +18,7 @@ _EVERY_S = 0.01
 
 
 def main() -> None:
-    """Hold and deliver."""
+    """Take requests into the sorted set, and deliver due messages, until killed."""
     bootstrap, group, requests, destination, port = sys.argv[1:]
     usual = {"enable.auto.commit": False, "auto.offset.reset": "earliest"}
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **usual})

@@ -47,7 +47,7 @@ def fill(here: Target, sizes: Sizes) -> None:
 def steady(here: Target, sizes: Sizes) -> dict[str, float]:
     """Send `rate` messages a second, due 1 to 10 s ahead, while `backlog` others are pending.
 
-    Lateness is the destination's append time minus the due time asked for. CPU is the workers' from the first request
+    Lateness is the destination's append time minus the requested due time. CPU is the workers' from the first request
     to the last delivery, the seconds in which only deliveries go on included. `seen` is when a consumer that follows
     the destination has a message, committed ones only.
     """

@@ -111,7 +111,7 @@ def turns(rounds: int) -> list[str]:
 
 
 def _asker(here: Installation, kind: str) -> AbstractContextManager[object]:
-    """Return who looks in a turn of this kind."""
+    """Return the reader of a turn of this kind."""
     if kind == ALONE:
         return nullcontext()
     if kind == HOME:
@@ -132,7 +132,7 @@ class _Search:
         self._next = ""
 
     def __call__(self, ask: Ask) -> None:
-        """Ask for the next page."""
+        """Fetch the next page."""
         found = msgspec.json.decode(ask(f"{_FIND}?key=none&cursor={self._next}"))
         self._next = found["next"] or ""
 

@@ -22,8 +22,8 @@ def overloaded(install: Callable[[str], Target], sizes: Sizes) -> dict[str, floa
     """Send `overload` messages far ahead, then as many again, half due during ingest.
 
     Both are requested as fast as Kafka takes them, so that more are waiting all the time. Due times are spread evenly
-    over twice the time that the first took. A message in and a message out are an act each: the rates and the CPU an
-    act are those until the last request was taken.
+    over twice the time that the first took. A message in and a message out are one action each: rates and CPU per
+    action are those until the last request was taken.
     """
     with install("overload") as here, Meter(*here.pids) as meter:
         usual_ms, usual_cpu = _taken(here, here.plan_far("far", sizes.overload, value_bytes=sizes.value_bytes), meter)
@@ -46,14 +46,14 @@ def overloaded(install: Callable[[str], Target], sizes: Sizes) -> dict[str, floa
 
 
 def _apart(found: Sequence[Delivery], taken_at: Mapping[str, int]) -> dict[str, float]:
-    """Return how much of the lateness was there when messages were taken in, and how much came after that."""
+    """Return the lateness that messages had when they were accepted, and the part that came later."""
     before = [max(0, taken_at[delivery.id] - delivery.due_ms) for delivery in found]
     after = spread([delivery.late_ms - lag for delivery, lag in zip(found, before, strict=True)])
     return {"lag_p50_ms": spread(before)["p50_ms"], "own_p50_ms": after["p50_ms"], "own_p99_ms": after["p99_ms"]}
 
 
 def _taken(here: Target, plan: Plan, meter: Meter) -> tuple[int, float]:
-    """Send a plan; return how many milliseconds it took until it was taken in, and how many seconds of CPU."""
+    """Send a plan; return the milliseconds until it was accepted, and the seconds of CPU."""
     with here.sending(plan) as load:
         ended = here.wait_accepted()
         began = load.wait().began_ms

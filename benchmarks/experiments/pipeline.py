@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from benchmarks import topics
 from benchmarks.errors import PromiseBroken
@@ -68,7 +68,7 @@ class _Messages:
         self._said = F.substring(F.sha2(F.col("id").cast("string"), 512), 1, 100)  # as good as random
 
     def bulk(self) -> dict[str, float]:
-        """Send them as requests, and read these."""
+        """Send the messages as requests by `bulk`, and read the requests."""
         made = str(self._out / "input")
         at = F.timestamp_millis(F.lit(self._now_ms) + (F.rand(1) * _DAYS * _DAY_MS).cast("long")).alias("at")
         self._all.select("id", at, self._to.alias("queue"), self._said.alias("text")).write.parquet(made)

@@ -154,13 +154,13 @@ class AloneJournal(Journal):  # type: ignore[misc,valid-type]  # found at run ti
 
 
 class Acknowledged:
-    """Stands where app.kafka.Sender stands: batches are built, and taken at once."""
+    """Replaces app.kafka.Sender: batches are built, and acknowledged immediately."""
 
     def __init__(self) -> None:
         self._ends: dict[tuple[str, int], int] = {}
 
     def submit(self, topic: str, partition: int, batch: Any, **_: object) -> "asyncio.Future[Any]":
-        """Take a batch."""
+        """Build a batch and acknowledge it."""
         batch.build(1, 0, 0)
         acked: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         offset = self._ends.get((topic, partition), 0)
@@ -169,19 +169,19 @@ class Acknowledged:
         return acked
 
     def blocked(self, topic: str, partition: int) -> bool:  # noqa: ARG002 - the sender's signature
-        """Never."""
+        """Return False: no destination is blocked."""
         return False
 
 
 class Destinations:
-    """Stands where app.kafka.Cluster stands: each topic is there."""
+    """Replaces app.kafka.Cluster: each topic exists."""
 
     def partitions(self, topic: str) -> int:  # noqa: ARG002 - the cluster's signature
         """Return a topic's number of partitions."""
         return _DESTINATION_PARTITIONS
 
     async def learn(self, topics: Iterable[str]) -> None:
-        """Know them already."""
+        """Do nothing: all topics are known."""
 
 
 def _sections(settings: Any) -> dict[str, Any]:

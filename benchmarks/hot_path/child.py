@@ -88,7 +88,7 @@ def _assure(holds: bool, otherwise: str) -> None:  # noqa: FBT001 - reads as a s
 
 
 def main() -> None:
-    """Measure as often as asked."""
+    """Measure a round for each line of input."""
     tree, directory, count = sys.argv[1:]
     _assure(Path(app.__file__).is_relative_to(tree), f"app is {app.__file__}, not that of {tree}")
     chunks, watch = requests(int(count), time.time_ns() // 1_000_000), Stopwatch()

@@ -61,7 +61,7 @@ def _text(value: bytes) -> str:
     return value.hex()[: len(value)]
 
 
-#: How an input of each is set, and asked.
+#: The setting of an input, and its request maker, by dialect.
 DIALECTS: dict[str, tuple[str, Callable[[str, int, bytes, bytes], Asked]]] = {
     "countdown": ("countdown", _countdown),
     "airtel": ("airtel", _airtel),
@@ -75,7 +75,7 @@ DIALECTS: dict[str, tuple[str, Callable[[str, int, bytes, bytes], Asked]]] = {
 
 
 def chosen() -> Callable[[str, int, bytes, bytes], Asked] | None:
-    """Return what asks in the dialect that the environment names, whose input is set there; None is native."""
+    """Set DELAY_INPUTS for the environment's dialect, and return its request maker; None means native."""
     name = os.environ.get(DIALECT)
     if name is None:
         return None

@@ -49,7 +49,7 @@ class Measured:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            start_new_session=True,  # Ctrl-C is for the owner, who then ends it
+            start_new_session=True,  # Ctrl-C interrupts the parent, which then ends it
         )
 
     def __enter__(self) -> Self:

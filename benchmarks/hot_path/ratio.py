@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _SURE = 0.95
-#: Of fewer values, not even the least and the most bound the median with that certainty.
+#: With fewer values, even minimum and maximum do not bound the median with 95 % certainty.
 ENOUGH = 6
 
 

@@ -71,6 +71,6 @@ class Stopwatch:
         self._since = now
 
     def take(self) -> dict[str, float]:
-        """Return the seconds that each stage has taken since this was last asked."""
+        """Return the seconds of each stage since the last call."""
         spent, self._spent = dict(self._spent), defaultdict(float)
         return spent

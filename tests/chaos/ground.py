@@ -27,7 +27,7 @@ class Clusters(AbstractContextManager["Clusters", None]):
     """Clusters by their number of brokers, one at a time; `of` starts them."""
 
     def __init__(self) -> None:
-        """Begin without any."""
+        """Begin without a cluster."""
         self._stack, self._cluster = ExitStack(), list[Broker]()
 
     def __exit__(self, *_: object) -> None:

@@ -11,7 +11,7 @@ _AGAIN_S = 1.0
 
 
 def last_words(run: Run, worker: Worker, sentence: str, seconds: float = 60.0) -> int:
-    """Wait until a worker has ended itself, and see that it said why; return the milliseconds that took."""
+    """Wait until a worker has exited by itself, and check its reason in the log; return the milliseconds that took."""
     run.crashed(worker)
     began = time.monotonic()
     code = worker.wait_dead(seconds)

@@ -18,7 +18,7 @@ _UNDER_WAY = 64
 
 
 class Way(Enum):
-    """A direction."""
+    """A direction of a connection."""
 
     THERE = "to the broker"
     BACK = "from the broker"
@@ -80,7 +80,7 @@ class Proxy:
 
     @property
     def bootstrap(self) -> str:
-        """Where clients connect."""
+        """The bootstrap servers of clients."""
         return f"{HOST}:{self.port}"
 
     @property

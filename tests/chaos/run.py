@@ -69,7 +69,7 @@ class Run:
         self.outs = [self.create_topic(f"{self.app_id}-to-{name}", 4) for name in ("orders", "payments")]
         self._workers: list[Worker] = []
         self._stack = ExitStack()
-        #: What acts upon workers by itself; it ends before they do.
+        #: Contexts that act upon workers by themselves; they end before the workers.
         self._watches = ExitStack()
         self._traffic: Traffic | None = None
 
@@ -113,7 +113,7 @@ class Run:
         return self._stack.enter_context(context)
 
     def watch(self, watcher: AbstractContextManager[_T]) -> _T:
-        """Enter what acts upon workers by itself; it is left before workers are stopped."""
+        """Enter a context that acts upon workers by itself; it ends before workers are stopped."""
         return self._watches.enter_context(watcher)
 
     def did(self, what: str, times: int = 1) -> None:

@@ -106,7 +106,7 @@ def _killed(installation: Installation, bootstrap: str, after_s: float) -> None:
 
 
 def _judge(bootstrap: str, to: str) -> None:
-    """See that each has come once, and not before it was due."""
+    """Check that each message came once, and not before it was due."""
     got, early = Counter[str](), 0
     for record in read(bootstrap, to):
         got[record.header("delay-id")] += 1

@@ -48,7 +48,7 @@ class Hand:
         self.tell(id_, "delivered")
 
     def flush(self) -> None:
-        """Wait until all is there."""
+        """Wait until Kafka has all records."""
         assert not self._producer.flush(LIMIT_S)
 
 

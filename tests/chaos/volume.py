@@ -68,7 +68,7 @@ class Volume:
         self._ballast.unlink(missing_ok=True)
 
     def fail(self) -> None:
-        """Make it read-only under those who write, as the kernel does when a disk gives errors."""
+        """Make it read-only during writes, as the kernel does after disk errors."""
         _run("mount", "-o", "remount,abort", str(self.path))
 
     def repair(self) -> None:

@@ -31,7 +31,7 @@ _DAYS: Final = 7
 #: Messages a second, on average: most are due within seconds, the others within minutes. They come in waves.
 _QUICK, _SLOW = 24, 6
 _QUICK_S: Final = (1, 6)
-#: How long the others take on average. As many as are on their way are scheduled before, so that all begins at once.
+#: Average delay of the other messages. Those under way at the start are scheduled before, for a steady flow at once.
 _SLOW_S: Final = 900
 _WAVE_S: Final = (210, 95)
 _TICK_S: Final = 0.1
@@ -162,7 +162,7 @@ async def _come_and_go(client: DelayClient, number: int, random: Random) -> None
 
 
 async def _snooze(client: DelayClient) -> None:
-    """Schedule the message whose page is shown, and have its customer ask for more time."""
+    """Schedule the message whose page is shown, and postpone it as its customer requested."""
     value = {
         "order": FIRST_NUMBER,
         "customer": CUSTOMER,

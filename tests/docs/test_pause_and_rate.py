@@ -78,7 +78,7 @@ class Doing:
         return len(list(read(self._installation.bootstrap, self.to)))
 
     def listed(self) -> bool:
-        """Whether reports have told the worker that messages wait for the paused destination."""
+        """Whether the worker knows from reports that the paused destination has pending messages."""
         url = f"{self._installation.worker.url}/api/v1/destinations"
         with urllib.request.urlopen(url, timeout=LIMIT_S) as answer:  # noqa: S310 - our own worker
             return any(

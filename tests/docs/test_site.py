@@ -22,7 +22,7 @@ SEARCHED = """permission, rollback, troubleshooting, throughput, latency, maximu
 dead letter queue, autoscaling, compatibility, faq, time zone, node, gdpr, erase, priority, rate limit""".replace(
     "\n", " "
 ).split(", ")
-#: Elements that make a browser fetch something, and the attribute that says what.
+#: Elements that make a browser fetch a file, and the attribute with its address.
 _FETCHES = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src"}
 
 

@@ -11,7 +11,7 @@ Words = dict[bytes, bytes | None]
 
 
 class Of(Protocol):
-    """Whose changelog it is."""
+    """The changelog's cluster and installation."""
 
     bootstrap: str
     app_id: str
@@ -29,11 +29,11 @@ class Changelog:
         return [record for record in read(self._bootstrap, self.topic) if record.partition == self.partition]
 
     def words(self) -> list[tuple[bytes, bytes | None]]:
-        """Return what all records say, in their order."""
+        """Return the keys and values of all records, in their order."""
         return [(record.key or b"", record.value) for record in self.records()]
 
     def last(self) -> Words:
-        """Return the last word on each key: what compaction leaves, and an empty disk is restored from."""
+        """Return the last value of each key, as after compaction."""
         return dict(self.words())
 
     def row(self, id_: str) -> tuple[bytes, bytes]:

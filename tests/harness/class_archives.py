@@ -47,7 +47,7 @@ def _spark() -> None:
 
 
 def main(name: str) -> None:
-    """Make one, unless it is there."""
+    """Create the archive `name` unless it exists."""
     archive, fill, patience = {
         "kafka": (KAFKA, _kafka, "app.dev.broker.process.STOP_GRACE_S"),
         "spark": (SPARK, _spark, "pipeline.py4j_gateway.END_S"),

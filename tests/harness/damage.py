@@ -28,7 +28,7 @@ def truncate(chosen: random.Random, file: Path) -> None:
 
 
 def remove(_: random.Random, file: Path) -> None:
-    """Remove it."""
+    """Remove the file."""
     file.unlink()
 
 

@@ -22,7 +22,7 @@ class Expected:
         self.due[id_], self.content[id_] = due_ms, (key, value)
 
     def reschedule(self, requests: Requests, id_: str, due_ms: int, *, partition: int = -1) -> None:
-        """Ask for another due time."""
+        """Reschedule a message, and expect its new due time."""
         requests.reschedule(id_, due_ms, partition=partition)
         self.due[id_] = due_ms
 

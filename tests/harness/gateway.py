@@ -55,12 +55,12 @@ class GatewayProcess:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._program.pid
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The gateway's URL."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -69,7 +69,7 @@ class GatewayProcess:
         return self._program.log
 
     def memory_bytes(self) -> tuple[int, int]:
-        """Return the memory that it has, and the most that it has had."""
+        """Return the present and the peak memory."""
         status = Path(f"/proc/{self._program.pid}/status").read_text("utf-8")
         fields = {line.partition(":")[0]: line.split() for line in status.splitlines()}
         return int(fields["VmRSS"][1]) << 10, int(fields["VmHWM"][1]) << 10

@@ -58,7 +58,7 @@ _MODULES: Final = {
 
 @dataclass
 class Guarded:
-    """The cluster: its listeners' ports, what its users know, and who signs its certificates."""
+    """The cluster: its listeners' ports, its users' password, and the authority of its certificates."""
 
     broker: Broker
     ports: dict[str, int]
@@ -68,7 +68,7 @@ class Guarded:
     password: str = field(repr=False)
 
     def grant(self, user: str, acls: Iterable[Acl]) -> None:
-        """Grant a user these rights."""
+        """Grant a user these permissions."""
         bindings = [
             AclBinding(
                 TYPES[acl.resource],
@@ -193,7 +193,7 @@ def guarded_cluster(place: Path) -> Iterator[Guarded]:
 
 
 def _let_in(bootstrap: str, password: str) -> None:
-    """Have the users known by SCRAM."""
+    """Create the users' SCRAM credentials."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
     for kind in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         known = ScramCredentialInfo(kind, 4_096)

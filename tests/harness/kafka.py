@@ -37,7 +37,7 @@ class Record:
 
     @property
     def source(self) -> str:
-        """Its place as the contract writes it."""
+        """The record's place as `topic-partition-offset`."""
         return f"{self.topic}-{self.partition}-{self.offset}"
 
     def header(self, name: str) -> str:

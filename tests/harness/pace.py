@@ -16,7 +16,7 @@ from tests.harness.waiting import crowd
 _sleep = time.sleep
 #: How often the thread wakes up, and how much later it must be for that to be a standstill.
 _BEAT_S, _STANDSTILL_S = 0.02, 0.1
-#: Standstills that are remembered: they are those of many minutes.
+#: Maximum number of remembered standstills, enough for many minutes.
 _MOST = 10_000
 
 

@@ -42,7 +42,7 @@ class Program:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         assert self._process is not None, "it has not started yet"
         return self._process.pid
 

@@ -18,7 +18,7 @@ class RawBatch(Batch):
     """A batch with a header name that no Python client would send, in place of HOLE."""
 
     def build(self, *numbers: Any) -> bytes:
-        """Return its bytes."""
+        """Return the bytes of the batch."""
         raw = bytearray(super().build(*numbers).replace(HOLE, _BYTES))
         raw[_CRC_AT:_CHECKED_FROM] = struct.pack(">I", calc_crc32c(bytes(raw[_CHECKED_FROM:])))
         return bytes(raw)
@@ -44,7 +44,7 @@ class PackedBatch(Batch):
         self._packed, self._count, self._codec = packed, count, codec
 
     def build(self, producer_id: int, epoch: int, sequence: int) -> bytes:
-        """Return its bytes."""
+        """Return the bytes of the batch."""
         now_ms = time.time_ns() // 1_000_000
         head = struct.pack(
             ">hiqqqhii",

@@ -49,12 +49,12 @@ class Receiver(ThreadingHTTPServer):
 
     @property
     def port(self) -> int:
-        """Its port."""
+        """The port."""
         return int(self.server_address[1])
 
     @property
     def origin(self) -> str:
-        """Where it is."""
+        """The server's URL."""
         return f"http://127.0.0.1:{self.port}"
 
     def of(self, path: str) -> list[Posted]:

@@ -22,7 +22,7 @@ done = app.topic(DONE, value_type=bytes, value_serializer="raw")
     on=(ValueError,),
 )
 async def handle(value: bytes) -> None:
-    """Fail until the attempt is late enough; die while an event is handled that says so, but once."""
+    """Fail the first `fails` attempts (a header); die once, if there is a header `dies`."""
     event: Any = faust.streams.current_event()
     headers = event.headers
     died = Path(os.environ["APP_DATA"]).with_suffix(".died")

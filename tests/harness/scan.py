@@ -57,7 +57,7 @@ def _check(store: PartitionStore, rows: dict[bytes, Entry]) -> None:
 
 
 def check_image(worker: Worker, bootstrap: str, directory: Path) -> None:
-    """See that each database of a stopped worker is the exact image of the changelog up to its offset."""
+    """Check that each database of a stopped worker is the exact image of the changelog up to its offset."""
     assert not worker.alive, "its databases are open"
     changelog = list(read(bootstrap, f"{worker.app_id}-delays-changelog"))
     for path in worker.tables():

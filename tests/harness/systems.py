@@ -37,7 +37,7 @@ class Delivery(NamedTuple):
 class System(NamedTuple):
     """A system whose requests an input takes."""
 
-    #: What DELAY_INPUTS says of the input; * stands for the destination.
+    #: The input's dialect in DELAY_INPUTS; * stands for the destination.
     setting: str
     #: Asks, by number, destination and due time (a whole second).
     ask: Callable[[int, str, int], Asked]
@@ -68,7 +68,7 @@ def native_cancel(number: int) -> Asked:
 
 
 def countdown(number: int, to: str, _: int) -> Asked:
-    """Ask as the service in front of a Redis sorted set is asked: always `COUNTDOWN_MS` ahead."""
+    """Return a request to the service in front of a Redis sorted set: always `COUNTDOWN_MS` ahead."""
     body = {"topic": to, "message": {"n": number}, "countdown": COUNTDOWN_MS / 1000}
     return Asked([("CALLER_SERVICE", b"S")], key(number), msgspec.json.encode(body))
 
@@ -80,7 +80,7 @@ def _counted_down(asked: Record) -> Delivery:
 
 
 def airtel(number: int, to: str, due_ms: int) -> Asked:
-    """Ask as the delay service with a document store is asked."""
+    """Return a request to the delay service with a document store."""
     content = {
         "topic": to,
         "key": f"key-{number}",
@@ -102,7 +102,7 @@ def _posted(asked: Record) -> Delivery:
 
 
 def etf1(number: int, to: str, due_ms: int) -> Asked:
-    """Ask with `scheduler-*` headers."""
+    """Return a request with `scheduler-*` headers."""
     headers: Headers = [
         ("scheduler-epoch", b"%d" % (due_ms // 1_000)),
         ("scheduler-target-topic", to.encode()),
@@ -124,7 +124,7 @@ def _scheduled(asked: Record) -> Delivery:
 
 
 def karafka(number: int, to: str, due_ms: int) -> Asked:
-    """Ask with `schedule_*` headers."""
+    """Return a request with `schedule_*` headers."""
     headers: Headers = [
         ("schedule_schema_version", b"1.0.0"),
         ("schedule_source_type", b"schedule"),
@@ -149,7 +149,7 @@ def _dispatched(asked: Record) -> Delivery:
 
 
 def nats(number: int, to: str, due_ms: int) -> Asked:
-    """Ask with `Nats-Schedule*` headers."""
+    """Return a request with `Nats-Schedule*` headers."""
     at = datetime.fromtimestamp(due_ms // 1_000, UTC).strftime("@at %Y-%m-%dT%H:%M:%SZ")
     headers: Headers = [
         ("Nats-Schedule", at.encode()),

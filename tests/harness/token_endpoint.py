@@ -16,7 +16,7 @@ class TokenEndpoint:
     """Issues JWTs, during a block, to clients whose secrets it has; `lasts_s` is their lifetime."""
 
     def __init__(self, secrets: dict[str, str]) -> None:
-        """Know these clients."""
+        """Use `secrets`: each client's secret, by its name."""
         self.secrets, self.lasts_s = secrets, 3_600.0
         #: The clients that got tokens, one entry for each; `refused` counts failed requests.
         self.given: list[str] = []
@@ -43,15 +43,15 @@ class TokenEndpoint:
 
     @property
     def issuer(self) -> str:
-        """Who signs them; below it is `/jwks`."""
+        """The issuer of the tokens; its keys are at `/jwks`."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def jwks(self) -> bytes:
-        """Return the keys by which they are checked."""
+        """Return the public keys of the signatures."""
         return msgspec.json.encode({"keys": [self._key.as_dict(private=False)]})
 
     def answer(self, authorization: str, form: dict[str, list[str]]) -> tuple[int, dict[str, Any]]:
-        """Return the answer to who shows this."""
+        """Return the status and the body of the answer to a token request."""
         name, _, secret = base64.b64decode(authorization.partition(" ")[2]).decode().partition(":")
         client = unquote_plus(name)
         if self.away:

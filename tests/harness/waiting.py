@@ -16,7 +16,7 @@ PROGRAM_S = 10 * LIMIT_S
 _POLL_S, _POLL_SHARE = 0.02, 0.05
 #: How often a condition in this process is checked.
 _HERE_S = 0.002
-#: A machine on which everything takes longer than that is none to test on.
+#: Maximum crowd: a slower machine is not fit for tests.
 _CROWD = 6.0
 _T = TypeVar("_T")
 

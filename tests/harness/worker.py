@@ -19,7 +19,7 @@ from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S, eventually
 
 ROOT = Path(__file__).parents[2]
-#: What tests run workers with that ask for no guarantee of their own.
+#: The guarantee of workers in tests that do not choose one.
 GUARANTEE = os.environ.get("GUARANTEE") or "at_least_once"
 _KILLED = 128 + signal.SIGKILL
 #: Kept when the tables are wiped: a worker with another member id waits until the group has forgotten the old one.
@@ -93,7 +93,7 @@ class Worker:
 
     @property
     def url(self) -> str:
-        """Where its console answers."""
+        """The URL of its console."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
@@ -105,7 +105,7 @@ class Worker:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         assert self._process is not None, "it has not started yet"
         return self._process.pid
 
@@ -235,7 +235,7 @@ class Worker:
 
     @property
     def assigned(self) -> list[int]:
-        """The partitions that it was last given, as its log has it."""
+        """The partitions of its last assignment, by its log."""
         *_, said = ["[]", *re.findall(r"assigned partitions (\[.*\])", self.log)]
         found: list[int] = json.loads(said)
         return found

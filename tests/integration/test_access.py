@@ -30,7 +30,7 @@ SECRET = "between these workers, and nobody else"  # noqa: S105 - only for tests
 
 @pytest.fixture(scope="module")
 def installation(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    """A worker that all reach who can reach this machine, and where everybody has to sign in."""
+    """A worker that listens on all addresses, and requires a login."""
     users = tmp_path_factory.mktemp("access") / "users"
     users.write_text("".join(f"{role}:{role}:{Hash.of(f'{role}-word')}\n" for role in ROLES), "utf-8")
     secret = users.with_name("secret")

@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 
 def post(installation: Installation, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
-    """Act; return the status and the answer."""
+    """POST an action; return the status and the answer."""
     url, raw = f"{installation.worker.url}/api/v1{path}", json.dumps(body or {}).encode()
     request = urllib.request.Request(url, raw, {"Content-Type": "application/json", **headers})  # noqa: S310
     try:
@@ -30,7 +30,7 @@ def post(installation: Installation, path: str, body: object = None, **headers: 
 
 
 def get(installation: Installation, path: str) -> tuple[int, Any]:
-    """Ask; return the status and the answer."""
+    """GET a path; return the status and the answer."""
     try:
         with urllib.request.urlopen(f"{installation.worker.url}/api/v1{path}", timeout=LIMIT_S) as answer:  # noqa: S310
             return answer.status, json.load(answer)

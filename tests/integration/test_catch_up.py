@@ -95,7 +95,7 @@ async def test_a_partition_that_nobody_tells_of_is_not_waited_for(
 async def test_a_partition_that_is_stopped_is_not_waited_for_but_one_that_is_restored_is(
     bootstrap: str, settings: Settings, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unread_backlog, "SILENT_S", 2.5)  # a machine that stands still counts as one second of silence
+    monkeypatch.setattr(unread_backlog, "SILENT_S", 2.5)  # a pause of the machine counts as one second of silence
     look = looking(settings, cluster)
     clearing = asyncio.ensure_future(look.cleared())
     for _ in range(20):  # longer than silence would be waited for

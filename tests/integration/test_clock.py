@@ -50,7 +50,7 @@ def test_a_clock_an_hour_fast_sends_nothing_early(installation: Installation) ->
     schedule(installation, later, now_ms() + HOUR_MS // 2, 50)
     eventually(lambda: list(read(installation.bootstrap, to)))
     jump(installation, HOUR_MS, "+3")
-    # Meanwhile a report or two tells the worker the brokers' time, and more falls due by both clocks.
+    # By then the worker knows the brokers' time by a report or two, and more messages are due by both clocks.
     eventually(lambda: now_ms() > first + 5_000)
     assert list(read(installation.bootstrap, later)) == []
 

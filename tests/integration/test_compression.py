@@ -103,6 +103,6 @@ def test_a_batch_that_unpacks_to_too_much_is_passed_over_with_one_dead_letter(ru
 
 
 def peak_mib(pid: int) -> float:
-    """Return the most memory that a process has had."""
+    """Return the peak memory of a process."""
     [line] = [line for line in Path(f"/proc/{pid}/status").read_text("utf-8").split("\n") if line.startswith("VmHWM")]
     return int(line.split()[1]) / 1024

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.integration.conftest import Run
     from tests.integration.installation import Installation
 
-#: Where to save a picture of each page; without it none is taken.
+#: Folder for a picture of each page, if set.
 SAVED = os.environ.get("SCREENSHOTS", "")
 MANY = COUNT > USUAL
 SIZES = {"wide": (1280, 900), "narrow": (320, 720)}

@@ -16,7 +16,7 @@ from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_actions import get, post
 
-#: Of those without the changelog and the forwards, which have tests of their own.
+#: Internal topics, without the changelog and the forwards, which have tests of their own.
 TOPICS = ("progress", "events", "dead-letters", "cold", "controls")
 
 
@@ -29,7 +29,7 @@ def installation(run: Run) -> Iterator[Installation]:
 
 
 def deliver(installation: Installation, to: str) -> None:
-    """See that each partition delivers."""
+    """Check that each partition delivers."""
     keys = {installation.new_id().encode() for _ in range(PARTITIONS)}
     for number, key in enumerate(keys):
         headers = {"delay-to": to, "delay-at": str(now_ms() + 300)}

@@ -101,7 +101,7 @@ def test_a_copy_begins_where_another_systems_group_has_stopped(installation: Ins
     consumer.close()
 
     words = ("--from", f"{source}-group", "--once")
-    for _ in range(2):  # the second time it goes on by itself
+    for _ in range(2):  # the second time it continues by itself
         with started(installation, *words, source=source, target=f"{source}-copied") as process:
             process.communicate(timeout=PROGRAM_S)
         assert process.returncode == 0

@@ -49,7 +49,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayProcess
 
 
 class Client:
-    """Somebody who means well: asks again and again, and notes how long that takes."""
+    """A normal client: sends requests again and again, and keeps their times."""
 
     def __init__(self, gateway: GatewayProcess) -> None:
         self._port, self._stopped = gateway.port, threading.Event()
@@ -68,7 +68,7 @@ class Client:
             connection.close()
 
     def run(self) -> None:
-        """Ask until stopped."""
+        """Send requests until stopped."""
         while not self._stopped.wait(0.02):
             began = time.time()
             try:
@@ -81,7 +81,7 @@ class Client:
                 self.failures.append(str(answered))
 
     def stop(self) -> None:
-        """Ask no more."""
+        """End the requests."""
         self._stopped.set()
 
 

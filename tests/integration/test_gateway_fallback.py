@@ -41,7 +41,7 @@ def gateway(installation: Installation, tmp_path_factory: pytest.TempPathFactory
 
 
 def delivered(installation: Installation, to: str) -> None:
-    """See that the message has come, under its own id."""
+    """Check that the message was delivered, under its own id."""
     [record] = installation.wait_for(to, 1)
     assert (record.key, record.value) == (KEY, VALUE)
     assert record.header("message-id") == record.header("delay-id")

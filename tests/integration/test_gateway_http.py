@@ -25,13 +25,13 @@ SECRET = {"DELAY_WEB_SECRET": "the workers' own"}
 
 
 class Asker:
-    """Somebody who knows HTTP alone."""
+    """A client without Kafka, only HTTP."""
 
     def __init__(self, gateway: GatewayProcess, installation: Installation) -> None:
         self.gateway, self.installation = gateway, installation
 
     def raw(self, method: str, path: str, body: bytes | None = None, **headers: str) -> tuple[int, dict[str, str], str]:
-        """Ask; return status, headers and the answer."""
+        """Send a request; return status, headers and body."""
         sent = {
             "Content-Type": "application/json",
             **{name.replace("_", "-"): value for name, value in headers.items()},

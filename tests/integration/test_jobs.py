@@ -36,7 +36,7 @@ def fill(installation: Installation, count: int, prefix: str = "") -> tuple[str,
 
 
 def counted(installation: Installation, **query: object) -> int:
-    """Count what matches."""
+    """Return the number of matching messages."""
     text = "&".join(f"{name}={said}" for name, said in query.items())
     return int(get(installation, f"/messages/count?{text}")[1].get("matching", -1))
 
@@ -47,7 +47,7 @@ def await_count(installation: Installation, count: int, **query: object) -> None
 
 
 def given(installation: Installation, act: str, confirm: int, wanted: dict[str, Any], **more: object) -> str:
-    """Give a job; return its name."""
+    """Start a job; return its id."""
     status, answer = post(installation, "/jobs", {"act": act, "filter": wanted, "confirm": confirm, **more})
     assert status == 202, answer
     return str(answer["job"]["job_id"])
@@ -166,7 +166,7 @@ def test_what_a_job_moves_is_moved_once_though_it_comes_again(installation: Inst
 def test_a_message_without_an_id_that_is_asked_for_during_a_job_survives_it(installation: Installation) -> None:
     hit, _ = fill(installation, 20_000)
     job_id = given(installation, "cancel", 10_000, {"to": hit})
-    for partition in range(PARTITIONS):  # behind everything that the job has still to look at
+    for partition in range(PARTITIONS):  # later than the rest of the job's range
         headers = {"delay-at": str(now_ms() + 3 * HOUR_MS), "delay-to": hit}
         installation.requests.send(headers, value=b"survivor", partition=partition)
     installation.requests.flush()
@@ -185,7 +185,7 @@ def test_ctrl_c_leaves_a_job_to_the_workers_and_says_how_to_follow_it(installati
     )
     job_id = standing["job"]["job_id"]
     assert standing["state"] == "running", "it was over before anybody could lose patience"
-    time.sleep(0.2)  # it has the answer, and asks again and again
+    time.sleep(0.2)  # it has the first answer, and polls
     following.send_signal(signal.SIGINT)
     out, err = following.communicate(timeout=PROGRAM_S)
     assert (following.returncode, out) == (Exit.INTERRUPTED, "")

@@ -85,7 +85,7 @@ def ids_of(case: Case) -> list[str]:
 
 
 def send_all(sender: Sender, between: Callable[[], None]) -> None:
-    """Send what each case asks for, turn by turn; each order is acknowledged before the next one of its id is sent."""
+    """Send the requests of all cases, turn by turn; each is acknowledged before the next request for its id."""
     for turn in range(max(len(case.orders) for case in CASES)):
         for case in CASES:
             if turn < len(case.orders):
@@ -109,7 +109,7 @@ def wrong(installation: Installation, sender: Sender) -> dict[str, int]:
 
 
 def await_the_last(installation: Installation, sender: Sender) -> None:
-    """Wait until everything is due and delivered."""
+    """Wait until all messages are due and delivered."""
     count = sum(_IDS for case in CASES if case.delivered(sender) is not None)
     time.sleep(max(0.0, (sender.later - now_ms()) / 1000))
 

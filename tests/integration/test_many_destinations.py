@@ -61,7 +61,7 @@ def fill(installation: Installation) -> None:
 
 
 def complete(installation: Installation, since_ms: int) -> bool:
-    """Whether each partition has told of all that it holds, since then."""
+    """Whether each partition has reported all of its messages since then."""
     records = [
         record
         for record in read(installation.bootstrap, f"{installation.app_id}-progress")

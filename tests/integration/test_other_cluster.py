@@ -24,7 +24,7 @@ GIVE_UP_S = 4
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A cluster of another kind: it makes up topics for those who ask carelessly."""
+    """A second cluster, which creates missing topics automatically."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(properties._FOR_DEVELOPMENT, "auto.create.topics.enable", "true")
         with Broker(tmp_path_factory.mktemp("other")) as made:
@@ -71,7 +71,7 @@ def send(installation: Installation, to: str, due: int, count: int, *, other: bo
 
 
 def ask(installation: Installation, path: str) -> str:
-    """Ask the worker's console."""
+    """Return the answer of the worker's console."""
     with urllib.request.urlopen(f"{installation.worker.url}{path}", timeout=LIMIT_S) as answer:  # noqa: S310 - our own worker
         text: str = answer.read().decode()
         return text

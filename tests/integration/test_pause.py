@@ -44,7 +44,7 @@ def await_paused(installation: Installation, to: str) -> None:
 
 
 def waiting(installation: Installation, to: str) -> bool:
-    """Whether a partition has told that a message waits because the destination is paused."""
+    """Whether a partition has reported a message that waits because the destination is paused."""
     return any(to in record.get("paused", {}) for record in installation.progress().values())
 
 

@@ -28,7 +28,7 @@ HOUR_MS = 3_600_000
 #: The values of the dashboard's variables, and panels for which a healthy worker has no data.
 _CHOSEN = {"$__rate_interval": "5s", "$job": ".*", "$namespace": ".*"}
 _SILENT = ("is held", "handed out", "breakers open", "other settings")
-#: What gateways tell, workers of installations with namespaces, and those of several processes.
+#: Metrics of gateways, of installations with namespaces, and of workers with several processes.
 _ELSEWHERE = ("delay_gateway_", "delay_namespace_", "delay_process_")
 
 pytestmark = [

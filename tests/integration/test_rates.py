@@ -28,7 +28,7 @@ SECONDS = int(os.environ.get("RATES_SECONDS", "14"))
 CAPS = tuple(int(cap) for cap in os.environ.get("RATES_CAPS", "60,25,120").split(","))
 #: How long the backlog takes to be accepted.
 LEAD_MS = 3_000 + BACKLOG // 3
-#: Messages a second for the destination without a cap.
+#: Messages a second for the destination without a rate limit.
 BESIDE = 100
 WINDOW_MS = 10_000
 #: Maximum deviation of a window from the rate, and how much later a neighbour's p99 may be next to the backlog.
@@ -37,7 +37,7 @@ OFF, LATER_MS = 0.05, int(os.environ.get("RATES_LATER_MS", "250"))
 
 @pytest.fixture(scope="module", params=[pytest.param("at_least_once", marks=pytest.mark.core), "exactly_once"])
 def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installation]:
-    """An installation with some destinations that have caps."""
+    """An installation with rate limits for some destinations."""
 
     def env(app_id: str) -> dict[str, str]:
         rates = ",".join(f"{app_id}-capped-{number}={cap}/s" for number, cap in enumerate(CAPS))
@@ -101,7 +101,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         second.start().wait_ready()
         await_sharing(installation.worker, second)
         soon = now_ms() + 3_000
-        evenly(installation, installation.topic(), sum(CAPS), soon, 10)  # as many as all caps allow together
+        evenly(installation, installation.topic(), sum(CAPS), soon, 10)  # as many as all rate limits allow together
         beside_others = p99_ms(installation, free, evenly(installation, free, BESIDE, soon, 10))
         begin = now_ms() + LEAD_MS
         backlog(installation, capped, begin)
@@ -124,7 +124,7 @@ def test_caps_are_reached_and_kept_and_a_neighbour_does_not_notice(installation:
         log.info("%s, %d a second: %d to %d in ten seconds, %d at most ever", topic, cap, *counts)
     for topic, cap in zip(capped, CAPS, strict=True):
         assert max(always[topic]) <= cap * 10 * (1 + OFF) + 1
-        assert min(steady[topic]) >= cap * 10 * (1 - OFF * crowd()) - 1  # who stands still does not make up for it
+        assert min(steady[topic]) >= cap * 10 * (1 - OFF * crowd()) - 1  # lost time is not made up for
     assert with_backlog <= beside_others + LATER_MS * crowd()
     assert max(overdue) == 0
 

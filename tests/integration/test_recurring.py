@@ -28,7 +28,7 @@ def installation(run: Run, request: pytest.FixtureRequest) -> Iterator[Installat
 
 
 def every_second(installation: Installation, id_: str, to: str, **more: str) -> None:
-    """Ask for a message each second."""
+    """Schedule a message for each second."""
     said = {f"delay-{name.replace('_', '-')}": text for name, text in more.items()}
     headers = {"delay-id": id_, "delay-to": to, "delay-every": str(_EVERY_MS), **said}
     installation.requests.send(headers, id_.encode(), b"again")

@@ -150,7 +150,7 @@ def _abandoned(installation: Installation) -> None:
 
 
 def _refuses(installation: Installation, sentence: str) -> None:
-    """See that a worker does not start, whatever its number of partitions."""
+    """Check that a worker does not start, whatever its number of partitions."""
     worker = installation.worker
     before = dict(worker.env)
     for env in ({}, {"DELAY_PARTITIONS": str(AFTER), "DELAY_REPARTITIONED": "on"}):

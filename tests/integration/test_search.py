@@ -24,7 +24,7 @@ pytestmark = pytest.mark.core
 
 COUNT = 500
 HOUR_MS = 3_600_000
-#: A killed worker's partitions stay with it until a test has asked for them.
+#: A killed worker keeps its partitions until a test has searched them.
 SETTINGS = {"DELAY_WEB_SECRET": "between us and nobody else", "DELAY_SESSION_TIMEOUT": "PT60S"}
 
 

@@ -106,7 +106,7 @@ def test_what_may_not_be_read_is_sent_again_after_a_crash_and_the_log_says_why(
 def _with_no_more_than(
     operation: str, guarded: Guarded, directory: Path, **options: Any
 ) -> Iterator[tuple[Installation, str, Settings]]:
-    """Run a worker that may do one thing alone on a destination, and ask for a message there with the id 0."""
+    """Run a worker with a single permission on a destination, and schedule a message there with the id 0."""
     app_id, to, env, settings = _installation("at_least_once")
     inside, outside = guarded.broker.bootstrap, guarded.outside("SASL_PLAINTEXT")
     create_topic(inside, to)
@@ -122,7 +122,7 @@ def _with_no_more_than(
 
 
 def _told(guarded: Guarded, worker: Worker) -> list[str]:
-    """Return the rights that the doctor misses."""
+    """Return the permissions that the doctor misses."""
     outside = guarded.outside("SASL_PLAINTEXT")
     errors = found(doctor(outside, worker.app_id, "--format", "json", **worker.env), "error")
     return [one["sentence"].partition(". ")[0] for one in errors if one["check"] == "rights"]

@@ -68,7 +68,7 @@ def test_the_first_requests_for_a_new_topic_wait_for_the_brokers_and_made_up_nam
         installation.requests.send({"delay-to": f"{new}-{number}", "delay-after": "PT1H"}, b"made up", b"")
     installation.requests.send({"delay-to": known, "delay-after": "100"}, b"known", b"")
     installation.requests.flush()
-    time.sleep(1)  # the brokers hear of the topic now
+    time.sleep(1)  # the brokers learn about the topic now
     create_topic(installation.bootstrap, new, 1)
 
     assert late_ms(installation.wait_for(known, 1)[0]) < ON_TIME_MS

@@ -118,6 +118,6 @@ def test_what_comes_to_the_port_makes_nothing_late(
 
 
 def memory_bytes(pid: int) -> int:
-    """Return the most memory that a process has had."""
+    """Return the peak memory of a process."""
     fields = Path(f"/proc/{pid}/status").read_text("utf-8").split("VmHWM:")[1]
     return int(fields.split()[0]) << 10

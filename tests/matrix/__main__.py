@@ -88,7 +88,7 @@ def _pytest(bootstrap: str, version: str, guarantee: str, *arguments: str) -> di
     environment |= {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, "KAFKA_VERSION": version, "GUARANTEE": guarantee}
     with tempfile.TemporaryDirectory() as directory:
         report = Path(directory, "report.xml")
-        # Tests that have a guarantee of their own run with this one only; to all others the environment tells it.
+        # Tests with a parametrized guarantee run with this one only; all others get it from the environment.
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", f"not {other}"]
         # The default format has no place for what a test records: pytest warns, and a warning is an error.
         command += ["-o", "junit_family=xunit1", f"--junitxml={report}"]

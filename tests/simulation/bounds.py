@@ -24,7 +24,7 @@ class Bounded:
     """Decides which requests were of one life, by the events that report replacements."""
 
     def __init__(self, evidence: Evidence) -> None:
-        """Look at this evidence."""
+        """Check `evidence`."""
         self._evidence = evidence
         self._replaced: dict[str, set[str]] = defaultdict(set)
         self._told_s: dict[str, float] = {}
@@ -77,7 +77,7 @@ class Bounded:
             return False
         if copy is None:
             return not self._of_another_life(other, ask)
-        # What shows only when a message is being sent moves it no more.
+        # A replacement that becomes known while a message is being sent does not move it.
         if told_s > max(self._accepted_s[copy.source], (copy.due_ms - EPOCH_MS) / 1000 - _CLOCKS_S):
             return False
         began_s = evidence.began(copy.sent, evidence.world.home(evidence.asks[copy.source]))
@@ -100,7 +100,7 @@ def _stamps(evidence: Evidence, ask: Ask) -> Collection[int]:
 def unbounded(evidence: Evidence) -> Iterator[str]:
     """Return a sentence for each delivery that was due beyond the bound of its life."""
     if evidence.world.settings.engine.row_version in (1, 2):
-        return  # such rows have none
+        return  # such rows have no bounds
     bounded = Bounded(evidence)
     for source, copies in evidence.copies.items():
         for copy in copies:

@@ -85,7 +85,7 @@ class Broker:
     """A cluster of two brokers."""
 
     def __init__(self, loop: Loop, seed: int, world: Process) -> None:
-        """Have no topics."""
+        """Begin without topics."""
         self._loop = loop
         self.network = Network(loop, seed, self.serve, world)
         self.logs: dict[str, list[Log]] = {}

@@ -66,7 +66,7 @@ def _url(evidence: "Evidence", told: "Told") -> str | None:
 
 
 def _is_kept(evidence: "Evidence", told: "Told") -> bool:
-    """Return whether the step that has told of a failure was kept for certain, and had to have the callback."""
+    """Return whether the step with a failure's event was kept for certain, and so must have the callback."""
     ask = evidence.asks[told.event["source"]]
     if told.event["event"] == "refused" and ask.input and evidence.world.settings.topics.quotas:
         return False

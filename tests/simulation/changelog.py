@@ -45,7 +45,7 @@ def _compacted(records: Sequence[Record], clean: int) -> list[Record]:
 
 
 def _image(store: PartitionStore) -> dict[bytes, bytes]:
-    """Return everything that a store holds but how far it is, and whose it is: `teams.miscounted` looks at that."""
+    """Return the contents of a store without its position and its counts of namespaces (`teams.miscounted`)."""
     own = (keys.META, keys.SHARE)
     return {key: value for key, value in store._db.items() if key[:1] not in own or key == keys.SEAL}
 

@@ -10,7 +10,7 @@ class WorkerClock(Clock):
     """Shows the simulated time, shifted."""
 
     def __init__(self, loop: Loop, shift_ms: int) -> None:
-        """Be `shift_ms` ahead of the brokers' clock."""
+        """Begin `shift_ms` ahead of the brokers' clock."""
         self._loop, self.shift_ms, self._usual_ms = loop, shift_ms, shift_ms
         self._shifts = [(0.0, shift_ms)]
         super().__init__()
@@ -22,12 +22,12 @@ class WorkerClock(Clock):
         return int(self._loop.time() * 1000)
 
     def jump(self, shift_ms: int) -> None:
-        """Be `shift_ms` ahead of the brokers' clock from now on."""
+        """Put the clock `shift_ms` ahead of the brokers' clock from now on."""
         self._shifts.append((self._loop.time(), shift_ms))
         self.shift_ms = shift_ms
 
     def mend(self) -> None:
-        """Be as it was before it jumped."""
+        """Undo all jumps."""
         if self.shift_ms != self._usual_ms:
             self.jump(self._usual_ms)
 
@@ -37,7 +37,7 @@ class WorkerClock(Clock):
         return len(self._shifts) > 1
 
     def latest_ms(self) -> int:
-        """Return the latest time that may have been looked at when something was sent now, that was late on its way."""
+        """Return the latest time that the worker may have read before a send that arrives now."""
         now_s, latest = self._loop.time(), self.shift_ms
         if len(self._shifts) > 1:
             ends = [at_s for at_s, _ in self._shifts[1:]]

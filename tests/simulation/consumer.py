@@ -21,7 +21,7 @@ class Cursor:
     __slots__ = ("ahead", "generation", "heard_s", "log", "offset", "scheduled")
 
     def __init__(self, log: Log, offset: int, generation: int) -> None:
-        """Stand at `offset`."""
+        """Begin at `offset`."""
         self.log, self.offset, self.generation = log, offset, generation
         self.ahead, self.scheduled, self.heard_s = 0, False, 0.0
 
@@ -36,7 +36,7 @@ class Consumer:
         self._cursors: dict[tuple[str, int], Cursor] = {}
         #: How long fetches take.
         self.lag_s = 0.01
-        #: How much longer those of forwards take.
+        #: How much longer fetches of forwards take.
         self.forwards_lag_s = 0.0
 
     async def begin(self, partition: int, offsets: dict[str, int]) -> None:

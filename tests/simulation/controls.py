@@ -60,7 +60,7 @@ def controls(seed: int, span_s: float, destinations: dict[str, int]) -> list[Sai
 
 
 def rates(seed: int, destinations: dict[str, int]) -> dict[str, str]:
-    """Return settings that cap some destinations, or have a backlog caught up slowly; mostly none."""
+    """Return settings with a rate limit for one destination; empty for most seeds."""
     rnd = random.Random(f"{seed}-rates")  # noqa: S311
     if rnd.random() < 0.8:
         return {}
@@ -69,5 +69,5 @@ def rates(seed: int, destinations: dict[str, int]) -> dict[str, str]:
 
 
 def settings_of(env: dict[str, str], seed: int, destinations: dict[str, int]) -> Settings:
-    """Return the settings of a run, with its caps."""
+    """Return the settings of a run, with its rate limit."""
     return Settings.from_env({**env, **rates(seed, destinations)})

@@ -11,7 +11,7 @@ class ReadOptions:
     """Where an iterator ends."""
 
     def __init__(self) -> None:
-        """End nowhere."""
+        """Begin without a bound."""
         self.upper: bytes | None = None
 
     def set_iterate_upper_bound(self, key: bytes) -> None:
@@ -41,7 +41,7 @@ class WriteOptions:
 
 
 class Database:
-    """What lies on a disk under one path."""
+    """The contents of one path on a disk."""
 
     def __init__(self) -> None:
         """Begin empty."""
@@ -70,10 +70,10 @@ class Database:
 
 
 class Look:
-    """What an iterator says of its end."""
+    """An iterator at its end."""
 
     def seek(self, _: bytes) -> None:
-        """Go anywhere."""
+        """Accept and ignore the key."""
 
     def status(self) -> None:
         """Report no damage: there is none here."""
@@ -123,7 +123,7 @@ class Disks:
     ReadOptions, WriteBatch, WriteOptions = ReadOptions, WriteBatch, WriteOptions
 
     def __init__(self) -> None:
-        """Have none."""
+        """Begin without databases."""
         self.databases: dict[str, Database] = {}
 
     def Rdict(self, path: str, _: object) -> Rdict:  # noqa: N802 - theirs

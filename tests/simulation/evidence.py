@@ -38,14 +38,14 @@ class Copy(NamedTuple):
     due_ms: int
 
     def __str__(self) -> str:
-        """Say where it is, who sent it and when."""
+        """Return its place, its sender and its time."""
         at = f"{self.record.topic}-{self.record.partition}-{self.record.offset}"
         sent = f"sent by {self.sent.worker} at {self.sent.at_s:.3f} s"
         return f"{at} of {self.source} (due at {(self.due_ms - EPOCH_MS) / 1000:.3f} s, {sent})"
 
 
 class Told(NamedTuple):
-    """An event, and who sent it."""
+    """An event, and its sender."""
 
     event: dict[str, Any]
     sent: Sent
@@ -121,7 +121,7 @@ class Evidence:
                 yield source
 
     def _kept_rows(self) -> set[str]:
-        """Return the sources of all rows that the changelogs have from who had the partition, and no zombie."""
+        """Return the sources of all rows that owners, not zombies, have written to the changelogs."""
         return {
             decode(record.value).source
             for batch, record in self.read(self.world.settings.topics.changelog)
@@ -184,6 +184,6 @@ class Evidence:
 
 
 def sent_of(batch: Batch) -> Sent:
-    """Return who has sent a batch."""
+    """Return the sender of a batch."""
     assert batch.sent is not None, "only users' records are written without a worker"
     return batch.sent

@@ -53,7 +53,7 @@ class Fault:
     disk: str
 
     def __str__(self) -> str:
-        """Say it in a line."""
+        """Return the fault as a line."""
         return f"{self.at_s:.2f} s: {self.kind}, worker {self.worker}, {self.lasts_s:.2f} s, {self.number}, {self.disk}"
 
 

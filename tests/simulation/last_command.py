@@ -94,7 +94,7 @@ def _was_known(evidence: Evidence, ask: Ask, copy: Copy, began_s: float) -> bool
 
 
 def _missing(evidence: Evidence, id_: str, routes: list[list[Ask]], *, waits: bool) -> Iterator[str]:
-    """See that a message that all orders leave for a far day waits, unless it was sent before they came."""
+    """Check that a message is pending that all commands leave for a far day, unless it was sent before they came."""
     left = {outcome(route) for route in routes}
     if waits or len(left) > 1:
         return
@@ -106,7 +106,7 @@ def _missing(evidence: Evidence, id_: str, routes: list[list[Ask]], *, waits: bo
 
 
 def _said(evidence: Evidence, asks: Sequence[Ask]) -> str:
-    """Say which orders there were."""
+    """Return a description of the commands."""
     said = (
         f"{ask.op} {ask.source} at {ask.at_s:.3f} s, stamp {sorted(evidence.world.stamps.get(ask.source, ()))}, "
         f"due {ask.due_ms}"

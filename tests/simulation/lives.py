@@ -21,7 +21,7 @@ class Lives:
     """Looks at each request and command, and at the account."""
 
     def __init__(self, evidence: Evidence) -> None:
-        """Look at this evidence."""
+        """Check `evidence`."""
         self._evidence, self._exact = evidence, evidence.exact
         self._recurring, self._local_times = Recurring(evidence), LocalTimes(evidence)
         self._left: Counter[Life] = Counter()
@@ -62,7 +62,7 @@ class Lives:
 
     # the account -----------------------------------------------------------------------------------------------------
     def _account(self) -> Iterator[str]:
-        """See that each life has one ending or waits, and exactly once, that the contract's sum is right.
+        """Check that each life has one ending or is pending; exactly once, also check the contract's sum.
 
         At least once, events are written before the changelog: a step that was not kept may be done again in another
         order, by the same partition's next life, and end a message otherwise.
@@ -188,7 +188,7 @@ class Lives:
                 yield f"{copy} was sent {late} ms late, {limit} were allowed"
 
     def _given_up(self, ask: Ask, ending: str) -> Iterator[str]:
-        """See that a message that was given up was so for a reason, and that its dead letter is there."""
+        """Check that a message that was given up had a reason for it, and has a dead letter."""
         event = self._said(ending, ask.source) or {}
         limit, policy = ask.said("delay-max-late"), ask.said("delay-if-late")
         if event["reason"] == "too-late":
@@ -207,7 +207,7 @@ class Lives:
             yield f"the dead letter of {ask.source} is altered"
 
     def _untaken(self, ask: Ask) -> Iterator[str]:
-        """See that a message was given up because its host never takes it, or has not for too long."""
+        """Check that a message was given up because its host never takes it, or has not for too long."""
         world = self._evidence.world
         gone = any(post.status == _GONE and post.source == ask.source for post in world.web.posts)
         due_ms = min(due for due in self._dues(ask) if due is not None)
@@ -218,7 +218,7 @@ class Lives:
             yield f"{ask.source} was given up too soon: {told}"
 
     def _too_many(self, ask: Ask, copies: list[Copy], needed: int, ending: str | None) -> Iterator[str]:
-        """See that copies beyond those needed were in flight when their worker died, or lost its partition."""
+        """Check that copies beyond those needed were in flight when their worker died, or lost its partition."""
         number = self._evidence.world.home(ask)
         lives = [life for copy in copies if (life := self._evidence.broken_off(copy.sent, number)) is not None]
         if (self._exact and not ask.over_http) or len(copies) - len(lives) > needed:
@@ -228,5 +228,5 @@ class Lives:
 
     @property
     def duplicates(self) -> int:
-        """How many copies there are too many."""
+        """The number of excess copies."""
         return sum(self._left.values())

@@ -22,7 +22,7 @@ class LocalTimes:
     """Looks at each recurring message in the zone."""
 
     def __init__(self, evidence: Evidence) -> None:
-        """Look at this evidence."""
+        """Check `evidence`."""
         self._evidence = evidence
 
     def faults(self, ask: Ask) -> Iterator[str]:

@@ -28,7 +28,7 @@ class Process:
     """What lives and dies as one: everything that was scheduled from within `context`."""
 
     def __init__(self, name: str) -> None:
-        """Begin to live."""
+        """Begin with a context of its own."""
         self.name = name
         self.alive, self.frozen = True, False
         #: By how many seconds the clocks of a zone are ahead of UTC by its zone data (zones.py).
@@ -56,7 +56,7 @@ class Handle:
     def __init__(
         self, callback: Callable[..., object], args: tuple[Any, ...], context: Context | None, when: float = 0.0
     ) -> None:
-        """Belong to the process of the context."""
+        """Make a callback of the context's process."""
         self.callback, self.args, self.when_ = callback, args, when
         self.cancelled_ = False
         self.process = CURRENT.get() if context is None else context[CURRENT]
@@ -87,11 +87,11 @@ class Loop:
         self._count = 0
         self._as_asyncio_has_it: Any = self
         self.errors: list[BaseException] = []
-        #: Names of processes that are no more.
+        #: Names of dead processes.
         self.dead: set[str] = set()
         self.turns = 0
 
-    # what asyncio asks of a loop -------------------------------------------------------------------------------------
+    # asyncio's interface ---------------------------------------------------------------------------------------------
     def time(self) -> float:
         return self._now
 

@@ -51,7 +51,7 @@ class Mishaps:
         }
 
     def happen(self, fault: Fault) -> None:
-        """Let a fault happen."""
+        """Apply a fault."""
         self._broker.note(f"fault: {fault}")
         if fault.kind in self._to_all:
             self._to_all[fault.kind](fault)

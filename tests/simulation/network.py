@@ -50,7 +50,7 @@ class Connection:
     """One connection: a broker takes its requests one after the other."""
 
     def __init__(self, network: "Network", worker: str, node: int, rnd: random.Random) -> None:
-        """Connect."""
+        """Connect a worker to a broker."""
         self._network, self._worker, self._node, self._rnd = network, worker, node, rnd
         self._pending: deque[Pending] = deque()
         self._queue: deque[Pending] = deque()
@@ -58,7 +58,7 @@ class Connection:
         self._latest = self._answered = 0.0
 
     def send(self, request: Any, answer: "asyncio.Future[Any]", sent: Sent) -> None:
-        """Put a request on its way."""
+        """Send a request; its response resolves `answer`."""
         network, weather = self._network, self._network.weather
         pending = Pending(request, answer, sent)
         self._pending.append(pending)
@@ -141,7 +141,7 @@ class Connection:
 
 
 class Network:
-    """All connections."""
+    """The connections of all workers."""
 
     def __init__(self, loop: Loop, seed: int, serve: Serve, world: Process) -> None:
         """Reach brokers through `serve`."""

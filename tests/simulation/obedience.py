@@ -37,7 +37,7 @@ def _known_s(evidence: Evidence, copy: Copy, number: int, at_s: float) -> float:
 
 
 def too_fast(evidence: Evidence) -> Iterator[str]:
-    """Return a sentence for each span in which a destination got more than its cap allows."""
+    """Return a sentence for each span in which a destination got more than its rate limit."""
     world, settings = evidence.world, evidence.world.settings
     records = any(said.value is not None and "rate" in said.value for said in world.controls)
     if records or not settings.destinations.rates or any(fault.kind not in _HARMLESS for fault in world.plan.faults):

@@ -30,7 +30,7 @@ class OwnLogs:
 
     @property
     def happens(self) -> bool:
-        """Whether it happens in this run."""
+        """Whether this run loses records."""
         return self._world.seed % _EVERY == _EVERY - 1
 
     async def lose(self) -> None:

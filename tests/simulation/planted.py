@@ -463,7 +463,7 @@ BUGS: dict[str, list[Bug]] = {
     **planted_teams.BUGS,
 }
 
-#: Where the search for those begins that show themselves in few runs only.
+#: The first seed for bugs that show in few runs only.
 BEGINS = {
     "messages do not wait for what is known to be unread": 490,
     "a batch of an aborted transaction keeps its numbers": 20,
@@ -489,7 +489,7 @@ BEGINS = {
 
 @contextmanager
 def planted(name: str) -> Iterator[None]:
-    """Plant a bug for a while."""
+    """Plant a bug during the block."""
     before = [getattr(of, what) for of, what, _ in BUGS[name]]
     for of, what, make in BUGS[name]:
         setattr(of, what, make(of.__dict__[what]))

@@ -10,7 +10,7 @@ from tests.simulation.web import Post
 
 #: The changelog's times are in milliseconds: a row with the time of a POST may be older or newer.
 _MS = 0.001
-#: When a row's next try is, who wrote that, and when it was in the changelog.
+#: The time of a row's next try, the row's writer, and its time in the changelog.
 Plan = tuple[int, str, float]
 
 
@@ -48,7 +48,7 @@ def _plans(evidence: Evidence) -> dict[tuple[str, int], list[Plan]]:
 
 
 def _hasty(evidence: Evidence, post: Post, plans: list[Plan]) -> Iterator[str]:
-    """See that a request is made no sooner than its worker had to know, by its own clock."""
+    """Check that no POST is made before the time that its worker had to know, by the worker's clock."""
     number = evidence.world.home(evidence.asks[post.source])
     began_s = evidence.began(post.sent, number)
     own = [plan for plan in plans if plan[2] < began_s or plan[1] == post.sent.worker]

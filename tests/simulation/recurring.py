@@ -16,11 +16,11 @@ class Recurring:
     """Checks each series by its request alone, whatever is in the table."""
 
     def __init__(self, evidence: Evidence) -> None:
-        """Look at this evidence."""
+        """Check `evidence`."""
         self._evidence = evidence
 
     def faults(self, ask: Ask) -> Iterator[str]:
-        """Return a sentence for everything that is wrong with the series that a request has asked for."""
+        """Return a sentence for each fault of a request's series."""
         evidence = self._evidence
         copies = evidence.copies.get(ask.source, [])
         if evidence.world.settings.engine.row_version in (1, 2):
@@ -90,7 +90,7 @@ class Recurring:
         return asked | {other.stamp_ms for other in others if other.op == "deliver-now"}
 
     def _doubled(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
-        """See that an occurrence is there twice only if it was in flight when its worker ended."""
+        """Check that only occurrences in flight at a worker's end are delivered twice."""
         number = self._evidence.world.home(ask)
         moved = self._moved(ask)
         for due_ms, count in Counter(copy.due_ms for copy in copies).items():
@@ -135,7 +135,7 @@ class Recurring:
         return began or (self._evidence.calm and copy.sent.at_s > command.at_s + self._evidence.prompt_s)
 
     def _accounted(self, ask: Ask, lives: dict[int, set[str]]) -> Iterator[str]:
-        """See that each planned time of a series that was moved or held has an occurrence, or an event."""
+        """Check that each planned time of a series that was moved or held has an occurrence, or an event."""
         if self._commands(ask, {"reschedule", "pause", "resume"}) is None:
             return
         skipped: dict[tuple[Any, ...], set[int]] = defaultdict(set)
@@ -186,7 +186,7 @@ class Recurring:
         return found
 
     def _lost(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
-        """See that all is there that was due before a series was paused, or is due after it was resumed."""
+        """Check that all occurrences are delivered that were due before the pause, or after the resume, of a series."""
         others = [one for one in self._evidence.by_id[ask.name] if one is not ask]
         known = {"deliver-now", "pause", "resume"}
         if ask.said("delay-misfire") != "catch-up" or not known.issuperset(one.op for one in others):
@@ -255,7 +255,7 @@ class Recurring:
         return self._evidence.world.stamps.get(ask.source) or {ask.stamp_ms}
 
     def _obeyed(self, ask: Ask, copies: list[Copy]) -> Iterator[str]:
-        """See that a series is over for whoever had to know its cancel, the last order."""
+        """Check that no worker delivers from a series once it had to know its cancel, the last command."""
         asks = sorted(self._evidence.by_id[ask.name], key=lambda one: (one.stamp_ms, one.partition, one.offset))
         stamps_differ = any(self._evidence.world.plan.brokers_ms)
         if [one.op for one in asks] != ["schedule", "cancel"] or stamps_differ or asks[0].stamp_ms == asks[1].stamp_ms:

@@ -17,7 +17,7 @@ from tests.simulation.workload import Ask, Headers
 
 #: One run in this many has retries.
 _ONE_IN = 4
-#: How long after the due time of a message its consumer asks for the next: before its row is removed, or after that.
+#: Time from a due time to the consumer's next request: before the row is removed, or later.
 _AFTER_S = (0.0, 0.005, 0.02, 0.06)
 
 _WAIT_MS = 800
@@ -25,7 +25,7 @@ _BACKOFF = b"exponential %dms 1 %dms" % (_WAIT_MS, _WAIT_MS)
 
 
 def are_there(seed: int) -> bool:
-    """Return whether a run has such consumers."""
+    """Return whether a run has retrying consumers."""
     return seed % _ONE_IN == _ONE_IN - 1
 
 

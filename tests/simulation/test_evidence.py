@@ -14,7 +14,7 @@ OWNER, LOST = Sent("owner", 0, 0, 1.0), Sent("lost", 0, 0, 1.0)
 
 
 class Seen(Evidence):
-    """Evidence of one request: its events and who told them, and whether its row was kept."""
+    """Evidence of one request: its events and their senders, and whether its row was kept."""
 
     def __init__(self, *told: tuple[str, Sent], exact: bool = False, kept: bool = False) -> None:
         self.told = [Told({"event": event, "source": SOURCE, "reason": "quota"}, sent) for event, sent in told]

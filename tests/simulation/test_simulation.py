@@ -16,7 +16,7 @@ from tests.simulation.run import Result, processes, quickly, run, run_all, sprea
 _FEW, _MANY = 50, 250
 #: Every planted bug is found within this number of seeds, most within a few dozen.
 _ENOUGH = 2_000
-#: Runs in which a request was refused for want of room that a step had accepted which was not kept: of a zombie, and of
+#: Runs in which a request was refused for a quota after a step had accepted it that was not kept: of a zombie, and of
 #: a worker that crashed before it had written it.
 _RETOLD = (1_080, 2_993)
 #: Runs in which a command comes for a message that had arrived when its worker died: for a plain one, and for a series.

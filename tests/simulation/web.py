@@ -40,17 +40,17 @@ class Post(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The request that had asked for it."""
+        """The place of its request."""
         return self.headers["delay-source"]
 
     @property
     def due_ms(self) -> int:
-        """When it is due, as it says."""
+        """The due time in its headers."""
         return int(self.headers["delay-due"])
 
     @property
     def taken(self) -> bool:
-        """Whether it was taken, and its sender knows."""
+        """Whether the host accepted it, and its sender knows."""
         return self.heard and 200 <= self.status < 300
 
 
@@ -58,7 +58,7 @@ class Web:
     """All hosts of a run."""
 
     def __init__(self, seed: int, loop: "Loop") -> None:
-        """Make them up."""
+        """Make up the hosts of a seed."""
         self._seed, self._loop = seed, loop
         self._rnd = rnd = random.Random(f"{seed}-web")  # noqa: S311 - the same run for the same seed
         #: What share of the messages goes to them.
@@ -90,14 +90,14 @@ class Web:
         return Client(self, worker, random.Random(f"{self._seed}-{worker.name}-web"))  # noqa: S311
 
     def answer(self, origin: str, rnd: random.Random) -> object:
-        """Return how a request turns out."""
+        """Return a status, or _LOST or _AWAY, by the mood of a host."""
         mood = {200: 1} if self.calm else self._moods[origin]
         return rnd.choices(list(mood), list(mood.values()))[0]
 
 
 @dataclass(slots=True)
 class Client:
-    """Stands where app.base.http.client.HttpClient stands."""
+    """Replaces app.base.http.client.HttpClient."""
 
     web: Web
     worker: "Worker"

@@ -60,7 +60,7 @@ class Node(NamedTuple):
 
 
 class Client:
-    """Stands where aiokafka's client stands."""
+    """Replaces aiokafka's client."""
 
     def __init__(self, worker: "Worker", broker: Broker, rnd: random.Random) -> None:
         """Connect `worker` to `broker`."""
@@ -109,7 +109,7 @@ class _Path(type(Path())):  # type: ignore[misc]
     """A path of a simulated disk."""
 
     def mkdir(self, *_: Any, **__: Any) -> None:
-        """It is there."""
+        """Do nothing: the path exists."""
 
 
 class Worker:
@@ -178,7 +178,7 @@ class Worker:
         self._on_end(self, error)
 
     def check(self) -> None:
-        """See that this process is alive."""
+        """Check that this process is alive."""
         if not self.process.alive:
             raise Died
 

@@ -56,22 +56,22 @@ class Ask:
 
     @property
     def over_http(self) -> bool:
-        """Whether it is to be posted."""
+        """Whether its destination is a URL."""
         return "://" in (self.said("delay-to") or "")
 
     @property
     def recurs(self) -> bool:
-        """Whether it asks for a series."""
+        """Whether it requests a series."""
         return self.said("delay-every") is not None
 
     @property
     def in_zone(self) -> bool:
-        """Whether it asks for a series that goes by the clocks of a zone."""
+        """Whether it requests a series in a time zone."""
         return self.said("delay-zone") is not None
 
     @property
     def name(self) -> str:
-        """The id that it has, or gets."""
+        """The id, given or made from the record's place."""
         return self.id if self.id is not None else self.source
 
     def said(self, header: str) -> str | None:
@@ -101,7 +101,7 @@ class Author:
         self._asks: list[Ask] = []
 
     def write(self) -> list[Ask]:
-        """Make it up."""
+        """Make up the requests."""
         rnd = self._rnd
         for number in range(rnd.randint(10, 30)):
             if rnd.random() < 0.06:

@@ -98,7 +98,7 @@ def noting_plain(put_plain: Any, stamps: dict[str, set[int]]) -> Any:
 
 
 class World:
-    """Everything there is in one run."""
+    """Brokers, workers, disks and users of one run."""
 
     def __init__(self, seed: int, *, trace: bool = False) -> None:
         """Make up the run of a seed."""
@@ -187,7 +187,7 @@ class World:
         rows = self.rows()
         await self._begin_anew()
         if self.settings.engine.row_version in (1, 2) and self.web.posts:
-            return  # such rows do not say when the next try is, and it is made then
+            return  # such rows have no time of the next try, so it is made then
         if self.delivered_by(_LAST):
             self.troubles.append("a worker that read everything anew has delivered what was dealt with")
         if self.rows() != rows:
@@ -302,7 +302,7 @@ class World:
         await self.settled()
 
     async def settled(self) -> None:
-        """Wait until everything is dealt with."""
+        """Wait until no partition has work left."""
         while not self.troubles and (len(self.owned()) < self.settings.topics.partitions or self._transacting()):  # noqa: ASYNC110
             await asyncio.sleep(_LOOK_S)
 
@@ -346,7 +346,7 @@ class World:
             batch.sent is not None and batch.sent.worker in names for log in logs for batch in log.batches
         )
 
-    # for those who look at it ----------------------------------------------------------------------------------------
+    # for the checks --------------------------------------------------------------------------------------------------
     def home(self, ask: Ask) -> int:
         """Return the partition where a message lives."""
         if ask.id is None:

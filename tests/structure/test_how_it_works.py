@@ -12,7 +12,7 @@ _PAGE = (_TREE / "docs/explanation/how-it-works.md").read_text("utf-8")
 _TOUR = _PAGE.partition("## One message")[2].partition("### Plain requests")[0]
 #: The simulation has no consumer, engine and sender.
 _NOT_SIMULATED = {"Engine.hand_over"}
-#: How many files a reader opens who follows a request from its arrival to the end of its delivery.
+#: Maximum number of files on the path of a request from its arrival to the end of its delivery.
 _MOST_FILES = {"plain": 36, "with options": 42}
 _ROOMS = {"__init__.py", "__pycache__", "py.typed"}
 
@@ -23,7 +23,7 @@ def test_the_tour_names_functions_in_the_order_of_their_calls() -> None:
 
     assert len(named) > 10
     assert [name for name in named if name not in called] == []
-    # The due loop looks at the table in its first cycle too, before the message is due.
+    # The due loop also reads the table in its first cycle, before the message is due.
     order = [name for name in named if not name.startswith(("DueLoop", "StoreReads.due", "Dispatcher.send"))]
     assert order == sorted(order, key=called.index)
 

@@ -87,7 +87,7 @@ def broker_away(run: Run) -> None:
 
 @contextmanager
 def pause_of(run: Run, what: str, limit_ms: int) -> Iterator[None]:
-    """Measure the longest pause that a fault makes, and see that it is within a limit."""
+    """Measure the longest pause of a fault, and expect it to be within a limit."""
     began_ms = now_ms()
     yield
     in_sync(run)

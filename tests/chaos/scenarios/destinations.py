@@ -67,7 +67,7 @@ def refusing_neighbour(run: Run) -> None:
         _warm_up(run)
         others = Neighbours(run, healthy)
         others.before(run.sizes(4, 30))
-        # For the others there is Kafka's own pause while leaders change, and then none.
+        # The other destinations have only Kafka's own pause while leaders change.
         with down(run, stop, run.cluster[-1]):
             time.sleep(_SETTLE_S)
             others.during(run.sizes(8, 120))
@@ -80,7 +80,7 @@ def _warm_up(run: Run) -> None:
 
 
 def proxy_to(run: Run, broker: Broker) -> Proxy:
-    """Make a proxy for those who reach a broker by its other listener."""
+    """Make a proxy for clients of a broker's other listener."""
     assert broker.node.detour is not None, "its clients cannot be sent through a proxy"
     target, port = broker.node.detour
     return Proxy(port, target, run.seed)

@@ -118,7 +118,7 @@ class Bulk:
 
 
 def read_only(run: Run, worker: Worker, volume: Volume) -> None:
-    """Turn the file system read-only: the worker ends, does not start, and goes on when it is repaired."""
+    """Turn the file system read-only: the worker exits, does not start, and goes on after a repair."""
     volume.fail()
     run.measure("read_only_noticed_ms", last_words(run, worker, "cannot be used"))
     run.did("read-only disks")
@@ -171,7 +171,7 @@ def old_disk(run: Run) -> None:
             run.expect("restored from the changelog" not in worker.log, "a copy that was young enough was dropped")
             run.did("copies put back within the tombstones' time")
 
-            # The first cleaning decides how long a tombstone stays: those from here on are soon gone.
+            # The first cleaning decides how long a tombstone stays: later ones are soon gone.
             configure(run, delete_retention_ms="1000")
             with Copy(run, worker) as old:
                 wait_forgotten(run, old.rows)

@@ -58,7 +58,7 @@ class Client(NamedTuple):
 
 def _etf1(order: Order) -> None:
     words = (order.servers, order.topic, order.to, order.due_s - order.now_s, order.far_s)
-    _needed("gcc")  # its Kafka client is one of C
+    _needed("gcc")  # its Kafka client is a C library
     _run([_needed("go"), "run", ".", *map(str, words)], HERE / "etf1")
 
 
@@ -80,7 +80,7 @@ def _spring(program: str) -> Callable[[Order], None]:
 
 
 def kcat(dialect: str) -> Callable[[Order], None]:
-    """Return what asks with kcat, as people do by hand."""
+    """Return a client that sends its requests with kcat, as people do by hand."""
 
     def run(order: Order) -> None:
         due_text = datetime.fromtimestamp(order.due_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

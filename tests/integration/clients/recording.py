@@ -17,7 +17,7 @@ class Recording(NamedTuple):
     #: Who they are from: the project, its version, and how they were made.
     client: str
     dialect: str
-    #: The destination that they ask for.
+    #: The destination of the requests.
     to: str
     records: list[Record]
 

@@ -17,7 +17,7 @@ _SHORT_MS = 4_000
 
 
 def lose_nothing(_: Worker) -> None:
-    """Let a worker go on."""
+    """Leave a worker alone."""
 
 
 def lose_disk(worker: Worker) -> None:

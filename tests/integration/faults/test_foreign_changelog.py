@@ -14,7 +14,7 @@ from tests.harness.kafka import Requests, now_ms
 from tests.harness.waiting import eventually
 from tests.harness.worker import Worker
 
-#: Twice the time between two looks at the changelog's end, and a little.
+#: Twice the interval between checks of the changelog's end, and a little.
 _CORRECTED_S = 12.0
 _FAR_MS = 3_600_000
 
@@ -28,7 +28,7 @@ def forge(case: Case, partition: int, *pairs: Pair) -> None:
 
 
 def deliver(case: Case, *ids: str) -> None:
-    """See that messages with these ids are delivered."""
+    """Check that messages with these ids are delivered."""
     for id_ in ids:
         case.schedule(id_, now_ms() + 300)
     case.requests.flush()

@@ -81,7 +81,7 @@ def batches(value: bytes, *places: TopicPartition) -> list[tuple[str, int, Batch
 
 
 async def assert_open(cluster: Cluster, *wanted: TopicPartition) -> None:
-    """See that transactions are open just there, as soon as the markers that are on their way are written."""
+    """Check that transactions are open in these places only, once markers on their way are written."""
     async with asyncio.timeout(LIMIT_S):
         while True:
             found = await HangingTransactions(cluster, TOPIC.__eq__).look()
@@ -104,7 +104,7 @@ async def half_ended(cluster: Cluster, value: bytes, *, committed: bool) -> Forg
 
 
 async def assert_inherited(broker: Broker, cluster: Cluster, value: bytes, *, committed: bool) -> None:
-    """See that a new owner ends the last one's transaction everywhere, as it was decided."""
+    """Check that a new owner ends the last one's transaction everywhere, as it was decided."""
     heir = TransactionalIdPool(
         cluster, value.decode(), HOME, AGAIN, HangingTransactions(cluster, TOPIC.__eq__), lambda _: lambda: None
     )

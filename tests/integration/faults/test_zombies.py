@@ -17,7 +17,7 @@ from tests.harness.scan import check_image, scan_all
 from tests.harness.waiting import eventually
 from tests.harness.worker import Worker
 
-#: Twice the time between two looks at the changelog's end, and a little.
+#: Twice the interval between checks of the changelog's end, and a little.
 _CORRECTED_S = 12.0
 #: An offset beyond the end of the requests.
 _AHEAD = 1_000
