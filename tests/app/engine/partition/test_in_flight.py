@@ -27,8 +27,10 @@ def test_a_row_has_one_outcome_and_its_claim_lasts_until_that_is_committed() -> 
     assert rows.answered(Unsent(key(2))) == [Unsent(key(2))]
     assert not rows.answered(Unsent(key(2)))
     assert set(rows.claims) == {key(1), key(2)}
+    assert rows.busy(key(1)), "it is not fired again before its outcome is committed"
     rows.end([key(1)])
     assert set(rows.claims) == {key(2)}
+    assert not rows.busy(key(1))
 
 
 def test_rows_whose_route_is_blocked_take_no_room_from_the_others() -> None:
