@@ -1,4 +1,4 @@
-"""Somebody who looks at a worker's pages while something else is measured: a thread of its own."""
+"""A thread that loads a worker's pages during another measurement."""
 
 import http.client
 import threading

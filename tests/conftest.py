@@ -44,7 +44,7 @@ _ORDER = (
 #: A failure shows at most this many logs, and this many lines of each.
 _SHOWN_LOGS, _SHOWN_LINES = 4, 40
 #: A file system in memory; it must have room for the databases of all processes of the suite.
-_MEMORY, _ROOM = Path("/dev/shm"), 2 << 30  # noqa: S108 - mkdtemp names what is in it
+_MEMORY, _ROOM = Path("/dev/shm"), 2 << 30  # noqa: S108 - mkdtemp names its contents
 #: Tests of security have one broker, which takes seconds to start.
 _GUARDED = "tests/integration/test_security"
 collect_ignore = [path.removeprefix("tests/") for path, module in NEEDS.items() if find_spec(module) is None]

@@ -1,4 +1,4 @@
-"""Another system that is measured: its processes, and how far it has come as Kafka shows it."""
+"""Another measured system: its processes, and its progress as seen in Kafka."""
 
 import tempfile
 from abc import abstractmethod

@@ -1,4 +1,4 @@
-"""A Redis sorted set with a worker that polls it: what most teams begin with."""
+"""A Redis sorted set with a worker that polls it, the first solution of most teams."""
 
 import shutil
 import socket

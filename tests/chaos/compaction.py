@@ -1,4 +1,4 @@
-"""A changelog that is compacted while one watches: in seconds, not hours."""
+"""Compaction of a changelog within seconds, not hours."""
 
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 

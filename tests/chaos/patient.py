@@ -1,4 +1,4 @@
-"""What operators and their supervisors do about workers that stop, and what workers say when they do."""
+"""Operators and supervisors: they start stopped workers again, and read the workers' last log lines."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The verdict counts everything that breaks the promise: here a hand writes what no worker may."""
+"""The verdict counts every violation: the test itself writes records that no worker may write."""
 
 import json
 import random

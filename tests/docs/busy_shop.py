@@ -1,4 +1,4 @@
-"""A shop with much to deliver: the traffic that is seen in the pictures of the console."""
+"""A shop with much to deliver: the traffic in the console's screenshots."""
 
 import asyncio
 import math
@@ -31,7 +31,7 @@ _DAYS: Final = 7
 #: Messages a second, on average: most are due within seconds, the others within minutes. They come in waves.
 _QUICK, _SLOW = 24, 6
 _QUICK_S: Final = (1, 6)
-#: Average delay of the other messages. Those under way at the start are scheduled before, for a steady flow at once.
+#: Average delay of the other messages. The start schedules a full set, so that the flow is steady immediately.
 _SLOW_S: Final = 900
 _WAVE_S: Final = (210, 95)
 _TICK_S: Final = 0.1

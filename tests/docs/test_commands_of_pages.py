@@ -1,4 +1,4 @@
-"""Commands of `punctual` that the documents name are there, and take the options that are shown with them."""
+"""The `punctual` commands in the documents exist, and accept the options that the documents show."""
 
 import re
 

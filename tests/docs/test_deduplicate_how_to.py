@@ -1,4 +1,4 @@
-"""What docs/how-to/deduplicate.md shows is what runs: its consumer processes a delivery once, and skips its copy."""
+"""The consumer of docs/how-to/deduplicate.md processes a delivery once, and skips its copy."""
 
 import shutil
 import sqlite3

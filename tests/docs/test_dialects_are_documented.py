@@ -1,4 +1,4 @@
-"""docs/reference/dialects.md and the dialects say the same."""
+"""docs/reference/dialects.md agrees with the dialects."""
 
 import re
 from pathlib import Path

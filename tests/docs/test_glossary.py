@@ -1,4 +1,4 @@
-"""The glossary is the list of terms, each once and with a file that is there, and no page uses another word for one.
+"""The glossary lists each term once, with an existing file, and no page uses another word for a term.
 
 GLOSSARY=save writes the page, and the page with the terms of the code.
 """

@@ -1,4 +1,4 @@
-"""What docs/how-to/deliver-over-http.md shows is what runs: its secret, receiver, settings and message."""
+"""docs/how-to/deliver-over-http.md works: its secret, receiver, settings and message."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""What docs/how-to/many-clusters.md shows as a file of clusters is one, and its table has each key."""
+"""The file of clusters in docs/how-to/many-clusters.md is valid, and the table has each key."""
 
 import re
 from pathlib import Path

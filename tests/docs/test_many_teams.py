@@ -1,4 +1,4 @@
-"""docs/how-to/many-teams.md: a worker accepts its settings, and the text names their quotas."""
+"""docs/how-to/many-teams.md: a worker accepts its settings, with the namespaces and quotas of the page."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Commands of the pipeline in the documents are ones that it understands."""
+"""The pipeline accepts its commands in the documents."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""docs/reference/records.md and what records carry say the same."""
+"""docs/reference/records.md agrees with the fields of records."""
 
 import re
 from pathlib import Path

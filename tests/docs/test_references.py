@@ -1,4 +1,4 @@
-"""What documents and code refer to is there: files of this tree, headings of the documents, decisions."""
+"""References in documents and code are valid: to files of this tree, headings of the documents, decisions."""
 
 import re
 from collections.abc import Iterator

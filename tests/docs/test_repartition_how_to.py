@@ -1,4 +1,4 @@
-"""What docs/how-to/repartition.md says to run is what tests/integration/test_repartition.py runs, and takes."""
+"""The commands of docs/how-to/repartition.md are those of tests/integration/test_repartition.py, with its options."""
 
 import re
 import shlex

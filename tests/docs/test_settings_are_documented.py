@@ -1,4 +1,4 @@
-"""docs/reference/settings.md and the settings say the same."""
+"""docs/reference/settings.md agrees with the settings."""
 
 import re
 from pathlib import Path

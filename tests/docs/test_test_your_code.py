@@ -1,4 +1,4 @@
-"""What docs/how-to/test-your-code.md shows is a program and its tests: they pass, with warnings as errors."""
+"""The tests in docs/how-to/test-your-code.md pass, with warnings as errors."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""SECURITY.md: each attack that it says was tried has the tests that it names."""
+"""SECURITY.md: each attack that was tried has the tests that the page names."""
 
 import re
 from pathlib import Path

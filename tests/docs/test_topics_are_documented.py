@@ -1,4 +1,4 @@
-"""The page for operators has the topics as workers make them."""
+"""The page for operators lists the topics as workers create them."""
 
 import re
 from pathlib import Path

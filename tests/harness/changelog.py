@@ -1,4 +1,4 @@
-"""The changelog as other writers see it: its last words, and batches that a zombie could have written."""
+"""Reads a changelog, and writes batches to it as a zombie could."""
 
 from collections.abc import Sequence
 from typing import Protocol

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from app.dev.broker.ports import is_free, server_ports
 
-#: Each port comes with the next ones, for the processes of a worker (app/ops/multiprocess/plan.py).
+#: A worker's processes use the ports after its own (app/ops/multiprocess/plan.py).
 ROOM = 16
 _TRIES = 1_000
 

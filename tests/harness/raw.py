@@ -1,4 +1,4 @@
-"""Records whose header names are no UTF-8: brokers take them, clients of other languages can send them."""
+"""Records with header names that are not UTF-8: brokers accept them, and clients in other languages can send them."""
 
 import asyncio
 import struct

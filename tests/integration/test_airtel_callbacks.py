@@ -1,4 +1,4 @@
-"""What fails of JSON with a post time is posted back to its sender: the JSON as it came."""
+"""Failed JSON messages with a post time are posted back to their sender, unchanged."""
 
 import threading
 from collections.abc import Iterator

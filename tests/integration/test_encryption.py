@@ -1,4 +1,4 @@
-"""An encrypted value on a real broker: nowhere in clear between who sends it and who receives it."""
+"""An encrypted value on a real broker: nowhere in clear between producer and consumer."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""A start that fails says why in one sentence on stderr, and ends with exit code 1; one with doubts says them."""
+"""A failed start writes its cause in one sentence to stderr, and exits with code 1; a doubtful one logs warnings."""
 
 import os
 import re

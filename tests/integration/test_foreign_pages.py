@@ -1,4 +1,4 @@
-"""Records of strangers that look like ours, with values that no record of ours has: every page and answer is there."""
+"""Foreign records that look like ours, with values that no record of ours has, break no page and no answer."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Anything at all on internal topics: no worker ends, and none has trouble starting."""
+"""Foreign records on internal topics, whatever they are: no worker exits, and every start succeeds."""
 
 import json
 import urllib.request

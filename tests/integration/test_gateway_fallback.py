@@ -1,4 +1,4 @@
-"""The how-to's producers: what Kafka does not take goes to the gateway, and from there to its topic."""
+"""The how-to's producers: messages that Kafka does not accept go to the gateway, and from there to their topic."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What waited in a gateway's spool: no newer than it is, in order, once, and without what Kafka refuses."""
+"""Spooled messages of a gateway: sent with their original time, in order, once, unless Kafka refuses them."""
 
 import base64
 import json

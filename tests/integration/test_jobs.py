@@ -1,4 +1,4 @@
-"""Acts on all that match a filter, on a real Kafka with two workers."""
+"""Jobs: actions on all messages that match a filter, on a real Kafka with two workers."""
 
 import itertools
 import json

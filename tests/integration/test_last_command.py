@@ -1,4 +1,4 @@
-"""Per id the last order wins, whatever way it took: README-style use, while the worker is away and while it serves."""
+"""The last request for an id wins, on any path: README-style use, while the worker is down and while it serves."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Messages of one request partition for one destination partition come by (due, arrival)."""
+"""Messages from one request partition to one destination partition are delivered in order of (due, arrival)."""
 
 import random
 

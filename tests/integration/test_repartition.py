@@ -1,4 +1,4 @@
-"""More partitions on a real broker: killed at each stage, and each message is delivered once, by its last order."""
+"""More partitions on a real broker: killed at each stage, and each message is delivered once, by its last command."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What failed comes back: a consumer in any language forwards it, and a Faust app does so by a decorator."""
+"""Failed messages come back: a consumer in any language forwards them, a Faust app uses a decorator."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace

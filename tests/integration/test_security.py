@@ -1,4 +1,4 @@
-"""Behind SASL, TLS and ACLs a worker, a producer and a consumer need the rights that we name, and no others."""
+"""With SASL, TLS and ACLs, a worker, a producer and a consumer need the documented permissions, and no others."""
 
 import time
 from collections.abc import Iterator

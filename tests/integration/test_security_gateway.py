@@ -1,4 +1,4 @@
-"""Behind SASL, TLS and ACLs a gateway needs the rights that we name, and no others."""
+"""With SASL, TLS and ACLs, a gateway needs the documented permissions, and no others."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""All that speaks Kafka comes in by every mechanism, with secrets that are in files, and says why it does not."""
+"""Each of our Kafka clients logs in by every mechanism, with secrets from files, and reports why a login failed."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""A worker's spans reach an OTLP/HTTP receiver, linked to whoever asked; messages keep their context as it is."""
+"""A worker's spans reach an OTLP/HTTP receiver with links to requests; messages keep their context unchanged."""
 
 import gzip
 import threading

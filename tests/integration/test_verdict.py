@@ -1,4 +1,4 @@
-"""On a real Kafka `on_time` is false while no requests are accepted, a pause is late, or writes fail."""
+"""The verdict is not good while no requests are accepted, a pause makes messages late, or writes fail."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Whoever means harm to a worker's port, without signing in, makes no message late and fills no memory."""
+"""Attackers of a worker's port, without a login, make no message late and fill no memory."""
 
 import logging
 import threading

@@ -90,7 +90,7 @@ def _pytest(bootstrap: str, version: str, guarantee: str, *arguments: str) -> di
         report = Path(directory, "report.xml")
         # Tests with a parametrized guarantee run with this one only; all others get it from the environment.
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", f"not {other}"]
-        # The default format has no place for what a test records: pytest warns, and a warning is an error.
+        # The default format has no place for a test's records: pytest warns, and a warning is an error.
         command += ["-o", "junit_family=xunit1", f"--junitxml={report}"]
         subprocess.run([*command, *arguments], cwd=_ROOT, env=environment, check=False)
         cases = list(ET.parse(report).iter("testcase"))  # noqa: S314 - our own

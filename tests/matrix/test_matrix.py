@@ -1,4 +1,4 @@
-"""docs/reference/compatibility.md says what `make test NAME=matrix` found; the suite itself runs a part of that."""
+"""docs/reference/compatibility.md has the results of `make test NAME=matrix`; the suite itself runs a part."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""docs/explanation/how-it-works.md follows a message as it goes: its functions are called, in the order of the page."""
+"""docs/explanation/how-it-works.md follows a message: its functions are called in the order of the page."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A part takes the sections of the settings that it needs: few files know all settings."""
+"""Each part takes only the sections of the settings that it needs: few files know all settings."""
 
 import ast
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Requests that cannot be accepted, among others that can."""
+"""Unacceptable requests among good ones."""
 
 import time
 from collections import Counter

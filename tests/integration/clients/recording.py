@@ -1,4 +1,4 @@
-"""What other systems' clients have sent, kept as lines of JSON: who sent it, then a record a line, bytes in base64."""
+"""Recorded requests of other systems' clients, as lines of JSON: the client, then a record a line, bytes in base64."""
 
 import json
 from base64 import b64decode, b64encode

@@ -1,4 +1,4 @@
-"""What docs/how-to/use-from-node.md shows runs: over HTTP as it stands, and with KafkaJS."""
+"""The programs of docs/how-to/use-from-node.md run: over HTTP as they stand, and with KafkaJS."""
 
 import os
 import re

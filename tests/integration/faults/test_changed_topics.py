@@ -1,4 +1,4 @@
-"""A topic that gets partitions, or is deleted, under an idle worker ends it with a sentence that says what to do."""
+"""A topic that gets partitions, or is deleted, makes an idle worker exit with an error message that says what to do."""
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions

@@ -1,4 +1,4 @@
-"""Exactly once, a transactional id that is lost stays lost: a real coordinator looks at who asks for it (KIP-360)."""
+"""Exactly once, a transactional id that is lost stays lost: a real coordinator checks the producer (KIP-360)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""A group that does not take a worker ends it with a sentence: it would be alive, and never ready."""
+"""A worker that its group refuses exits with an error message: it would be alive, and never ready."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Messages as large as Kafka takes them are held, forwarded and delivered, or refused with a reason."""
+"""Messages of Kafka's maximum size are held, forwarded and delivered, or refused with a reason."""
 
 import os
 
