@@ -196,6 +196,13 @@ def _forgets_tries(post: Any) -> Any:
     return planted
 
 
+def _not_given_back(_: Any) -> Any:
+    def planted(_context: Any, _step: Step, entry: Entry, _by: Command) -> bool:
+        return entry.series is not None
+
+    return planted
+
+
 def _as_asked(_: Any) -> Any:
     def planted(self: Entry, asked_ms: int) -> tuple[int, Entry]:
         return asked_ms, self
@@ -446,6 +453,9 @@ BUGS: dict[str, list[Bug]] = {
     "a series that is resumed is due as planned, whatever had moved it": [(moves, "_resumed", _planned_again)],
     "a pause skips by planned times, and not by due times": [(plan.Plan, "due_by", _by_plan)],
     "a series that is asked for again loses what was due": [(schedules, "goes_on", _forgetful)],
+    "a series that is asked for again loses what was being sent and was not sent": [
+        (outcome_handler, "give_back", _not_given_back)
+    ],
     "a count does not count what is skipped": [(plan, "less", _counts_deliveries)],
     "the next occurrence is counted from the delivery": [(occurrences, "following", _drifting)],
     "a local time that was sent by other zone data comes again": [(occurrences, "planned_here", _forgetful)],
@@ -471,6 +481,7 @@ BEGINS = {
     "a local time that was sent by other zone data comes again": 1_150,
     "a series stays planned by the zone data of another worker": 190,
     "a series that is asked for again loses what was due": 270,
+    "a series that is asked for again loses what was being sent and was not sent": 565,
     "a callback that is not taken is forgotten": 25,
     "an ending is forgotten before the watermark has passed it": 1_030,
     "an id that comes again in the step of its delivery is not found": 460,

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition
+from tests.simulation.faults import Plan
 from tests.simulation.loop import EPOCH_MS
 from tests.simulation.workload import Ask, Headers
 
@@ -20,6 +21,8 @@ _ENDED = 0.3
 _OPS = ("cancel", "reschedule", "deliver-now", "pause")
 #: The share of runs with one more series, which is paused, or only resumed, while its occurrence is not due as planned.
 _HELD = 0.2
+#: In so many runs there is one more, which is asked for again when an occurrence falls due.
+_RESENT = 0.1
 
 
 def series(seed: int, settings: Settings, span_s: float, destinations: dict[str, int]) -> list[Ask]:
@@ -76,6 +79,31 @@ def held(seed: int, settings: Settings, span_s: float, destinations: dict[str, i
         at_s += rnd.uniform(0.1, 1.5)
         asks.append(_order(rnd, settings, id_, each, at_s, []))
     return asks
+
+
+def resent(seed: int, settings: Settings, plan: Plan, destinations: dict[str, int]) -> list[Ask]:
+    """Make up a series that is asked for again when an occurrence is due, in most runs while something goes wrong."""
+    rnd = random.Random(f"resent {seed}")  # noqa: S311 - the same run for the same seed
+    if rnd.random() >= _RESENT:
+        return []
+    spans = [(fault.at_s, fault.lasts_s) for fault in plan.faults] or [(rnd.uniform(0, plan.span_s), 0.3)]
+    (since_s, lasts_s), every_ms = rnd.choice(spans), rnd.choice((1_000, 1_500))
+    due_s, again_s = since_s + rnd.uniform(0, lasts_s), since_s + rnd.uniform(-0.1, lasts_s)
+    said = {
+        "delay-to": rnd.choice(sorted(destinations)),
+        "delay-id": "resent-0",
+        "delay-at": str(EPOCH_MS + round(due_s * 1_000) - rnd.randint(0, 1) * every_ms),
+        "delay-every": str(every_ms),
+        "delay-count": str(rnd.randint(2, 5)),
+        "delay-misfire": "catch-up",
+    }
+    headers: Headers = [("users", b"own"), *((name, text.encode()) for name, text in said.items())]
+    asks_s = max(0.0, since_s - rnd.uniform(0.1, 0.8)), max(0.0, again_s)
+    places = (_place(rnd, settings, "resent-0") for _ in asks_s)
+    return [
+        Ask(at_s, place, "schedule", "resent-0", None, list(headers), b"k", b"again")
+        for at_s, place in zip(asks_s, places, strict=True)
+    ]
 
 
 def _request(

@@ -23,6 +23,9 @@ _RETOLD = (1_080, 2_993)
 _ARRIVED = (569, 1_714, 2_332)
 #: A run in which a resume reaches its series after a later deliver-now.
 _LATE_RESUME = 100_349
+#: Runs in which a series is asked for again while an occurrence of it is being sent, which then is not, or after that
+#: by a broker's clock that is behind.
+_RESENT = (569, 1_004, 1_871, 716_639)
 _TREE = Path(__file__).parents[2]
 
 
@@ -53,6 +56,12 @@ def test_a_message_that_has_arrived_is_not_sent_again_for_a_command(seed: int) -
 @pytest.mark.slow
 def test_what_a_late_resume_leaves_out_is_skipped_with_an_event() -> None:
     assert not failures(list(run_all(range(_LATE_RESUME, _LATE_RESUME + 1))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", _RESENT)
+def test_a_series_that_is_asked_for_again_neither_loses_nor_repeats_an_occurrence(seed: int) -> None:
+    assert not failures(list(run_all(range(seed, seed + 1))))
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ from tests.simulation.loop import EPOCH_MS, Loop, Process
 from tests.simulation.mishaps import Mishaps
 from tests.simulation.own_logs import OwnLogs
 from tests.simulation.retries import settings_of_retries, stamped, with_retries
-from tests.simulation.series import held, series
+from tests.simulation.series import held, resent, series
 from tests.simulation.teams import settings_of_teams, teams
 from tests.simulation.web import Web
 from tests.simulation.worker import EXPECTED, Worker
@@ -126,6 +126,7 @@ class World:
         self.versions = Versions(seed, self.settings)
         self.asks += in_zones(self.versions, self.settings, self.plan.span_s, self.destinations)
         self.asks += held(seed, self.settings, self.plan.span_s, self.destinations)
+        self.asks += resent(seed, self.settings, self.plan, self.destinations)
         self.asks += teams(seed, self.settings, self.plan.span_s, self.destinations)
         call_back(self.asks, seed, self.web)
         self.asks.sort(key=lambda ask: ask.at_s)

@@ -20,7 +20,7 @@ from app.engine.steps.transitions import ended, skipped, why
 from punctual.contract.events import Event, Kind
 from punctual.contract.record import Record
 from punctual.contract.request import Parked, Refusal, Request
-from tables import Command, Entry, RecordStamp, RememberedCommands, keys
+from tables import Command, Entry, RememberedCommands, keys
 from tables.commands import in_order
 from tables.entry import encode
 from tables.shares import size_of
@@ -143,16 +143,21 @@ class Schedules:
         alike = there is not None and there.series is None and entry.series is None  # a series has no bound
         if before is not None and there is not None and alike and before not in self._claims and not there.commands:
             entry = msgspec.structs.replace(entry, bound=entry.own_bound.joined(there.own_bound))
-        entry = self._accept(step, request, entry, before)
+        entry, unsent_ms = self._accept(step, request, entry, before)
         commands = known.waiting if known is not None else ()
         if before is not None and there is not None:
-            commands += self._replace(step, before, there, request, stamp)
+            replace = Command("replace", request.source, unsent_ms, stamp_ms=stamp.stamp_ms)
+            commands += self._replace(step, before, there, replace)
         if known is not None and request.parked is not None:
             entry = reminded(entry, known)
         self._meet(step, record, request, entry, [one for one in in_order(commands) if stamp.precedes(one.stamp)])
 
-    def _accept(self, step: Step, request: Request, entry: Entry, before: bytes | None) -> Entry:
-        """Accept a request and return its entry; a series continues the series at `before` with the same schedule."""
+    def _accept(self, step: Step, request: Request, entry: Entry, before: bytes | None) -> tuple[Entry, int]:
+        """Accept a request and return its entry; a series continues the series at `before` with the same schedule.
+
+        Also return the due time (epoch ms) at which the occurrence at `before` is to be delivered if it is being sent
+        and turns out unsent; 0 if it is not to be delivered then.
+        """
         again = None
         if before is not None and entry.series is not None:
             there = self._rows.entry(step, before)
@@ -167,7 +172,7 @@ class Schedules:
         step.tell(_accepted(step, request, due_ms))
         for passed in () if again is None else again.passed:
             skipped(step, entry, passed)
-        return entry
+        return entry, 0 if again is None else again.unsent_ms
 
     def _lose(self, step: Step, request: Request, entry: Entry, event: Kind, by: str) -> None:
         """Accept a request and end it at once with `event`, because the later record `by` for its id wins."""
@@ -175,23 +180,22 @@ class Schedules:
         step.tell(_accepted(step, request, due_ms))
         ended(step, event, due_ms, entry, by=by)
 
-    def _replace(
-        self, step: Step, key: bytes, entry: Entry, request: Request, stamp: RecordStamp
-    ) -> tuple[Command, ...]:
-        """End a pending message in favour of a later request; return its commands that are later than the request.
+    def _replace(self, step: Step, key: bytes, entry: Entry, by: Command) -> tuple[Command, ...]:
+        """End a pending message in favour of a later request; return its commands that are later than `by`.
 
         If the message is being sent, the outcome of the send ends it, and the returned commands leave its row.
         """
+        stamp = by.stamp
         later = tuple(one for one in entry.commands if one.op != "replace" and stamp.precedes(one.stamp))
         left = tuple(one for one in entry.commands if one not in later)
         movers = occurrences.movers(entry, key)
         later = (*(one for one in movers if stamp.precedes(one.stamp)), *later)
         if key in self._claims or entry.commands:
             entry = msgspec.structs.replace(entry, commands=left)
-            self._rows.record(step, key, entry, Command("replace", request.source, stamp_ms=stamp.stamp_ms))
+            self._rows.record(step, key, entry, by)
         else:
             step.remove(key, entry)
-            ended(step, "replaced", keys.due_of(key), entry, by=request.source)
+            ended(step, "replaced", keys.due_of(key), entry, by=by.source)
         return later
 
     def _meet(self, step: Step, record: Record, request: Request, entry: Entry, commands: Sequence[Command]) -> None:

@@ -10,7 +10,7 @@ from app.engine.steps.bounds import BoundJoiner
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.outcomes import Attempted, Called, Delivered, Dropped, Outcome, Rejected
 from app.engine.steps.plain_deliveries import PlainDeliveries
-from app.engine.steps.resent_series import give_back
+from app.engine.steps.resent_series import give_back, with_given_back
 from app.engine.steps.step import Step
 from app.engine.steps.transitions import ended, move, skipped
 from punctual.contract.events import Event, Kind
@@ -114,6 +114,7 @@ class OutcomeHandler:
         onward = occurrences.Onward()
         if entry.series is not None and not entry.replaced:
             onward = occurrences.following(entry, row, step.broker_ms, occurrences.MOST_MISSED)
+            onward = with_given_back(entry, onward)
         for passed in onward.passed:
             skipped(step, entry, passed)
         if onward.next is None:
@@ -221,7 +222,7 @@ class OutcomeHandler:
         if entry.replaced:  # the id belongs to another row, which may be new in this step
             step.ids.pop(entry.id, None)
             step.ids.update(known)
-        if by is not None and not give_back(self._context, step, row, entry, by):
+        if by is not None and not give_back(self._context, step, entry, by):
             self._bounds.pass_on(step, entry, by)
 
 

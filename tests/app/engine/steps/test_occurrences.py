@@ -738,6 +738,106 @@ def test_an_occurrence_that_is_being_sent_is_not_lost_when_its_series_is_asked_f
     assert rest(bench) == [(first - NOW) // MINUTE + 1, (first - NOW) // MINUTE + 2]
 
 
+@pytest.mark.parametrize("said", AGAIN)
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_occurrence_is_not_lost_that_is_due_after_its_series_is_asked_for_again_by_a_request_that_is_read_late(
+    bench: Workbench,
+    said: dict[str, str],
+    restarts: bool,  # noqa: FBT001
+) -> None:
+    ask_again(bench, said)
+    rest(bench)
+    due = bench.pending()["weekly"]
+    bench.now_ms = due + 2 * MINUTE + 5_000
+    row = bench.claim("weekly")
+    bench.ask(due - 20_000, delay_id="weekly", delay_to="orders", delay_misfire="catch-up", **said)
+    if restarts:
+        bench.open_again()
+        bench.claim_row(row)
+    bench.run(Unsent(row))
+
+    first = (due - NOW) // MINUTE
+    assert rest(bench) == [first, first + 1, first + 2]
+
+
+@pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
+def test_an_occurrence_before_the_time_that_a_request_asks_for_does_not_come_if_it_was_not_sent(
+    bench: Workbench, said: dict[str, str]
+) -> None:
+    ask_again(bench, said)
+    row = bench.claim("weekly")
+    bench.now_ms = NOW + 3 * MINUTE
+    from_ms = str(NOW + 2 * MINUTE)
+    bench.ask(
+        NOW + 30_000, delay_id="weekly", delay_to="orders", delay_misfire="catch-up", **{**said, "delay_at": from_ms}
+    )
+    bench.run(Unsent(row))
+
+    assert rest(bench) == [2, 3]
+
+
+@pytest.mark.parametrize("count", [{}, {"delay_count": "1"}])
+@pytest.mark.parametrize("later_is_sent", [True, False])
+def test_an_occurrence_that_was_not_sent_comes_after_the_one_that_is_being_sent_meanwhile(
+    bench: Workbench,
+    count: dict[str, str],
+    later_is_sent: bool,  # noqa: FBT001
+) -> None:
+    said = {"delay_every": "PT1M", **count}
+    ask_again(bench, said)
+    bench.now_ms = NOW + 2 * MINUTE
+    row = bench.claim("weekly")
+    ask_again(bench, said)
+    later = bench.claim("weekly")
+    bench.run(Unsent(row), bench.delivered(later) if later_is_sent else Unsent(later))
+
+    assert rest(bench) == ([1] if later_is_sent else [1, 2])
+    assert bench.pending() == ({} if count else {"weekly": NOW + 3 * MINUTE})
+
+
+def test_an_occurrence_that_was_not_sent_comes_after_the_one_that_was_sent_meanwhile(bench: Workbench) -> None:
+    ask_again(bench, {"delay_every": "PT1M"})
+    bench.now_ms = NOW + 3 * MINUTE
+    row = bench.claim("weekly")
+    ask_again(bench, {"delay_every": "PT1M"})
+    deliver(bench)
+    bench.run(Unsent(row))
+
+    assert rest(bench) == [1, 3]
+
+
+def test_what_is_passed_over_while_an_occurrence_is_being_sent_counts_once(bench: Workbench) -> None:
+    said = {"delay_id": "weekly", "delay_to": "orders", "delay_every": "PT1M", "delay_count": "20"}
+    bench.ask(**said)
+    row = bench.claim("weekly")
+    bench.now_ms = NOW + 10 * MINUTE
+    bench.ask(**said)
+    bench.run(Unsent(row))
+    rest(bench)
+    while bench.pending():
+        deliver(bench)
+
+    assert skipped(bench) == [("missed", 2, 8)]
+    assert bench.events[-1]["due"] == NOW + 21 * MINUTE  # twenty after the one that was being sent
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_one_more_that_is_being_sent_when_its_series_is_asked_for_again_does_not_count(
+    bench: Workbench,
+    sent: bool,  # noqa: FBT001
+) -> None:
+    said = {"delay_every": "PT1M", "delay_count": "3"}
+    ask_again(bench, said)
+    bench.command("deliver-now", "weekly")
+    row = bench.claim("weekly")
+    ask_again(bench, said)
+    bench.run(bench.delivered(row) if sent else Unsent(row))
+    bench.now_ms = NOW + 30 * MINUTE
+
+    assert rest(bench) == ([] if sent else [0]) + [1, 2, 3]
+    assert bench.pending() == {}
+
+
 def test_a_series_that_is_asked_for_again_counts_anew(bench: Workbench) -> None:
     said = {"delay_every": "PT1M", "delay_count": "3"}
     ask_again(bench, said)
@@ -769,6 +869,28 @@ def test_a_series_that_is_asked_for_again_from_a_later_time_on_waits_for_that(be
     ask_again(bench, {"delay_every": "PT1M", "delay_at": str(NOW + 5 * MINUTE)})
     assert rest(bench) == [1, 2]
     assert bench.pending() == {"weekly": NOW + 5 * MINUTE}
+
+
+@pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
+def test_a_series_that_is_asked_for_again_by_a_clock_that_is_behind_does_not_repeat_an_occurrence(
+    bench: Workbench, said: dict[str, str]
+) -> None:
+    said |= {"delay_at": str(NOW + MINUTE)}
+    ask_again(bench, said)
+    deliver(bench)
+    bench.ask(bench.now_ms - 500, delay_id="weekly", delay_to="orders", delay_misfire="catch-up", **said)
+
+    assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
+
+
+@pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
+def test_a_series_that_has_not_begun_begins_earlier_when_it_is_asked_for_again_from_an_earlier_time_on(
+    bench: Workbench, said: dict[str, str]
+) -> None:
+    ask_again(bench, {**said, "delay_at": str(NOW + 5 * MINUTE)})
+    ask_again(bench, {**said, "delay_at": str(NOW + 2 * MINUTE)})
+
+    assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
 
 
 def test_a_series_that_was_paused_goes_on_when_it_is_asked_for_again(bench: Workbench) -> None:
