@@ -13,6 +13,8 @@ pytestmark = pytest.mark.slow
 
 #: Requests that take a worker a moment to read.
 BACKLOG = 10_000
+#: From this many processes for each core on, a worker can take more than 10 s to start.
+_CROWDED = 2
 
 
 @pytest.mark.parametrize("route", ["home", "foreign"])
@@ -80,7 +82,10 @@ def test_a_cancel_that_waited_in_a_partition_of_another_worker_holds(case: Case)
         eventually(lambda: now_ms() > due + 100)
         one.start().wait_ready()
         assert one.assigned == [case.home(ids[0])], "the group has forgotten the other worker"
-        two.start()
+        two.start().wait_ready()
+        if "deliveries start before partitions" in one.log:
+            assert crowd() > _CROWDED
+            pytest.skip("the other worker took more than 10 s to start, and so long deliveries wait for its report")
         account = case.settled(pending=0)
         case.deliveries().check(case.expected)
         assert account.sums == {"accepted": len(ids), "cancelled": len(ids), "pending": 0}
