@@ -481,7 +481,7 @@ BEGINS = {
     "a local time that was sent by other zone data comes again": 1_150,
     "a series stays planned by the zone data of another worker": 190,
     "a series that is asked for again loses what was due": 270,
-    "a series that is asked for again loses what was being sent and was not sent": 565,
+    "a series that is asked for again loses what was being sent and was not sent": 915,
     "a callback that is not taken is forgotten": 25,
     "an ending is forgotten before the watermark has passed it": 1_030,
     "an id that comes again in the step of its delivery is not found": 460,

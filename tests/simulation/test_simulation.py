@@ -25,7 +25,7 @@ _ARRIVED = (569, 1_714, 2_332)
 _LATE_RESUME = 100_349
 #: Runs in which a series is asked for again while an occurrence of it is being sent, which then is not, or after that
 #: by a broker's clock that is behind.
-_RESENT = (569, 1_004, 1_871, 716_639)
+_RESENT = (922, 1_004, 1_871, 716_639)
 _TREE = Path(__file__).parents[2]
 
 
