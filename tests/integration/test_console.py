@@ -375,7 +375,12 @@ def test_a_series_tells_its_next_runs_and_is_paused_resumed_and_run(page: "Page"
     installation.requests.send(headers, None, b"up")
     installation.requests.flush()
     installation.await_event("accepted", "morning")
-    page.goto("/recurring")
+
+    def is_listed() -> bool:
+        page.goto("/recurring")
+        return page.get_by_text("The next 5").count() == 1
+
+    eventually(is_listed, what="the series in the list")
     page.get_by_text("The next 5").click()
     runs = page.locator(".runs li").all_inner_texts()
     assert len(runs) == 5
