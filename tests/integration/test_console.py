@@ -378,7 +378,7 @@ def test_a_series_tells_its_next_runs_and_is_paused_resumed_and_run(page: "Page"
 
     def is_listed() -> bool:
         page.goto("/recurring")
-        return page.get_by_text("The next 5").count() == 1
+        return bool(page.get_by_text("The next 5").count())
 
     eventually(is_listed, what="the series in the list")
     page.get_by_text("The next 5").click()
