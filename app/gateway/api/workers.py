@@ -1,7 +1,7 @@
 """Asks the installation's workers for pending messages, which only they have."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -9,13 +9,11 @@ from app.engine.reports.reader import ProgressReader, Report
 from app.serve.search.peers import Peers, PeerSilent
 from app.serve.search.row import Row
 from app.serve.search.search import LOCAL
-from app.serve.web.problem import Problem
+from app.serve.web.problem import RETRY_AFTER, Problem
 from app.settings.kafka import KafkaSettings
 from app.settings.topics import TopicSettings
 from app.settings.web import WebSettings
 from punctual.contract.home import home_partition
-
-_RETRY: Final = {"Retry-After": "2"}
 
 
 class Workers:
@@ -52,11 +50,11 @@ class Workers:
         report = self._reader.reports.get(home)
         if report is None:
             sentence = f"No worker has reported partition {home} of this ID yet. Try again."
-            raise Problem("unreachable", sentence, headers=_RETRY)
+            raise Problem("unreachable", sentence, headers=RETRY_AFTER)
         owner = report.progress.worker
         try:
             found: Any = await self._peers.ask(owner, f"{LOCAL}/message", {"id": id_, "whole": "1"})
         except PeerSilent as error:
             sentence = f"{owner} serves partition {home} of this ID, but {error}. Try again."
-            raise Problem("unreachable", sentence, headers=_RETRY) from error
+            raise Problem("unreachable", sentence, headers=RETRY_AFTER) from error
         return None if found is None else msgspec.convert(found, Row)

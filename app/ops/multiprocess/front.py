@@ -13,7 +13,7 @@ from app.base.listening.connections import Runner
 from app.ops.multiprocess.metrics import merged, own
 from app.ops.multiprocess.supervisor import Child, Supervisor, say
 from app.serve.web import guard, origin, problem
-from app.serve.web.problem import Problem
+from app.serve.web.problem import RETRY_AFTER, Problem
 from app.serve.web.refusals import BODY_BYTES, BOUNDS, WebRefusals, bound_bodies
 
 #: Headers of one connection (RFC 9110, section 7.6.1), and headers that aiohttp sets itself.
@@ -69,7 +69,7 @@ class Front:
     async def _ready(self, _: web.Request) -> web.Response:
         missing = [f"process {child.process.number}: {child.missing}" for child in self._children if not child.ready]
         if missing:
-            return web.Response(status=503, text="\n".join(missing) + "\n", headers={"Retry-After": "2"})
+            return web.Response(status=503, text="\n".join(missing) + "\n", headers=RETRY_AFTER)
         return web.Response(text="ready\n")
 
     @property
@@ -127,7 +127,7 @@ class Front:
             if answer is not None:
                 return answer
         sentence = "no process of this worker answers. See its log"
-        raise Problem("unreachable", sentence, headers={"Retry-After": "2"})
+        raise Problem("unreachable", sentence, headers=RETRY_AFTER)
 
     async def _asked(self, child: Child, request: web.Request) -> web.StreamResponse | None:
         """Return the response of a process, None if it cannot be reached, so that another one can be tried."""

@@ -23,7 +23,7 @@ from app.serve.search.scans import ScanFailed
 from app.serve.search.visibility import filter_shown, id_of
 from app.serve.web import ids
 from app.serve.web.answers import as_json
-from app.serve.web.problem import Problem
+from app.serve.web.problem import RETRY_AFTER, Problem
 from punctual.client.requests import Operation, Request, command
 from punctual.contract.cron import doubt
 
@@ -32,7 +32,6 @@ Handler = Callable[[_Routes, web.Request], Coroutine[Any, Any, web.StreamRespons
 
 _AUDIT_ROWS: Final = 200
 _SENTENCE: Final = 1_000
-_RETRY: Final = {"Retry-After": "2"}
 
 
 def register(web_app: web.Application, actions: Actions, dead_letters: DeadLetters) -> None:
@@ -75,7 +74,7 @@ def errors_answered(handler: Handler[_Routes]) -> Handler[_Routes]:
         except ValueError as error:
             raise Problem("invalid-parameter", shortened(str(error))) from error
         except ScanFailed as error:
-            raise Problem("busy", str(error), headers=_RETRY) from error
+            raise Problem("busy", str(error), headers=RETRY_AFTER) from error
         except (NotAudited, NotSent, Unreadable) as error:
             raise Problem("kafka-unavailable", str(error)) from error
 

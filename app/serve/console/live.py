@@ -15,7 +15,7 @@ from app.serve.access.roles import ANYBODY, ASKER, HOLDS
 from app.serve.console.verdict import verdict
 from app.serve.web.origin import client_address
 from app.serve.web.problem import Problem
-from app.serve.web.routes import overview_of
+from app.serve.web.routes import missing_of, overview_of
 
 EVERY_S: Final = 1.0
 #: Each stream takes one of the web port's 256 connections; a user gets at most half of the streams that are left.
@@ -95,9 +95,9 @@ class LiveUpdates:
 
     def _summary(self) -> dict[str, Any]:
         state = self._state
-        reason = state.ready_reason()
-        if reason is not None or not state.reader.caught_up.is_set():
-            return {"ready": False, "detail": reason or "reading the reports of the other workers"}
+        missing = missing_of(state)
+        if missing is not None:
+            return {"ready": False, "detail": missing}
         whole = overview_of(state)
         found = verdict(msgspec.to_builtins(whole))
         return {

@@ -17,11 +17,11 @@ from app.serve.console import flash, wording
 from app.serve.console.api import JsonAnswer
 from app.serve.console.verdict import verdict
 from app.serve.web.ids import address
+from app.serve.web.problem import RETRY_AFTER
 from punctual import durations
 from punctual.cli.terminal import legible
 from punctual.contract.destination import described
 
-RETRY_AFTER: Final = {"Retry-After": "2"}
 _CONTENT_TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _ASSETS: Final = ("page.css", "page.js", "clock.svg")
 #: The pages in their order: path, name.

@@ -15,7 +15,7 @@ from app.serve.search.routes import number, whole
 from app.serve.search.search import LONGEST_S
 from app.serve.search.visibility import check_url, namespaces_within, own_namespaces
 from app.serve.web.answers import as_json
-from app.serve.web.problem import Problem
+from app.serve.web.problem import RETRY_AFTER, Problem
 from punctual.contract.namespaces import Namespaces
 
 #: The URL pattern of a dead letter's partition and offset.
@@ -24,7 +24,6 @@ GONE: Final = "dead letter not found; dead letters are kept for 30 days"
 _DEFAULT_LIMIT, _DEFAULT_S = 50, 8.0
 #: The maximum requests at a time: each reads for some seconds, a count for up to a minute.
 _MOST: Final = 32
-_RETRY: Final = {"Retry-After": "2"}
 
 
 def register(web_app: web.Application, dead_letters: DeadLetters, learn: Callable[[], Awaitable[Any]]) -> None:
@@ -88,11 +87,11 @@ class DeadLetterRoutes:
                 found = await ask()
         except NoPlace:
             sentence = f"{len(self._places)} other requests are reading dead letters here. Try again soon"
-            raise Problem("busy", sentence, headers=_RETRY) from None
+            raise Problem("busy", sentence, headers=RETRY_AFTER) from None
         except ValueError as error:
             raise Problem("invalid-parameter", str(error)) from error
         except Unreadable as error:
-            raise Problem("kafka-unavailable", str(error), headers=_RETRY) from error
+            raise Problem("kafka-unavailable", str(error), headers=RETRY_AFTER) from error
         if found is None:
             raise Problem("unknown-dead-letter", GONE)
         return as_json(found)

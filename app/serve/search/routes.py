@@ -2,7 +2,7 @@
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -20,11 +20,10 @@ from app.serve.search.timeline_spans import TimelineSpans
 from app.serve.search.visibility import count_shown, filter_of, id_of, page_shown, row_shown
 from app.serve.web import ids
 from app.serve.web.answers import as_json
-from app.serve.web.problem import Problem
+from app.serve.web.problem import RETRY_AFTER, Problem
 from punctual.contract.times import parse_time
 
 _DEFAULT_LIMIT, _DEFAULT_S, _DIGITS = 50, 8.0, 18
-_RETRY: Final = {"Retry-After": "2"}
 
 
 def register(web_app: web.Application, search: Search) -> None:
@@ -119,7 +118,7 @@ class SearchRoutes:
             life = msgspec.to_builtins(await self._search.life(id_))
             row = await ask()
         except PeerSilent as error:
-            raise Problem("unreachable", str(error), headers=_RETRY) from error
+            raise Problem("unreachable", str(error), headers=RETRY_AFTER) from error
         if row is None:
             raise Problem("unknown-message", otherwise, **life)
         return as_json({**msgspec.to_builtins(row), **life})
@@ -145,7 +144,7 @@ class SearchRoutes:
         """Answer another worker with a message of a partition that is served here."""
         id_ = request.query.get("id", "")
         if self._search.home(id_) not in self._search.served:
-            raise Problem("not-ready", "this worker does not serve the partition of this id", headers=_RETRY)
+            raise Problem("not-ready", "this worker does not serve the partition of this id", headers=RETRY_AFTER)
         row = self._search.own_message(id_, whole=_flag(request.query, "whole"))
         if row is None:
             raise Problem("unknown-message", "not pending")
@@ -181,9 +180,9 @@ async def _answered(ask: Any, otherwise: str = "") -> web.Response:
     except ValueError as error:
         raise Problem("invalid-parameter", str(error)) from error
     except ScanFailed as error:
-        raise Problem("busy", str(error), headers=_RETRY) from error
+        raise Problem("busy", str(error), headers=RETRY_AFTER) from error
     except PeerSilent as error:
-        raise Problem("unreachable", str(error), headers=_RETRY) from error
+        raise Problem("unreachable", str(error), headers=RETRY_AFTER) from error
     if found is None:
         raise Problem("unknown-message", otherwise)
     return as_json(found)

@@ -13,6 +13,8 @@ from app.serve.web.problem_types import OF_STATUS, TYPES, TypeMeaning
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
+#: Headers of an answer that another request soon can change.
+RETRY_AFTER: Final = {"Retry-After": "2"}
 #: The end of the sentence about a URL that the API does not have.
 SEE_REFERENCE: Final = "See the HTTP API reference for the available endpoints"
 #: The response key for the name of the problem's type.

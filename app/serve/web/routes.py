@@ -10,11 +10,10 @@ from app.serve.web import guard, metrics, problem
 from app.serve.web.answers import as_json
 from app.serve.web.overview import InstallationOverview, overview
 from app.serve.web.overview_rows import DestinationRow
-from app.serve.web.problem import Problem
+from app.serve.web.problem import RETRY_AFTER, Problem
 from app.serve.web.problem_types import PATH
 
 NOT_CAUGHT_UP: Final = "reading the reports of the other workers"
-RETRY_AFTER: Final = {"Retry-After": "2"}
 DIGITS: Final = 9
 
 

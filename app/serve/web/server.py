@@ -13,9 +13,9 @@ from app.base.process.fatal import end_process
 from app.engine.reports.state import WorkerState
 from app.serve.web import guard, history, origin
 from app.serve.web.answers import as_json
-from app.serve.web.problem import Problem, response
+from app.serve.web.problem import RETRY_AFTER, Problem, response
 from app.serve.web.refusals import BOUNDS, WebRefusals
-from app.serve.web.routes import RETRY_AFTER, register
+from app.serve.web.routes import register
 
 #: How long requests in progress may continue when the server stops, before they are cancelled. aiohttp's default is a
 #: minute.
