@@ -34,7 +34,7 @@ def untraced(error: E) -> E:
 
 
 class PunctualError(Exception):
-    """A failure with a message for operators: what is wrong, where, and what to do next."""
+    """A failure with a message for operators. It says what is wrong, where, and how to repair it."""
 
 
 class SettingInvalid(PunctualError):

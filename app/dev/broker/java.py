@@ -36,7 +36,7 @@ def find_java(choice: str | None = None) -> Path:
 
 
 def installed_java() -> Path | None:
-    """Return the machine's own Java (JAVA_HOME, then PATH), None without one that is new enough."""
+    """Return the machine's own Java (JAVA_HOME, then PATH), or None if there is no Java that is new enough."""
     home = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     candidates = [Path(home, "bin", "java")] if home else []

@@ -142,7 +142,7 @@ class TransactionalJournal(Journal):
             for ack in await transactions.send(batches):
                 if isinstance(ack, SendError):
                     raise ack
-                assert ack is not None  # without a limit, only batches after one that is refused are not sent
+                assert ack is not None  # without a limit, a batch is left unsent only after a refusal
                 acks.append(ack)
         except Untaken as error:
             raise error.error or error from error

@@ -44,7 +44,7 @@ class Dispatcher:
         #: By route: the batch that takes more rows, and the batches that the sender has.
         self._deliveries: dict[Route, DeliveryBatch] = {}
         self._sent: dict[Route, list[DeliveryBatch]] = {}
-        #: Maximum bytes of a batch, for each topic that has refused a larger one; Housekeeping forgets it each minute.
+        #: By topic that refused a batch as too large: maximum bytes of a batch. Housekeeping clears it each minute.
         self.limits: dict[tuple[str | None, str], int] = {}
         self._turn = 0
         #: Number of partitions of each topic of our own cluster, at the last message for it.

@@ -25,7 +25,7 @@ _TOGETHER_S = 1.0
 
 
 class PartitionCatchUp:
-    """Lets the partitions of one worker catch up; those that begin together share one look at the backlog."""
+    """Lets the partitions of one worker catch up; partitions that begin together share one look at the backlog."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The remaining planned times of a series: those that its rule plans after a moment, within its count.
+"""The remaining planned times of a series: the times after a moment that its rule plans, within its count.
 
 `delay-count` counts planned times, delivered or not, and occurrences are numbered without gaps. So the count in a row
 is the number of its last occurrence: skipped times are subtracted from it, and an extra occurrence is added.

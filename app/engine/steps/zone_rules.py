@@ -41,7 +41,7 @@ def replan(context: PartitionContext, step: Step, key: bytes, entry: Entry) -> N
 
 
 def replanned(entry: Entry, row: bytes) -> Replanned | None:
-    """Return the message in a row by the zone rules of this worker, None if they change nothing.
+    """Return the message in a row by the zone rules of this worker, or None if the rules do not change it.
 
     Only the plan of its series changes, not its due time, if the occurrence was moved, is paused, or is an extra one,
     or if the new rules would plan it after the end of its series.

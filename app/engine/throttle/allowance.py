@@ -111,7 +111,7 @@ class Allowance:
         return math.floor(now_ms * self.rate.per_s / 1000)
 
     def refill(self, now_ms: float) -> None:
-        """Add the slots that have begun since the last call, and drop those that are too old."""
+        """Add the slots that have begun since the last call, and drop old slots."""
         begun = self._begun(now_ms)
         if begun > self._seen:
             self._left += self._slots.between(self._seen, begun)

@@ -76,7 +76,7 @@ class MessageRoutes:
 
 
 def _is_record(raw: bytes) -> bool:
-    """Return whether JSON has the record form: only its fields, and at least one that the short form cannot have."""
+    """Return whether JSON has only fields of the record form, and at least one that is in no short form."""
     fields = json_input.fields(raw)
     if not fields or not fields.keys() <= set(record_form.NAMES):
         return False

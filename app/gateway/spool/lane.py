@@ -72,7 +72,7 @@ class Lane:
         return self.overdue or self._spool.holds(self.place) > 0
 
     def put(self, share: RequestShare) -> None:
-        """Add records behind those that came before; their share gets the outcomes."""
+        """Add records at the end of the lane; their share gets the outcomes."""
         self._parts.tally.handed_in += len(share.submissions)
         if self.spools:
             self._to_spool([WaitingRecord(share, index) for index in range(len(share.submissions))])

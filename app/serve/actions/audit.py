@@ -43,7 +43,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     namespaces: tuple[str, ...] = ()
 
     def is_within(self, names: Collection[str]) -> bool:
-        """Whether the action was about some of these namespaces, and no others."""
+        """Return whether the action was about some of these namespaces, and no other namespace."""
         return bool(self.namespaces) and set(self.namespaces) <= set(names)
 
 

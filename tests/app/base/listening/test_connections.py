@@ -1,4 +1,4 @@
-"""A server's connections are bounded, of one address too, and those that are too slow end."""
+"""A server limits its connections, in all and for each address, and ends slow connections."""
 
 import asyncio
 import contextlib
@@ -119,7 +119,7 @@ async def test_who_sends_a_head_or_takes_an_answer_too_slowly_is_cut_off(
     writer.write(said)
 
     async with asyncio.timeout(LIMIT_S):
-        while not cut_off.reasons:  # noqa: ASYNC110 - the server looks every so often
+        while not cut_off.reasons:  # noqa: ASYNC110 - the server checks at intervals
             await asyncio.sleep(0.01)
     assert cut_off.reasons == [bound.removesuffix("_S").lower()]
     writer.close()

@@ -27,11 +27,11 @@ _LARGEST = 400
 
 
 class Transacted(Applied):
-    """A journal whose transactions take no batch of a partition after one that is too large."""
+    """A journal whose transactions accept no batch of a partition after a batch that is too large."""
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        #: What was delivered, and how many rows in each batch; how many were refused.
+        #: The delivered messages, the number of rows in each batch, and the number of refused rows.
         self.ids: list[str] = []
         self.sizes: list[int] = []
         self.refusals = 0

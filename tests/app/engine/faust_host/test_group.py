@@ -56,7 +56,7 @@ async def test_a_coordinator_that_has_ended_is_missed() -> None:
 
 
 def test_a_coordinator_that_its_broker_refuses_is_missed() -> None:
-    """Whoever fetches next would hear of it, and a worker without partitions never fetches."""
+    """The next fetch would raise the error, and a worker without partitions never fetches."""
     refused: Any = consumer(None)
     refused._coordinator._pending_exception = aiokafka.errors.InvalidSessionTimeoutError("6000")
     with pytest.raises(GroupLost, match="InvalidSessionTimeoutError"):

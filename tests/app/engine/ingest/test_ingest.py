@@ -325,7 +325,7 @@ def test_records_that_are_refused_are_given_back_at_once(bench: Workbench) -> No
 
 
 def test_a_record_is_known_again_by_the_beginning_of_its_value() -> None:
-    """Compressed, a value that is far too large costs its sender nothing."""
+    """A value that is far too large costs its sender little if it is compressed."""
     largest = bytes(4 << 20)
 
     assert crc_of(b"k", largest + b"more") == crc_of(b"k", largest)

@@ -38,7 +38,7 @@ class Topic:
 
 
 class TopicReader:
-    """Reads what a topic has left."""
+    """Reads the remaining records of a topic."""
 
     def __init__(self, topic: Topic, offset: int) -> None:
         self._topic, self._position = topic, offset
@@ -126,7 +126,7 @@ class Site:
         return store
 
     async def ids(self, disk: str, env: Mapping[str, str] | None = None) -> set[str]:
-        """Return what a worker has that starts."""
+        """Return the state of a worker that starts."""
         store = await self.start(disk, env)
         found = {id_ for id_ in IDS if store.find(id_) is not None}
         store.close()
