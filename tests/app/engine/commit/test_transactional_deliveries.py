@@ -31,7 +31,7 @@ class Transacted(Applied):
 
     def __init__(self, stage: Stage) -> None:
         super().__init__(stage)
-        #: The delivered messages, the number of rows in each batch, and the number of refused rows.
+        #: The delivered messages, the number of rows in each batch, and the number of refusals.
         self.ids: list[str] = []
         self.sizes: list[int] = []
         self.refusals = 0
