@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import encode_basic_auth
 
+from app.serve.access.caller import ROLES
 from app.serve.access.password import Hash
-from app.serve.access.roles import ROLES
 from punctual.cli import main
 from punctual.cli.exits import Exit
 from tests.harness.chromium import CHROMIUM

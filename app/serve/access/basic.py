@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from app.base.listening.limits import network
 from app.base.places import NoPlace, Places
-from app.serve.access.roles import Asker
+from app.serve.access.caller import Caller
 from app.serve.access.users import User, UsersFile
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Basic:
         self._known: OrderedDict[bytes, tuple[Hash, float]] = OrderedDict()
         self._turn, self._waiting = asyncio.Lock(), Places(_MOST_WAITING)
 
-    async def asker(self, credentials: str, address: str | None) -> Asker | None:
+    async def caller(self, credentials: str, address: str | None) -> Caller | None:
         """Return the user of credentials (base64 of `name:password`); None if they are wrong.
 
         Unknown names take as long as known names. Raises TooManyFailures.
@@ -62,14 +62,14 @@ class Basic:
         user = self._users.of(name, now_s)
         digest = hmac.digest(self._key, f"{name}\0{password}".encode(errors="surrogateescape"), sha256)
         if user is not None and self._is_known(digest, user, now_s):
-            return user.asker
+            return user.caller
         if not await self._fits(user, password, address, now_s):
             return None
         assert user is not None, "nobody has the password of nobody"
         self._known[digest] = (user.hash, now_s + _KNOWN_S)
         while len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)
-        return user.asker
+        return user.caller
 
     def user(self, name: str) -> User | None:
         """Return the current entry of a user in the file, or None."""

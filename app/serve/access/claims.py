@@ -5,7 +5,7 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from app.serve.access.roles import ROLES, Grant, namespaces_of
+from app.serve.access.caller import ROLES, Grant, namespaces_of
 
 _EVERYBODY: Final = "*"
 _LONGEST: Final = 100

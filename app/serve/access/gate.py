@@ -10,9 +10,9 @@ from aiohttp.typedefs import Middleware
 
 from app.base.clock import Clock
 from app.serve.access.basic import CHALLENGE, Basic, TooManyFailures
+from app.serve.access.caller import ANYBODY, CALLER, HOLDS, Caller, Role, enough, masks, put
 from app.serve.access.oidc import Oidc
 from app.serve.access.permissions import NEEDS, WITHIN, Need
-from app.serve.access.roles import ANYBODY, ASKER, HOLDS, Asker, Role, enough, masks, put
 from app.serve.access.sign_in import SIGN_IN, redirect_to_sign_in
 from app.serve.web.guard import SAFE, route_of
 from app.serve.web.origin import client_address, says_origin
@@ -52,23 +52,23 @@ class Gate:
     async def _named(self, request: web.Request, handler: Handler, route: str | None, need: Role) -> web.StreamResponse:
         """Answer a request if its user is known and has a sufficient role."""
         try:
-            asker = request.get(ASKER) or await self._asker(request)  # a page uses the API as the page's user
+            caller = request.get(CALLER) or await self._caller(request)  # a page uses the API as the page's user
         except TooManyFailures as error:
             raise Problem("rate", str(error), headers={"Retry-After": str(math.ceil(error.wait_s))}) from error
-        if asker is None:
+        if caller is None:
             return self._challenge(request, route)
-        if asker.session and request.method not in SAFE and not says_origin(request):
+        if caller.session and request.method not in SAFE and not says_origin(request):
             raise Problem("forbidden", "a session works only in a browser; programs need a token or a password")
-        if not enough(asker.role, need):
-            raise Problem("forbidden", f"this needs the role {need}; {asker.name} has the role {asker.role}")
-        if asker.bound and route is not None and route not in WITHIN:
+        if not enough(caller.role, need):
+            raise Problem("forbidden", f"this needs the role {need}; {caller.name} has the role {caller.role}")
+        if caller.bound and route is not None and route not in WITHIN:
             sentence = (
-                f"this concerns the whole installation, but {asker.name} is restricted to namespaces. "
+                f"this concerns the whole installation, but {caller.name} is restricted to namespaces. "
                 "See /api/v1/namespaces for what is available"
             )
             raise Problem("forbidden", sentence)
-        request[HOLDS] = self._holds(request, asker)
-        put(request, msgspec.structs.replace(asker, masked=masks(self._payloads, asker.role)))
+        request[HOLDS] = self._holds(request, caller)
+        put(request, msgspec.structs.replace(caller, masked=masks(self._payloads, caller.role)))
         answer = await handler(request)
         if self._oidc is not None:
             self._oidc.sessions.renew(request, answer)
@@ -81,30 +81,30 @@ class Gate:
             raise Problem("unauthorized", sentence)
         return await handler(request)
 
-    async def _asker(self, request: web.Request) -> Asker | None:
+    async def _caller(self, request: web.Request) -> Caller | None:
         """Return the user, by the first credentials in the request: if these are wrong, no others are tried."""
         if not (self._basic or self._oidc):
             return ANYBODY
         scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
         if scheme:
             if self._basic and scheme.lower() == "basic":
-                return await self._basic.asker(shown.strip(), client_address(request))
+                return await self._basic.caller(shown.strip(), client_address(request))
             if self._oidc and scheme.lower() == "bearer":
                 return await self._oidc.bearer(shown.strip())
             return None
-        return None if self._oidc is None else self._oidc.sessions.asker(request)
+        return None if self._oidc is None else self._oidc.sessions.caller(request)
 
-    def _holds(self, request: web.Request, asker: Asker) -> Callable[[], bool]:
+    def _holds(self, request: web.Request, caller: Caller) -> Callable[[], bool]:
         """Return a check whether the user still has the permissions: sessions end, and users' lines change."""
-        if asker.session and self._oidc is not None:
+        if caller.session and self._oidc is not None:
             sessions = self._oidc.sessions
-            return lambda: sessions.asker(request) is not None
-        if asker.until_s is not None:
-            until_s = asker.until_s
+            return lambda: sessions.caller(request) is not None
+        if caller.until_s is not None:
+            until_s = caller.until_s
             return lambda: Clock.wall_ms() < until_s * 1_000
         if self._basic is not None:
-            basic, user = self._basic, self._basic.user(asker.name)
-            return lambda: basic.user(asker.name) == user
+            basic, user = self._basic, self._basic.user(caller.name)
+            return lambda: basic.user(caller.name) == user
         return lambda: True
 
     def _challenge(self, request: web.Request, route: str | None) -> web.StreamResponse:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import web
 
 from app.base.clock import Clock
+from app.serve.access.caller import Caller
 from app.serve.access.claims import RoleRules, name_of
 from app.serve.access.cookies import CookieSigner, RevokedIds, put_cookie, signing_key
 from app.serve.access.errors import ProviderFailed, TokenRefused
-from app.serve.access.roles import Asker
 from app.serve.access.sessions import Sessions
 from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, SignIn, local_address, redirect
 from app.serve.web.answers import as_json
@@ -52,7 +52,7 @@ class Oidc:
         """Close the connections to the provider."""
         await self._provider.close()
 
-    async def bearer(self, token: str) -> Asker | None:
+    async def bearer(self, token: str) -> Caller | None:
         """Return the user of a token of the provider; None if it is not accepted."""
         if len(token) > _LONGEST_TOKEN:
             return None
@@ -64,7 +64,7 @@ class Oidc:
         grant = self._rules.grant(claims)
         if grant is None:
             return None
-        return Asker(name_of(claims), grant.role, namespaces=grant.namespaces, until_s=int(claims["exp"]))
+        return Caller(name_of(claims), grant.role, namespaces=grant.namespaces, until_s=int(claims["exp"]))
 
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /sign-in/begin: send the browser to the provider."""

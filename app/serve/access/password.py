@@ -12,7 +12,7 @@ from typing import Final, Self
 
 import msgspec
 
-from app.serve.access.roles import ROLES
+from app.serve.access.caller import ROLES
 from punctual.contract.namespaces import namespace_name
 
 #: Five rounds with 16 MiB each: the recommendation of OWASP's Password Storage Cheat Sheet if memory is short.

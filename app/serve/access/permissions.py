@@ -7,7 +7,7 @@ and change only the contents of their namespaces.
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from app.serve.access.roles import ROLES, Asker, Role, enough
+from app.serve.access.caller import ROLES, Caller, Role, enough
 
 #: A role, open to all, or only for the installation's workers.
 Need = Role | Literal["open", "workers"]
@@ -117,9 +117,9 @@ NEEDS: Final[Mapping[str, Need]] = {
 WITHIN: Final = frozenset({*_VIEWER, *_OPERATOR, *_ADMIN})
 
 
-def may(asker: Asker, route: str) -> bool:
+def may(caller: Caller, route: str) -> bool:
     """Return whether a user may use a route, written as in the table."""
     need = NEEDS.get(route)
-    if need in ROLES and not enough(asker.role, need):
+    if need in ROLES and not enough(caller.role, need):
         return False
-    return need is not None and (not asker.bound or route in WITHIN)
+    return need is not None and (not caller.bound or route in WITHIN)

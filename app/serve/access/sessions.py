@@ -7,8 +7,8 @@ import msgspec
 from aiohttp import web
 
 from app.base.clock import Clock
+from app.serve.access.caller import Caller, Grant, Role
 from app.serve.access.cookies import CookieSigner, RevokedIds, put_cookie
-from app.serve.access.roles import Asker, Grant, Role
 
 #: The maximum time of a session since its sign-in, and since its last use.
 LONGEST_S: Final = 8 * 3_600
@@ -56,7 +56,7 @@ class Sessions:
         )
         self._write(answer, session)
 
-    def asker(self, request: web.Request) -> Asker | None:
+    def caller(self, request: web.Request) -> Caller | None:
         """Return the user of a request's session; None without a valid session."""
         session = self._signer.read(request.cookies.get(self.cookie, ""), Session)
         if session is None or session.id in self._ended:
@@ -65,7 +65,7 @@ class Sessions:
         if not (-_OFF_S <= now_s - session.began_s < LONGEST_S and -_OFF_S <= now_s - session.used_s < IDLE_S):
             return None
         request[_SESSION] = session
-        return Asker(session.name, session.role, session.id, session.namespaces)
+        return Caller(session.name, session.role, session.id, session.namespaces)
 
     def renew(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Write the time of the last use into the cookie, if the response has not been sent."""
@@ -76,12 +76,12 @@ class Sessions:
 
     def end(self, request: web.Request, answer: web.StreamResponse) -> str:
         """End a request's session, including copies of its cookie, and return its ID, or "" without a session."""
-        asker = self.asker(request)
+        caller = self.caller(request)
         answer.set_cookie(self.cookie, "", max_age=0, path="/", httponly=True, samesite="Lax", secure=self._secure)
-        if asker is None:
+        if caller is None:
             return ""
-        self.forget(asker.session)
-        return asker.session
+        self.forget(caller.session)
+        return caller.session
 
     def forget(self, id_: str) -> None:
         """Store that a session has ended, here or on another worker."""

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from app.base.watched_file import Line, WatchedFile
+from app.serve.access.caller import ROLES, Caller, Role, namespaces_of
 from app.serve.access.password import Hash
-from app.serve.access.roles import ROLES, Asker, Role, namespaces_of
 
 _NAME: Final = re.compile(r"[^\s:#]{1,64}")
 
@@ -24,9 +24,9 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: tuple[str, ...] | None = None
 
     @property
-    def asker(self) -> Asker:
+    def caller(self) -> Caller:
         """The user of a request with this name and password."""
-        return Asker(self.name, self.role, namespaces=self.namespaces)
+        return Caller(self.name, self.role, namespaces=self.namespaces)
 
 
 class UsersFile:

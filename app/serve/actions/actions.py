@@ -12,7 +12,7 @@ from app.base.http.allow_list import AllowList
 from app.engine.engine import Engine
 from app.engine.throttle.control import Control
 from app.kafka.errors import SendError
-from app.serve.access.roles import Asker
+from app.serve.access.caller import Caller
 from app.serve.actions.audit import Action, Audit
 from app.serve.actions.commands import CommandSender, NotSent
 from app.serve.actions.job_log import JobLog
@@ -65,14 +65,14 @@ class Actions:
             actor, action, target, asked, lambda: self.commands.execute(action, request, topic), within
         )
 
-    async def resend(self, asker: Asker, one: DeadLetter, correction: Correction) -> Outcome:
+    async def resend(self, caller: Caller, one: DeadLetter, correction: Correction) -> Outcome:
         """Send a dead letter again, with a correction if there is one, and return its outcome.
 
         Raises IncompleteDeadLetter, OutsideNamespaces, NotAudited or NotSent with a sentence if nothing was done.
         """
-        engine, actor = self._engine, Actor(asker.name, asker.role)
+        engine, actor = self._engine, Actor(caller.name, caller.role)
         again = resend(engine.settings.topics, one, engine.clock.wall_ms(), correction)
-        self.bounds.check_resend(asker, again)
+        self.bounds.check_resend(caller, again)
         asked = {"headers": sorted(correction.headers), "value": correction.replaces}
         within = self._within(namespace_of(engine.settings.topics.namespaces, one))
 

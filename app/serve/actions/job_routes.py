@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 
 from app.base.clock import Clock
-from app.serve.access.roles import ASKER, Asker
+from app.serve.access.caller import CALLER, Caller
 from app.serve.actions.body import BadBody, body_of, moment, span
 from app.serve.actions.job import MESSAGE_ACTIONS, RESEND, Job, JobStatus
 from app.serve.actions.jobs import Jobs
@@ -70,32 +70,32 @@ class JobRoutes:
         if (action == "reschedule") != (at is not None or after is not None):
             raise BadBody("a reschedule needs at or after; other actions do not accept them")
         if action == RESEND:
-            wanted = dead_letter_filter_of(query, self._namespaces, request[ASKER])
+            wanted = dead_letter_filter_of(query, self._namespaces, request[CALLER])
             return as_json(await self._jobs.resend(actor_of(request), wanted, confirm), 202)
         due_ms = None if at is None else round(at.timestamp() * 1_000)
         if after is not None:
             due_ms = Clock.wall_ms() + after // timedelta(milliseconds=1)
             moment({"after": due_ms}, "after")  # there are no years beyond 9999
-        pending = filter_of(query, self._namespaces, request[ASKER])
+        pending = filter_of(query, self._namespaces, request[CALLER])
         return as_json(await self._jobs.start(actor_of(request), action, pending, confirm, due_ms), 202)
 
     @errors_answered
     async def all(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs with the states of all jobs, the newest first."""
-        found, asker = await self._jobs.all(), request[ASKER]
-        return as_json({"jobs": [job_shown(one, asker) for one in found if is_theirs(one.job, asker)]})
+        found, caller = await self._jobs.all(), request[CALLER]
+        return as_json({"jobs": [job_shown(one, caller) for one in found if is_theirs(one.job, caller)]})
 
     @errors_answered
     async def one(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/jobs/{id} with the state of the job."""
-        return _found(await self._job(request), request[ASKER])
+        return _found(await self._job(request), request[CALLER])
 
     @errors_answered
     async def stop(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/jobs/{id}/stop: stop the job; its changes stay."""
         if await self._job(request) is None:
-            return _found(None, request[ASKER])
-        return _found(await self._jobs.stop(actor_of(request), request.match_info["id"]), request[ASKER])
+            return _found(None, request[CALLER])
+        return _found(await self._jobs.stop(actor_of(request), request.match_info["id"]), request[CALLER])
 
     async def wake(self, _request: web.Request) -> web.StreamResponse:
         """Answer another worker that has started a job: look for new jobs."""
@@ -105,27 +105,27 @@ class JobRoutes:
     async def _job(self, request: web.Request) -> JobStatus | None:
         """Return the state of a job; None if the user may not see it."""
         found = await self._jobs.one(request.match_info["id"])
-        return found if found is not None and is_theirs(found.job, request[ASKER]) else None
+        return found if found is not None and is_theirs(found.job, request[CALLER]) else None
 
 
-def _found(status_of: JobStatus | None, asker: Asker) -> web.Response:
+def _found(status_of: JobStatus | None, caller: Caller) -> web.Response:
     if status_of is None:
         raise Problem("unknown-job", "there is no such job. Jobs are kept for 30 days")
-    return as_json(job_shown(status_of, asker))
+    return as_json(job_shown(status_of, caller))
 
 
-def is_theirs(job: Job, asker: Asker) -> bool:
+def is_theirs(job: Job, caller: Caller) -> bool:
     """Whether the user may see a job: it is limited to the user's namespaces, or the user has all."""
-    return asker.namespaces is None or (bool(job.namespaces) and job.namespaces <= set(asker.namespaces))
+    return caller.namespaces is None or (bool(job.namespaces) and job.namespaces <= set(caller.namespaces))
 
 
-def job_shown(status_of: JobStatus, asker: Asker) -> JobStatus:
+def job_shown(status_of: JobStatus, caller: Caller) -> JobStatus:
     """Return the state of a job without the parts about messages that the user may not see."""
-    job = msgspec.structs.replace(status_of.job, filter=filter_shown(status_of.job.filter, asker))
+    job = msgspec.structs.replace(status_of.job, filter=filter_shown(status_of.job.filter, caller))
     letters = job.dead_letters
     if letters is not None:
         job = msgspec.structs.replace(job, dead_letters=msgspec.structs.replace(letters, to=shown(letters.to)))
-    if not asker.bound:
+    if not caller.bound:
         return msgspec.structs.replace(status_of, job=job)
     parts = [msgspec.structs.replace(part, after="") for part in status_of.parts]
     return msgspec.structs.replace(status_of, job=msgspec.structs.replace(job, ends=[]), parts=parts)

@@ -1,7 +1,7 @@
 """Limits users that are bound to namespaces to the destinations of their inputs, and to IDs in their namespaces."""
 
 from app.engine.ingest.policy import Policy
-from app.serve.access.roles import Asker
+from app.serve.access.caller import Caller
 from app.serve.actions.body import BadBody
 from app.serve.actions.resend import Resend
 from app.serve.search.namespaces import inputs_of
@@ -23,12 +23,12 @@ class NamespaceBounds:
         """Apply the namespaces, inputs and allowed destinations in `settings`."""
         self._topics, self._policy = settings.topics, Policy(settings)
 
-    def input_for(self, asker: Asker, id_: str, to: object, cluster: str | None) -> str:
+    def input_for(self, caller: Caller, id_: str, to: object, cluster: str | None) -> str:
         """Return the topic for a request with this ID: an input of its namespace that may deliver to the destination.
 
         Raises OutsideNamespaces if there is none, or BadBody if the destination is not a name.
         """
-        if not asker.bound:
+        if not caller.bound:
             return self._topics.requests
         if not isinstance(to, str):
             raise BadBody("to must be a topic or a URL")
@@ -42,23 +42,23 @@ class NamespaceBounds:
             )
         return next((one for one in may if self._topics.inputs.get(one) == NATIVE.name), self._topics.requests)
 
-    def check_resend(self, asker: Asker, again: Resend) -> None:
+    def check_resend(self, caller: Caller, again: Resend) -> None:
         """Raise OutsideNamespaces if a dead letter, corrected or not, would be sent outside of the user's namespaces.
 
         A record for an input of the user's namespaces cannot name others, and its destinations are checked there.
         """
-        if not asker.bound or self._is_theirs(asker, self._topics.namespaces.of_topic(again.topic)):
+        if not caller.bound or self._is_theirs(caller, self._topics.namespaces.of_topic(again.topic)):
             return
         asked = again.asked
         if asked is None or asked.parked is not None:
             raise OutsideNamespaces(
                 f"{again.topic} would not accept it for one of your namespaces as it is: correct its headers"
             )
-        if not self._is_theirs(asker, self._topics.namespaces.of_id(asked.id)):
+        if not self._is_theirs(caller, self._topics.namespaces.of_id(asked.id)):
             raise OutsideNamespaces(f"its ID would be {asked.id[:256]!r}, which is outside your namespaces")
         if asked.op == "schedule":
-            self.input_for(asker, asked.id, asked.to, asked.cluster)
+            self.input_for(caller, asked.id, asked.to, asked.cluster)
 
     @staticmethod
-    def _is_theirs(asker: Asker, namespace: str) -> bool:
-        return asker.namespaces is not None and namespace in asker.namespaces
+    def _is_theirs(caller: Caller, namespace: str) -> bool:
+        return caller.namespaces is not None and namespace in caller.namespaces

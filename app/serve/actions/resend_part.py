@@ -11,7 +11,7 @@ from app.engine.engine import Engine
 from app.kafka.errors import BatchRejected, Recalled, SendError, TooLarge
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.produce.batch import Ack, Batch
-from app.serve.access.roles import Asker
+from app.serve.access.caller import Caller
 from app.serve.actions.body import BadBody
 from app.serve.actions.events import EventWatch
 from app.serve.actions.job import Job
@@ -87,7 +87,7 @@ class ResendPart(JobPart):
         """Continue from the progress in `log`, within the permissions of the job's creator."""
         super().__init__(engine, search, log, job, partition)
         self._bounds = NamespaceBounds(engine.settings)
-        self._giver = Asker(job.by, "admin", namespaces=tuple(sorted(job.namespaces)) if job.bound else None)
+        self._giver = Caller(job.by, "admin", namespaces=tuple(sorted(job.namespaces)) if job.bound else None)
 
     async def run(self) -> None:
         """Work until the part is over, the job is stopped, or another worker owns the partition.

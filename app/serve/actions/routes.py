@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from aiohttp import web
 
-from app.serve.access.roles import ASKER, Asker
+from app.serve.access.caller import CALLER, Caller
 from app.serve.actions.actions import Actions, Actor, NotThere
 from app.serve.actions.audit import Action, NotAudited, noted
 from app.serve.actions.body import MESSAGE_FIELDS, BadBody, body_of, message_of, moment, raw, span, text
@@ -57,8 +57,8 @@ def register(web_app: web.Application, actions: Actions, dead_letters: DeadLette
 
 def actor_of(request: web.Request) -> Actor:
     """Return the user of a request, whom the gate (app/serve/access) has checked."""
-    asker = request[ASKER]
-    return Actor(asker.name, asker.role, asker.bound)
+    caller = request[CALLER]
+    return Actor(caller.name, caller.role, caller.bound)
 
 
 def errors_answered(handler: Handler[_Routes]) -> Handler[_Routes]:
@@ -96,14 +96,14 @@ class ActionRoutes:
     @errors_answered
     async def create(self, request: web.Request) -> web.StreamResponse:
         """Answer POST /api/v1/messages: schedule a message."""
-        body, asker = await body_of(request, MESSAGE_FIELDS), request[ASKER]
+        body, caller = await body_of(request, MESSAGE_FIELDS), request[CALLER]
         said = text(body, "id")
         if said == "":
             raise BadBody("id is empty. Use 1 to 256 bytes, or leave it out for an automatic ID")
         id_ = self._id(request, uuid.uuid4().hex if said is None else said)
         with warnings.catch_warnings(action="ignore"):  # the response has the warning
             message = message_of(body, id_)
-        topic = self._actions.bounds.input_for(asker, id_, body.get("to"), text(body, "to_cluster"))
+        topic = self._actions.bounds.input_for(caller, id_, body.get("to"), text(body, "to_cluster"))
         asked = _recorded({**body, "id": id_} if "id" in body else body)
         outcome = await self._actions.send(actor_of(request), "create", message, asked, topic)
         schedule = text(body, "cron")
@@ -162,7 +162,7 @@ class ActionRoutes:
         """Answer POST /api/v1/dead-letters/{partition}-{offset}/resend: send a dead letter again, corrected or not."""
         body = await body_of(request, ("headers", "value"))
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
-        one = await own_one(self._dead_letters, partition, offset, request[ASKER])
+        one = await own_one(self._dead_letters, partition, offset, request[CALLER])
         if one is None:
             raise Problem("unknown-dead-letter", GONE)
         headers = body.get("headers") or {}
@@ -170,17 +170,17 @@ class ActionRoutes:
             raise BadBody("headers must be an object of names and values; null removes a header")
         changes = {name: raw(headers, name) for name in headers}
         correction = Correction(changes, replaces="value" in body, value=raw(body, "value"))
-        return _answer(await self._actions.resend(request[ASKER], one, correction))
+        return _answer(await self._actions.resend(request[CALLER], one, correction))
 
     @errors_answered
     async def audit(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /api/v1/audit with the newest actions."""
-        asker = request[ASKER]
-        actions = await self._actions.last(_AUDIT_ROWS, asker.namespaces)
-        return as_json({"acts": [action_shown(action, asker) for action in actions]})
+        caller = request[CALLER]
+        actions = await self._actions.last(_AUDIT_ROWS, caller.namespaces)
+        return as_json({"acts": [action_shown(action, caller) for action in actions]})
 
     def _id(self, request: web.Request, said: str) -> str:
-        return id_of(said, self._dead_letters.namespaces, request[ASKER])
+        return id_of(said, self._dead_letters.namespaces, request[CALLER])
 
     async def _command(self, request: web.Request, action: Operation) -> web.Response:
         body = await body_of(request, ("if_due",))
@@ -209,12 +209,12 @@ def _answer(outcome: Outcome) -> web.Response:
     return as_json(outcome, web.HTTPAccepted.status_code if outcome.outcome == PENDING else web.HTTPOk.status_code)
 
 
-def action_shown(action: Action, asker: Asker) -> Action:
-    """Return an action with the details that `asker` may see."""
+def action_shown(action: Action, caller: Caller) -> Action:
+    """Return an action with the details that `caller` may see."""
     action = msgspec.structs.replace(action, asked=noted(action.asked))
     asked = action.asked.get("filter")
     if not isinstance(asked, dict):
         return action
-    wanted = filter_shown(Filter(key=asked.get("key", ""), header=asked.get("header", "")), asker)
+    wanted = filter_shown(Filter(key=asked.get("key", ""), header=asked.get("header", "")), caller)
     masked = {name: getattr(wanted, name) for name in ("key", "header") if name in asked}
     return msgspec.structs.replace(action, asked={**action.asked, "filter": noted({**asked, **masked})})

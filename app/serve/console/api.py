@@ -10,7 +10,7 @@ from aiohttp.streams import StreamReader
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from app.serve.access.roles import ASKER, put
+from app.serve.access.caller import CALLER, put
 from app.serve.web.problem_types import TYPES
 
 _OF_A_BODY: Final = ("Content-Type", "Content-Length", "Transfer-Encoding", "Content-Encoding", "Expect")
@@ -70,8 +70,8 @@ class OwnApi:
 
     async def _ask(self, method: str, path: str, body: bytes) -> JsonAnswer:
         request = _derived(self._request, method, f"/api/v1{path}", body)
-        if ASKER in self._request:
-            put(request, self._request[ASKER])  # the user of the page is the user of the API
+        if CALLER in self._request:
+            put(request, self._request[CALLER])  # the user of the page is the user of the API
         # aiohttp takes the same steps for a request from outside (web_app.py, Application._handle).
         try:
             response = await self._web_app._handle(request)  # noqa: SLF001 - aiohttp has no public way without a socket

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
-from app.serve.access.roles import ANYBODY, ASKER
+from app.serve.access.caller import ANYBODY, CALLER
 from app.serve.console.api import JsonAnswer
 from app.serve.console.line_chart import LineChart, line_chart
 from app.serve.console.pages import Pages
@@ -69,7 +69,7 @@ class HomePage:
         zoom = {name: request.query[name] for name in ("from", "to", "step") if request.query.get(name, "").isdecimal()}
         if not zoom.keys() >= {"from", "to"}:
             zoom = {}
-        if request.get(ASKER, ANYBODY).bound:
+        if request.get(CALLER, ANYBODY).bound:
             return await self._bound(request, zoom)
         api = self._pages.api(request)
         due, history = await asyncio.gather(self._timeline(request, zoom), api.get("/history"))
@@ -132,7 +132,7 @@ class HomePage:
 
 def _reader(request: web.Request, zoom: dict[str, str]) -> object:
     """Return the key of a user and a span."""
-    return request.get(ASKER, ANYBODY), *zoom.items()
+    return request.get(CALLER, ANYBODY), *zoom.items()
 
 
 def finer(from_ms: int, to_ms: int) -> str:

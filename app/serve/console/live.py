@@ -11,7 +11,7 @@ from aiohttp import web
 from app.base.listening.limits import network
 from app.base.places import Places
 from app.engine.reports.state import WorkerState
-from app.serve.access.roles import ANYBODY, ASKER, HOLDS
+from app.serve.access.caller import ANYBODY, CALLER, HOLDS
 from app.serve.console.verdict import verdict
 from app.serve.web.origin import client_address
 from app.serve.web.problem import Problem
@@ -54,14 +54,14 @@ class LiveUpdates:
 
         Users who are bound to namespaces get no numbers. The stream ends when the user loses the permission.
         """
-        asker = request.get(ASKER, ANYBODY)
-        who = network(client_address(request)) if asker.name == ANYBODY.name else asker.name
+        caller = request.get(CALLER, ANYBODY)
+        who = network(client_address(request)) if caller.name == ANYBODY.name else caller.name
         if not self._places.take(who):
             error = _TOO_MANY.format(all=len(self._places), most=MOST, own=self._places.held(who))
             raise Problem("busy", error, headers={"Retry-After": "30"})
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         queue: asyncio.Queue[bytes] = asyncio.Queue(1)
-        self._listeners[queue] = not asker.bound
+        self._listeners[queue] = not caller.bound
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._tell())
         try:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from app.serve.access.roles import ANYBODY, ASKER
+from app.serve.access.caller import ANYBODY, CALLER
 from app.serve.console import flash
 from app.serve.console.api import ConsoleApi, JsonAnswer, OwnApi
 from app.serve.console.render import Renderer
@@ -29,7 +29,7 @@ class Pages:
 
     async def overview(self, request: web.Request) -> JsonAnswer:
         """Return the data around a page's content: of the installation, or of the namespaces of a bound user."""
-        bound = request.get(ASKER, ANYBODY).bound
+        bound = request.get(CALLER, ANYBODY).bound
         return await self.api(request).get("/namespaces" if bound else "/overview")
 
     async def show(

@@ -11,8 +11,8 @@ from aiohttp import web
 from markupsafe import Markup, escape
 
 from app.engine.steps.plan import PAUSED_MS
+from app.serve.access.caller import ANYBODY, CALLER, enough
 from app.serve.access.permissions import may
-from app.serve.access.roles import ANYBODY, ASKER, enough
 from app.serve.console import flash, wording
 from app.serve.console.api import JsonAnswer
 from app.serve.console.verdict import verdict
@@ -124,22 +124,22 @@ class Renderer:
         """
         ready = overview.well
         whole: dict[str, Any] = overview.body if ready else {"at_ms": self._now_ms()}
-        asker = request.get(ASKER, ANYBODY)
+        caller = request.get(CALLER, ANYBODY)
         frame = {
             "assets": self.assets.addresses,
             "whole": whole,
-            "verdict": verdict(whole) if ready and not asker.bound else None,
+            "verdict": verdict(whole) if ready and not caller.bound else None,
             "now_ms": whole.get("at_ms", 0),
             "path": request.path,
-            "navigation": [(address, name) for address, name in NAVIGATION if may(asker, f"GET {address}")],
-            "namespaces": asker.namespaces,
+            "navigation": [(address, name) for address, name in NAVIGATION if may(caller, f"GET {address}")],
+            "namespaces": caller.namespaces,
             "there": [row["namespace"] for row in whole.get("namespaces", [])],
             "live": live or not (ready or alone),
-            "user": "" if asker.name == ANYBODY.name else asker.name,
-            "role": asker.role,
-            "session": bool(asker.session),
-            "operates": enough(asker.role, "operator") and not self._read_only,
-            "administers": enough(asker.role, "admin") and not self._read_only,
+            "user": "" if caller.name == ANYBODY.name else caller.name,
+            "role": caller.role,
+            "session": bool(caller.session),
+            "operates": enough(caller.role, "operator") and not self._read_only,
+            "administers": enough(caller.role, "admin") and not self._read_only,
             "flash": flash.read(request),
         }
         if not ready and not alone:

@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 
 from app.base.places import WHO, NoPlace, Places
-from app.serve.access.roles import ASKER, Asker
+from app.serve.access.caller import CALLER, Caller
 from app.serve.dead_letters.dead_letter import DeadLetter, masked, namespace_of, without_secrets
 from app.serve.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable
 from app.serve.dead_letters.filter import DeadLetterFilter
@@ -47,26 +47,26 @@ class DeadLetterRoutes:
 
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters with the matches of a filter, the newest first."""
-        query, asker = request.query, request[ASKER]
+        query, caller = request.query, request[CALLER]
 
         async def ask() -> Any:
             limit = whole(query, "limit", _DEFAULT_LIMIT, MOST_ROWS)
-            wanted = filter_of(query, self._dead_letters.namespaces, asker)
+            wanted = filter_of(query, self._dead_letters.namespaces, caller)
             page = await self._dead_letters.page(wanted, query.get("cursor", ""), limit)
-            rows = [shown(one, asker) for one in page.rows]
-            return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if asker.bound else page.looked_at)
+            rows = [shown(one, caller) for one in page.rows]
+            return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if caller.bound else page.looked_at)
 
         return await self._answered(ask)
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/dead-letters/count with the number of matches of a filter."""
-        query, asker = request.query, request[ASKER]
+        query, caller = request.query, request[CALLER]
 
         async def ask() -> Any:
             seconds = number(query, "seconds", _DEFAULT_S, LONGEST_S)
-            wanted = filter_of(query, self._dead_letters.namespaces, asker)
+            wanted = filter_of(query, self._dead_letters.namespaces, caller)
             count = await self._dead_letters.count(wanted, seconds)
-            return msgspec.structs.replace(count, looked_at=count.matching) if asker.bound else count
+            return msgspec.structs.replace(count, looked_at=count.matching) if caller.bound else count
 
         return await self._answered(ask)
 
@@ -75,8 +75,8 @@ class DeadLetterRoutes:
         partition, offset = (int(request.match_info[name]) for name in ("partition", "offset"))
 
         async def ask() -> Any:
-            found = await own_one(self._dead_letters, partition, offset, request[ASKER])
-            return None if found is None else shown(found, request[ASKER])
+            found = await own_one(self._dead_letters, partition, offset, request[CALLER])
+            return None if found is None else shown(found, request[CALLER])
 
         return await self._answered(ask)
 
@@ -97,23 +97,23 @@ class DeadLetterRoutes:
         return as_json(found)
 
 
-def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) -> DeadLetterFilter:
-    """Return the filter in a URL, limited to the namespaces of `asker`. Raises FilterError."""
-    own = own_namespaces(namespaces, asker)
+def filter_of(query: Mapping[str, str], namespaces: Namespaces, caller: Caller) -> DeadLetterFilter:
+    """Return the filter in a URL, limited to the namespaces of `caller`. Raises FilterError."""
+    own = own_namespaces(namespaces, caller)
     wanted = DeadLetterFilter.from_query(query, own)
-    check_url(wanted.to, asker)
-    return msgspec.structs.replace(wanted, within=namespaces_within(wanted.within, own, asker))
+    check_url(wanted.to, caller)
+    return msgspec.structs.replace(wanted, within=namespaces_within(wanted.within, own, caller))
 
 
-async def own_one(dead_letters: DeadLetters, partition: int, offset: int, asker: Asker) -> DeadLetter | None:
-    """Return the complete dead letter at an offset; None if `asker` may not see its namespace. Raises Unreadable."""
+async def own_one(dead_letters: DeadLetters, partition: int, offset: int, caller: Caller) -> DeadLetter | None:
+    """Return the complete dead letter at an offset; None if `caller` may not see its namespace. Raises Unreadable."""
     found = await dead_letters.one(partition, offset)
-    if found is None or asker.namespaces is None:
+    if found is None or caller.namespaces is None:
         return found
-    return found if namespace_of(dead_letters.namespaces, found) in asker.namespaces else None
+    return found if namespace_of(dead_letters.namespaces, found) in caller.namespaces else None
 
 
-def shown(one: DeadLetter, asker: Asker) -> DeadLetter:
-    """Return the parts of a dead letter that `asker` may see."""
+def shown(one: DeadLetter, caller: Caller) -> DeadLetter:
+    """Return the parts of a dead letter that `caller` may see."""
     bare = without_secrets(one)
-    return masked(bare) if asker.masked else bare
+    return masked(bare) if caller.masked else bare

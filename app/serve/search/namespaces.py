@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 
 from app.engine.reports.state import WorkerState
-from app.serve.access.roles import ASKER
+from app.serve.access.caller import CALLER
 from app.serve.web.answers import as_json
 from app.serve.web.overview_rows import NamespaceRow, namespace_rows
 from app.serve.web.routes import missing_of, unready
@@ -31,7 +31,7 @@ def register(
         missing = missing_of(state)
         if missing is not None:
             return unready(state, missing)
-        bound = request[ASKER].namespaces
+        bound = request[CALLER].namespaces
         rows = namespace_rows(state.reader.reports.values(), state.quotas)
         found = [_described(topics, destinations, row) for row in rows if bound is None or row.namespace in bound]
         told = {"app_id": state.app_id, "worker": state.worker_url, "version": state.version, "at_ms": state.now_ms()}

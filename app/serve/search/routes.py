@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from app.serve.access.roles import ASKER
+from app.serve.access.caller import CALLER
 from app.serve.search.cursor import Cursor, numbers
 from app.serve.search.filter import Filter, FilterError
 from app.serve.search.page import SearchCount, SearchPage, SearchPart
@@ -81,36 +81,36 @@ class SearchRoutes:
 
     async def page(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages with the matches of a filter, by due time."""
-        query, asker = request.query, request[ASKER]
+        query, caller = request.query, request[CALLER]
 
         async def ask() -> SearchPage:
-            wanted, (cursor, limit) = filter_of(query, self._search.namespaces, asker), _part(query)
-            whole = _flag(query, "whole") and not asker.masked
-            return page_shown(await self._search.page(wanted, cursor, limit, whole=whole), asker, whole=whole)
+            wanted, (cursor, limit) = filter_of(query, self._search.namespaces, caller), _part(query)
+            whole = _flag(query, "whole") and not caller.masked
+            return page_shown(await self._search.page(wanted, cursor, limit, whole=whole), caller, whole=whole)
 
         return await _answered(ask)
 
     async def count(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/count with the number of matches of a filter."""
-        query, asker = request.query, request[ASKER]
+        query, caller = request.query, request[CALLER]
 
         async def ask() -> SearchCount:
-            wanted = filter_of(query, self._search.namespaces, asker)
-            return count_shown(await self._search.count(wanted, _seconds(query)), asker)
+            wanted = filter_of(query, self._search.namespaces, caller)
+            return count_shown(await self._search.count(wanted, _seconds(query)), caller)
 
         return await _answered(ask)
 
     async def message(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/messages/{id} with the pending message of an ID."""
-        said, whole, asker = ids.id_in(request), _flag(request.query, "whole"), request[ASKER]
+        said, whole, caller = ids.id_in(request), _flag(request.query, "whole"), request[CALLER]
         otherwise = f"no message with the id {said!r} is pending"
         try:
-            id_ = id_of(said, self._search.namespaces, asker)
+            id_ = id_of(said, self._search.namespaces, caller)
         except FilterError as error:
             raise Problem("invalid-parameter", str(error)) from error
 
         async def ask() -> Row | None:
-            return row_shown(await self._search.message(id_, whole=whole), asker)
+            return row_shown(await self._search.message(id_, whole=whole), caller)
 
         if not _flag(request.query, "life"):
             return await _answered(ask, otherwise)
@@ -152,11 +152,11 @@ class SearchRoutes:
 
     async def timeline(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/timeline with the number of messages due in each span."""
-        query, at_ms, asker = dict(request.query), self._search.now_ms(), request[ASKER]
+        query, at_ms, caller = dict(request.query), self._search.now_ms(), request[CALLER]
         asked = {name: query[name] for name in ("from", "to", "step") if query.get(name)}
 
         async def ask() -> Timeline:
-            wanted = filter_of({"namespace": query.get("namespace", "")}, self._search.namespaces, asker)
+            wanted = filter_of({"namespace": query.get("namespace", "")}, self._search.namespaces, caller)
             others = {**asked, "at": str(at_ms), **wanted.query()}
             return await self._timelines.timeline(_spans(query, at_ms), others, wanted.within)
 

@@ -5,7 +5,7 @@ from typing import Final
 
 import msgspec
 
-from app.serve.access.roles import ROLES, Asker
+from app.serve.access.caller import ROLES, Caller
 from app.serve.search.filter import Filter, FilterError
 from app.serve.search.page import SearchCount, SearchPage
 from app.serve.search.row import Row, masked, without_secrets
@@ -19,77 +19,77 @@ _GUESSED: Final = "{what} is masked for viewers (DELAY_WEB_PAYLOADS). Only opera
 _HIDDEN: Final = "the path of a URL may be secret, so only operators can search by it. Give the URL without its path"
 
 
-def own_namespaces(namespaces: Namespaces, asker: Asker) -> Namespaces:
-    """Return the namespaces that `asker` may see; all others count as missing."""
-    return namespaces if asker.namespaces is None else namespaces.part(asker.namespaces)
+def own_namespaces(namespaces: Namespaces, caller: Caller) -> Namespaces:
+    """Return the namespaces that `caller` may see; all others count as missing."""
+    return namespaces if caller.namespaces is None else namespaces.part(caller.namespaces)
 
 
-def namespaces_within(wanted: Namespaces | None, own: Namespaces, asker: Asker) -> Namespaces | None:
+def namespaces_within(wanted: Namespaces | None, own: Namespaces, caller: Caller) -> Namespaces | None:
     """Return the namespaces of a filter: those in `wanted`, limited to the user's `own`."""
-    if not asker.bound:
+    if not caller.bound:
         return wanted
     return own if wanted is None else own.part(wanted.names)
 
 
-def filter_of(query: Mapping[str, str], namespaces: Namespaces, asker: Asker) -> Filter:
+def filter_of(query: Mapping[str, str], namespaces: Namespaces, caller: Caller) -> Filter:
     """Return the filter in a user's URL. Raises FilterError."""
-    own = own_namespaces(namespaces, asker)
+    own = own_namespaces(namespaces, caller)
     wanted = Filter.from_query(query, own)
-    check_url(wanted.to, asker)
-    if asker.masked and asker.role == ROLES[0]:  # or they could guess masked values
+    check_url(wanted.to, caller)
+    if caller.masked and caller.role == ROLES[0]:  # or they could guess masked values
         for what, said in (("the key", wanted.key), ("a header's value", wanted.header.partition(":")[2])):
             if said:
                 raise FilterError(_GUESSED.format(what=what))
-    return msgspec.structs.replace(wanted, within=namespaces_within(wanted.within, own, asker))
+    return msgspec.structs.replace(wanted, within=namespaces_within(wanted.within, own, caller))
 
 
-def check_url(to: str, asker: Asker) -> None:
+def check_url(to: str, caller: Caller) -> None:
     """Raise FilterError if a viewer filters by the path of a URL, because paths are never shown."""
-    if asker.role == ROLES[0] and origin_of(to) not in (to, to.removesuffix("/")):
+    if caller.role == ROLES[0] and origin_of(to) not in (to, to.removesuffix("/")):
         raise FilterError(_HIDDEN)
 
 
-def id_of(said: str, namespaces: Namespaces, asker: Asker) -> str:
+def id_of(said: str, namespaces: Namespaces, caller: Caller) -> str:
     """Return the full name of the ID that a user means, which is always within the user's namespaces.
 
     An ID outside of the namespaces gets the prefix of the user's first namespace, where it cannot belong to another
     user. Raises FilterError if it is then too long.
     """
-    if asker.namespaces is None or namespaces.of_id(said) in asker.namespaces:
+    if caller.namespaces is None or namespaces.of_id(said) in caller.namespaces:
         return said
     try:
-        return namespaces.full(asker.namespaces[0], said)
+        return namespaces.full(caller.namespaces[0], said)
     except Refusal as error:
         raise FilterError(str(error)) from error
 
 
-def page_shown(page: SearchPage, asker: Asker, *, whole: bool = False) -> SearchPage:
+def page_shown(page: SearchPage, caller: Caller, *, whole: bool = False) -> SearchPage:
     """Return a page as the user may see it, without the number of scanned messages if bound to namespaces.
 
     With `whole` it is for a copy of the messages, which needs whole URLs; otherwise URLs are cut to their origins.
     """
-    rows = page.rows if whole and not asker.masked else [_row_shown(row, asker) for row in page.rows]
-    return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if asker.bound else page.looked_at)
+    rows = page.rows if whole and not caller.masked else [_row_shown(row, caller) for row in page.rows]
+    return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if caller.bound else page.looked_at)
 
 
-def count_shown(count: SearchCount, asker: Asker) -> SearchCount:
+def count_shown(count: SearchCount, caller: Caller) -> SearchCount:
     """Return a count as the user may see it."""
-    return msgspec.structs.replace(count, looked_at=count.matching) if asker.bound else count
+    return msgspec.structs.replace(count, looked_at=count.matching) if caller.bound else count
 
 
-def row_shown(row: Row | None, asker: Asker) -> Row | None:
+def row_shown(row: Row | None, caller: Caller) -> Row | None:
     """Return a message as the user may see it."""
-    return None if row is None else _row_shown(row, asker)
+    return None if row is None else _row_shown(row, caller)
 
 
-def filter_shown(wanted: Filter, asker: Asker) -> Filter:
-    """Return another user's filter as `asker` may see it, because URLs, keys and headers in it may be secrets."""
+def filter_shown(wanted: Filter, caller: Caller) -> Filter:
+    """Return another user's filter as `caller` may see it, because URLs, keys and headers in it may be secrets."""
     wanted = msgspec.structs.replace(wanted, to=origin_of(wanted.to))
-    if not asker.masked:
+    if not caller.masked:
         return wanted
     name, colon, _ = wanted.header.partition(":")
     return msgspec.structs.replace(wanted, key=wanted.key and MASKED, header=name + colon + (MASKED if colon else ""))
 
 
-def _row_shown(row: Row, asker: Asker) -> Row:
-    return masked(row) if asker.masked else without_secrets(row)
+def _row_shown(row: Row, caller: Caller) -> Row:
+    return masked(row) if caller.masked else without_secrets(row)

@@ -11,9 +11,9 @@ import pytest
 from aiohttp import encode_basic_auth, web
 from aiohttp.test_utils import TestClient, TestServer
 
+from app.serve.access.caller import CALLER, ROLES
 from app.serve.access.cookies import signing_key
 from app.serve.access.password import Hash
-from app.serve.access.roles import ASKER, ROLES
 from app.settings.settings import Settings
 from app.worker import create_app
 
@@ -75,8 +75,8 @@ def stubbed(settings: Settings, real_below: str = "/sign-") -> web.Application:
 
 
 async def _says_who(request: web.Request) -> web.Response:
-    asker = request.get(ASKER)
-    return web.Response(text=f"{asker.name}:{asker.role}" if asker else "")
+    caller = request.get(CALLER)
+    return web.Response(text=f"{caller.name}:{caller.role}" if caller else "")
 
 
 @asynccontextmanager

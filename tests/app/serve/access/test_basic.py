@@ -102,9 +102,9 @@ async def test_guesses_from_one_address_leave_turns_for_others(users: Path, monk
     monkeypatch.setattr(Hash, "fits", lambda *_: free.wait(LIMIT_S) and False)
     basic = Basic(UsersFile(str(users), ()))
     wrong = b64encode(b"ann:wrong").decode()
-    many = [asyncio.create_task(basic.asker(wrong, "192.0.2.1")) for _ in range(200)]
+    many = [asyncio.create_task(basic.caller(wrong, "192.0.2.1")) for _ in range(200)]
     await asyncio.sleep(0.01)
-    other = asyncio.create_task(basic.asker(wrong, "192.0.2.2"))
+    other = asyncio.create_task(basic.caller(wrong, "192.0.2.2"))
     await asyncio.sleep(0.01)
     try:
         assert (sum(not one.done() for one in many), other.done()) == (25, False)

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
+from app.serve.access.caller import Grant
 from app.serve.access.claims import RoleRules
-from app.serve.access.roles import Grant
 
 THERE = ("team-a", "team-b", "team-c")
 RULES = "groups:sre=admin,a-ops=operator@team-a,b-ops=operator@team-b+team-c,a-look=viewer@team-a,staff=viewer"

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from app.serve.access.roles import Asker
+from app.serve.access.caller import Caller
 from app.serve.actions.actions import Actions
 from app.serve.actions.audit import Action
 from app.serve.dead_letters.dead_letter import DeadLetter
@@ -336,5 +336,5 @@ async def test_what_another_worker_should_not_have_told_is_not_shown(monkeypatch
 
 def test_nobody_is_bound_to_nothing() -> None:
     """An empty list would look like none, which is the whole installation."""
-    assert Asker("x", "viewer", namespaces=()).bound
-    assert not Asker("x", "viewer").bound
+    assert Caller("x", "viewer", namespaces=()).bound
+    assert not Caller("x", "viewer").bound

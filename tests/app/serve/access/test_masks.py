@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from aiohttp.test_utils import TestClient
 
-from app.serve.access.roles import ROLES, masks
+from app.serve.access.caller import ROLES, masks
 from app.serve.actions.actions import Actions
 from app.serve.actions.audit import Action
 from app.serve.actions.job import Job, JobStatus, status_of

@@ -10,8 +10,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from yarl import URL
 
+from app.serve.access.caller import ROLES, enough
 from app.serve.access.permissions import NEEDS
-from app.serve.access.roles import ROLES, enough
 from app.settings.settings import Settings
 from tests.app.serve.access.conftest import SECRET, Client, oidc, served, shown, stubbed
 from tests.app.serve.access.world import is_problem

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from app.kafka.metadata.reader import Stored
-from app.serve.access.roles import ROLES
+from app.serve.access.caller import ROLES
 from app.serve.actions.actions import Actions
 from app.serve.actions.audit import Action, noted_filter
 from app.serve.actions.commands import CommandSender

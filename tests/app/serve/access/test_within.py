@@ -9,8 +9,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
+from app.serve.access.caller import ROLES, Caller, enough
 from app.serve.access.permissions import NEEDS, WITHIN
-from app.serve.access.roles import ROLES, Asker, enough
 from app.settings.settings import Settings
 from tests.app.serve.access.conftest import SECRET, Client, hashed, served, shown, stubbed
 
@@ -123,8 +123,8 @@ def test_pages_lead_where_their_reader_may_go() -> None:
     from app.serve.console.render import NAVIGATION  # noqa: PLC0415
 
     def seen(role: str, namespaces: tuple[str, ...] | None) -> list[str]:
-        asker = Asker("x", role, namespaces=namespaces)  # type: ignore[arg-type] # it is one of them
-        return [name for address, name in NAVIGATION if may(asker, f"GET {address}")]
+        caller = Caller("x", role, namespaces=namespaces)  # type: ignore[arg-type] # it is one of them
+        return [name for address, name in NAVIGATION if may(caller, f"GET {address}")]
 
     assert seen("admin", None) == [name for _, name in NAVIGATION]
     assert seen("viewer", None) == [name for _, name in NAVIGATION if name != "Audit"]

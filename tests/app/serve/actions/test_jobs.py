@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.serve.access.roles import ASKER, Asker
+from app.serve.access.caller import CALLER, Caller
 from app.serve.actions import jobs as module
 from app.serve.actions.job import Job, JobAction
 from app.serve.actions.job_log import JobLog
@@ -85,7 +85,7 @@ async def test_jobs_of_one_user_leave_room_for_those_of_others(monkeypatch: pyte
 
 @pytest.mark.parametrize("namespaces", [None, ("team-a",)])
 def test_a_job_says_whether_its_giver_is_bound_to_namespaces(namespaces: tuple[str, ...] | None) -> None:
-    request: Any = {ASKER: Asker("x", "admin", namespaces=namespaces)}
+    request: Any = {CALLER: Caller("x", "admin", namespaces=namespaces)}
     jobs: Any = jobs_of("resend")
     jobs._engine.clock = SimpleNamespace(brokers_ms=lambda: 1)
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from app.dev.testing.simulated_time import SimulatedLoop
-from app.serve.access.roles import ASKER, Asker
+from app.serve.access.caller import CALLER, Caller
 from app.serve.console.api import JsonAnswer
 from app.serve.console.home import HomePage
 
@@ -35,7 +35,7 @@ def test_of_a_thousand_spans_so_many_are_asked_for_and_the_others_come_later() -
         home = HomePage(cast("Pages", pages))
 
         async def seen(name: str, **zoom: str) -> int:
-            return (await home._timeline(cast("web.Request", {ASKER: Asker(name, "viewer")}), zoom)).status
+            return (await home._timeline(cast("web.Request", {CALLER: Caller(name, "viewer")}), zoom)).status
 
         statuses = await asyncio.gather(*(seen("ann", **{"from": "0", "to": str(to)}) for to in range(1_000)))
         assert set(statuses) == {202}

@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from app.engine.reports.state import Wanted
 from app.engine.throttle.control import Control
-from app.serve.access.roles import Asker, put
+from app.serve.access.caller import Caller, put
 from app.serve.console import console, dead_letter_pages, forms, render
 from app.serve.console.render import Renderer
 from app.serve.search.row import Row
@@ -314,7 +314,7 @@ async def test_a_viewer_sees_no_form_that_acts(state: "FakeState", record: Recor
     @web.middleware
     async def viewer(request: web.Request, handler: Any) -> web.StreamResponse:
         role: Any = request.headers["X-Role"]
-        put(request, Asker("ann", role, "a session" if role == "viewer" else ""))
+        put(request, Caller("ann", role, "a session" if role == "viewer" else ""))
         answer: web.StreamResponse = await handler(request)
         return answer
 

@@ -1,4 +1,4 @@
-"""Roles, and the user of a request."""
+"""Roles, and the caller of a request."""
 
 from collections.abc import Callable, Collection
 from typing import Final, Literal
@@ -22,7 +22,7 @@ class Grant(msgspec.Struct, frozen=True):
     namespaces: tuple[str, ...] | None = None
 
 
-class Asker(msgspec.Struct, frozen=True):
+class Caller(msgspec.Struct, frozen=True):
     """The user of a request and the role; `session` is the ID in the session cookie, if the user signed in with one.
 
     With `namespaces` the user sees and changes only these. With `masked` the user sees no keys, values and header
@@ -43,9 +43,9 @@ class Asker(msgspec.Struct, frozen=True):
 
 
 #: The user if signing in is not required.
-ANYBODY: Final = Asker("anonymous", "admin")
+ANYBODY: Final = Caller("anonymous", "admin")
 #: The key of the user in a request, which no header can set.
-ASKER: Final = web.RequestKey("asker", Asker)
+CALLER: Final = web.RequestKey("caller", Caller)
 #: The key of a check whether the user still has the permissions, because a response may last longer than a session.
 HOLDS: Final[web.RequestKey[Callable[[], bool]]] = web.RequestKey("holds")
 
@@ -70,7 +70,7 @@ def masks(payloads: str, role: Role) -> bool:
     return payloads == "masked" or (payloads == "masked-for-viewers" and role == ROLES[0])
 
 
-def put(request: web.Request, asker: Asker) -> None:
+def put(request: web.Request, caller: Caller) -> None:
     """Store the user in a request, where actions and pages read it."""
-    request[ASKER] = asker
-    WHO.set(network(client_address(request)) if asker.name == ANYBODY.name else asker.name)
+    request[CALLER] = caller
+    WHO.set(network(client_address(request)) if caller.name == ANYBODY.name else caller.name)
