@@ -35,7 +35,8 @@ class Bounded:
                 self._accepted_s[source] = min(sent.at_s, self._accepted_s.get(source, sent.at_s))
             if event["event"] == "replaced" and by:
                 self._replaced[by].add(source)
-                self._told_s[source] = min(sent.at_s, self._told_s.get(source, sent.at_s))
+                # Told again, it was not known before: the step that had told it first was not kept.
+                self._told_s[source] = max(sent.at_s, self._told_s.get(source, sent.at_s))
 
     def dues(self, source: str, asked_ms: int, copy: Copy | None = None) -> set[int]:
         """Return the possible due times of a message requested for `asked_ms`: of its copy, or of its pending row."""

@@ -24,6 +24,10 @@ class Replanning:
     def __init__(self, context: PartitionContext) -> None:
         """Plan the series in the partition of a context, from begin() on."""
         self._context, self._store = context, context.store
+        # From here on rows are planned by this zone data. If the worker ends before all are, the database must not say
+        # that they are planned by the former data.
+        if self._store.zones not in (b"", zone_data()):
+            self._store.plan_by(b"")
         #: Rows still to be read: from one key up to another.
         self._ranges = deque[tuple[bytes, bytes]]()
         self._before, self._is_last = b"", False

@@ -108,6 +108,35 @@ def test_a_start_after_another_worker_wrote_looks_again(bench: Workbench) -> Non
     assert bench.store.zones == zones
 
 
+@pytest.mark.parametrize("steps", [0, 1, 2])
+def test_a_start_with_the_former_rules_plans_again_what_an_interrupted_start_has_planned(
+    bench: Workbench, give: Give, steps: int
+) -> None:
+    """A worker with other rules ended after `steps` of its steps, and after it had taken a new message."""
+    due = daily(bench)
+    start(bench)
+    give(ZONE, "<-01>1")
+    bench.open_again()
+    context = PartitionContext.of(bench.number, bench.settings, bench.limits, bench.store, bench.claims)
+    rules = Replanning(context)
+    new = daily(bench, "new")
+
+    async def interrupted() -> None:
+        rules.begin(keys.due_bound(bench.now_ms))
+        for _ in range(steps):
+            step = Step(bench.now_ms)
+            rules.put_into(step)
+            bench.apply(step)
+
+    asyncio.run(interrupted())
+    assert bench.pending() == {"nightly": due + HOUR * bool(steps), "new": new}
+    give(ZONE, "UTC0")
+    bench.open_again()
+    start(bench)
+
+    assert bench.pending() == {"nightly": due, "new": new - HOUR}
+
+
 def test_one_that_was_moved_is_paused_or_is_extra_keeps_its_due_time_and_goes_on_by_the_new_rule(
     bench: Workbench, give: Give
 ) -> None:
