@@ -1,1 +1,1 @@
-"""The Spark jobs: bulk requests, the cold tier, the ledger and its proof of account. They know topics, not workers."""
+"""The Spark jobs: bulk requests, the cold tier, the ledger and its reconciliation. They use topics, never workers."""

@@ -22,9 +22,9 @@ from pipeline.summary import Summary, stdout_for_data
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do what the command line says; return the exit code (docs/reference/pipeline.md)."""
+    """Run the command of a command line; return its exit code (docs/reference/pipeline.md)."""
     options = parser(JOBS).parse_args(arguments)
-    logging.getLogger().addHandler(logging.NullHandler())  # what fails is said in a sentence, by us
+    logging.getLogger().addHandler(logging.NullHandler())  # errors are printed below, as one sentence
     summary = Summary()
     with stdout_for_data(only=options.json):
         code = _run(options, summary)
@@ -36,7 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, summary: Summary) -> int:
-    """Do it, unless a look tells that there is nothing to do; leave in the summary what went wrong."""
+    """Run the command unless a quick check finds it idle; return its exit code and put an error into the summary."""
     job = JOBS[options.command]
     try:
         if idle(job, options):
@@ -58,7 +58,7 @@ def _run(options: argparse.Namespace, summary: Summary) -> int:
 
 
 def parser(jobs: dict[str, ModuleType]) -> argparse.ArgumentParser:
-    """Return what reads a command line of these jobs."""
+    """Return the parser for command lines of these jobs."""
     line = argparse.ArgumentParser(prog="python -m pipeline", description=__doc__)
     commands = line.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, job in jobs.items():

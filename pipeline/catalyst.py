@@ -1,4 +1,4 @@
-"""Spark's own expressions that have no function in PySpark, as columns."""
+"""Expressions of Spark that PySpark has no function for, as columns."""
 
 from typing import Any
 
@@ -7,19 +7,16 @@ from pyspark.sql import Column
 
 
 def tried(value: Column) -> Column:
-    """Return a value, null where it cannot be computed.
+    """Return a column with null where the value cannot be computed.
 
-    Holds with `spark.sql.subexpressionElimination.enabled` off alone: what two expressions have in common is computed
-    outside of both.
+    It needs `spark.sql.subexpressionElimination.enabled` to be off: otherwise Spark computes the common part of two
+    expressions outside both, where no error is caught.
     """
     return _column(_sql().catalyst.expressions.TryEval(_expression(value)))
 
 
 def called(class_name: str, method: str, argument: Column) -> Column:
-    """Return what a static method of a Java class returns for a value: a method of one argument that returns an int.
-
-    Null for null.
-    """
+    """Return the int that a static method of a Java class, with one argument, returns for a value; null for null."""
     jvm = _jvm()
     class_ = jvm.java.lang.Thread.currentThread().getContextClassLoader().loadClass(class_name)
     sequence = jvm.org.apache.spark.api.python.PythonUtils.toSeq

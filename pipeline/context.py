@@ -1,4 +1,4 @@
-"""What a job works with: a Spark session, a Kafka cluster, an installation of Punctual on it."""
+"""The context of a job: a Spark session, a Kafka cluster, and an installation of Punctual on it."""
 
 from dataclasses import dataclass, field
 
@@ -11,7 +11,14 @@ from pipeline.summary import Summary
 
 @dataclass(frozen=True)
 class JobContext:
-    """`app_id` is the installation's `DELAY_APP_ID`, with which its topics' names begin; `summary` tells of the run."""
+    """A job's session, cluster and installation.
+
+    Attributes:
+        spark: the session.
+        kafka: the cluster.
+        app_id: the installation's `DELAY_APP_ID`, the prefix of its topics.
+        summary: the counts and offsets of this run, for `--json`.
+    """
 
     spark: SparkSession
     kafka: Kafka
@@ -23,5 +30,5 @@ class JobContext:
         return f"{self.app_id}-{name}"
 
     def lake(self, root: str, kind: str) -> Lake:
-        """Open tables that come from this installation. Raises LakeMismatch, KafkaUnreachable."""
+        """Open this installation's tables of `kind` below `root`. Raises LakeMismatch, KafkaUnreachable."""
         return Lake(self.spark, root, kind, source_of(self.app_id, self.kafka.cluster_id(self.spark)))

@@ -1,7 +1,7 @@
 """`make run NAME=pipeline`: a million messages, due over two years, go through Spark, Kafka and a worker, and back.
 
-Bulk, worker, cold tier, promotion, delivery, ledger, proof of account, report. Two years pass in some minutes: due
-times are squeezed, and the horizon is three minutes.
+Bulk, worker, cold tier, promotion, delivery, ledger, reconciliation, report. Two years pass in a few minutes: due times
+are compressed, and the horizon is three minutes.
 """
 
 import argparse
@@ -36,15 +36,15 @@ _TO = "reminders"
 _YEARS_S = 2 * 365 * 86_400
 _LEAD, _EVERY_S = "PT150S", 10.0
 _READY_S = 60.0
-#: Spark takes all cores that it gets, and has time; the worker has not.
+#: Spark uses every core and is in no hurry, whereas the worker must not be late.
 _NICE = 10
-#: How many are asked for, taken in, parked and looked through a second, when all that shares two cores: nothing is due
-#: before that is done.
+#: Messages per second that are scheduled, ingested, parked and searched when all of that shares two cores. The first
+#: message is due after that is done.
 _READY_PER_S = 4_000
 
 
 def main() -> int:
-    """Run it; return the exit code: that of the proof of account."""
+    """Run the demo; return the exit code of its `reconcile`."""
     options = argparse.ArgumentParser(prog="make run NAME=pipeline", description=__doc__)
     options.add_argument("--rows", type=int, default=1_000_000, help="number of messages (default: %(default)s)")
     options.add_argument(
@@ -63,7 +63,7 @@ def main() -> int:
 
 
 async def _create(bootstrap: str) -> None:
-    """Create the destination."""
+    """Create the destination topic."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
@@ -73,7 +73,7 @@ async def _create(bootstrap: str) -> None:
 
 
 def _settings(bootstrap: str, data: str) -> dict[str, str]:
-    """Return the worker's settings; what the caller has set stays."""
+    """Return the worker's settings; variables that the caller has set keep their values."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -140,7 +140,7 @@ def _demonstrate(context: JobContext, rows: int, minutes: float, out: Path) -> i
 
 
 def _make(context: JobContext, rows: int, where: str) -> None:
-    """Write the input: rows with a time within two years, in seconds from now, and what is to be said then."""
+    """Write the input: rows with a number, a time within two years (seconds from now) and the text of a reminder."""
     number = F.col("id").alias("number")
     day_s = (F.rand(seed=1) * _YEARS_S).alias("day_s")
     text = F.concat(F.lit("reminder "), F.col("id"), F.lit(" "), F.repeat(F.lit("."), 150)).alias("text")
@@ -148,7 +148,7 @@ def _make(context: JobContext, rows: int, where: str) -> None:
 
 
 def _do(context: JobContext, *command: str) -> int:
-    """Do what the command line of the same words would."""
+    """Run the command with these arguments in this process; return its exit code."""
     print(f"\n$ python -m pipeline {' '.join(command)}", flush=True)
     options = parser(JOBS).parse_args([*command, "--bootstrap", context.kafka.bootstrap, "--app-id", context.app_id])
     return int(JOBS[options.command].run(context, options) or 0)

@@ -1,4 +1,4 @@
-"""What records of an input say in its dialect, read by the contract's own decoders where Spark works on them."""
+"""Decodes records of an input by its dialect, with the contract's own decoders, in Spark's Python workers."""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -15,7 +15,7 @@ from punctual.contract.policies import parse_policies, with_policies
 from punctual.contract.record import PlainRecord
 from punctual.contract.request import Refusal, Request
 
-#: Between a dialect, the namespaces of all inputs, and the policies of this one.
+#: Separates a dialect, the namespaces of all inputs, and the policies of this input.
 _WITHIN = "\n"
 _parsed = lru_cache(maxsize=100)(parse_namespaces)
 _policies = lru_cache(maxsize=100)(parse_policies)
@@ -23,18 +23,18 @@ _SAID = ("op", "id", "to", "at")
 
 
 def within(dialect: str, namespaces: str) -> str:
-    """Return the text of a dialect for inputs of which some belong to namespaces, as DELAY_NAMESPACES has them."""
+    """Return a dialect's text with the namespaces of inputs (DELAY_NAMESPACES) appended, if there are any."""
     return f"{dialect}{_WITHIN}{namespaces}" if namespaces else dialect
 
 
 def bound(dialect: str, policies: str) -> str:
-    """Return the text of a dialect, or of within(), for an input with these policies, as DELAY_POLICIES has them."""
+    """Return the text of a dialect, or of `within`, with the policies of its input (DELAY_POLICIES) appended."""
     dialect, _, namespaces = dialect.partition(_WITHIN)
     return _WITHIN.join((dialect, namespaces, policies))
 
 
 def decoded(row: dict[str, Any], dialect: str) -> Request:
-    """Return the request that a row of records makes on an input that is set to `dialect`. Raises Refusal."""
+    """Decode a row of `Kafka.read` by the `dialect` of its input; return the request. Raises Refusal."""
     dialect, named, policies = [*dialect.split(_WITHIN), "", ""][:3]
     reads, namespaces = dialect_of(dialect), _parsed(named)
     if namespace := namespaces.of_topic(row["topic"]):
@@ -47,9 +47,10 @@ def decoded(row: dict[str, Any], dialect: str) -> Request:
 
 
 def said(records: DataFrame, dialect: str) -> DataFrame:
-    """Return records with what they ask for beside them: op, id, to, and at (epoch milliseconds), as texts.
+    """Add the columns of each record's request: op, id, to, and at (epoch milliseconds), as texts.
 
-    The id is null where the record's place is the id. What its dialect refuses is a schedule that says nothing.
+    The id is null for an automatic id (topic, partition and offset). A record that its dialect refuses becomes a
+    schedule whose other columns are null.
     """
     schema = StructType([*records.schema, *(StructField(name, StringType()) for name in _SAID)])
 

@@ -1,47 +1,47 @@
-"""What can go wrong in the pipeline: each says what is wrong, where, and what to do next; `code` is the exit code."""
+"""Errors of the pipeline's commands. A message says the cause, the object and the remedy; `code` is the exit code."""
 
-#: All done, as far as it goes: rows were left out, the account does not balance, something is still lost.
+#: The command is done, but rows were rejected, the account does not balance, or messages are still lost.
 LEFT = 3
 #: Stopped by the user: 128 and SIGINT, as shells have it.
 INTERRUPTED = 130
 
 
 class PipelineError(Exception):
-    """A job that cannot go on; its text is a sentence for the user."""
+    """A failure that ends a command; its text is a sentence for the user."""
 
     code = 1
 
 
 class JavaUnsupported(PipelineError):
-    """There is no Java that Spark runs on."""
+    """No Java of a version that Spark supports was found."""
 
 
 class ConnectorMissing(PipelineError):
-    """Spark cannot read Kafka: its connector's jars are not there, or not known for this version."""
+    """The jars of Spark's Kafka connector are missing, or none were tested with this version of Spark."""
 
 
 class SparkStopped(PipelineError):
-    """Spark, or the Java that it runs on, has given up in the middle of a command."""
+    """Spark or its JVM stopped in the middle of a command."""
 
 
 class InputUnreadable(PipelineError):
-    """The input is not there, or not of the kind that it is said to be."""
+    """The input is missing, or is not in the format that `--format` names."""
 
 
 class LoginUnusable(PipelineError):
-    """A setting of how Kafka is shown who asks makes no sense."""
+    """A setting of Kafka's authentication or encryption (`KAFKA_…`) is invalid."""
 
 
 class KafkaUnreachable(PipelineError):
-    """No broker answers, or it refuses us."""
+    """No broker answers, or the broker refuses the client."""
 
 
 class TopicMissing(PipelineError):
-    """A topic that the job reads or writes is not there."""
+    """A topic that the job reads or writes does not exist."""
 
 
 class EventsMissing(PipelineError):
-    """The installation tells no events, so there is no account."""
+    """The installation has published no events, so there is no account."""
 
 
 class LakeMismatch(PipelineError):
@@ -49,21 +49,21 @@ class LakeMismatch(PipelineError):
 
 
 class LakeIncomplete(PipelineError):
-    """Some of the tables is not there: what was written is not listed yet, or what says which files count is gone."""
+    """Part of the tables is missing: written files are not listed yet, or the commits that list the valid files."""
 
 
 class SchemaMismatch(PipelineError):
-    """The input has no such column, or one of another type."""
+    """The input has no such column, or its type is another one."""
 
 
 class OptionInvalid(PipelineError):
-    """An option of the command line, or several together, mean nothing."""
+    """An option of the command line is invalid, or several contradict each other."""
 
     code = 2
 
 
 class DataLost(PipelineError):
-    """Kafka has deleted records that were not read yet."""
+    """Kafka has deleted records that the job had not read."""
 
     code = 4
 
@@ -81,4 +81,4 @@ class TooMany(PipelineError):
 
 
 class RescueTooLarge(TooMany):
-    """So much seems lost that something else is wrong."""
+    """More messages seem lost than `--limit` allows, so the ledger is probably wrong."""

@@ -1,4 +1,4 @@
-"""Headers as columns: looked up by name, the user's apart from ours, and put together for what is sent."""
+"""Headers as columns: looked up by name, split into the user's and the contract's, and joined for requests."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
@@ -10,45 +10,45 @@ TYPE = "array<struct<key:string,value:binary>>"
 
 
 def named(records: DataFrame) -> DataFrame:
-    """Return records with a map of their headers in the column `named`: of those of one name the first.
+    """Add the column `named`, a map of each record's headers; for a name that repeats, the first header counts.
 
-    In a projection of its own: within functions that Spark doesn't compile it would be made for each name. Of keys that
-    occur again the session lets the last one win, so the headers are reversed.
+    The map has its own projection, because within functions that Spark does not compile it would be built for each
+    name. The headers are reversed because the session lets the last duplicate key win.
     """
     return records.withColumn("named", F.map_from_entries(F.reverse("headers")))
 
 
 def header(name: str) -> Column:
-    """Return the value of the first header called `name` of `named` records, as bytes; null if there is none."""
+    """Return the bytes of the first header `name` of `named` records; null if there is none."""
     return F.try_element_at("named", F.lit(name))
 
 
 def text(name: str) -> Column:
-    """Return it as text; null if there is none or it is no UTF-8."""
+    """Return the first header `name` as text; null if there is none or it is not UTF-8."""
     return F.try_validate_utf8(header(name).cast("string"))
 
 
 def number(name: str) -> Column:
-    """Return it as a long; null if there is none or it is not just digits."""
+    """Return the first header `name` as a long; null if there is none or it is not 1 to 18 digits."""
     said = text(name)
     return F.when(said.rlike("^[0-9]{1,18}$"), said.try_cast("long"))
 
 
 def users() -> Column:
-    """Return the headers that are the user's, in their order; an empty array if there are none."""
+    """Return the user's headers in their order; an empty array if there are none."""
     given = F.coalesce("headers", F.array().cast(TYPE))
     return F.filter(given, lambda each: ~each["key"].startswith(PREFIX))
 
 
 def moment(due_ms: Column) -> Column:
-    """Return a time (epoch ms) as a request says it: with zeros before digits that would look like seconds."""
+    """Return a time (epoch ms) as the digits of a header, with leading zeros if it could be taken for seconds."""
     text = due_ms.cast("string")
     short = F.length(text).between(DIGITS_OF_SECONDS.start, DIGITS_OF_SECONDS.stop - 1)
     return F.when(short, F.lpad(text, DIGITS_OF_SECONDS.stop, "0")).otherwise(text)
 
 
 def joined(own: dict[str, Column], users_: Column | None = None) -> Column:
-    """Return the user's headers, then those of `own` whose value (text, or bytes of it) is not null."""
+    """Return the user's headers, then the headers in `own` whose value (text, or its bytes) is not null."""
     each = [
         F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
         for name, value in own.items()

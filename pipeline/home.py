@@ -1,4 +1,4 @@
-"""Where ids live: the home partition of many at once, as `punctual.contract.home` has it; and rows at a pace."""
+"""The home partitions of a column of ids, as in `punctual.contract.home`, and a column that is read at a rate limit."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,9 +17,9 @@ _POSITIVE = 0x7FFFFFFF
 
 
 def home(ids: Column, inputs: tuple[str, ...], partitions: int) -> Column:
-    """Return the home partition of each of `ids`. Records that are sent there spare the worker a forward.
+    """Return the home partition of each id. Requests that are sent to it spare the worker a forward.
 
-    The hash is that of Kafka's own client: in Python it would take as long as sending does.
+    The hash comes from Kafka's Java client, because computing it in Python would take as long as sending.
     """
     hashed = called("org.apache.kafka.common.utils.Utils", "murmur2", ids.cast("binary"))
     by_hash = hashed.bitwiseAND(F.lit(_POSITIVE)) % partitions
@@ -30,7 +30,7 @@ def home(ids: Column, inputs: tuple[str, ...], partitions: int) -> Column:
 
 
 def paced(values: Column, per_second: float) -> Column:
-    """Return int values as they are, not more than so many a second in each task, whoever takes them."""
+    """Return int values unchanged, at most `per_second` of them in each task."""
     made: Any = pandas_udf
     return made(_at_pace(per_second), "int")(values)  # type: ignore[no-any-return, unused-ignore]
 
@@ -41,7 +41,7 @@ def _at_pace(per_second: float) -> Callable[[Iterator[pd.Series]], Iterator[pd.S
         for chunk in chunks:
             yield chunk
             now = time.monotonic()
-            due = max(due + len(chunk) / per_second, now)  # what took longer is not caught up in one go
+            due = max(due + len(chunk) / per_second, now)  # a slow chunk is not followed by a burst
             time.sleep(due - now)
 
     at_pace.__annotations__ = {"chunks": Iterator[pd.Series], "return": Iterator[pd.Series]}

@@ -1,4 +1,4 @@
-"""Spark's Kafka connector: the four jars that it takes, from Maven Central or from a directory."""
+"""Finds the four jars of Spark's Kafka connector, on Maven Central or in a directory."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import pyspark
 from app.dev.broker.jars import one_at_a_time
 from pipeline.errors import ConnectorMissing
 
-#: Which jars were tested with which Spark: mixed versions break at run time (NoSuchMethodError). For 4.1 to 4.3 the
-#: token provider is not on Maven Central.
+#: The jars that were tested with each version of Spark: mixed versions break at run time (NoSuchMethodError). Maven
+#: Central does not have the token provider for 4.1 to 4.3.
 CONNECTORS = {
     "4.0.0": (
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0",
@@ -34,9 +34,9 @@ def coordinates(version: str = pyspark.__version__) -> tuple[str, ...]:
 
 
 def connector_jars(jars_dir: str | None = None) -> list[Path]:
-    """Return the connector's jars: all of `jars_dir`, or those of Maven Central, fetched the first time (10 MB).
+    """Return the connector's jars: all in `jars_dir`, or Maven Central's, which are fetched once (10 MB).
 
-    Raises ConnectorMissing if they are not there and cannot be fetched.
+    Raises ConnectorMissing if they are missing and cannot be fetched.
     """
     if jars_dir is not None:
         jars = sorted(Path(jars_dir).glob("*.jar"))

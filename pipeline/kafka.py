@@ -1,4 +1,4 @@
-"""Topics as DataFrames: reads between fixed offsets of what is committed, writes to a partition or by key."""
+"""Topics as DataFrames: reads of committed records between fixed offsets, writes to a partition or by key."""
 
 import json
 from contextlib import contextmanager
@@ -20,38 +20,41 @@ if TYPE_CHECKING:
 Offsets = dict[int, int]
 
 _TIMEOUT_MS = "20000"
-#: After each poll Spark asks where the partition begins and ends, and what had been fetched beyond the poll is fetched
-#: again (KafkaDataConsumer.scala, `fetch`): so polls are as large as fetches of 1 MiB, instead of 500 records. And at a
-#: partition's end the question waits behind a fetch of what is not there: half a second, by Kafka's default.
+#: After each poll Spark requests the begin and end of the partition, and fetches again the records that the poll left
+#: over (KafkaDataConsumer.scala, `fetch`). Polls are therefore as large as fetches of 1 MiB, instead of 500 records. At
+#: the end of a partition that request waits behind an empty fetch, by Kafka's default for half a second.
 _READING = {"max.poll.records": "10000", "fetch.max.wait.ms": "5"}
-#: One task reads so many records, and a partition that has more is read by several.
+#: Records that one task reads: several tasks read a partition that has more.
 _PIECE = 250_000
-#: What Java's producer takes as it stands, of records before they are compressed.
+#: The default `max.request.size` of Java's producer, which counts bytes before compression.
 _REQUEST_BYTES = 1_048_576
 _WRITING = {"acks": "all", "compression.type": "lz4", "linger.ms": "20", "batch.size": "262144"}
 
 
 @dataclass(frozen=True)
 class Kafka:
-    """A cluster, seen from Spark: `bootstrap` servers, and options for Java's clients (security)."""
+    """A Kafka cluster: its `bootstrap` servers, and the `options` of Java's clients (security)."""
 
     bootstrap: str
     options: dict[str, str] = field(default_factory=java_options, repr=False)
 
     # offsets ---------------------------------------------------------------------------------------------------------
     def ends(self, spark: "SparkSession", *topics: str, committed: bool = True) -> dict[str, Offsets]:
-        """Return where each topic ends for who reads what is committed: an open transaction is beyond it.
+        """Return the end offsets of each topic for readers of committed records, before any open transaction.
 
-        Unless `committed`, with all that is there. Raises TopicMissing, KafkaUnreachable.
+        Without `committed`, return the end offsets of all records. Raises TopicMissing, KafkaUnreachable.
         """
         return self._offsets(spark, topics, lambda spec: spec.latest(), committed=committed)
 
     def begins(self, spark: "SparkSession", *topics: str) -> dict[str, Offsets]:
-        """Return the first offsets that Kafka still has. Raises TopicMissing, KafkaUnreachable."""
+        """Return the first offsets of each topic that Kafka still has. Raises TopicMissing, KafkaUnreachable."""
         return self._offsets(spark, topics, lambda spec: spec.earliest())
 
     def since(self, spark: "SparkSession", when_ms: int, *topics: str) -> dict[str, Offsets]:
-        """Return the first offsets of records from `when_ms` on, or the ends. Raises TopicMissing, KafkaUnreachable."""
+        """Return the offset of each partition's first record since `when_ms`, or its end.
+
+        Raises TopicMissing, KafkaUnreachable.
+        """
         found, ends = self._offsets(spark, topics, lambda spec: spec.forTimestamp(when_ms)), self.ends(spark, *topics)
         return {
             topic: {number: offset if offset >= 0 else ends[topic][number] for number, offset in there.items()}
@@ -64,7 +67,7 @@ class Kafka:
             return str(admin.describeCluster().clusterId().get())
 
     def largest_record(self, spark: "SparkSession", topic: str) -> int:
-        """Return the most bytes that a record of a topic can have. Raises TopicMissing, KafkaUnreachable."""
+        """Return the maximum size in bytes of a record of a topic. Raises TopicMissing, KafkaUnreachable."""
         jvm = _jvm(spark)
         resources = jvm.org.apache.kafka.common.config.ConfigResource
         asked = resources(resources.Type.TOPIC, topic)
@@ -134,13 +137,13 @@ class Kafka:
         return records.select("key", "value", "topic", "partition", "offset", stamp_ms, "headers")
 
     def write(self, records: "DataFrame", topic: str) -> None:
-        """Append records: columns key, value, headers, and partition if they are for a certain one.
+        """Append records: columns key, value, headers, and optionally partition.
 
-        Returns when all of them are acknowledged; a run that is killed may have written some, and Spark may repeat a
-        task: at least once. Raises TopicMissing, KafkaUnreachable.
+        Return when all records are acknowledged. Delivery is at least once: a killed run may have written some records,
+        and Spark may repeat a task. Raises TopicMissing, KafkaUnreachable.
         """
         spark = records.sparkSession
-        self.ends(spark, topic)  # the sink waits a minute for a topic that is not there
+        self.ends(spark, topic)  # fails at once for a missing topic, for which the sink would wait a minute
         largest = max(_REQUEST_BYTES, self.largest_record(spark, topic))
         writer = records.write.format("kafka").option("kafka.bootstrap.servers", self.bootstrap).option("topic", topic)
         for name, value in (_WRITING | {"max.request.size": str(largest)} | self.options).items():
@@ -151,10 +154,10 @@ class Kafka:
 def new_records(
     kafka: Kafka, spark: "SparkSession", topic: str, done: Offsets, *, accept_gap: bool = False, whole: bool = False
 ) -> "tuple[DataFrame, Offsets]":
-    """Return the committed records of a topic that come after `done`, and where they end.
+    """Return the committed records of a topic from the offsets `done` on, and their end offsets.
 
-    Of a partition of which nothing is done it begins with what is there, unless the `whole` topic is wanted.
-    Raises DataLost if Kafka has deleted some of them, unless `accept_gap`: then it begins with what is there.
+    A partition that is not in `done` begins with its first existing record; with `whole`, at offset 0. Raises DataLost
+    if Kafka has deleted some of the records; with `accept_gap`, continue with the first existing record instead.
     """
     begins, ends = kafka.begins(spark, topic)[topic], kafka.ends(spark, topic)[topic]
     first = {number: done.get(number, 0 if whole else begin) for number, begin in begins.items()}
@@ -180,7 +183,7 @@ def _jvm(spark: "SparkSession") -> Any:
 
 
 def _named(error: Py4JJavaError, bootstrap: str) -> Exception:
-    """Return our own error for one of Java's clients."""
+    """Return the pipeline's error for an error of a Java client."""
     cause = error.java_exception
     while cause.getCause() is not None:
         cause = cause.getCause()

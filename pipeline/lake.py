@@ -1,7 +1,7 @@
-"""Tables of Parquet whose changes become visible together, with how far the topics have been read that they come from.
+"""Parquet tables whose changes become visible together, with the positions of the topics that they were read from.
 
-A commit is one small file, and names the directories that each table consists of. What a killed run has written is in
-none, so the next run begins where the last commit ends, and nothing counts twice.
+A commit is one small file that lists the directories of each table. No commit lists the files of a killed run, so the
+next run continues at the positions of the last commit, and no record counts twice.
 """
 
 import dataclasses
@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 _COMMITS = "commits"
 _FORMAT = 1
-#: What `Lake.write` makes: the number of the commit that it is for, and a random one.
+#: The names of directories that `Lake.write` creates: the number of the next commit, and a random suffix.
 _DIRECTORY, _FIRST = re.compile(r"\d{12}-[0-9a-f]{12}$"), f"{1:012d}-"
-#: What earlier commits refer to stays so long: somebody may be reading it.
+#: Number of commits whose files are kept, because another run may still be reading them.
 _KEPT = 20
 
 
@@ -53,20 +53,28 @@ _TYPES: dict[str, DataType] = {
 
 
 def schema(**columns: str) -> StructType:
-    """Return the schema of a table: names of columns of string, int, long, binary or headers (key, value)."""
+    """Return the schema of a table from its columns' types: string, int, long, binary, or headers (key, value)."""
     return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
 
 
 def none(spark: "SparkSession", columns: StructType) -> "DataFrame":
-    """Return no rows of a schema; createDataFrame would start a Python worker for them."""
+    """Return an empty table of a schema, without the Python worker that createDataFrame would start."""
     return spark.range(0).select(*(F.lit(None).cast(each.dataType).alias(each.name) for each in columns))
 
 
 @dataclass(frozen=True)
 class Commit:
-    """What the tables are made of: `positions` of topics up to which they go, `tables` their directories.
+    """One version of the tables.
 
-    `notes` are the jobs' own, of values that JSON knows.
+    Attributes:
+        number: 1 for the first commit; 0 if there is none yet.
+        kind: which tables these are, such as `ledger`.
+        source: the installation that they come from (`source_of`).
+        at_ms: the time of the commit.
+        format: the version of this format.
+        positions: the offsets up to which each topic has been read.
+        tables: the directories of each table.
+        notes: JSON values that the jobs keep for their next run.
     """
 
     number: int
@@ -80,14 +88,15 @@ class Commit:
 
 
 def source_of(app_id: str, cluster_id: str) -> str:
-    """Return what tables say of the installation that they come from."""
+    """Return the text by which tables identify the installation that they come from."""
     return f"{app_id} on cluster {cluster_id}"
 
 
 def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
-    """Return the last commit of the tables of `kind` from `source` below a directory; number 0 if there is none yet.
+    """Return the last commit below a directory; one with number 0 if there is none yet.
 
-    Raises LakeMismatch if the directory holds something else, LakeIncomplete if its commits are gone.
+    Raises LakeMismatch if the directory holds other tables than those of `kind` from `source`, LakeIncomplete if its
+    commits are missing.
     """
     names = [name for name in files.names(_COMMITS) if name.endswith(".json")]
     if not names:
@@ -109,9 +118,9 @@ def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
 
 
 def require_tables(head: Commit, root: str, writer: str) -> None:
-    """Raise OptionInvalid if there is no commit yet: a job that only reads would take that for empty tables.
+    """Raise OptionInvalid if there is no commit yet, which a job that only reads would take for empty tables.
 
-    `writer` is the command that makes the first commit.
+    `writer` is the command that writes the first commit.
     """
     if not head.number:
         raise OptionInvalid(
@@ -120,7 +129,7 @@ def require_tables(head: Commit, root: str, writer: str) -> None:
 
 
 def _assure_new(files: "Files | LocalFiles") -> None:
-    """Raise LakeIncomplete if there were commits: a first run that was killed leaves directories of number 1 alone."""
+    """Raise LakeIncomplete if there were commits before: a killed first run leaves only directories of number 1."""
     for table in files.names(""):
         later = next(
             (name for name in files.names(table) if _DIRECTORY.match(name) and not name.startswith(_FIRST)), None
@@ -133,29 +142,29 @@ def _assure_new(files: "Files | LocalFiles") -> None:
 
 
 class Lake:
-    """The tables below one directory. One run at a time writes them; any number read."""
+    """The tables below one directory. At most one run at a time writes them; any number of runs can read."""
 
     def __init__(self, spark: "SparkSession", root: str, kind: str, source: str) -> None:
-        """Open the tables of `kind` (ledger, cold) that come from `source` (cluster and installation).
+        """Open the tables of `kind` (`ledger`, `cold tier`) below `root` that come from `source` (`source_of`).
 
-        Raises LakeMismatch if the directory holds something else.
+        Raises LakeMismatch if the directory holds other tables, LakeIncomplete if its commits are missing.
         """
         self.spark, self.files = spark, Files(spark, root)
         self.head = last_commit(self.files, kind, source)
 
     def read(self, table: str, schema: "StructType") -> "DataFrame":
-        """Return a table as of the last commit that this run has seen or made; an empty one if there is nothing."""
+        """Return a table as of the last commit that this run has read or made; an empty table if it has no files."""
         return self.written(self.head.tables.get(table, ()), schema)
 
     def written(self, directories: "Collection[str]", schema: "StructType") -> "DataFrame":
-        """Return what is in directories, as `write` or `head.tables` names them."""
+        """Return the rows in directories, named as by `write` or `head.tables`."""
         paths = [f"{self.files.root}/{name}" for name in directories]
         return self.spark.read.schema(schema).parquet(*paths) if paths else none(self.spark, schema)
 
     def write(self, table: str, rows: "DataFrame", by: str | None = None) -> list[str]:
-        """Write rows where no table has them until a commit says so.
+        """Write rows into new directories, which belong to no table until a commit lists them.
 
-        Gives the directories: one, or one for each value of the column `by`, as `by=value`.
+        Return the directories: one, or with the column `by` one for each value, named `by=value`.
         """
         name = f"{table}/{self.head.number + 1:012d}-{uuid.uuid4().hex[:12]}"
         writer = rows.write if by is None else rows.write.partitionBy(by)
@@ -169,12 +178,15 @@ class Lake:
         notes: "Mapping[str, Any] | None" = None,
         replaced: "Collection[str]" = (),
     ) -> Commit:
-        """Add rows to tables, or replace the `replaced` ones by them; positions and notes add to those that there are.
+        """Commit new rows, positions and notes; return the commit.
 
-        What is added can also be what `write` has given; what is replaced also one of a table's directories, as
-        `head.tables` names them.
+        Args:
+            added: rows to write to each table, or the directories that `write` returned.
+            positions: the topics' new positions; other topics keep theirs.
+            notes: new notes; other notes keep their values.
+            replaced: tables, or single directories of `head.tables`, that the commit removes.
 
-        Raises LakeBusy if another run has committed meanwhile: nothing of this one counts then.
+        Raises LakeBusy if another run has committed since `head`: then none of this run's changes count.
         """
         number = self.head.number + 1
         tables = {
@@ -199,7 +211,7 @@ class Lake:
         return commit
 
     def clean(self) -> int:
-        """Delete what the last commits don't refer to, also what killed runs have left; return how many directories."""
+        """Delete directories that the last commits do not list, such as those of killed runs; return their number."""
         kept = [name for name in self.files.names(_COMMITS) if name.endswith(".json")]
         tables = [json.loads(self.files.read(f"{_COMMITS}/{name}"))["tables"] for name in kept]
         live = {"/".join(name.split("/")[:2]) for each in tables for there in each.values() for name in there}

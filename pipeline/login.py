@@ -1,4 +1,4 @@
-"""How Kafka is shown who asks, by the worker's own settings `KAFKA_…`: for Java's clients, and for Python's."""
+"""Authentication and encryption of Java's and Python's Kafka clients, from the worker's settings `KAFKA_…`."""
 
 import os
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _SECURITY: Final = "org.apache.kafka.common.security"
 
 
 def java_options(env: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the options of a Java client. Secrets and certificates are as their files have them now.
+    """Return the options of a Java client, with the current content of secret and certificate files.
 
     Raises LoginUnusable.
     """
@@ -57,7 +57,7 @@ def _unusable(error: LoginInvalid) -> LoginUnusable:
 
 
 def _oauth(client: OAuthClient) -> dict[str, str]:
-    """Return what has Java's own client ask the token endpoint (KIP-768)."""
+    """Return the options with which Java's client requests tokens from the token endpoint (KIP-768)."""
     said = {"clientId": client.id, "clientSecret": _text(client.secret)}
     if client.scope:
         said["scope"] = client.scope

@@ -1,4 +1,4 @@
-"""Tables that are computed once and read several times."""
+"""Keeps a table that is computed once and read several times."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 @contextmanager
 def persisted(table: DataFrame) -> Iterator[DataFrame]:
-    """Keep a table for a block, in memory as far as there is room and else on disk."""
+    """Keep a table for a block, in memory as far as it fits and otherwise on disk."""
     table.persist()
     try:
         yield table

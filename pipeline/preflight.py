@@ -1,6 +1,6 @@
-"""A look at Kafka from Python, before Spark starts: whether a command can do its work, and has anything to do.
+"""Checks of Kafka from Python before Spark starts: whether a command can do its work, and has work to do.
 
-It takes tenths of a second. Where aiokafka is not installed, as it may be under spark-submit, nobody looks.
+They take tenths of a second. Where aiokafka is not installed, as is common under spark-submit, they are left out.
 """
 
 import asyncio
@@ -26,18 +26,15 @@ _T = TypeVar("_T")
 
 
 class Look:
-    """A cluster as it is now, for one block."""
+    """Reads the present state of a cluster, for one block."""
 
     def __init__(self, bootstrap: str, runner: asyncio.Runner) -> None:
-        """Nothing is asked for yet."""
+        """Read from the `bootstrap` servers on the event loop of `runner`; connect only when a method is called."""
         self._servers, self._runner = bootstrap, runner
         self._options = {"bootstrap_servers": bootstrap, "request_timeout_ms": _TIMEOUT_MS, **python_options()}
 
     def cluster_id(self, *topics: str) -> str:
-        """Return the id of the cluster, after seeing that these topics are on it.
-
-        Raises KafkaUnreachable, TopicMissing.
-        """
+        """Return the id of the cluster if it has all these topics. Raises KafkaUnreachable, TopicMissing."""
         return self._run(self._cluster_id(topics))
 
     async def _cluster_id(self, topics: tuple[str, ...]) -> str:
@@ -52,14 +49,14 @@ class Look:
             await admin.close()
 
     def ends(self, topic: str) -> Offsets:
-        """Return where a topic ends for who reads what is committed. Raises KafkaUnreachable."""
+        """Return the end offsets of a topic for readers of committed records. Raises KafkaUnreachable."""
         return self._run(self._consumed(self._ends, topic))
 
     async def _ends(self, consumer: AIOKafkaConsumer) -> Offsets:
         return {place.partition: end for place, end in (await consumer.end_offsets(consumer.assignment())).items()}
 
     def spans(self, topic: str) -> tuple[Offsets, Offsets]:
-        """Return where a topic begins, for what came before is deleted, and where it ends. Raises KafkaUnreachable."""
+        """Return the first offsets that a topic still has, and its end offsets. Raises KafkaUnreachable."""
         spans: tuple[Offsets, Offsets] = self._run(self._consumed(self._spans, topic))
         return spans
 
@@ -68,7 +65,7 @@ class Look:
         return {place.partition: begin for place, begin in begins.items()}, await self._ends(consumer)
 
     def records(self, topic: str, begin: Offsets, end: Offsets) -> list[ConsumerRecord]:
-        """Return the committed records of a topic between the two. Raises KafkaUnreachable."""
+        """Return the committed records of a topic from `begin` up to, not including, `end`. Raises KafkaUnreachable."""
         return self._run(self._consumed(self._records, topic, begin, end))
 
     async def _records(self, consumer: AIOKafkaConsumer, begin: Offsets, end: Offsets) -> list[ConsumerRecord]:
@@ -84,7 +81,9 @@ class Look:
 
     async def _consumed(self, read: Any, topic: str, *arguments: Any) -> Any:
         options = {"isolation_level": "read_committed", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
-        consumer = bounded(AIOKafkaConsumer(topic, **options, **self._options))  # without a group it has all partitions
+        consumer = bounded(
+            AIOKafkaConsumer(topic, **options, **self._options)
+        )  # it has no group, and so all partitions
         try:
             await consumer.start()
             if not consumer.assignment():
@@ -119,7 +118,7 @@ def _missing(topic: str, servers: str) -> TopicMissing:
 
 @contextmanager
 def looking(bootstrap: str) -> Iterator[Look]:
-    """Return a look at a cluster, for a block."""
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # what it says is raised too
+    """Return a reader of a cluster's state, for a block."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it also raises the errors that it logs
     with asyncio.Runner() as runner:
         yield Look(bootstrap, runner)

@@ -1,4 +1,4 @@
-"""A line on stderr that shows how far Spark is, for people who wait."""
+"""A progress bar of Spark's tasks on stderr."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ _CLEAR = "\r\033[K"
 
 @contextmanager
 def progress(spark: SparkSession, what: str) -> Iterator[None]:
-    """Say `what` is done, and how many tasks of it; on what is no terminal, only how long it took."""
+    """Show a progress bar labelled `what` for a block, and afterwards its duration; without a terminal, only that."""
     began, over = time.monotonic(), threading.Event()
     shown = sys.stderr.isatty()
     drawer = threading.Thread(target=_draw, args=(spark, what, over), daemon=True)

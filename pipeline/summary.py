@@ -1,4 +1,4 @@
-"""What a run has done, for a program that goes on from there: `--json`."""
+"""The result of a run as one line of JSON, for programs (`--json`)."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ from typing import Any
 
 @dataclass
 class Summary:
-    """Counts and offsets of one run; `nothing` says that there was nothing to do."""
+    """Counts, offsets and error of one run; `nothing` is true if the run was empty."""
 
     nothing: bool = False
     counts: dict[str, int] = field(default_factory=dict)
@@ -20,15 +20,15 @@ class Summary:
     _began: float = field(default_factory=time.monotonic, repr=False)
 
     def count(self, **counts: int) -> None:
-        """Note how many of something there were."""
+        """Add counts by name."""
         self.counts |= counts
 
     def read_to(self, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """Note up to which offsets topics have been read."""
+        """Add the offsets up to which topics have been read."""
         self.offsets |= {topic: dict(there) for topic, there in offsets.items()}
 
     def line(self, command: str, code: int) -> str:
-        """Return it as one line of JSON."""
+        """Return the summary of a command and its exit `code` as one line of JSON."""
         seconds = round(time.monotonic() - self._began, 3)
         said: dict[str, Any] = {"command": command, "exit_code": code, "nothing": self.nothing, "seconds": seconds}
         said |= {"counts": self.counts, "offsets": self.offsets}
@@ -37,7 +37,7 @@ class Summary:
 
 @contextmanager
 def stdout_for_data(*, only: bool) -> Iterator[None]:
-    """Have what is printed for people on stderr for a block, if stdout is `only` for data."""
+    """Redirect stdout to stderr for a block if stdout is `only` for data."""
     if not only:
         yield
         return

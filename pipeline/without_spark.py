@@ -1,4 +1,4 @@
-"""The command line where Spark is not installed: which commands there are, and how to get what they run on."""
+"""The command line where Spark is not installed: it lists the commands, and says how to install Spark."""
 
 import ast
 import sys
@@ -10,7 +10,7 @@ _HOW = "The pipeline's commands need Spark, which is not installed here. `make i
 
 
 def main(arguments: Sequence[str]) -> int:
-    """List the commands if that is asked for; return the exit code: 0, or 1 for what cannot be done without Spark."""
+    """List the commands for `--help`; return the exit code: 0, or 1 for any command, because each needs Spark."""
     if set(arguments) & {"-h", "--help"}:
         sys.stdout.write("\n".join(["usage: python -m pipeline COMMAND", "", *commands(), "", _HOW, ""]))
         return 0
@@ -19,7 +19,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def commands() -> Iterator[str]:
-    """Yield a line for each command, read from the files of the jobs: importing them takes Spark."""
+    """Yield a line for each command, read from the source of the jobs, because importing them needs Spark."""
     for file in sorted(_JOBS.glob("[!_]*.py")):
         tree = ast.parse(file.read_text("utf-8"))
         if {"add_options", "run"} <= {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}:
