@@ -1,5 +1,5 @@
-"""Many messages at once: rows of a table become delay requests, or rejects with the reason.
+"""Bulk requests: rows of a table become delay requests, or rejects with the reason.
 
-`inputs` reads the rows, `mapping` says what of them means what, `requests` applies it row by row, `repeats` looks for
-ids that occur twice; `overview` counts what comes out, `sending` brings it to the worker.
+`inputs` reads the rows, `mapping` assigns columns to the fields of a request, `requests` applies the mapping, `repeats`
+finds ids that occur twice, `overview` counts the requests, and `sending` writes them to the request topic.
 """

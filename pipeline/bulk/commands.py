@@ -1,4 +1,4 @@
-"""Commands on many pending messages at once, chosen by what the ledger knows of them."""
+"""Commands on many pending messages at once, which are selected from the ledger."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
@@ -9,18 +9,16 @@ from pipeline.errors import OptionInvalid, SchemaMismatch
 from pipeline.headers import joined, moment
 from punctual.contract import headers as names
 
-#: What a condition or a new due time may speak of; `due` and `accepted` are timestamps.
+#: The columns that a condition or a new due time can use; `due` and `accepted` are timestamps.
 COLUMNS = ("id", "source", "to", "due", "accepted")
 #: More than 15 digits are malformed (punctual.contract.times).
 _MAX_MS = 10**15 - 1
 
 
 def selected(pending: DataFrame, where: str) -> DataFrame:
-    """Return those of the ledger's pending messages for which a condition over COLUMNS is true.
+    """Return the ledger's pending messages that meet the condition `where`, an expression over COLUMNS.
 
-    Columns: COLUMNS, due_ms (long), partition (int).
-
-    Raises OptionInvalid, SchemaMismatch.
+    Columns: COLUMNS, due_ms (long), partition (int). Raises OptionInvalid, SchemaMismatch.
     """
     due, accepted = F.timestamp_millis("due_ms").alias("due"), F.timestamp_millis("accepted_ms").alias("accepted")
     known = pending.select("id", "source", "to", due, accepted, "due_ms", "partition")
@@ -33,15 +31,15 @@ def selected(pending: DataFrame, where: str) -> DataFrame:
 
 
 def cancels(chosen: DataFrame) -> DataFrame:
-    """Return the command that cancels each, if it is due when the ledger says: columns as `Kafka.write` has them."""
+    """Return commands that cancel the chosen messages whose due time is still the ledger's (for `Kafka.write`)."""
     return _commands(chosen, {names.OP: F.lit("cancel")})
 
 
 def moved(chosen: DataFrame, *, shift_ms: int | None = None, at: str | None = None) -> DataFrame:
-    """Add to each message when it will be due, as new_ms, and leave out those that are due then already.
+    """Add each message's new due time as new_ms, and leave out messages whose due time would not change.
 
-    Either so many milliseconds later (or earlier, but not before 1970), or when an expression over COLUMNS says; new_ms
-    is null where that is no time.
+    The new due time is `shift_ms` later (or earlier, but not before 1970), or the value of `at`, an expression over
+    COLUMNS; new_ms is null where that value is not a time.
 
     Raises OptionInvalid, SchemaMismatch.
     """
@@ -59,12 +57,12 @@ def moved(chosen: DataFrame, *, shift_ms: int | None = None, at: str | None = No
 
 
 def reschedules(messages: DataFrame) -> DataFrame:
-    """Return the command that moves each to new_ms, if it is due when the ledger says: columns as above."""
+    """Return commands that move messages to new_ms if their due time is still the ledger's (for `Kafka.write`)."""
     return _commands(messages, {names.OP: F.lit("reschedule"), names.AT: moment(F.col("new_ms"))})
 
 
 def _commands(chosen: DataFrame, told: dict[str, Column]) -> DataFrame:
-    # Only if it is due then: a command that is sent again finds the message gone or moved, and does nothing.
+    # The condition makes a repeated command harmless: the message is gone by then, or its due time has changed.
     own = told | {names.ID: F.col("id"), names.IF_DUE: moment(F.col("due_ms"))}
     nothing = F.lit(None).cast("binary")
     return chosen.select(nothing.alias("key"), nothing.alias("value"), joined(own).alias("headers"), "partition")

@@ -1,4 +1,4 @@
-"""Due times of any type as epoch milliseconds. What has no zone is UTC; fractions of a millisecond round up."""
+"""Due times of any type as epoch milliseconds. Times without a zone are UTC; fractions of a millisecond round up."""
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
@@ -17,8 +17,8 @@ from pyspark.sql.types import (
 from pipeline.errors import SchemaMismatch
 
 _DIGITS = r"^[0-9]{1,15}$"
-#: Numbers between these have 4 to 11 digits, and are a year, a day without dashes, or seconds: nobody means a moment of
-#: the years up to 1973. Less than these is "at once".
+#: Numbers between these have 4 to 11 digits. They are a year, a day without dashes, or seconds, and not a time in the
+#: years up to 1973. A smaller number means "at once".
 _FROM_MS, _TO_MS = 1_000, 10**11
 #: Spark alone would take '2027' for a day, and '10:00' for today.
 _TIME = (
@@ -27,12 +27,12 @@ _TIME = (
 
 
 def due_ms(value: Column, kind: DataType, option: str) -> Column:
-    """Return the epoch milliseconds that values of a type say, as long; null where they are no time.
+    """Return the epoch milliseconds of values of a type, as long; null where a value is not a time.
 
-    A timestamp or a date; a number of milliseconds; a text as either is written (RFC 3339, with or without a zone). A
-    number of 4 to 11 digits is no time: it would be seconds, or a year.
+    A time is a timestamp, a date, a number of milliseconds, or a text with one of them (RFC 3339, with or without a
+    zone). A number of 4 to 11 digits is not a time, because it would be seconds or a year.
 
-    Raises SchemaMismatch for other types, naming the `option`.
+    Raises SchemaMismatch, naming the `option`, for other types.
     """
     if isinstance(kind, TimestampType | TimestampNTZType | DateType):
         return _millis(value.cast("timestamp"))

@@ -1,4 +1,4 @@
-"""SQL that users write: checked against the columns that there are, and null where it fails for one row."""
+"""SQL expressions that users write: checked against the columns of the input, and null where one fails for a row."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,8 @@ from pipeline.catalyst import tried
 from pipeline.errors import OptionInvalid, SchemaMismatch
 from pipeline.spark_errors import sentence
 
-#: Spark computes what two expressions have in common beforehand, outside of `attempt`, which then catches nothing. And
-#: looking for repeated values in what is cached for a moment takes a fifth of the time that counting takes.
+#: Spark would compute the common part of two expressions beforehand, outside `attempt`, which then catches no error.
+#: And compressing a table that is cached for a moment would take a fifth of the time of counting.
 SETTINGS = {
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.inMemoryColumnarStorage.compressed": "false",
@@ -21,7 +21,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Expression:
-    """An expression over the columns of certain rows; `option` is where it was given."""
+    """An expression over the columns of an input; `option` is the option of the command line that has it."""
 
     option: str
     column: Column
@@ -29,7 +29,10 @@ class Expression:
 
     @classmethod
     def of(cls, rows: DataFrame, option: str, text: str) -> "Expression":
-        """Read one. Raises OptionInvalid if it is no SQL, SchemaMismatch if it does not fit the columns of `rows`."""
+        """Parse the text of an option as an expression over the columns of `rows`.
+
+        Raises OptionInvalid if the text is not SQL, SchemaMismatch if it does not fit the columns.
+        """
         try:
             column = F.expr(text)
             fields = rows.select(column).schema.fields
@@ -48,12 +51,15 @@ class Expression:
         return cls(option, column, fields[0].dataType)
 
     def text(self) -> Column:
-        """Return its value as text, as Spark writes it. Raises SchemaMismatch if it has parts."""
+        """Return the value as text, as Spark prints it. Raises SchemaMismatch for a struct, an array or a map."""
         self._must_be_atomic()
         return F.base64(self.column) if isinstance(self.kind, BinaryType) else self.column.cast("string")
 
     def content(self) -> Column:
-        """Return its value as bytes: binary as it is, all else as UTF-8 text. Raises SchemaMismatch if it has parts."""
+        """Return the value as bytes: binary unchanged, other types as UTF-8 text.
+
+        Raises SchemaMismatch for a struct, an array or a map.
+        """
         self._must_be_atomic()
         return self.column if isinstance(self.kind, BinaryType) else self.column.cast("string").cast("binary")
 
@@ -66,9 +72,9 @@ class Expression:
 
 
 def attempt(value: Column) -> Column:
-    """Return a struct whose field `value` is that value; null itself for a row for which it cannot be computed.
+    """Return a struct whose field `value` is the value; the struct is null for a row where it cannot be computed.
 
-    So a row with a bad value is told from one with none, and from a failed job. Holds under `SETTINGS` alone.
+    This tells a row with a bad value from a row without one, and the job does not fail. It needs `SETTINGS`.
     """
     return tried(F.struct(value.alias("value")))
 

@@ -1,4 +1,4 @@
-"""Where rows come from: Parquet, CSV, JSON lines, or a table that Spark knows."""
+"""Reads the rows of an input: Parquet, CSV, JSON lines, or a table in Spark's catalog."""
 
 from typing import TYPE_CHECKING
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FORMATS = ("parquet", "csv", "jsonl", "table")
-#: What is no CSV or JSON is here as it came, and the row's own columns are null.
+#: The column with the raw line of a row that is not valid CSV or JSON, whose other columns are null.
 BROKEN = "_corrupt_record"
 
 
 def read(spark: "SparkSession", source: str, kind: str, options: "Mapping[str, str]") -> "DataFrame":
-    """Return the rows of a file, a directory, a pattern of such, or a table; `options` are Spark's for the format.
+    """Return the rows of a file, a directory, a pattern of them, or a table; `options` are Spark's for the format.
 
-    CSV has a line of names, and all its columns are text: nothing is guessed, `007` stays `007`. What cannot be read
-    of CSV and JSON lines is a row with BROKEN. The reason of rows that were rejected before is left out.
+    CSV needs a header line, and all its columns are text, so `007` stays `007`. An invalid line of CSV or JSON becomes
+    a row with BROKEN. The reason column of rejected rows is dropped.
     """
     if kind == "table":
         return spark.table(source)
     if kind == "parquet":
         return spark.read.options(**options).parquet(source).drop(REASON)
     if kind == "csv":
-        # A quote in a quoted value is written twice (RFC 4180); names are looked at in each file.
+        # A quote in a quoted value is written twice (RFC 4180); columns are matched by name in each file.
         defaults = {"header": "true", "escape": '"', "enforceSchema": "false"}
         reader = spark.read.options(**defaults | dict(options))
         return reader.schema(_with_broken(reader.csv(source).schema)).csv(source)

@@ -1,16 +1,24 @@
-"""What of a row means what: the options of a bulk request as values."""
+"""How a row becomes a request: the mapping and the limits of a bulk request."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """SQL expressions over a row's columns, unless it says otherwise.
+    """The fields of a request, as SQL expressions over a row's columns where no other meaning is given.
 
-    `job` is a name, with which ids begin; `natural_key` are columns that together tell a message from all others, used
-    if there is no `id`. `value_columns` (names; none: all) are sent as one JSON object if there is no `value`. In
-    `headers` are names and expressions, in their order. `policies` are headers of the contract that are the same for
-    all, and their values.
+    Attributes:
+        job: a name, the prefix of ids.
+        at: the due time.
+        to: the destination.
+        value: the value, or None.
+        value_columns: without `value`, the columns of the JSON object that is the value; empty for all columns.
+        key: the key, or None.
+        id: the id, or None.
+        natural_key: without `id`, the columns that together identify a message.
+        headers: names and expressions of the user's headers, in their order.
+        to_partition: the destination partition, or None.
+        policies: names and values of the contract's headers that are the same for all rows.
     """
 
     job: str
@@ -28,7 +36,7 @@ class Mapping:
 
 @dataclass(frozen=True)
 class RowLimits:
-    """What makes a row too much: due times from now on and sizes, in milliseconds and bytes."""
+    """The time of the run (epoch ms), and the maximum delay (ms) and size (bytes) of a request."""
 
     now_ms: int
     max_delay_ms: int

@@ -1,4 +1,4 @@
-"""The options that say what of a row means what."""
+"""The options that map a row's columns to the fields of a request."""
 
 import argparse
 import re
@@ -15,7 +15,7 @@ _LATE = ("deliver", "drop", "dead-letter")
 
 
 def add_mapping(parser: argparse.ArgumentParser) -> None:
-    """Add them. EXPR is Spark SQL over the columns of the input: the name of one is enough."""
+    """Add the options of a mapping. EXPR is Spark SQL over the columns of the input, or the name of a column."""
     group = parser.add_argument_group("a row's message (EXPR: Spark SQL over the columns, at least the name of one)")
     group.add_argument(
         "--job", required=True, type=_job, metavar="NAME", help="name of the job; IDs begin with it and a colon"
@@ -56,7 +56,7 @@ def add_mapping(parser: argparse.ArgumentParser) -> None:
 
 
 def mapping_of(options: argparse.Namespace) -> Mapping:
-    """Return what they say. Raises OptionInvalid."""
+    """Return the mapping of parsed options. Raises OptionInvalid."""
     if options.if_late and not options.max_late:
         raise OptionInvalid("--if-late needs --max-late, the maximum lateness.")
     headers = pairs("--header", options.header)
@@ -91,7 +91,7 @@ def pairs(option: str, given: Sequence[str]) -> tuple[tuple[str, str], ...]:
 
 
 def duration_ms(text: str) -> int:
-    """Read a duration, for argparse; give milliseconds."""
+    """Return the milliseconds of a duration, for argparse."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -99,7 +99,7 @@ def duration_ms(text: str) -> int:
 
 
 def positive(text: str) -> float:
-    """Read a number above 0, for argparse."""
+    """Return a number above 0, for argparse."""
     try:
         number = float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What would be sent: how many messages, where to and when; how many rows make none, and why."""
+"""Counts of a bulk request: messages by destination and due time, and rejected rows by reason."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -18,9 +18,15 @@ _DESTINATIONS = 20
 
 @dataclass(frozen=True)
 class Overview:
-    """Counts; `bins` are those of future due times, keyed by their beginning, `width_ms` wide.
+    """The counts of a bulk request.
 
-    `overdue` messages are due already, `ancient` ones so long ago that the due time looks like seconds.
+    Attributes:
+        destinations: messages by destination.
+        reasons: rejected rows by reason.
+        overdue: messages that are already due.
+        ancient: messages due before March 1973, whose due times are probably seconds.
+        bins: messages by future due time, keyed by the begin of their bin.
+        width_ms: the width of a bin.
     """
 
     destinations: Counter[str] = field(default_factory=Counter)
@@ -74,16 +80,16 @@ class Overview:
 
     @property
     def messages(self) -> int:
-        """How many would be sent."""
+        """The number of valid messages."""
         return self.destinations.total()
 
     @property
     def rejected(self) -> int:
-        """How many rows make no request."""
+        """The number of rejected rows."""
         return self.reasons.total()
 
     def lines(self) -> Iterator[str]:
-        """Say it all, for people."""
+        """Yield the lines of a report with all counts."""
         yield f"{self.messages:,} messages" + (f", {self.overdue:,} of them already due" if self.overdue else "")
         if self.ancient:
             yield f"{self.ancient:,} are due before 1973. If these are seconds, use --at 'timestamp_seconds(COLUMN)'."
@@ -102,13 +108,13 @@ class Overview:
                 yield f"{reason:<50}  {count:>13,}"
 
     def when(self) -> Iterator[str]:
-        """Say when they are due."""
+        """Yield the lines of a chart of due times."""
         yield f"{'due (UTC)':<16}  {'messages':>13}"
         yield from bars(self.bins, self.width_ms, self.overdue)
 
 
 _MINUTE, _HOUR, _DAY = 60_000, 3_600_000, 86_400_000
-#: Widths of bins that people think in; beyond them whole quarters.
+#: Familiar widths of bins; wider bins are multiples of 90 days.
 _WIDTHS = (
     *(each * _MINUTE for each in (1, 2, 5, 10, 15, 30)),
     *(each * _HOUR for each in (1, 2, 3, 6, 12)),
@@ -119,13 +125,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def bin_width_ms(first_ms: int, last_ms: int) -> int:
-    """Return the width of bins, in whole minutes, with which 24 are enough from the one time to the other."""
+    """Return the smallest familiar width of bins with which at most 24 bins cover the two times."""
     fitting = (width for width in _WIDTHS if last_ms // width - first_ms // width < _MOST)
     return next(fitting, -(-(last_ms - first_ms + 1) // (_MOST - 1) // (90 * _DAY)) * 90 * _DAY)
 
 
 def bars(bins: Mapping[int, int], width: int, overdue: int = 0) -> Iterator[str]:
-    """Draw counts of messages, keyed by where a bin of `width` begins; empty ones in between are drawn too."""
+    """Yield a bar for each bin of `width`, empty bins included; `bins` are counts, keyed by the begin of a bin."""
     most = max(overdue, *bins.values(), 1) if bins else max(overdue, 1)
     if overdue:
         yield _line("already due", overdue, most)

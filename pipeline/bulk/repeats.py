@@ -1,26 +1,27 @@
-"""Ids that occur more than once: one message has one."""
+"""Finds ids that occur more than once in a bulk request."""
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 
 def essence(requests: DataFrame) -> DataFrame:
-    """Return what is counted of requests, little of each: reason, to, due_ms, and a hash of the id (null: none)."""
+    """Return the columns of requests that are counted: reason, to, due_ms, and a hash of the id (null without one)."""
     return requests.select("reason", "to", "due_ms", F.when(F.col("id").isNotNull(), F.xxhash64("id")).alias("hash"))
 
 
 def may_repeat(essences: DataFrame) -> bool:
-    """Whether, by their hashes alone, which is cheap, ids may occur twice."""
+    """Return whether ids may occur twice, by the hashes in `essence`, which is cheap."""
     return not essences.groupBy("hash").agg(F.count("hash").alias("count")).where("count > 1").isEmpty()
 
 
 def without_repeats(requests: DataFrame) -> DataFrame:
-    """Return the requests; of those with the same id all but one have the reason `duplicate-id`.
+    """Reject duplicates: return the requests, where those with a repeated id have the reason `duplicate-id`.
 
-    One stays good if all are the same in what is sent. If they differ nobody can say which one is meant: none does.
+    If all requests with an id have the same content, one stays valid. If their contents differ, all are rejected,
+    because the intended one is unknown.
     """
     good = requests.where("reason is null")
-    # Kept until the session ends: what is returned is made of it.
+    # Kept until the session ends, because the result is computed from it.
     twice = good.groupBy("id").count().where("count > 1").select("id").persist()
     same = Window.partitionBy("id")
     content = F.xxhash64("to", "due_ms", "key", "value", "headers")

@@ -1,4 +1,4 @@
-"""Rows as delay requests: each one good, or with the reason why it is not."""
+"""Turns rows into delay requests: each valid, or with the reason for its rejection."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
@@ -14,11 +14,11 @@ from punctual.contract.request import ID_BYTES, TOPIC_NAME
 _TOPIC = f"^{TOPIC_NAME.pattern}$"
 #: More digits than this are malformed (punctual.contract.times).
 _MAX_MS = 10**15 - 1
-#: More than what the contract's headers, or the framing of one of the user's, add to a record.
+#: Upper bounds of the bytes that the contract's headers, and the framing of one user header, add to a record.
 _OWN_BYTES, _HEADER_BYTES = 1024, 16
-#: 128 bits of SHA-256: enough to be the only one.
+#: 128 bits of SHA-256, so that two natural keys never share an id.
 _HASH_DIGITS = 32
-#: All digits that Spark has; as it stands it would cut off microseconds, and leave out columns that are null.
+#: All digits that Spark has, because its defaults cut off microseconds and leave out null columns.
 _JSON = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
@@ -27,12 +27,12 @@ _JSON = {
 
 
 def requests(rows: DataFrame, mapping: Mapping, limits: RowLimits) -> DataFrame:
-    """Return a request for each row, or the reason why it makes none; no row makes the job fail.
+    """Return a request for each row, or the reason for its rejection; no row makes the job fail.
 
-    Columns: row (a struct, as it came), id, to, due_ms (long), key, value (binary), headers (the user's, then the
-    contract's), reason (null: none). Holds under `expressions.SETTINGS`.
+    Columns: row (a struct with the original columns), id, to, due_ms (long), key, value (binary), headers (the user's,
+    then the contract's), reason (null for a valid request). It needs `expressions.SETTINGS`.
 
-    Raises OptionInvalid or SchemaMismatch for expressions that don't fit the columns.
+    Raises OptionInvalid or SchemaMismatch for expressions that do not fit the columns.
     """
     at = Expression.of(rows, "--at", mapping.at)
     tried = {
@@ -71,11 +71,11 @@ def _value(rows: DataFrame, mapping: Mapping) -> Column:
 
 
 def _known(rows: DataFrame, mapping: Mapping) -> Column:
-    """Return the id, or the natural key in a form that no other one has; null if all of it is null."""
+    """Return the id, or an unambiguous text of the natural key; null if all columns of the key are null."""
     if mapping.id is not None:
         return Expression.of(rows, "--id", mapping.id).text()
     parts = [Expression.of(rows, "--natural-key", quoted(name)).text() for name in mapping.natural_key]
-    # Each part with its length before it: what is cut elsewhere, or null, gives another text.
+    # Each part follows its length, so that parts with other borders, or null, give another text.
     told = (F.coalesce(F.concat(F.octet_length(part), F.lit(":"), part), F.lit("-")) for part in parts)
     return F.when(F.coalesce(*parts).isNotNull(), F.concat(*told))
 
@@ -86,13 +86,16 @@ def _derived(job: str) -> Column:
 
 
 def _users(rows: DataFrame, mapping: Mapping) -> Column:
-    """Return the values of the user's headers, each a field that is named for its place."""
+    """Return the values of the user's headers, each a field named after its position."""
     given = [Expression.of(rows, f"--header {name}", text).content() for name, text in mapping.headers]
     return F.struct(*(value.alias(f"at{place}") for place, value in enumerate(given)), F.lit(0).alias("end"))
 
 
 def _headers(mapping: Mapping) -> Column:
-    """Return the user's headers, then the contract's, in one array: to take nulls out costs as much as all else."""
+    """Return the user's headers, then the contract's, in one array.
+
+    Which headers there are is decided beforehand, because filtering nulls would double the cost of a request.
+    """
     users = [_pair(name, F.col(f"users.value.at{place}")) for place, (name, _) in enumerate(mapping.headers)]
     own = {names.ID: F.col("id"), names.TO: F.col("to.value"), names.AT: moment(F.col("due_ms"))}
     own |= {name: F.lit(value) for name, value in mapping.policies.items()}
@@ -109,7 +112,7 @@ def _pair(name: str, value: Column) -> Column:
 
 
 def _reason(mapping: Mapping, limits: RowLimits) -> Column:
-    """Return the first reason that applies; where records.md#dead-letters has a code for it, that one."""
+    """Return the first reason that applies, with the code of records.md#dead-letters where there is one."""
     to, id_, due, place = F.col("to.value"), F.col("id"), F.col("due_ms"), F.col("place.value")
     reasons = {
         "unreadable": F.col("broken"),
@@ -125,7 +128,7 @@ def _reason(mapping: Mapping, limits: RowLimits) -> Column:
         "bad-partition": F.col("place").isNull() | (place.isNotNull() & ~place.rlike("^[0-9]{1,9}$")),
         "too-large": _size(mapping) > limits.max_bytes,
     }
-    # What is not deterministic is computed once: otherwise a filter by the reason computes all that it is made of anew.
+    # This makes the column nondeterministic, so that Spark computes it once, and not again in a filter by the reason.
     reasons["never"] = F.spark_partition_id() < 0
     return F.coalesce(*(F.when(applies, F.lit(code)) for code, applies in reasons.items()))
 

@@ -1,4 +1,4 @@
-"""Requests on their way to the worker: each to the home partition of its id, no faster than wanted."""
+"""Sends requests to the home partitions of their ids, at most at a given rate."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,15 +15,19 @@ if TYPE_CHECKING:
 
     from pipeline.context import JobContext
 
-#: So often in a second a paced task sends: what is sent at once is a tenth of what is sent in a second.
+#: Batches per second of a rate-limited task: each has a tenth of a second's requests.
 _BEATS = 10
 _MOST_ROWS = 10_000
 
 
 def send(context: "JobContext", requests: DataFrame, inputs: tuple[str, ...], per_second: float | None = None) -> None:
-    """Append requests, columns id, key, value and headers, to the request topic, at most so many a second.
+    """Append requests to the request topic; return when all are acknowledged. A killed run may have sent some.
 
-    Returns when all of them are acknowledged; what is killed has sent some. `inputs` are the installation's inputs.
+    Args:
+        context: the installation.
+        requests: rows with the columns id, key, value and headers.
+        inputs: the installation's input topics, which decide the home partition of some ids.
+        per_second: the maximum rate, or None.
 
     Raises TopicMissing, KafkaUnreachable.
     """
@@ -31,27 +35,29 @@ def send(context: "JobContext", requests: DataFrame, inputs: tuple[str, ...], pe
     partitions = len(context.kafka.ends(spark, topic)[topic])
     places, settings = home(F.col("id"), inputs, partitions), {}
     if per_second is not None:
-        tasks = spark.sparkContext.defaultParallelism  # as many as run at once, and each has as much to send
+        tasks = spark.sparkContext.defaultParallelism  # the tasks that run at the same time get equal shares
         requests, per_second = requests.repartition(tasks), per_second / tasks
         places = paced(places, per_second)
         settings["spark.sql.execution.arrow.maxRecordsPerBatch"] = str(
             max(1, min(_MOST_ROWS, int(per_second / _BEATS)))
         )
-        settings["spark.sql.execution.pandas.udf.buffer.size"] = "8"  # Python must not collect what it has let go
+        settings["spark.sql.execution.pandas.udf.buffer.size"] = (
+            "8"  # Python must not collect rows before it passes them on
+        )
     placed = requests.select("key", "value", "headers", places.alias("partition"))
     with using(spark, settings), progress(spark, "send"):
         context.kafka.write(placed, topic)
 
 
 def input_topics(context: "JobContext", others: str) -> tuple[str, ...]:
-    """Return an installation's input topics, `others` as DELAY_INPUTS has them: `topic=dialect,…`, or topics."""
+    """Return an installation's input topics; `others` is a list as in DELAY_INPUTS, with or without dialects."""
     named = (each.partition("=")[0].strip() for each in others.split(","))
     return (context.topic("requests"), *filter(None, named))
 
 
 @contextmanager
 def using(spark: "SparkSession", settings: Mapping[str, str]) -> Iterator[None]:
-    """Run a block under settings of the session, and put back what was set before."""
+    """Change settings of the session for a block, and restore the previous ones afterwards."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)

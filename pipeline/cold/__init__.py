@@ -1,5 +1,5 @@
-"""The cold tier: what is due in the far future, in Parquet until shortly before it is due.
+"""The cold tier: messages due in the far future, stored as Parquet until shortly before they are due.
 
-The worker writes what it doesn't keep to the cold topic, and touches: commands and schedules that concern an id which
-may be parked. Of all records of an id the one with the highest offset decides.
+A worker writes messages beyond its horizon to the cold topic, and touches: commands and schedules for ids that may be
+parked. The record of an id with the highest offset decides.
 """

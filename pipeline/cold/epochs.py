@@ -1,7 +1,8 @@
-"""Whose records count: those of a partition's owners, not what a worker still wrote after it was replaced.
+"""Filters records by the epoch of their writer: those of a replaced worker do not count.
 
-At least once, such a worker learns that it was only after it has written: what it told the cold tier is there, and
-nobody stands by it. Each record has the epoch of its writer, and an owner's is higher than all before.
+With at-least-once delivery, a worker learns only after a write that another worker has replaced it, so its records are
+on the cold topic although no owner of the partition knows them. Each record has its writer's epoch, and every new owner
+has a higher one.
 """
 
 from pyspark.sql import DataFrame
@@ -9,14 +10,15 @@ from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
 #: The highest epoch of each partition so far.
 Epochs = dict[int, int]
-#: For records of a partition and epoch the offset from which on they don't count.
+#: Partition, epoch, and the offset from which on records of that epoch do not count.
 Bounds = list[tuple[int, int, int]]
 
 
 def bounds(rows: DataFrame, known: Epochs) -> tuple[Bounds, Epochs]:
-    """Return what of `rows` (columns partition, offset, epoch) doesn't count, nothing as a rule; and the epochs then.
+    """Return the bounds of rows that do not count, usually none, and the highest epochs after these rows.
 
-    A row counts if no row of a higher epoch comes before it in its partition; those `known` come before all.
+    A row (columns partition, offset, epoch) counts if no row of a higher epoch comes before it in its partition; the
+    epochs in `known` come before all rows.
     """
     firsts = rows.groupBy("partition", "epoch").agg(F.min("offset").alias("first")).collect()
     found, epochs = [], dict(known)
@@ -30,7 +32,7 @@ def bounds(rows: DataFrame, known: Epochs) -> tuple[Bounds, Epochs]:
 
 
 def within(rows: DataFrame, limits: Bounds) -> DataFrame:
-    """Return those of `rows` that count."""
+    """Return the rows that count."""
     if not limits:
         return rows
     values = ", ".join(f"({partition}, {epoch}L, {bound}L)" for partition, epoch, bound in limits)

@@ -1,6 +1,6 @@
-"""Whether anything is to be promoted, told without Spark: from the statistics of the files, and the topic's new end.
+"""Decides without Spark whether a promotion may have work, from the files' statistics and the topic's new records.
 
-What is not certain, or too much to look at, is for Spark to find out.
+If that is uncertain, or would take long, it answers yes, and Spark finds out.
 """
 
 from typing import TYPE_CHECKING
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from pipeline.lake import Commit
     from pipeline.preflight import Look
 
-#: More messages that may be due, bytes of voids, or new records than these are not looked at.
+#: Maxima of messages that may be due, bytes of voids, and new records that are read here; beyond them Spark reads them.
 _MESSAGES, _VOID_BYTES, _RECORDS = 100_000, 64 << 20, 20_000
 
 
 def is_due(files: "LocalFiles", head: "Commit", promotion: "Promotion", before: "Promotion") -> bool:
-    """Return whether the tables may hold a message that the promotion after the one `before` has to send."""
+    """Return whether the tables may have a message that `promotion` must send, after the promotion `before`."""
     parts = files.parquet(head.tables.get("messages", ()))
     if not parts:
         return False
@@ -41,9 +41,9 @@ def is_due(files: "LocalFiles", head: "Commit", promotion: "Promotion", before: 
 
 
 def _voids(files: "LocalFiles", head: "Commit", ids: set[str]) -> dict[str, int] | None:
-    """Return for each id the offset below which its versions are void; None if these are too many to look at."""
+    """Return for each id the offset below which its versions are void; None if the voids are too many to read."""
     parts = files.parquet(head.tables.get("voids", ()))
-    if not parts:  # compaction leaves none, and pyarrow knows no columns of a table without files
+    if not parts:  # compaction removes them all, and pyarrow cannot find columns of a table without files
         return {}
     if sum(part.stat().st_size for part in parts) > _VOID_BYTES:
         return None
@@ -55,13 +55,13 @@ def _voids(files: "LocalFiles", head: "Commit", ids: set[str]) -> dict[str, int]
 
 
 def may_bring(look: "Look", topic: str, done: dict[int, int], ends: dict[int, int], until_ms: int) -> bool:
-    """Return whether what is new on the cold topic may make a message due by `until_ms`."""
+    """Return whether new records of the cold topic may make a message due by `until_ms`."""
     if sum(end - done.get(number, 0) for number, end in ends.items()) > _RECORDS:
         return True
     return any(_due_ms(record.headers) < until_ms for record in look.records(topic, done, ends))
 
 
 def _due_ms(headers: "Iterable[tuple[str, bytes | None]]") -> float:
-    """Return when a record of the cold topic makes a message due: never, if it is none and moves none."""
+    """Return the due time in a record of the cold topic; infinity for one that neither parks nor moves a message."""
     said = dict(headers).get(names.AT)
     return int(said) if said is not None and said.isdigit() else float("inf")

@@ -1,4 +1,4 @@
-"""What is sent back to the worker, and how it is marked."""
+"""Promotions: which parked messages are sent back to the workers, and with which headers."""
 
 from dataclasses import asdict, dataclass, field
 
@@ -9,15 +9,18 @@ from pipeline.headers import joined, moment
 from pipeline.kafka import Offsets
 from punctual.contract import headers as names
 
-#: What was sent and has left no touch after so long is sent again: the worker was down, or too far behind.
+#: A promoted message that no worker has touched after this time is sent again: the worker was down, or is far behind.
 AGAIN_MS = 300_000
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """One that is over: what is due before `until_ms` among records before `upto` was sent; all of it at `again_ms`.
+    """A promotion that is done.
 
-    Times in epoch milliseconds.
+    Attributes:
+        until_ms: messages due before this time (epoch ms) were sent.
+        again_ms: when (epoch ms) all of them were last sent, including those sent before.
+        upto: the offsets of the cold topic up to which records were known.
     """
 
     until_ms: int = 0
@@ -26,27 +29,27 @@ class Promotion:
 
     @classmethod
     def of(cls, note: "dict[str, object] | None") -> "Promotion":
-        """Read what `note` gave."""
+        """Return the promotion in a `note`; an empty one for None."""
         if not note:
             return cls()
         upto = {int(number): int(str(at)) for number, at in dict(note["upto"]).items()}  # type: ignore[call-overload]
         return cls(int(str(note["until_ms"])), int(str(note["again_ms"])), upto)
 
     def note(self) -> dict[str, object]:
-        """Return it as JSON knows it."""
+        """Return the promotion as a value for JSON."""
         return asdict(self)
 
     def next(self, now_ms: int, until_ms: int, ends: Offsets) -> "Promotion":
-        """Return the one that follows at `now_ms`, which knows the cold topic up to `ends`."""
+        """Return the following promotion, at `now_ms` and with the cold topic known up to `ends`."""
         again = now_ms if now_ms - self.again_ms >= AGAIN_MS else self.again_ms
         return Promotion(max(until_ms, self.until_ms), again, ends)
 
     def due(self) -> Column:
-        """Return the condition on messages that it looks at."""
+        """Return the condition that a message is due before `until_ms`."""
         return F.col("due_ms") < self.until_ms
 
     def fresh(self, before: "Promotion") -> Column:
-        """Return the condition on those that the one `before` has not sent; all, when it is time to send again."""
+        """Return the condition that the promotion `before` has not sent a message; true when all are sent again."""
         if self.again_ms != before.again_ms:
             return F.lit(True)  # noqa: FBT003 - a column
         seen = F.create_map(*(F.lit(each) for pair in before.upto.items() for each in pair)) if before.upto else None
@@ -54,16 +57,16 @@ class Promotion:
         return (F.col("due_ms") >= before.until_ms) | late
 
     def is_fresh(self, before: "Promotion", *, partition: int, offset: int, due_ms: int, **_: object) -> bool:
-        """Return whether it holds for one."""
+        """Return whether `fresh` is true for one message."""
         again = self.again_ms != before.again_ms
         return again or due_ms >= before.until_ms or offset >= before.upto.get(partition, 0)
 
 
 def requests(messages: DataFrame, snapshot_ms: int) -> DataFrame:
-    """Return the requests that bring parked messages (`state.MESSAGES`) back: columns key, value, headers, partition.
+    """Return requests that send parked messages (`state.MESSAGES`) back: columns key, value, headers, partition.
 
-    They are in the order in which they are due, each in the home partition of its id, and say what the worker needs to
-    know them again: their order among the records of their id, and up to when touches were known.
+    They are sorted by due time, and each goes to the home partition of its id. Their headers let the worker recognise
+    them: the order among the records of the id, and the time up to which touches were known.
     """
     own = {
         names.ID: F.col("id"),

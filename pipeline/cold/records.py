@@ -7,7 +7,7 @@ from pipeline.headers import header, joined, named, number, text, users
 from pipeline.lake import schema
 from punctual.contract import headers as names
 
-#: What a parsed record consists of.
+#: The columns of a parsed record.
 RECORDS = schema(
     id="string",
     partition="int",
@@ -23,7 +23,7 @@ RECORDS = schema(
     value="binary",
     headers="headers",
 )
-#: What a message is sent back with, beside what the promotion itself adds.
+#: Headers that a parked message keeps; the promotion adds its own.
 _POLICIES = (
     names.TO,
     names.TO_PARTITION,
@@ -36,17 +36,16 @@ _POLICIES = (
     names.NO_LATER,
     names.FIRST,
 )
-#: Of commands that apply, if at all, to what is parked: what they do depends on it.
+#: Commands whose effect depends on the parked message.
 CONDITIONAL = ("reschedule", "deliver-now")
 
 
 def parsed(records: DataFrame) -> DataFrame:
-    """Return a row for each record, from the columns of `Kafka.read`.
+    """Return a row for each record of `Kafka.read`; a record without an id is not a worker's, and is left out.
 
     Columns: id, partition, offset, op (`park`, `void`, `cancel`, `reschedule`, `deliver-now`), due_ms (of messages and
-    commands), if_due_ms, order_ms and source (what goes before what, among records of an id), epoch (of the writer),
-    to, key, value, headers (the user's, and the policies that travel with the message). What has no id is no worker's,
-    and left out.
+    commands), if_due_ms, order_ms and source (the order among the records of an id), epoch (of the writer), to, key,
+    value, headers (the user's, and the policies that stay with the message).
     """
     op, to = F.coalesce(text(names.OP), F.lit("schedule")), text(names.TO)
     kind = F.when(op != "schedule", op).when(to.isNotNull(), F.lit("park")).otherwise(F.lit("void"))
