@@ -9,7 +9,7 @@ A message passes these rooms, in this order:
 
 These are around them:
 
-    serve       the HTTP API, the console, search, dead letters, actions, and who may do what
+    serve       the HTTP API, the console, search, dead letters, actions, permissions
     ops         commands for operators: doctor, repartition, several processes
     dev         for developers: a broker, the demo, tests on a simulated clock, former names of modules
     settings    every setting, read from the environment
@@ -18,8 +18,8 @@ These are around them:
 The table is the package `tables`; the message contract and the clients are `punctual`.
 docs/explanation/how-it-works.md follows one message through the files.
 
-`app` is the Faust app; programs use `from punctual import DelayClient`. Both are made when they are asked for, so that
-a program that only sends requests doesn't load the engine.
+`app` is the Faust app; programs use `from punctual import DelayClient`. Both are created on first use, so that a
+program that only sends requests does not load the engine.
 """
 
 import gc

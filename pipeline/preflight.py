@@ -118,7 +118,7 @@ def _missing(topic: str, servers: str) -> TopicMissing:
 
 @contextmanager
 def looking(bootstrap: str) -> Iterator[Look]:
-    """Return a reader of a cluster's state, for a block."""
+    """Return a reader of a cluster's state for a block."""
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # it also raises the errors that it logs
     with asyncio.Runner() as runner:
         yield Look(bootstrap, runner)

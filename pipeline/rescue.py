@@ -51,7 +51,7 @@ def contents(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> DataFrame:
 
 
 def _from_kafka(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> Iterator[DataFrame]:
-    """Yield, for each topic, the requests of lost messages that Kafka still has."""
+    """Yield the requests of lost messages that Kafka still has, one DataFrame per topic."""
     topic, number, offset = place(F.col("source"))
     places = lost.select(topic.alias("topic"), number.alias("partition"), offset.alias("offset"))
     spans = places.groupBy("topic", "partition").agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
@@ -141,7 +141,7 @@ def _sent(
 
 
 def _at(asked: Request, lost_due_ms: int | None) -> int:
-    """Return the due time of the new request: the last known one, for a series the planned time of the lost occurrence.
+    """Return the due time of the new request: the last known one, or a series' planned time of the lost occurrence.
 
     The due time of an occurrence can include jitter or a move, and the series must continue with its planned times.
     """

@@ -65,8 +65,8 @@ class NotEncryptedError(EncryptionError):
     def __init__(self, place: str, why: str) -> None:
         """Name the record, and why it counts as not encrypted."""
         super().__init__(
-            f"The value of {place} is not encrypted ({why}). Whoever may write to the topic can have sent it: do not "
-            "process it, or give allow_plain=True while senders change over to encryption."
+            f"The value of {place} is not encrypted ({why}). Any producer with Write on the topic can have sent it: do "
+            "not process it, or give allow_plain=True while senders change over to encryption."
         )
 
 
@@ -88,9 +88,10 @@ class TamperedError(EncryptionError):
     def __init__(self, place: str, key_id: str, to: str) -> None:
         """Name the record, its key's id, and the expected destination."""
         super().__init__(
-            f"The value of {place} is not what was encrypted by the key {key_id!r} for {to!r} and this record key: it "
-            "was changed, taken from another record, or the key is another one of the same id. If it was asked for "
-            "another destination than this topic (a retry, a mirrored cluster), give that: decrypt(record, to=...)."
+            f"The value of {place} was not encrypted by the key {key_id!r} for {to!r} and this record key: it was "
+            "changed, taken from another record, or the key is another one with the same id. If the message was "
+            "scheduled for another destination than this topic (a retry, a mirrored cluster), give that destination: "
+            "decrypt(record, to=...)."
         )
 
 

@@ -34,7 +34,7 @@ def untraced(error: E) -> E:
 
 
 class PunctualError(Exception):
-    """A failure with a message for operators. It says what is wrong, where, and how to repair it."""
+    """A failure with a message for operators, which names the cause, the object and the remedy."""
 
 
 class SettingInvalid(PunctualError):

@@ -59,7 +59,7 @@ def _in_file(declared: "Field[Any]", env: Mapping[str, str]) -> Any:
     name = declared.metadata["env"]
     path = env[f"{name}_FILE"]
     if env.get(name):
-        raise SettingInvalid(f"{name}_FILE", repr(path), f"{name} is set too; one of the two is needed")
+        raise SettingInvalid(f"{name}_FILE", repr(path), f"{name} is set too. Remove one of the two")
     file = SecretFile(path)
     if declared.metadata["rotates"]:
         return file

@@ -1,8 +1,8 @@
 """The commands: modules with `add_options(parser)` and `run(context, options)`, whose first line is their help.
 
-`TOPICS` are those of the installation that a command needs, `AGAIN` says what is safe, and what to do, when it was
-stopped in the middle. `idle(look, source, options)`, where there is one, tells before Spark starts that nothing is to
-do; `source` is the installation (`lake.source_of`).
+`TOPICS` are the installation's topics that a command needs. `AGAIN` tells the user the state, and the next step, after
+a run that was stopped in the middle. A command can have `idle(look, source, options)`, which returns before Spark
+starts whether there is no work; `source` is the installation (`lake.source_of`).
 """
 
 import argparse
@@ -30,10 +30,10 @@ JOBS: dict[str, ModuleType] = {
 
 
 def idle(job: ModuleType, options: argparse.Namespace) -> bool:
-    """Look whether a command can do its work, and return whether there is nothing to do; says so then.
+    """Check that a command has its topics, and return whether it has no work; print its result then.
 
-    The command's own look only saves the time to start Spark: whatever goes wrong in it, the command does its work, and
-    says what is wrong with it. Raises KafkaUnreachable, TopicMissing.
+    A command's own `idle` only saves the time to start Spark. If it fails, the command runs, and reports the error
+    itself. Raises KafkaUnreachable, TopicMissing.
     """
     if find_spec("aiokafka") is None:
         return False

@@ -27,7 +27,7 @@ AGAIN = "Some of the requests may already be sent. Run the same command again; e
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own options."""
+    """Add the options of `bulk`."""
     parser.add_argument(
         "input", metavar="INPUT", help="file, directory or pattern on any file system, or name of a table"
     )
@@ -68,7 +68,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: "JobContext", options: argparse.Namespace) -> int:
-    """Send what can be sent, after saying what that is; return the exit code."""
+    """Print an overview of the requests and send the valid ones; return the exit code."""
     kafka, spark, topic = context.kafka, context.spark, context.topic("requests")
     mapping, reading = mapping_of(options), pairs("--reader-option", options.reader_option)
     limits = RowLimits(time.time_ns() // 1_000_000, options.max_delay, kafka.largest_record(spark, topic))
@@ -99,13 +99,13 @@ def _summarise(context: "JobContext", overview: Overview) -> None:
 
 
 def _assure_future(overview: Overview, most: int | None) -> None:
-    """Raise TooMany if more than `most` messages are due already."""
+    """Raise TooMany if more than `most` messages are already due."""
     if most is not None and overview.overdue > most:
         raise TooMany(f"{overview.overdue:,} of {overview.messages:,} messages are already due. Nothing was sent.")
 
 
 def _counted(asked: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:
-    """Return the requests without ids that occur twice, and how many there are, from as few passes as it takes."""
+    """Return the requests, with duplicate ids rejected, and their overview, in as few passes as possible."""
     with persisted(essence(asked)) as essences:
         if not may_repeat(essences):
             return asked, Overview.of(essences, now_ms)

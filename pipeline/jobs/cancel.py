@@ -14,11 +14,11 @@ AGAIN = "Some of the commands may already be sent. Run the same command again; n
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own options."""
+    """Add the options of `cancel`."""
     add_selection(parser)
 
 
 def run(context: "JobContext", options: argparse.Namespace) -> None:
-    """Count, and cancel if told to."""
+    """Print an overview of the selected messages, and cancel them with `--apply`."""
     with counted(context, options, chosen(context, options)) as messages:
         send(context, options, cancels(messages))

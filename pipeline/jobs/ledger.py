@@ -19,7 +19,7 @@ AGAIN = "Uncommitted work does not count. Run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own options."""
+    """Add the options of `ledger`."""
     add_ledger(parser)
     parser.add_argument(
         "--compact", action="store_true", help="also merge small files and count again, for example daily"
@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_ledger(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command that keeps the ledger."""
+    """Add the options of every command that updates the ledger."""
     parser.add_argument("ledger", help="directory of the ledger: local, HDFS or S3A")
     parser.add_argument("--inputs", default="", metavar="A,B=DIALECT", help="the workers' DELAY_INPUTS")
     parser.add_argument("--namespaces", default="", metavar="A=TEAM", help="the workers' DELAY_NAMESPACES")
@@ -40,7 +40,7 @@ def add_ledger(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, options: argparse.Namespace) -> None:
-    """Keep it once, or again and again."""
+    """Update the ledger once, or repeatedly with `--every`."""
     repeat(options.every, lambda: _once(context, options))
 
 
@@ -52,9 +52,9 @@ def _once(context: JobContext, options: argparse.Namespace) -> None:
 
 
 def other_inputs(options: argparse.Namespace) -> dict[str, str]:
-    """Return the input topics that `--inputs` names, and their dialects: without one a topic is native.
+    """Return the dialects of the input topics in `--inputs`: native for a topic without one.
 
-    Those that `--namespaces` names say so. Raises OptionInvalid.
+    The dialect of an input that `--namespaces` assigns to a team includes the namespaces. Raises OptionInvalid.
     """
     try:
         namespaces = parse_namespaces(options.namespaces)
@@ -72,7 +72,7 @@ def other_inputs(options: argparse.Namespace) -> dict[str, str]:
 
 
 def keep(context: JobContext, options: argparse.Namespace) -> Lake:
-    """Add what is new to the ledger that the options name, and return it."""
+    """Add the new records to the ledger that the options name, and return the ledger."""
     lake = context.lake(options.ledger, KIND)
     inputs = other_inputs(options)
     with progress(context.spark, "ledger"):

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from pipeline.preflight import Look
 
 KIND = "cold tier"
-#: So many records, some 20 MB of small messages, make a file of a run; compaction makes larger ones.
+#: Records in a file of a run (some 20 MB of small messages), and in a larger file of a compaction.
 _ROWS, _MERGED_ROWS = 250_000, 1_000_000
 TOPICS = ("cold",)
 AGAIN = "Uncommitted work does not count, and its records are still on the topic. Run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own options."""
+    """Add the options of `park`."""
     parser.add_argument("cold", help="directory of the parked messages: local, HDFS or S3A")
     parser.add_argument(
         "--compact", action="store_true", help="also merge files and remove void messages, for example daily"
@@ -42,18 +42,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, options: argparse.Namespace) -> None:
-    """Park once, or again and again."""
+    """Park once, or repeatedly with `--every`."""
     repeat(options.every, lambda: _once(context, options))
 
 
 def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
-    """Return whether nothing is new on the topic, and nothing to be merged. Raises LakeMismatch, KafkaUnreachable."""
+    """Return whether the topic has no new records, and no compaction is needed.
+
+    Raises LakeMismatch, KafkaUnreachable.
+    """
     files, topic = LocalFiles.at(options.cold), f"{options.app_id}-cold"
     if files is None:
         return False
     head = last_commit(files, KIND, source)
     if not head.number:
-        return False  # the first run writes a commit, though it may park nothing
+        return False  # the first run writes a commit even for an empty topic
     done, ends = head.positions.get(topic, {}), look.ends(topic)
     if any(end != done.get(number, 0) for number, end in ends.items()) or _wants_compaction(head, options):
         return False
@@ -81,10 +84,10 @@ def _tell(parked: int, topic: str, root: str) -> None:
 
 
 def park(context: JobContext, lake: Lake, *, accept_gap: bool = False) -> int:
-    """Add what is new on the cold topic, whole or not at all; return how many records.
+    """Add the new records of the cold topic in one commit; return their number.
 
-    Each file has any due times, in their order; compaction makes files of their own for each time.
-    Raises DataLost, LakeBusy, LakeIncomplete, TopicMissing, KafkaUnreachable.
+    Each file is sorted by due time, and can cover any range of due times; compaction writes files whose ranges do not
+    overlap. Raises DataLost, LakeBusy, LakeIncomplete, TopicMissing, KafkaUnreachable.
     """
     topic, spark = context.topic("cold"), context.spark
     done = lake.head.positions.get(topic, {})
@@ -105,7 +108,7 @@ def park(context: JobContext, lake: Lake, *, accept_gap: bool = False) -> int:
         rows = within(all_rows, limits)
         added, moved = plain(rows), ColdState.of(lake).moved(rows)
         messages = [name for name in directories if name.endswith("message=true")]
-        if limits:  # not all of them count
+        if limits:  # some of the records do not count
             messages = lake.write("messages", added.messages.sortWithinPartitions("due_ms"))
         if moved is not None:
             messages += lake.write("messages", moved.messages)
@@ -115,26 +118,26 @@ def park(context: JobContext, lake: Lake, *, accept_gap: bool = False) -> int:
 
 
 def _assure_listed(lake: Lake, rows: DataFrame, count: int) -> int:
-    """Return how many rows there are, which must be as many as were written: some file systems list late.
+    """Return the number of rows, which must be `count`, the number of written rows: some file systems list files late.
 
-    Raises LakeIncomplete.
+    Raises LakeIncomplete if rows are missing.
     """
     found: int = rows.count()
     if found != count:
         raise LakeIncomplete(
             f"of {count:,} rows that were written below {lake.files.root}, {found:,} are listed by its file system. "
-            f"Nothing of this run counts. Run it again; if that goes on, use a file system that lists what it has."
+            f"This run has no effect. Run it again; if the error repeats, use a file system with consistent listings."
         )
     return found
 
 
 def known_epochs(lake: Lake) -> Epochs:
-    """Return the epochs of the writers of what is parked."""
+    """Return the highest epochs of the parked records' writers."""
     return {int(number): epoch for number, epoch in lake.head.notes.get("epochs", {}).items()}
 
 
 def compact(lake: Lake) -> None:
-    """Merge the files, sorted by due time, and drop what is void; what nobody refers to any more is deleted."""
+    """Merge the files, sorted by due time and without void messages, and delete files that no recent commit lists."""
     with progress(lake.spark, "compact"):
         with persisted(ColdState.of(lake).live()) as live:
             files = max(1, live.count() // _MERGED_ROWS)

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from pipeline.preflight import Look
 
 PROMOTIONS = "promotions of a cold tier"
-#: The driver and each executor hold the ids of so many: some 100 MB.
+#: Maximum number of messages whose ids (some 100 MB) the driver and each executor hold.
 _FEW = 1_000_000
 TOPICS = ("cold", "requests")
 AGAIN = "Some messages may already be sent; workers recognise them. Run the same command again."
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own options."""
+    """Add the options of `promote`."""
     parser.add_argument("cold", help="directory of the parked messages, as for `park`")
     parser.add_argument(
         "--lead",
@@ -46,12 +46,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, options: argparse.Namespace) -> None:
-    """Promote once, or again and again."""
+    """Promote once, or repeatedly with `--every`."""
     repeat(options.every, lambda: _once(context, options))
 
 
 def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
-    """Return whether nothing is due by the tables, nor by what is new on the topic.
+    """Return whether neither the tables nor the topic's new records have a message to promote.
 
     Raises LakeMismatch, OptionInvalid, KafkaUnreachable.
     """
@@ -65,7 +65,7 @@ def idle(look: "Look", source: str, options: argparse.Namespace) -> bool:
     now_ms = time.time_ns() // 1_000_000
     done, (begins, ends) = head.positions.get(topic, {}), look.spans(topic)
     if any(not begins[number] <= done.get(number, begins[number]) <= end for number, end in ends.items()):
-        return False  # it was created again, or something is gone that was never parked: promote() says so
+        return False  # the topic was created again, or has lost records that were never parked: promote() reports it
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
     if may_bring(look, topic, done, ends, promotion.until_ms) or is_due(files, head, promotion, before):
         return False
@@ -86,10 +86,10 @@ def _tell(sent: int, options: argparse.Namespace) -> None:
 
 
 def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = False) -> int:
-    """Send back what is due within `lead_ms` and was not sent yet; return how many messages.
+    """Send back messages that are due within `lead_ms` and were not sent before; return their number.
 
-    A run that is killed sends some again: the worker knows them. What it has taken it touches, so that it is parked no
-    longer; what was sent and is not touched within five minutes is sent again.
+    After a killed run, the next run sends some messages again, and workers recognise them. A worker touches each
+    message that it takes, which ends its parking. A message that no worker touches within five minutes is sent again.
 
     Raises DataLost, LakeMismatch, OptionInvalid, LakeBusy, TopicMissing, KafkaUnreachable.
     """
@@ -98,7 +98,7 @@ def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = Fal
     require_tables(lake.head, root, "park")
     log = context.lake(f"{root}/promotions", PROMOTIONS)
     before = Promotion.of(log.head.notes.get("last"))
-    now_ms = time.time_ns() // 1_000_000  # before the topic's ends are asked for: all earlier touches are before them
+    now_ms = time.time_ns() // 1_000_000  # read before the topic's ends, so that all earlier touches are before them
     done = lake.head.positions.get(topic, {})
     tail, ends = new_records(context.kafka, spark, topic, done)
     promotion = before.next(now_ms, now_ms + lead_ms, ends)
@@ -121,7 +121,7 @@ def promote(context: JobContext, root: str, lead_ms: int, *, dry_run: bool = Fal
 
 @contextmanager
 def _with_tail(lake: Lake, tail: DataFrame) -> Iterator[ColdState]:
-    """Return what is parked after the records that are not in the tables yet."""
+    """Return the parked messages, including the topic's records that are not in the tables yet."""
     now = ColdState.of(lake)
     with persisted(parsed(tail)) as rows:
         limits, _ = bounds(rows, known_epochs(lake))
@@ -130,9 +130,9 @@ def _with_tail(lake: Lake, tail: DataFrame) -> Iterator[ColdState]:
 
 @contextmanager
 def _chosen(now: ColdState, wanted: Column) -> Iterator[DataFrame | None]:
-    """Return those of the wanted messages that are parked `now`; None if there are none, void ones included.
+    """Return the messages that are parked `now` and meet the condition `wanted`; None if no version does, void or not.
 
-    Usually they are few of all, so their voids are chosen first.
+    They are usually a small part of all messages, so only their own voids are used.
     """
     with persisted(now.messages.where(wanted)) as messages:
         count = messages.count()

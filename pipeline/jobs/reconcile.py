@@ -27,7 +27,7 @@ AGAIN = "Uncommitted work of the ledger does not count. Run the same command aga
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own options."""
+    """Add the options of `reconcile`."""
     add_judged(parser)
     parser.add_argument(
         "--since",
@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_judged(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every command that tells what is lost."""
+    """Add the options of every command that looks for lost messages."""
     add_ledger(parser)
     parser.add_argument("--as-is", action="store_true", help="check the ledger without updating it first")
     parser.add_argument(
@@ -49,7 +49,7 @@ def add_judged(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, options: argparse.Namespace) -> int:
-    """Judge, and say so: 0 balanced, 3 not."""
+    """Reconcile the ledger and print the verdict; return 0 if the account balances, otherwise 3."""
     now_ms = time.time_ns() // 1_000_000
     since_ms = moment(options.since, now_ms) if options.since else 0
     lake = opened(context, options)
@@ -61,12 +61,12 @@ def run(context: JobContext, options: argparse.Namespace) -> int:
     context.summary.count(
         **{name: verdict.totals[name] for name in COUNTS}, late=verdict.late, unknown=verdict.unknown.total()
     )
-    context.summary.nothing = False  # there is always something to judge
+    context.summary.nothing = False  # a run without new records has a verdict too
     return 0 if verdict.balanced else UNBALANCED
 
 
 def opened(context: JobContext, options: argparse.Namespace) -> Lake:
-    """Return the ledger, with what is new unless that is not wanted. Raises OptionInvalid if there is none."""
+    """Return the ledger, updated unless `--as-is` is given. Raises OptionInvalid if there is no ledger."""
     if not options.as_is:
         return keep(context, options)
     lake = context.lake(options.ledger, KIND)
@@ -75,7 +75,7 @@ def opened(context: JobContext, options: argparse.Namespace) -> Lake:
 
 
 def duration(text: str) -> int:
-    """Read a duration (ms). Raises OptionInvalid."""
+    """Return a duration in milliseconds. Raises OptionInvalid."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -83,7 +83,7 @@ def duration(text: str) -> int:
 
 
 def moment(text: str, now_ms: int) -> int:
-    """Read a time, or how long ago (epoch ms). Raises OptionInvalid."""
+    """Return the time (epoch ms) of a time, a date, or a duration before now. Raises OptionInvalid."""
     try:
         if "P" in text or text[-1:] in ("d", "h", "m", "s", "w"):
             return now_ms - parse_duration(text)

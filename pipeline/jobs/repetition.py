@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 
 def add_every(parser: argparse.ArgumentParser) -> None:
-    """Add the option."""
+    """Add the option `--every`."""
     parser.add_argument("--every", type=float, metavar="S", help="repeat, with S seconds from start to start")
 
 
 def repeat(every_s: float | None, job: Callable[[], object]) -> None:
-    """Do a job once, or every so many seconds until the process ends."""
+    """Run a job once, or every `every_s` seconds until the process ends."""
     while True:
         began = time.monotonic()
         job()

@@ -15,14 +15,14 @@ AGAIN = "Only the ledger was changed, completely or not at all. Run the same com
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own options."""
+    """Add the options of `report`."""
     add_judged(parser)
     parser.add_argument("--out", default="report.html", help="file of the HTML page (default: %(default)s)")
     parser.add_argument("--png", metavar="FILE", help="also write a picture")
 
 
 def run(context: JobContext, options: argparse.Namespace) -> None:
-    """Gather and draw."""
+    """Write the report of the ledger, and the picture with `--png`."""
     from pipeline.report.findings import Findings  # noqa: PLC0415 - matplotlib takes half a second to import
     from pipeline.report.page import page, picture  # noqa: PLC0415
 
@@ -32,5 +32,5 @@ def run(context: JobContext, options: argparse.Namespace) -> None:
         Path(options.out).write_text(page(findings), "utf-8")
         if options.png:
             Path(options.png).write_bytes(picture(findings))
-    context.summary.nothing = False  # a ledger without news has a report too
+    context.summary.nothing = False  # a run without new records has a report too
     print(", ".join(filter(None, (options.out, options.png))))

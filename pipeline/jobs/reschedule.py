@@ -21,7 +21,7 @@ AGAIN = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own options."""
+    """Add the options of `reschedule`."""
     when = parser.add_mutually_exclusive_group(required=True)
     when.add_argument(
         "--shift", type=_shift_ms, metavar="DURATION", help="move the due time later, or earlier: --shift=-PT2H"
@@ -31,7 +31,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: "JobContext", options: argparse.Namespace) -> None:
-    """Count, and move if told to. Raises OptionInvalid if some would have no due time."""
+    """Print an overview of the selected messages, and move them with `--apply`.
+
+    Raises OptionInvalid if `--at` has no time for some of them.
+    """
     with using(context.spark, SETTINGS):
         there = moved(chosen(context, options), shift_ms=options.shift, at=options.at)
         with counted(context, options, there) as messages:

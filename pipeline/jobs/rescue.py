@@ -36,7 +36,7 @@ AGAIN = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the command's own options."""
+    """Add the options of `rescue`."""
     add_judged(parser)
     parser.add_argument("--policies", default="", metavar="A=NAME VALUE", help="the workers' DELAY_POLICIES")
     parser.add_argument("--window", metavar="PT1H", help="only requests of this last period (default: all)")
@@ -50,7 +50,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: JobContext, options: argparse.Namespace) -> int:
-    """Find lost messages, and send them again if asked; return 0 if none is lost any more, 3 if one is or may be."""
+    """Find lost messages, and send them again with `--apply`; return 0 if none is lost any more, otherwise 3."""
     now_ms = time.time_ns() // 1_000_000
     since_ms = now_ms - duration(options.window) if options.window else 0
     judge = Judge(opened(context, options), duration(options.grace), since_ms)
@@ -69,7 +69,7 @@ def run(context: JobContext, options: argparse.Namespace) -> int:
 
 
 def dialects_of(context: JobContext, options: argparse.Namespace) -> dict[str, str]:
-    """Return the dialects of inputs that are not native alone, with what `--policies` says. Raises OptionInvalid."""
+    """Return the dialects of inputs in `--inputs` or `--policies`, policies included. Raises OptionInvalid."""
     dialects = other_inputs(options)
     for topic, _, text in (each.strip().partition("=") for each in options.policies.split(",") if each.strip()):
         if topic != context.topic("requests") and topic not in dialects:
@@ -83,7 +83,7 @@ def dialects_of(context: JobContext, options: argparse.Namespace) -> dict[str, s
 
 
 def _shown_and_sent(context: JobContext, options: argparse.Namespace, judge: Judge, lost: DataFrame) -> int:
-    """Show what is lost, and send it again if that is asked for; return the exit code. Raises RescueTooLarge."""
+    """Print the lost messages, and send them again with `--apply`; return the exit code. Raises RescueTooLarge."""
     with progress(context.spark, "look for lost messages"):
         count = lost.count()
     context.summary.count(lost=count)
@@ -111,12 +111,20 @@ def _shown_and_sent(context: JobContext, options: argparse.Namespace, judge: Jud
 def rescue(
     context: JobContext, judge: Judge, lost: DataFrame, dialects: Mapping[str, str] | None = None, *, apply: bool
 ) -> tuple[int, int]:
-    """Send what is lost again, if `apply`, and note it in the ledger; return how many can be, and are overtaken.
+    """Send lost messages again if `apply`, and record them in the ledger.
 
-    What is overtaken is noted, and not sent: its id has been scheduled or cancelled since. That is also what a run
-    finds after one that was killed in between. `dialects` are those of inputs, as DELAY_INPUTS has them.
+    A message is overtaken if its id has been scheduled or cancelled since. It is recorded and not sent. A run that
+    follows a killed one finds the messages of the killed run overtaken.
 
-    Raises TopicMissing, KafkaUnreachable, LakeBusy.
+    Args:
+        context: the installation.
+        judge: the judge that has found the lost messages.
+        lost: the lost messages (`reconcile.lost.LOST`).
+        dialects: the dialects of inputs that are not native (DELAY_INPUTS).
+        apply: send; otherwise only count.
+
+    Return the number of messages that can be sent, and of those that are overtaken. Raises TopicMissing,
+    KafkaUnreachable, LakeBusy.
     """
     snapshot = judge.snapshot
     asked = contents(judge.lake, context.kafka, lost)
@@ -137,7 +145,7 @@ def rescue(
 
 
 def _note(context: JobContext, lake: Lake, rows: DataFrame) -> None:
-    """Commit what was sent; a ledger that is kept beside us may have committed meanwhile."""
+    """Record the settled messages; try again if a concurrent run of `ledger` has committed."""
     run, now_ms = uuid.uuid4().hex[:12], time.time_ns() // 1_000_000
     noted = rows.select("source", "id", "to", F.lit(now_ms).alias("at_ms"), F.lit(run).alias("run"))
     for tries in range(1, _TRIES + 1):

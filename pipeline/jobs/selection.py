@@ -1,4 +1,4 @@
-"""What commands on many messages have in common: choose, show, and send only if told to."""
+"""Shared by commands on many messages: select messages, print an overview, and send the commands with `--apply`."""
 
 import argparse
 import time
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose messages."""
+    """Add the options that select messages."""
     parser.add_argument("--ledger", required=True, metavar="DIR", help="directory of the ledger, as for `ledger`")
     parser.add_argument(
         "--where", required=True, metavar="EXPR", help=f"condition on pending messages: SQL over {', '.join(COLUMNS)}"
@@ -34,10 +34,7 @@ def add_selection(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(context: "JobContext", options: argparse.Namespace) -> DataFrame:
-    """Return the messages that are chosen, as the ledger knows them.
-
-    Raises OptionInvalid, SchemaMismatch, LakeMismatch.
-    """
+    """Return the ledger's pending messages that meet `--where`. Raises OptionInvalid, SchemaMismatch, LakeMismatch."""
     lake = context.lake(options.ledger, KIND)
     require_tables(lake.head, options.ledger, "ledger")
     age_s = time.time() - lake.head.at_ms / 1000
@@ -47,7 +44,7 @@ def chosen(context: "JobContext", options: argparse.Namespace) -> DataFrame:
 
 @contextmanager
 def counted(context: "JobContext", options: argparse.Namespace, messages: DataFrame) -> Iterator[DataFrame]:
-    """Say how many messages there are, to where and due when; return them for a block. Raises TooMany."""
+    """Print an overview of messages, and return them for a block. Raises TooMany."""
     with persisted(messages):
         with progress(context.spark, "count"):
             overview = overview_of(messages, "due_ms")
@@ -60,13 +57,13 @@ def counted(context: "JobContext", options: argparse.Namespace, messages: DataFr
 
 
 def overview_of(messages: DataFrame, due: str) -> Overview:
-    """Count messages by destination and by a column of due times."""
+    """Return the overview of messages by the column `due`, their due time."""
     rows = messages.select("to", F.col(due).alias("due_ms"), F.lit(None).cast("string").alias("reason"))
     return Overview.of(rows, time.time_ns() // 1_000_000)
 
 
 def send(context: "JobContext", options: argparse.Namespace, commands: DataFrame) -> None:
-    """Send commands if the options say so; say what was done."""
+    """Send commands with `--apply`, and print what was done."""
     if not options.apply:
         print("\nNothing was sent: this was a dry run. Give --apply to send the commands.")
         return

@@ -1,7 +1,7 @@
-"""The ledger: what became of every request, in Parquet, from the installation's topics alone.
+"""The ledger: the outcome of every request, as Parquet, read from the installation's topics alone.
 
-Each run adds what is new on the request and event topics in one commit (`pipeline.lake`), so that a killed run leaves
-nothing behind, and notes what the workers had told of their progress in between (`ledger.intake` says in which order).
+Each run adds the new records of the request and event topics in one commit (`pipeline.lake`), so a killed run has no
+effect. It also notes the workers' progress, which it reads in between (`ledger.intake` explains the order).
 """
 
 from pipeline.ledger.lives import lives, pending

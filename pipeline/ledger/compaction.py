@@ -1,4 +1,4 @@
-"""Few large files from many small ones, in the order of time, and what is derived counted anew."""
+"""Merges many small files into few large ones, sorted by time, and counts derived tables again."""
 
 from typing import TYPE_CHECKING
 
@@ -11,16 +11,16 @@ if TYPE_CHECKING:
 
     from pipeline.lake import Lake
 
-#: Directories above this are left as they are: what is written anew is what has come since, not the whole ledger.
+#: Larger directories are left unchanged, so that a compaction rewrites recent rows and not the whole ledger.
 LARGE_BYTES = 512 << 20
-#: So many rows make a file of some 30 MB; sorted by time, a reader of the last hour opens one or two.
+#: Rows in a file, some 30 MB. The files are sorted by time, so a reader of the last hour opens one or two.
 _ROWS = 1_000_000
 
 
 def compact(lake: "Lake", large_bytes: int = LARGE_BYTES) -> None:
-    """Merge small files in one commit, count lateness and forecast anew, and delete what nobody refers to.
+    """Merge directories smaller than `large_bytes`, count lateness and forecast again, and delete unused files.
 
-    Raises LakeBusy.
+    The change is one commit. Raises LakeBusy.
     """
     added: dict[str, DataFrame] = {}
     replaced: set[str] = {"lateness", "forecast"}
@@ -39,5 +39,5 @@ def compact(lake: "Lake", large_bytes: int = LARGE_BYTES) -> None:
 
 
 def parts(lake: "Lake") -> int:
-    """Return how many directories the table with the most of them has."""
+    """Return the maximum number of directories that a table has."""
     return max((len(there) for there in lake.head.tables.values()), default=0)

@@ -1,8 +1,9 @@
-"""One run of the ledger: what is new on the topics, in the order in which nothing can seem lost that is not.
+"""One run of the ledger: reads the topics' new records, in an order in which no message can seem lost that is not.
 
-Requests end first, events last: a request that is in the ledger has had the time between to leave its events. In
-between the workers are heard twice, with the forwards' end fixed after the first time: a request that had been read
-then was either dealt with or is among those forwards, and the second time tells which of them have been read.
+The ends of the inputs are fixed first and the end of the events last, so each request in the ledger has had time to
+leave its events. In between, the run reads the workers' progress, fixes the end of the forwards, and reads the progress
+again. A request that was read by the first progress is either done or among those forwards; the second progress shows
+which forwards have been read. docs/decisions/0026 has the reasons.
 """
 
 import time
@@ -22,9 +23,9 @@ from pipeline.ledger.tables import EVENT_TABLES, table_of
 from pipeline.persisted import persisted
 from punctual.contract.dialects.dialects import NATIVE
 
-#: So many rows make a file of a run; compaction makes larger ones.
+#: Rows in a file of a run; compaction writes larger ones.
 _ROWS = 250_000
-#: A worker's transaction takes milliseconds, and is ended by the broker after some seconds.
+#: A worker's transaction takes milliseconds, and the broker aborts it after some seconds.
 _OPEN_S, _LOOK_S = 5.0, 0.1
 
 
@@ -36,14 +37,14 @@ def take_in(
     values: bool = True,
     accept_gap: bool = False,
 ) -> dict[str, int]:
-    """Add to the ledger what is new, in one commit; return how many rows of each kind.
+    """Add the topics' new records to the ledger in one commit; return the number of rows of each kind.
 
     Args:
         context: the installation.
         lake: its ledger.
-        inputs: its input topics beside the requests, and their dialects.
-        values: keep key, value and headers of requests, for a rescue after the topic's retention.
-        accept_gap: go on though Kafka has deleted records that were never read.
+        inputs: the dialects of its input topics, without the request topic.
+        values: keep key, value and headers of requests, so that `rescue` works after the topic's retention.
+        accept_gap: continue although Kafka has deleted records that were never read.
 
     Raises DataLost, LakeBusy, TopicMissing, KafkaUnreachable.
     """
@@ -77,15 +78,15 @@ class _Run:
         return self._lake.head.positions.get(topic, {})
 
     def _new(self, topic: str) -> DataFrame:
-        """Return a topic's new records, and fix its end."""
+        """Fix the end of a topic, and return its new records."""
         new, ends = new_records(self._kafka, self._spark, topic, self._done(topic), accept_gap=self._accept_gap)
         self._ends[topic] = ends
         return new
 
     def _requests(self, dialects: Mapping[str, str], *, values: bool) -> Observation | None:
-        """Add the requests of all inputs; return what will tell how many they were."""
+        """Add the new requests of all inputs; return the observation that counts them when they are written."""
         rows: DataFrame | None = None
-        about = 0  # markers of transactions take offsets too: good for a number of files, not for an account
+        about = 0  # an estimate for the number of files, because markers of transactions take offsets too
         for topic, dialect in dialects.items():
             more = records.requests(self._new(topic), values=values, dialect=dialect)
             rows = more if rows is None else rows.unionByName(more)
@@ -109,7 +110,7 @@ class _Run:
         return Snapshot(told, read, unsure, inputs, len(self._ends[inputs[0]]))
 
     def _forwards_end(self) -> tuple[Offsets, list[int]]:
-        """Fix the forwards' end behind all that is there now; give also partitions where a transaction stays open."""
+        """Fix the forwards' ends after all present records; return the ends, and partitions with open transactions."""
         topic, until = self._context.topic("forwards"), time.monotonic() + _OPEN_S
         there = self._kafka.ends(self._spark, topic, committed=False)[topic]
         while True:
@@ -120,7 +121,7 @@ class _Run:
             time.sleep(_LOOK_S)
 
     def _forwarded(self, read: dict[str, Offsets], ends: Offsets) -> None:
-        """Add the ids of forwards that their homes have not read."""
+        """Add the ids of forwards that the owners of their home partitions have not read."""
         ((topic, there),) = read.items()
         begins = self._kafka.begins(self._spark, topic)[topic]
         begin = {number: min(max(there.get(number, 0), begins[number]), end) for number, end in ends.items()}
@@ -129,7 +130,7 @@ class _Run:
             self._added["forwarded"] = waiting.select(F.col("key").cast("string").alias("id")).distinct().coalesce(1)
 
     def _whole_since(self, topic: str, done: Offsets) -> int:
-        """Return since when (epoch ms) no events are missing: what Kafka had deleted before was never read."""
+        """Return the time (epoch ms) since which no event is missing: Kafka deleted some earlier ones unread."""
         whole = int(self._lake.head.notes.get("whole_since", 0))
         begins, ends = self._kafka.begins(self._spark, topic)[topic], self._ends[topic]
         gap = {number: begin for number, begin in begins.items() if begin > done.get(number, 0)}
@@ -142,10 +143,10 @@ class _Run:
         return max(whole, *(int(found.get(number, now)) for number in gap))
 
     def _sort_out(self, events: DataFrame, inputs: tuple[str, ...]) -> tuple[dict[str, int], list[str]]:
-        """Add each event to its table; return how many there are of each kind, and the inputs created again.
+        """Add each event to its table; return the number of each kind, and the inputs that were created again.
 
-        Of these the sources count on beyond where the topic ends by now; which record such a source is of, only the
-        worker knows (DELAY_ACCEPT_LOSS).
+        The sources of such an input have offsets beyond its present end, so they cannot be matched to its records
+        (DELAY_ACCEPT_LOSS).
         """
         of, _, offset = records.place(F.col("source"))
         last = [F.max(F.when(of == topic, offset)).alias(topic) for topic in inputs]

@@ -1,6 +1,6 @@
 """Lateness of deliveries: histograms that add up over destinations, minutes and runs.
 
-Bins grow by 5 %: a percentile that is read from one is at most 2.5 % off, whatever the scale.
+Each bin is 5 % wider than the one before, so a percentile has an error of at most 2.5 % at any scale.
 """
 
 import math
@@ -16,7 +16,7 @@ GROWTH = 1.05
 
 
 def histogram(outcomes: DataFrame) -> DataFrame:
-    """Count deliveries (`LATENESS`) among the rows of `OUTCOMES`, each source once."""
+    """Return the deliveries among rows of `OUTCOMES` by bin (`LATENESS`); each source counts once."""
     late = F.greatest("late_ms", F.lit(0))
     number = F.when(late < 1, 0).otherwise(1 + F.floor(F.log(late.cast("double")) / math.log(GROWTH))).cast("int")
     return (
@@ -30,12 +30,12 @@ def histogram(outcomes: DataFrame) -> DataFrame:
 
 
 def late_ms(number: int) -> float:
-    """Return what is said of a bin: its middle, as ratios go."""
+    """Return the lateness (ms) that stands for a bin, its geometric middle."""
     return 0.0 if number == 0 else GROWTH ** (number - 0.5)
 
 
 def percentile(counts: Mapping[int, int], share: float) -> float | None:
-    """Return how late the given share of the deliveries was at most, in milliseconds, from counts by bin."""
+    """Return the lateness (ms) that a share of the deliveries did not exceed, from counts by bin; None without any."""
     wanted, seen = math.ceil(share * sum(counts.values()) - 1e-9), 0
     for number in sorted(counts):
         seen += counts[number]

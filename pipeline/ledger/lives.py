@@ -1,4 +1,4 @@
-"""Lives of messages: from `accepted` to one ending, each known by its source, however often an event repeats."""
+"""Lives of messages, from `accepted` to one ending. The source identifies a life, so repeated events do not matter."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,12 +21,12 @@ UNENDED = "accepted_ms is not null and ending is null"
 
 
 def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
-    """Return one row for each source and destination with a life: accepted_ms (null: never accepted), ending, several.
+    """Return a row for each life: source, to, accepted_ms (null if never accepted), ending, several.
 
-    `ending` is null while it is pending; `several` says that it was delivered to more than one place. With `since_ms`
-    lives that began earlier may be there with their ending alone.
+    `ending` is null while the message is pending; `several` is true if it was delivered more than once. With
+    `since_ms`, lives that began earlier may have their ending alone.
 
-    Only numbers are aggregated: with text among them Spark sorts what it can hash, at half the speed.
+    Only numbers are aggregated, because Spark would sort rows with text instead of hashing them, at half the speed.
     """
     began = lake.read("accepted", ACCEPTED).where(F.col("at_ms") >= since_ms)
     ended = lake.read("outcomes", OUTCOMES).where(F.col("at_ms") >= since_ms - MINUTE_MS)  # another worker's clock
@@ -55,9 +55,9 @@ def lives(lake: "Lake", since_ms: int = 0) -> DataFrame:
 
 
 def that_were(lake: "Lake", living: DataFrame) -> DataFrame:
-    """Return lives without those that never were, for a step that was not kept had begun them (records.md#events).
+    """Return lives without those that an uncommitted step of a worker had begun, which never were (records.md#events).
 
-    `living` is looked at several times.
+    `living` is read several times.
     """
     for never in (_after_the_last(living), _decided_otherwise(lake, living)):
         if never is not None:
@@ -66,7 +66,7 @@ def that_were(lake: "Lake", living: DataFrame) -> DataFrame:
 
 
 def _after_the_last(living: DataFrame) -> DataFrame | None:
-    """Return the sources of occurrences, accepted and not ended, after the one with which a series was over."""
+    """Return the sources of pending occurrences that follow the occurrence with which their series ended."""
     of_series = living.where(UNENDED).where(F.col("source").contains("@")).select("source")
     if of_series.isEmpty():
         return None
@@ -77,10 +77,11 @@ def _after_the_last(living: DataFrame) -> DataFrame | None:
 
 
 def _decided_otherwise(lake: "Lake", living: DataFrame) -> DataFrame | None:
-    """Return the sources of requests, accepted and not ended, that were refused or known as duplicates after all.
+    """Return the sources of pending requests that were refused, or recognised as duplicates, after all.
 
-    After a crash that is told later. Told before, it is what an owner beside a zombie has decided, or itself what was
-    not kept: which of them shows when the message should have been dealt with.
+    After a crash, the refusal has a higher offset than `accepted`. With a lower offset, it is either the decision of
+    the partition's owner, next to a zombie that accepted the request, or it comes from an uncommitted step itself. The
+    message stays pending until its worker has passed its due time, which decides between the two.
     """
     if "others" not in lake.head.tables:
         return None
@@ -99,17 +100,17 @@ def _decided_otherwise(lake: "Lake", living: DataFrame) -> DataFrame | None:
 
 @contextmanager
 def kept_lives(lake: "Lake", since_ms: int = 0) -> Iterator[DataFrame]:
-    """Keep the lives that were for a block."""
+    """Return the real lives (`that_were`) for a block, computed once."""
     with persisted(lives(lake, since_ms)) as told, persisted(that_were(lake, told)) as living:
         yield living
 
 
 def pending(lake: "Lake", since_ms: int = 0, unended: DataFrame | None = None) -> DataFrame:
-    """Return what is pending by the ledger: id, source, to, due_ms, partition, accepted_ms, by.
+    """Return the messages that are pending by the ledger: id, source, to, due_ms, partition, accepted_ms, by.
 
-    `due_ms` is the latest that was told and `by` the source of the command that said so (null: the request itself);
-    `partition` is the home partition of the id. With `since_ms` what was accepted before is left out. `unended` are the
-    sources of lives that have not ended, where they are known.
+    `due_ms` is the last known due time, and `by` the source of the command that set it (null for the request itself).
+    `partition` is the home partition of the id. With `since_ms`, messages accepted earlier are left out. `unended` are
+    the sources of lives without an ending, if the caller has them.
     """
     first = F.min(F.struct("offset", "id", "to", "due_ms", "partition", "at_ms")).alias("first")
     later = F.col("at_ms") >= since_ms - MINUTE_MS  # another worker's clock
@@ -134,17 +135,17 @@ def pending(lake: "Lake", since_ms: int = 0, unended: DataFrame | None = None) -
 
 
 def forecast(waiting: DataFrame) -> DataFrame:
-    """Return how many of what is pending fall due, for each destination and minute (`FORECAST`)."""
+    """Return the number of pending messages for each destination and minute of the due time (`FORECAST`)."""
     return waiting.groupBy("to", minute(F.col("due_ms"))).agg(F.count("*").alias("count")).select(FORECAST.names)
 
 
 def minute(at_ms: Column) -> Column:
-    """Return the beginning of the minute as the column minute_ms."""
+    """Return the column minute_ms, the beginning of the minute of a time."""
     return (at_ms - F.pmod(at_ms, F.lit(MINUTE_MS))).alias("minute_ms")
 
 
 def _place(where: Column) -> Column:
-    """Return a number for a place of delivery: places are told apart, which is all that is asked."""
+    """Return the column place, a hash that distinguishes places of delivery."""
     return F.when(where.isNotNull(), F.xxhash64(where)).alias("place")
 
 

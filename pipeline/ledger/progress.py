@@ -1,4 +1,4 @@
-"""What the workers have told of their progress, as it stood before the events' end was fixed."""
+"""The workers' progress, as reported before the end of the events was fixed."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -14,9 +14,14 @@ from pipeline.kafka import Offsets
 
 @dataclass(frozen=True)
 class ReportedProgress:
-    """A partition's last word: all that was due up to `fired_to` among records before `positions` is dealt with.
+    """A partition's last progress report. Times are epoch milliseconds.
 
-    `pending` is what it held then, `held` the oldest due time of each destination that takes nothing. Epoch ms.
+    Attributes:
+        at: when the worker wrote the report.
+        fired_to: all messages due up to then, from records before `positions`, have ended.
+        positions: the offsets up to which each input has been read.
+        pending: the number of pending messages.
+        held: the oldest due time of each destination that accepts no messages.
     """
 
     at: int
@@ -27,7 +32,7 @@ class ReportedProgress:
 
     @classmethod
     def of(cls, value: bytes) -> "ReportedProgress":
-        """Read a progress record."""
+        """Decode the value of a progress record."""
         said = json.loads(value)
         pending = sum(said["pending"].values()) + said.get("pending_rest", {}).get("messages", 0)
         return cls(said["at"], said["fired_to"], said["positions"], pending, said.get("held") or {})
@@ -35,14 +40,15 @@ class ReportedProgress:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What a run of the ledger knows of the workers; what events it has read were told later than this.
+    """The workers' progress as a run of the ledger has read it, before it fixed the end of the events.
 
     Attributes:
-        told: the last word of each partition.
-        read: how far the inputs had been read a moment before. What was forwarded of that is in the forwards topic up
-            to the end that was fixed in between.
-        unsure: partitions of the forwards topic with a transaction that stayed open: nobody knows what is in it.
-        inputs: the input topics, and `partitions` how many each has.
+        told: the last report of each partition.
+        read: the positions of the inputs a moment before. Forwards of earlier records are before the end of the
+            forwards topic that was fixed in between.
+        unsure: partitions of the forwards topic with a transaction that stayed open, whose records are unknown.
+        inputs: the input topics.
+        partitions: the number of partitions of each input.
     """
 
     told: dict[int, ReportedProgress] = field(default_factory=dict)
@@ -53,7 +59,7 @@ class Snapshot:
 
     @classmethod
     def of(cls, note: dict[str, Any] | None) -> "Snapshot":
-        """Read what `note` gave."""
+        """Return the snapshot in a `note`; an empty one for None."""
         if not note:
             return cls()
         told = {int(number): ReportedProgress(**said) for number, said in note["told"].items()}
@@ -61,20 +67,20 @@ class Snapshot:
         return cls(told, read, note["unsure"], tuple(note["inputs"]), note["partitions"])
 
     def note(self) -> dict[str, Any]:
-        """Return it as JSON knows it."""
+        """Return the snapshot as a value for JSON."""
         return asdict(self)
 
 
 class Listener:
-    """Hears what is new on the progress topic: the last word of each partition."""
+    """Reads the progress topic and keeps the last report of each partition."""
 
     def __init__(self, context: JobContext, known: dict[int, ReportedProgress], done: Offsets) -> None:
-        """Go on at `done`, where `known` was the last that was heard."""
+        """Continue at the offsets `done`, up to which `known` are the last reports."""
         self._context, self.told, self.done = context, dict(known), done
         self.topic = context.topic("progress")
 
     def listen(self) -> dict[int, ReportedProgress]:
-        """Read on to the end; return the last word of each partition. Raises TopicMissing, KafkaUnreachable."""
+        """Read to the end of the topic; return each partition's last report. Raises TopicMissing, KafkaUnreachable."""
         kafka, spark = self._context.kafka, self._context.spark
         ends = kafka.ends(spark, self.topic)[self.topic]
         if ends != self.done:
@@ -86,7 +92,7 @@ class Listener:
 
 
 def positions(told: dict[int, ReportedProgress], topics: Iterable[str]) -> dict[str, Offsets]:
-    """Return how far each of `topics` had been read, by partition; without those of which no worker has told."""
+    """Return the reported positions of each of `topics`, by partition; partitions without a report are left out."""
     return {
         topic: {number: said.positions[topic] for number, said in told.items() if topic in said.positions}
         for topic in topics
@@ -94,7 +100,7 @@ def positions(told: dict[int, ReportedProgress], topics: Iterable[str]) -> dict[
 
 
 def looked_up(pairs: Mapping[int, int] | Mapping[str, int], key: Column) -> Column:
-    """Return the number of a key, null if it has none: a few thousand pairs make no table worth a join."""
+    """Return the number of a key, or null: for a few thousand pairs a map is faster than a join."""
     if not pairs:
         return F.lit(None).cast("long")
     return F.create_map(*(F.lit(each) for pair in pairs.items() for each in pair))[key].cast("long")

@@ -1,4 +1,4 @@
-"""Records of the request and event topics as the ledger's rows."""
+"""Turns records of the request and event topics into rows of the ledger."""
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
@@ -16,9 +16,9 @@ _JSON = (
 
 
 def events(records: DataFrame) -> DataFrame:
-    """Return a row of `EVENTS` for each record; one that is no event has the event `unreadable`.
+    """Return a row of `EVENTS` for each record; a record that is not an event has the event `unreadable`.
 
-    Each life has a source of its own here: of a recurring message from the second occurrence on `<source>@<number>`.
+    Each life has its own source: for a recurring message, from the second occurrence on, `<source>@<number>`.
     """
     told = F.from_json(F.col("value").cast("string"), _JSON)
     renamed = {"at_ms": "at", "due_ms": "due", "late_ms": "late"}
@@ -33,10 +33,10 @@ def events(records: DataFrame) -> DataFrame:
 
 
 def requests(records: DataFrame, *, values: bool = True, dialect: str = NATIVE.name) -> DataFrame:
-    """Return a row of `REQUESTS` for each record: without key, value and headers unless `values`.
+    """Return a row of `REQUESTS` for each record, decoded by the input's `dialect`.
 
-    What it asks for is read as the input's `dialect` has it. The op of what `promote` has sent is `promoted`: what gets
-    lost on that way, it sends again itself. The id is null where the record's place is the id.
+    Key, value and headers are null unless `values`. A request from `promote` has the op `promoted`, because `promote`
+    itself sends it again if it gets lost. The id is null for an automatic id (topic, partition and offset).
     """
     kept = {name: F.col(name) if values else F.lit(None) for name in ("key", "value", "headers")}
     return (_native(records) if dialect == NATIVE.name else _said(records, dialect)).select(
@@ -54,7 +54,7 @@ def requests(records: DataFrame, *, values: bool = True, dialect: str = NATIVE.n
 
 
 def _native(records: DataFrame) -> DataFrame:
-    """Return records beside what their native headers say; of what is written wrongly as much as is there."""
+    """Add the columns of each record's native headers; a malformed request has the columns that it gives."""
     op = F.coalesce(text(names.OP), F.lit("schedule"))
     return named(records).withColumns(
         {
@@ -72,16 +72,16 @@ def _said(records: DataFrame, dialect: str) -> DataFrame:
 
 
 def source() -> Column:
-    """Return the place of a record as the contract writes it, from its columns topic, partition and offset."""
+    """Return the source of a record, `topic-partition-offset`, from its columns topic, partition and offset."""
     return F.concat_ws("-", "topic", "partition", "offset")
 
 
 def request_of(life: Column) -> Column:
-    """Return the place of the request that a life is of: that of the series for an occurrence."""
+    """Return the source of a life's request: for an occurrence, the request of its series."""
     return F.regexp_replace(life, "@[0-9]+$", "")
 
 
 def place(source: Column) -> tuple[Column, Column, Column]:
-    """Return topic, partition and offset of a place, numbers null where it is none. Topics may have dashes too."""
+    """Return topic, partition and offset of a source, with null numbers if it is none. Topics may have dashes too."""
     parts = F.split(request_of(source), "-(?=[0-9]+-[0-9]+$)|-(?=[0-9]+$)")
     return F.get(parts, F.lit(0)), F.get(parts, F.lit(1)).try_cast("int"), F.get(parts, F.lit(2)).try_cast("long")

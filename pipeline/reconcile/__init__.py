@@ -1,6 +1,6 @@
-"""Proof of account: whether everything that was accepted has ended or is pending, and what is lost.
+"""Reconciliation: checks that every accepted message has ended or is pending, and finds lost messages.
 
-Lost is not late. A message is lost only when the worker in whose partition it lives has told that it has dealt with all
-that was due until after this one was, and had read what put it there. A worker that is down tells nothing, and so
-nothing of its partitions is lost.
+Lost is not late. A message is lost only if the owner of its home partition has reported that it has read the request,
+and that all messages due by then have ended, and the message has no ending. A worker that is down reports no progress,
+so its messages are late, not lost.
 """

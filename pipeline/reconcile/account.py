@@ -1,4 +1,4 @@
-"""The account: how many lives began each day for each destination, and how they ended."""
+"""The account: the number of accepted messages, and of each ending, by day and destination."""
 
 from typing import TYPE_CHECKING
 
@@ -18,8 +18,8 @@ COUNTS = ("accepted", *PARTS, "duplicates", "refused")
 def account(lake: "Lake", lives: DataFrame, lost: DataFrame, since_ms: int = 0) -> DataFrame:
     """Return a row for each day of acceptance (UTC) and destination: day, to, `COUNTS`.
 
-    `lost` has the sources of what is. `duplicates` are deliveries beside the first; `refused` was never accepted, and
-    has no destination: to is null.
+    `lost` are the sources of lost messages. `duplicates` are deliveries after the first. `refused` requests were never
+    accepted and have no destination, so their `to` is null.
     """
     missing = lost.select("source", F.lit("missing").alias("lost"))
     end = F.coalesce("ending", "lost", F.lit("pending")).alias("end")
@@ -37,7 +37,7 @@ def account(lake: "Lake", lives: DataFrame, lost: DataFrame, since_ms: int = 0) 
 
 
 def _again(lake: "Lake", lives: DataFrame) -> DataFrame:
-    """Return how many times more than once each source was delivered that was."""
+    """Return the number of duplicate deliveries of each source that has any."""
     several = lives.where("several").select("source")
     delivered = lake.read("outcomes", OUTCOMES).where("event = 'delivered'")
     places = delivered.join(F.broadcast(several), "source", "left_semi").groupBy("source")

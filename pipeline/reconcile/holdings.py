@@ -1,4 +1,4 @@
-"""What is pending by the ledger beside what the workers say they hold."""
+"""Compares the pending messages of the ledger with those that the workers report."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,13 +12,13 @@ from pipeline.ledger.tables import ACCEPTED, OUTCOMES
 if TYPE_CHECKING:
     from pipeline.lake import Lake
 
-#: Events are told before the change that they are about, and workers' clocks differ a little.
+#: Events are written before the change that they report, and workers' clocks differ a little.
 _SLACK_MS = 10_000
 
 
 @dataclass(frozen=True)
 class Holding:
-    """A partition: what is pending by the ledger, what its worker told, and how many changes lie between the two."""
+    """A partition's pending messages by the ledger and by its worker's report, and the changes between the two."""
 
     partition: int
     by_ledger: int
@@ -27,12 +27,12 @@ class Holding:
 
     @property
     def agrees(self) -> bool:
-        """Whether what is in flight explains the difference."""
+        """Whether the changes in flight explain the difference."""
         return abs(self.by_ledger - self.told) <= self.in_flight
 
 
 def holdings(lake: "Lake", waiting: DataFrame, lost: DataFrame) -> list[Holding]:
-    """Compare, for each partition whose worker has told of its progress, what is pending and not `lost` (sources)."""
+    """Return a comparison for each partition with a report; `lost` (sources) are not pending in the ledger."""
     snapshot = Snapshot.of(lake.head.notes.get("snapshot"))
     there = waiting.join(lost, "source", "left_anti").groupBy("partition").count()
     by_ledger = {row["partition"]: row["count"] for row in there.collect()}
@@ -44,7 +44,7 @@ def holdings(lake: "Lake", waiting: DataFrame, lost: DataFrame) -> list[Holding]
 
 
 def _in_flight(lake: "Lake", snapshot: Snapshot) -> DataFrame:
-    """Count beginnings and endings since shortly before each partition's last word."""
+    """Return the number of acceptances and endings since shortly before each partition's last report."""
     since = {number: said.at - _SLACK_MS for number, said in snapshot.told.items()}
     began = lake.read("accepted", ACCEPTED).select("partition", "at_ms")
     ended = lake.read("outcomes", OUTCOMES).select("partition", "at_ms")

@@ -1,4 +1,4 @@
-"""What is lost: what the workers say they have dealt with, and never told an ending of."""
+"""Finds lost messages: those that the workers have passed by their reports, without an ending."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -25,9 +25,12 @@ _NO_EVENT = "read by the worker, but it has no event"
 
 @dataclass(frozen=True)
 class Judge:
-    """Tells what is lost, by a ledger as its last run left it.
+    """Finds lost messages in a ledger as of its last run.
 
-    `grace_ms` is how much later than its due time the worker must be; `since_ms` leaves out what was asked before.
+    Attributes:
+        lake: the ledger.
+        grace_ms: how far the worker must be past a message's due time.
+        since_ms: requests before this time (epoch ms) are left out.
     """
 
     lake: "Lake"
@@ -36,32 +39,32 @@ class Judge:
 
     @cached_property
     def snapshot(self) -> Snapshot:
-        """What the workers had told when the ledger's last run heard them."""
+        """The workers' progress that the ledger's last run has read."""
         return Snapshot.of(self.lake.head.notes.get("snapshot"))
 
     def lost(self, waiting: DataFrame | None = None) -> DataFrame:
-        """Return what is lost (`LOST`), among `waiting` (pending by the ledger) and requests without any event."""
+        """Return the lost messages (`LOST`) among `waiting` (pending by the ledger) and requests without any event."""
         never_ended = self.never_ended(pending(self.lake, self.since_ms) if waiting is None else waiting)
         return never_ended.unionByName(self.no_event())
 
     def require_events(self) -> None:
-        """Make sure that there is something to judge by. Raises EventsMissing."""
+        """Raise EventsMissing if the ledger has no events at all."""
         if not self.lake.head.tables.keys() & {"accepted", "others"}:
             raise EventsMissing("there are no events at all, so nothing can be judged. Check --app-id.")
 
     def never_ended(self, waiting: DataFrame) -> DataFrame:
-        """Return what of `waiting` the worker would hold no more, and cannot have yet to read."""
+        """Return the messages of `waiting` that their worker has read and passed without an ending."""
         fired_to = looked_up({number: told.fired_to for number, told in self.snapshot.told.items()}, F.col("partition"))
         overdue = F.col("due_ms") + self.grace_ms < fired_to
         read = self._read(F.col("source")) & self._read(F.coalesce("by", "source"))
         lost = waiting.where(overdue & read).withColumn("why", F.lit(_NEVER_ENDED))
-        # Of what may still be among the forwards nothing is said: the sources of those come from another partition.
+        # Messages that may still be among the forwards are not judged: their sources come from another partition.
         return lost.join(self._forwarded(), "id", "left_anti").select(*LOST)
 
     def no_event(self) -> DataFrame:
-        """Return schedules that had been read before the workers were heard, and have left no event whatever.
+        """Return schedules that workers had read by their last report, and that have no event.
 
-        Nothing is said of what came before the first event that the ledger knows, nor of inputs created again.
+        Schedules before the first event in the ledger, and those of inputs that were created again, are not judged.
         """
         snapshot = self.snapshot
         silent = self._silent(F.col("offset") < self._read_to())
@@ -85,10 +88,10 @@ class Judge:
         )
 
     def unknown(self, waiting: DataFrame, now_ms: int) -> Counter[int]:
-        """Return how many messages of each partition are overdue, but cannot be judged.
+        """Return the number of overdue messages in each partition that cannot be judged.
 
-        They are those of partitions of which no worker has reported a position: a worker that begins with a new table
-        reports none until it has read a record there. `waiting` is what is pending by the ledger.
+        They are in partitions without a reported position: a worker with a new table reports none until it has read a
+        record of the partition. `waiting` are the messages that are pending by the ledger.
         """
         snapshot, reported = self.snapshot, self._positions()
         partitions = (f"{topic}-{number}" for topic in snapshot.inputs for number in range(snapshot.partitions))
@@ -101,7 +104,7 @@ class Judge:
         return Counter({row["partition"]: row["count"] for row in rows.groupBy("partition").count().collect()})
 
     def _silent(self, wanted: Column) -> DataFrame:
-        """Return the wanted schedules that have left no event in any table."""
+        """Return the wanted schedules that have no event in any table."""
         whole_ms = int(self.lake.head.notes.get("whole_since", 0))
         since_ms = max(self.since_ms, whole_ms + MINUTE_MS if whole_ms else 0)
         renumbered = F.col("topic").isin(list(self.lake.head.notes.get("renumbered", ())))
@@ -110,18 +113,18 @@ class Judge:
             self.lake.read("requests", REQUESTS)
             .where(schedules & wanted)
             .select("id", "to", "partition", "at", "after", "stamp_ms", source().alias("source"))
-            .withColumn("hash", F.xxhash64("source"))  # numbers are sorted much faster than texts that begin alike
+            .withColumn("hash", F.xxhash64("source"))  # numbers sort much faster than texts with a common prefix
             .join(self._heard(since_ms).withColumn("hash", F.xxhash64("source")), ["hash", "source"], "left_anti")
         )
 
     def _read_to(self) -> Column:
-        """Return how far the partition of a request had been read; null if no worker had reported that."""
+        """Return the reported position of a request's partition; null if no worker has reported one."""
         read = self.snapshot.read
         pairs = {f"{topic}-{number}": at for topic, there in read.items() for number, at in there.items()}
         return looked_up(pairs, F.concat_ws("-", "topic", "partition"))
 
     def _heard(self, since_ms: int) -> DataFrame:
-        """Return the sources of requests that have left an event, or were sent again."""
+        """Return the sources of requests that have an event or were rescued."""
         since = F.col("at_ms") >= since_ms - MINUTE_MS  # the worker's clock and the brokers' differ
         heard = self.lake.read("rescued", RESCUED).where(since).select("source")
         for table, columns in EVENT_TABLES.items():
@@ -130,16 +133,16 @@ class Judge:
         return heard
 
     def _read(self, where: Column) -> Column:
-        """Return the condition that the home partition has read the request or command at a place.
+        """Return the condition that the owner of the home partition has read the request or command at a source.
 
-        What comes from another partition was forwarded: it has been read unless it is still among the forwards.
+        A record from another partition was forwarded, and has been read unless it is still among the forwards.
         """
         _, _, offset = place(where)
         read = offset < self._position(where)
         return F.when(self._is_direct(where), read).otherwise(~F.col("partition").isin(self.snapshot.unsure))
 
     def _is_unknown(self, where: Column) -> Column:
-        """Return the condition that no worker has told whether it has read the request or command at a place."""
+        """Return the condition that no worker has reported whether it has read the request or command at a source."""
         return self._is_direct(where) & self._position(where).isNull()
 
     def _is_direct(self, where: Column) -> Column:
@@ -151,7 +154,7 @@ class Judge:
         return looked_up(self._positions(), F.concat_ws("-", topic, number))
 
     def _positions(self) -> dict[str, int]:
-        """Return the positions that workers have reported, by topic and partition."""
+        """Return the reported positions, by `topic-partition`."""
         told = self.snapshot.told.items()
         return {f"{topic}-{number}": at for number, said in told for topic, at in said.positions.items()}
 
@@ -160,6 +163,6 @@ class Judge:
 
 
 def _due() -> Column:
-    """Return the due time as far as it is in digits; null where it is written otherwise."""
+    """Return the due time of a request if it is written in digits; otherwise null."""
     after = F.col("stamp_ms") + F.col("after").try_cast("long")
     return F.coalesce(F.col("at").try_cast("long"), after).alias("due_ms")

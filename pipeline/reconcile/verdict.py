@@ -1,4 +1,4 @@
-"""Whether the account balances, and in sentences why not."""
+"""The verdict: whether the account balances, and a sentence for each fault."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -14,23 +14,24 @@ from pipeline.reconcile.account import COUNTS, PARTS, account
 from pipeline.reconcile.holdings import Holding, holdings
 from pipeline.reconcile.lost import Judge
 
-#: More of what is lost is not shown.
+#: Maximum number of lost messages in a verdict.
 SHOWN = 1_000
-#: So many sources, some 100 MB, go to where what they are joined with is.
+#: Maximum number of sources (some 100 MB) that are broadcast for a join.
 _FEW = 1_000_000
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What an account comes to.
+    """The result of a reconciliation.
 
     Attributes:
         rows: the account, by day and destination (`reconcile.account`).
-        lost: the first of what is lost (`reconcile.lost.LOST`), and `missing` how many there are.
-        unknown: how many are overdue and cannot be judged, by partition (`reconcile.lost.Judge.unknown`).
-        late: how many are overdue, but not lost: their worker has not told that it has dealt with them.
-        strangers: how many lives have an ending and no beginning; None where the ledger may have missed beginnings.
-        holdings: what the workers hold, beside the ledger; empty where they cannot be compared.
+        lost: the first lost messages (`reconcile.lost.LOST`).
+        missing: the number of lost messages.
+        unknown: overdue messages that cannot be judged, by partition (`reconcile.lost.Judge.unknown`).
+        late: the number of messages that are overdue, but not lost, because their worker has not passed them yet.
+        strangers: the number of lives with an ending but no beginning; None if the ledger may have missed beginnings.
+        holdings: comparisons with the workers' pending messages; empty if they cannot be compared.
     """
 
     rows: Sequence[Row]
@@ -43,7 +44,7 @@ class Verdict:
 
     @classmethod
     def of(cls, judge: Judge, now_ms: int) -> Self:
-        """Judge a ledger. Raises EventsMissing if there are none to judge by."""
+        """Return the verdict on a ledger. Raises EventsMissing if messages seem lost and the ledger has no events."""
         lake = judge.lake
         whole = not judge.since_ms and not lake.head.notes.get("whole_since")
         with (
@@ -79,11 +80,11 @@ class Verdict:
 
     @property
     def balanced(self) -> bool:
-        """Whether everything is accounted for, and nothing missing."""
+        """Whether every accepted message is accounted for, and none is missing."""
         return not self.faults()
 
     def faults(self) -> list[str]:
-        """Return a sentence for everything that does not add up."""
+        """Return a sentence for each fault of the account."""
         totals, found = self.totals, []
         total = sum(totals[part] for part in PARTS)
         if totals["accepted"] != total:
@@ -104,7 +105,7 @@ class Verdict:
 
 
 def unknown_sentence(unknown: Counter[int]) -> str:
-    """Return what to do about messages that cannot be judged, by partition."""
+    """Return the sentence about messages that cannot be judged, from their numbers by partition."""
     partitions = ", ".join(str(number) for number in sorted(unknown))
     return (
         f"{unknown.total():,} overdue messages cannot be judged: no worker has reported how far it has read the "
@@ -114,10 +115,10 @@ def unknown_sentence(unknown: Counter[int]) -> str:
 
 
 def waiting_of(judge: Judge, living: DataFrame) -> DataFrame:
-    """Return what waits by the ledger, looked up by the lives that have not ended."""
+    """Return the messages that are pending by the ledger, found by the lives that have no ending."""
     return pending(judge.lake, judge.since_ms, _broadcast_if_few(living.where(UNENDED).select("source")))
 
 
 def _broadcast_if_few(rows: DataFrame) -> DataFrame:
-    """Return rows; if they are few, what they are joined with stays where it is."""
+    """Return rows; mark them for a broadcast join if they are few."""
     return F.broadcast(rows) if rows.count() <= _FEW else rows

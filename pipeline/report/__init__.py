@@ -1,1 +1,1 @@
-"""The report: one page, for people who look rather than read."""
+"""The report of a ledger: one HTML page with charts."""

@@ -1,4 +1,4 @@
-"""Pictures of findings: each function draws one into axes that it is given."""
+"""The charts of a report: each function draws one of them into the axes that it gets."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from datetime import date
 
 INK, FAINT, GRID = "#1f2933", "#7b8794", "#e4e7eb"
-#: Good news is green, what is still to come blue, what went wrong warm.
+#: Deliveries are green, pending messages blue, failures warm.
 COLOURS = {
     "delivered": "#2f9e6e",
     "pending": "#4c8bd6",
@@ -29,14 +29,14 @@ COLOURS = {
     "missing": "#c4302b",
     "refused": "#b8466b",
 }
-#: For destinations, in the order of their size.
+#: Colours of destinations, the largest first.
 SERIES = ("#4c8bd6", "#2f9e6e", "#e8b23c", "#8f7fd1", "#e2703a", "#14919b", "#b8466b", "#6b8e23", "#5f6c7b", "#c3cad3")
 SHARES = ((0.5, "half", "#2f9e6e"), (0.99, "99 %", "#e8b23c"), (0.999, "99.9 %", "#c4302b"))
 _MS_PER_DAY = 86_400_000
 
 
 def account(axes: Axes, findings: Findings) -> None:
-    """Draw what became of each day's messages, one bar a day."""
+    """Draw the outcomes of each day's messages, one bar for each day."""
     days = sorted({row["day"] for row in findings.verdict.rows})
     heights: Counter[tuple[date, str]] = Counter()
     for row in findings.verdict.rows:
@@ -69,7 +69,7 @@ def lateness(axes: Axes, findings: Findings) -> None:
 
 
 def destinations(axes: Axes, findings: Findings) -> None:
-    """Draw the same for each destination: a line from the half to the latest thousandth."""
+    """Draw the percentiles of lateness for each destination, as a line from p50 to p99.9."""
     names = list(findings.late_to)[::-1]
     for row, name in enumerate(names):
         late = [max(percentile(findings.late_to[name], share) or 0, 1) for share, _, _ in SHARES]
@@ -77,14 +77,14 @@ def destinations(axes: Axes, findings: Findings) -> None:
         for (_, label, colour), value in zip(SHARES, late, strict=True):
             axes.scatter([value], [row], s=42, color=colour, zorder=2, label=label if row == 0 else None)
     axes.set_yticks(range(len(names)), [_short(name) for name in names])
-    axes.set_ylim(min(-0.7, len(names) - 4.3), len(names) - 0.3)  # few of them stand at the top
+    axes.set_ylim(min(-0.7, len(names) - 4.3), len(names) - 0.3)  # a few rows are drawn at the top
     _milliseconds(axes, "x")
     axes.grid(visible=False, axis="y")
     _legend(axes)
 
 
 def due(axes: Axes, findings: Findings) -> None:
-    """Draw what is pending over the time when it is due."""
+    """Draw the pending messages over their due times."""
     step, columns = findings.due.step_ms, sorted(findings.due.columns)
     totals: Counter[str] = Counter()
     for counts in findings.due.columns.values():
@@ -105,7 +105,7 @@ def due(axes: Axes, findings: Findings) -> None:
 
 
 def reasons(axes: Axes, findings: Findings) -> None:
-    """Draw why messages failed, the most frequent first."""
+    """Draw the reasons why messages failed, the most frequent first."""
     rows = list(findings.reasons)[::-1]
     most = max(count for _, count in rows)
     for row, ((event, _), count) in enumerate(rows):
@@ -120,7 +120,7 @@ def reasons(axes: Axes, findings: Findings) -> None:
 
 
 def dressed(axes: Axes) -> Axes:
-    """Make axes plain: a light grid behind, no frame."""
+    """Give axes a light grid and no frame; return them."""
     axes.set_axisbelow(True)
     axes.grid(color=GRID, linewidth=0.8)
     axes.tick_params(length=0, colors=FAINT, labelsize=9)
@@ -131,7 +131,7 @@ def dressed(axes: Axes) -> Axes:
 
 
 def _time(at_ms: int) -> float:
-    """Return a time as matplotlib counts: in days since 1970."""
+    """Return a time in days since 1970, matplotlib's unit."""
     return at_ms / _MS_PER_DAY
 
 
@@ -204,7 +204,7 @@ def _short(name: str, most: int = 28) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
-#: Charts in the order of a page: heading, what it says, how wide (of 2), its drawing.
+#: The charts in their order on the page: heading, description, width (1 or 2 columns), function.
 CHARTS: Sequence[tuple[str, str, int, Any]] = (
     ("Outcomes of each day's messages", "by the day of acceptance, UTC", 2, account),
     (
@@ -220,7 +220,7 @@ CHARTS: Sequence[tuple[str, str, int, Any]] = (
 
 
 def there(findings: Findings, draw: Any) -> bool:
-    """Return whether there is anything to draw."""
+    """Return whether the findings have data for a chart."""
     needed: Mapping[Any, object] = {
         account: findings.verdict.rows,
         lateness: findings.late.columns,

@@ -1,4 +1,4 @@
-"""What a report shows, gathered from the ledger: a few hundred numbers, however long the ledger."""
+"""The data of a report, read from the ledger: a few hundred numbers, however large the ledger is."""
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ _STEPS_MS = [
     for minutes in (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1_440, 2_880, 10_080, 20_160, 43_200, 129_600)
 ]
 _COLUMNS = 96
-#: As many destinations as the eye tells apart, and as many reasons; the rest is one.
+#: Maximum numbers of destinations and reasons in a chart, so that their colours stay distinguishable.
 DESTINATIONS, REASONS = 10, 12
 
 Bins = Mapping[int, int]
@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class OverTime(Generic[Value]):
-    """Values by the beginning of a column (epoch ms), all columns `step_ms` wide."""
+    """Values by the beginning (epoch ms) of their column; each column is `step_ms` wide."""
 
     step_ms: int
     columns: Mapping[int, Value]
@@ -40,15 +40,16 @@ class OverTime(Generic[Value]):
 
 @dataclass(frozen=True)
 class Findings:
-    """Everything that a report shows.
+    """The data of a report.
 
     Attributes:
         title: the installation.
-        at_ms: when the ledger was kept last.
-        verdict: the account.
-        late: counts of deliveries by bin of lateness over time, and `late_to` by destination, most deliveries first.
-        due: what is pending, by destination, over time of its due time.
-        reasons: how often messages failed: (event, reason) to count, most first.
+        at_ms: when the ledger was last updated.
+        verdict: the result of the reconciliation.
+        late: counts of deliveries by bin of lateness, over the time of delivery.
+        late_to: the same counts by destination, the one with the most deliveries first.
+        due: counts of pending messages by destination, over their due times.
+        reasons: counts of failures by event and reason, the most frequent first.
     """
 
     title: str
@@ -61,7 +62,7 @@ class Findings:
 
     @classmethod
     def of(cls, judge: Judge, now_ms: int) -> Self:
-        """Gather them."""
+        """Return the findings of a judge's ledger."""
         lake = judge.lake
         late, late_to = _lateness(lake)
         verdict = Verdict.of(judge, now_ms)
@@ -105,7 +106,7 @@ def _reasons(lake: "Lake") -> list[tuple[tuple[str, str], int]]:
 
 
 def _step(rows: DataFrame, at_ms: str) -> int:
-    """Return a width with which all rows fit into a chart."""
+    """Return the width of columns with which all rows fit into a chart."""
     span = rows.agg((F.max(at_ms) - F.min(at_ms)).alias("span")).first()
     wanted = ((span["span"] if span else None) or 0) / _COLUMNS
     return next((step for step in _STEPS_MS if step >= wanted), _STEPS_MS[-1])

@@ -1,4 +1,4 @@
-"""The page: everything in one file, nothing from elsewhere; and the same as a picture."""
+"""The report as one HTML file without external resources, and as a picture."""
 
 import html
 import io
@@ -38,7 +38,7 @@ th:first-child,td:first-child{text-align:left;overflow-wrap:anywhere}.none{color
 @media print{body{background:#fff}.card,.tile{break-inside:avoid}}
 """
 _COLUMNS = ("accepted", "delivered", "pending", "cancelled", "replaced", "dropped", "rejected", "parked", "rescued")
-#: Inches at 100 dots: of a chart over the whole page, and over half of it.
+#: Sizes of charts (inches at 100 dpi) for the whole width of the page, and for half the width.
 _WIDE, _HALF = (10.6, 3.2), (5.1, 3.4)
 
 
@@ -53,11 +53,11 @@ def page(findings: Findings) -> str:
         f'{_verdict(findings)}<div class="tiles">{"".join(map(_tile, tiles(findings)))}</div>'
         f'<div class="cards">{cards}{_table(findings)}</div></main></body></html>\n'
     )
-    return legible_lines(text)  # names of destinations, which anybody may write
+    return legible_lines(text)  # destinations are untrusted text
 
 
 def tiles(findings: Findings) -> list[tuple[str, str, bool]]:
-    """Return the headline numbers: the number, what it is, whether it is bad news."""
+    """Return the headline numbers: text of the number, label, whether it is bad news."""
     totals, late = findings.verdict.totals, _all(findings)
     numbers = [(name, totals[name], name == "missing") for name in (*_COLUMNS[:3], "missing")]
     told = [(brief(number), name, bad and number > 0) for name, number, bad in numbers]
@@ -70,7 +70,7 @@ def tiles(findings: Findings) -> list[tuple[str, str, bool]]:
 
 
 def picture(findings: Findings) -> bytes:
-    """Return headline numbers and charts as PNG."""
+    """Return the headline numbers and charts as PNG."""
     drawn = [chart for chart in CHARTS if there(findings, chart[3])]
     rows = _rows([wide for _, _, wide, _ in drawn])
     height = 1.6 + 3.9 * (max(rows, default=-1) + 1)
@@ -135,7 +135,7 @@ def _card(findings: Findings, number: int) -> str:
 
 
 def _svg(findings: Findings, number: int) -> str:
-    """Draw a chart as inline SVG, with text as text; ids are salted, for several of them stand on a page."""
+    """Return a chart as inline SVG, with text as text, and with salted ids because the page has several charts."""
     heading, _, wide, draw = CHARTS[number]
     settings: dict[str, Any] = {"svg.fonttype": "none", "svg.hashsalt": heading, "font.family": "sans-serif"}
     with mpl.rc_context(settings):
@@ -149,7 +149,7 @@ def _svg(findings: Findings, number: int) -> str:
 
 
 def _table(findings: Findings) -> str:
-    """Return the account by destination."""
+    """Return the account by destination as HTML."""
     totals: dict[str, Counter[str]] = {}
     names = [*_COLUMNS, "missing", "duplicates"]
     for row in findings.verdict.rows:

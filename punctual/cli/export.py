@@ -61,7 +61,7 @@ def _exported(row: dict[str, Any], told: dict[str, Any]) -> Exported:
     if row["masked"]:
         raise NotAllowed(
             "keys and values are masked for you (DELAY_WEB_PAYLOADS): with masked-for-viewers an operator sees "
-            "them. With masked nobody does: start the workers with shown, on ports that only you can reach, meanwhile"
+            "them. With masked no user does: use shown for the export, on ports that only you can reach"
         )
     if row["recurring"] is not None and row.get("series") is None:
         raise CommandError(

@@ -162,8 +162,8 @@ def _gives_new_ids(options: Options, line: Exported) -> bool:
     """Return whether a message with an automatic id gets a new one. Raises WrongUse if --ids is needed to decide."""
     if options.ids is None and line.app_id == options.app_id:
         raise WrongUse(
-            f"{line.id} is an id that the installation {line.app_id} gave by itself: is this the same one? Say --ids "
-            "keep; or --ids new, if it is another one of that name, which may give that id to other messages"
+            f"{line.id} is an automatic id of an installation named {line.app_id}. If this is that installation, give "
+            "--ids keep; if it is another one of the same name, which may use the id again, give --ids new"
         )
     return bool(options.ids != _KEEP)
 

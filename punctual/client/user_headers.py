@@ -6,7 +6,7 @@ from punctual.client.errors import InvalidHeaderError
 from punctual.contract import headers as names
 
 HeaderValue = bytes | str | None
-"""What a header's value may be: bytes as they are, text as UTF-8, None for Kafka's null."""
+"""The type of a header's value: bytes are sent unchanged, text as UTF-8, None as Kafka's null."""
 
 Headers = Mapping[str, HeaderValue] | Iterable[tuple[str, HeaderValue]]
 """The caller's headers, as a mapping, or as pairs where a name may come more than once."""
@@ -15,7 +15,7 @@ RawHeader = tuple[str, bytes | None]
 
 
 def user_headers(headers: Headers) -> list[RawHeader]:
-    """Return the headers as pairs of name and bytes, with their order and duplicates.
+    """Return the headers as pairs of name and bytes, in their order and with duplicates.
 
     Raises InvalidHeaderError for a name that begins with `delay-`, which is reserved (records.md#requests), and for an
     invalid name or value.

@@ -7,7 +7,7 @@ import msgspec
 from punctual.client.errors import InvalidValueError
 
 Key = bytes | str | None
-"""What a key may be: bytes as they are, text as UTF-8, None for no key."""
+"""The type of a key: bytes are sent unchanged, text as UTF-8, None as no key."""
 
 _BYTES = (bytes, bytearray, memoryview)
 

@@ -44,28 +44,28 @@ REASON: Final = "delay-reason"
 ERROR: Final = "delay-error"
 
 RECURRENCE: Final = frozenset({EVERY, CRON, ZONE, UNTIL, COUNT, MISFIRE})
-"""What requests of recurring messages say of the series (docs/reference/recurring-messages.md)."""
+"""Headers of the schedule of a recurring message (docs/reference/recurring-messages.md)."""
 
 REQUEST: Final = RECURRENCE | frozenset(
     {TO, AT, AFTER, ID, TO_PARTITION, TO_CLUSTER, MAX_LATE, IF_LATE, DEDUPE, ON_FAILURE, OP, IF_DUE, ASKED_AT, PARKED}
     | {NO_LATER, JITTER, RETRY, MAX_ATTEMPTS, ATTEMPT}
 )
-"""What requests and commands may carry (records.md#requests); `PARKED` only what the cold tier sends back."""
+"""Headers of requests and commands (records.md#requests); `PARKED` only in requests from the cold tier."""
 
 DELIVERY: Final = frozenset({ID, DUE, SOURCE})
-"""What every delivery carries beside the user's own headers (records.md#deliveries); retries carry `ATTEMPT` too."""
+"""Headers that every delivery has in addition to the user's (records.md#deliveries); retries have `ATTEMPT` too."""
 
 POST: Final = DELIVERY | {ATTEMPT}
-"""What every delivery over HTTP carries, as header fields (records.md#http-deliveries)."""
+"""Header fields of every delivery over HTTP (records.md#http-deliveries)."""
 
 DEAD_LETTER: Final = frozenset({REASON, ERROR, SOURCE})
-"""What every dead letter carries beside the original headers (records.md#dead-letters)."""
+"""Headers that every dead letter has in addition to the original ones (records.md#dead-letters)."""
 
 COLD: Final = frozenset({SOURCE, PARKED, EPOCH, FIRST})
-"""What records of the cold topic carry beside what they ask for (docs/reference/cold-topic.md)."""
+"""Headers that records of the cold topic have in addition to the request's (docs/reference/cold-topic.md)."""
 
 IGNORED: Final = (POST | DEAD_LETTER | COLD) - REQUEST
-"""What a request may carry without effect, so that deliveries and dead letters can be sent again as they are."""
+"""Headers without effect in a request, so that deliveries and dead letters can be sent again unchanged."""
 
 
 def is_text(name: str) -> bool:

@@ -70,6 +70,6 @@ class Backlog:
                 await asyncio.sleep(_LOOK_S)
         except (errors.KafkaError, OSError) as error:
             self._sent.clear()
-            log.warning("how far the worker is behind is not known (%s): allow DESCRIBE on its group %s", error, group)
+            log.warning("the lag of the worker is unknown (%s): grant DESCRIBE on its group %s", error, group)
         finally:
             await consumer.stop()

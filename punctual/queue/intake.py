@@ -47,7 +47,9 @@ class QueueIntake:
 
         fixed = sorted(_FIXED & kafka.keys())
         if fixed:
-            raise InvalidOptionError(f"{', '.join(fixed)} cannot be changed, the queue rests on it: leave it out.")
+            raise InvalidOptionError(
+                f"{', '.join(fixed)} cannot be changed, because the queue depends on it: leave it out."
+            )
         for topic in topics:
             if not connection.knows(topic):
                 raise InvalidDestinationError(f"The topic {topic} does not exist: create it first.")
@@ -98,7 +100,9 @@ class QueueIntake:
             await self._consumer.commit({place: records[-1].offset + 1 for place, records in found.items()})
             done = True
         except (errors.CommitFailedError, errors.IllegalStateError) as error:
-            log.info("the group was shared out anew, and %d records are left to it: %s", len(messages), error)
+            log.info(
+                "the group has rebalanced; %d records are left to the partitions' new owners: %s", len(messages), error
+            )
             return []
         finally:
             if not done:

@@ -37,7 +37,7 @@ async def make_letter(
             message.deadline = now + hold_s
             await connection.send(markers.exhausted(message, error))
         except (NotAcknowledgedError, KafkaUnreachableError) as why:
-            log.warning("the dead letter of %r waits: %s", message, why)
+            log.warning("the dead letter of %r could not be sent yet: %s", message, why)
             await asyncio.sleep(_AGAIN_S)
         else:
             return True

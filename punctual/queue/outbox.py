@@ -23,7 +23,7 @@ async def send_surely(connection: Connection, requests: Sequence[Request]) -> No
         try:
             await connection.send_all(requests)
         except (NotAcknowledgedError, KafkaUnreachableError) as error:
-            log.warning("%d markers wait: %s", len(requests), error)
+            log.warning("%d markers could not be sent yet: %s", len(requests), error)
             await asyncio.sleep(_AGAIN_S)
         else:
             return

@@ -40,7 +40,7 @@ class Reporter:
                 failing = False
             except DelayError as error:
                 if not failing:
-                    log.warning("the workers' page does not show this queue: %s", error)
+                    log.warning("the console does not show this queue: %s", error)
                 failing = True
             with suppress(TimeoutError):
                 async with asyncio.timeout(_EVERY_S):

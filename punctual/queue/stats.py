@@ -8,14 +8,14 @@ class Stats:
     """Counts of messages."""
 
     received: int = 0
-    """Taken from the topic, their start markers in Kafka."""
+    """Messages that were fetched and handed out, with their start markers in Kafka."""
     redelivered: int = 0
-    """Of these, not for the first time."""
+    """Received messages that had been delivered before."""
     acked: int = 0
     nacked: int = 0
     expired: int = 0
-    """Neither acknowledged nor refused in time: the marker brings them back."""
+    """Messages neither acknowledged nor refused in time, which their markers deliver again."""
     released: int = 0
-    """Given back without an attempt, for the breaker had opened or the queue was closed."""
+    """Messages returned without an attempt, because the breaker had opened or the queue was closed."""
     exhausted: int = 0
-    """Dead letters, after their last attempt."""
+    """Messages that became dead letters after their last attempt."""

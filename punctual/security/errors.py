@@ -1,7 +1,7 @@
 """Errors of logins.
 
 LoginInvalid    a setting is invalid, or a file that it names cannot be used
-TokenError      the token endpoint gives no token
+TokenError      the token endpoint returned no valid token
 """
 
 
@@ -15,4 +15,4 @@ class LoginInvalid(ValueError):
 
 
 class TokenError(Exception):
-    """The token endpoint gives no token; the message says why and what to do, without a secret."""
+    """The token endpoint returned no valid token; the message says why and what to do, without a secret."""

@@ -125,7 +125,7 @@ def _secret(said: Mapping[str, str], name: str) -> str | SecretFile:
     if not path:
         return text
     if text:
-        raise LoginInvalid(f"{name}_FILE", repr(path), f"{name} is set too; one of the two is needed")
+        raise LoginInvalid(f"{name}_FILE", repr(path), f"{name} is set too. Remove one of the two")
     file = SecretFile(path)
     try:
         file.text()

@@ -42,7 +42,7 @@ class SecretFile:
         except UnicodeDecodeError:
             raise ValueError("it is not UTF-8") from None  # the cause contains the bytes
         if not text or len(found) > _MOST_BYTES:
-            raise ValueError("there must be one secret in it, and nothing else")
+            raise ValueError("it must contain one secret and no other text")
         return text
 
     def __repr__(self) -> str:

@@ -55,7 +55,7 @@ class WatchedContext(ssl.SSLContext):
         except OSError as error:
             if state != self._told:  # and tries again at the next connection
                 self._told = state
-                log.error("%s have changed, and are not used: %s. What they had still holds.", self._named, error)  # noqa: TRY400 - the sentence says it
+                log.error("%s have changed, but are not used: %s. The old ones stay in use.", self._named, error)  # noqa: TRY400 - the sentence has it
         else:
             self._seen = state
             log.info("%s have changed: new connections use them", self._named)

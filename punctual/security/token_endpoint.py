@@ -86,10 +86,10 @@ def _token(client: OAuthClient, said: bytes) -> Token:
         answer = json.loads(said)
         text, lasts = answer["access_token"], answer.get("expires_in")
         if not isinstance(text, str) or not _TOKEN.fullmatch(text):
-            raise _error(client, "gives no token that a header can have")
+            raise _error(client, "returned a token with characters that a header cannot have")
         return Token(text, float(lasts) if lasts is not None else _lasts_s(text))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        raise _error(client, "answers no token (RFC 6749, section 5.1). Check its address") from None
+        raise _error(client, "returned no token (RFC 6749, section 5.1). Check its address") from None
 
 
 def _lasts_s(token: str) -> float:
@@ -111,8 +111,8 @@ def _refused(client: OAuthClient, status: int, body: bytes) -> TokenError:
     except (ValueError, TypeError, KeyError, RecursionError):
         code = ""
     word = f" {code}" if isinstance(code, str) and _ERROR.fullmatch(code) else ""
-    return _error(client, f"answers {status}{word}. Check the client, its secret and its scope")
+    return _error(client, f"returned {status}{word}. Check the client, its secret and its scope")
 
 
 def _error(client: OAuthClient, what: str) -> TokenError:
-    return TokenError(f"the token endpoint {client.token_endpoint}, asked by the client {client.id}, {what}.")
+    return TokenError(f"the token endpoint {client.token_endpoint}, for the client {client.id}, {what}.")

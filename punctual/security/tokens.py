@@ -65,7 +65,7 @@ class Tokens:
             with self._asking:
                 self._renew()
         except TokenError as error:
-            log.warning("%s The old token lasts %.0f s more.", error, self.left_s)
+            log.warning("%s The old token is valid for another %.0f s.", error, self.left_s)
             if self.kept() is not None:
                 self._renew_in(_AGAIN_S)
 

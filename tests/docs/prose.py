@@ -1,8 +1,11 @@
-"""Counts habits that make English hard to read, per 1,000 words of the Markdown pages."""
+"""Counts habits that make English hard to read, per 1,000 words of the Markdown pages or of the Python packages."""
 
+import ast
+import io
 import re
+import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -43,6 +46,11 @@ HABITS = {
 }
 YOU = r"\b[Yy]ou(?:r|rs)?\b"
 
+#: The packages whose docstrings, comments and messages are counted.
+PACKAGES = ("app", "pipeline", "punctual", "tables")
+#: Shorter strings and comments are names, keys and the like.
+_SENTENCE_WORDS = 4
+
 
 def pages(tree: Path) -> list[Path]:
     """Return README and the other pages above docs, and all pages below it, without the changelog."""
@@ -66,14 +74,44 @@ def words(page: Path) -> int:
     return len(re.findall(r"[^\s|]*\w[^\s|]*", text))
 
 
+def modules(tree: Path) -> list[Path]:
+    """Return the modules of the packages."""
+    return sorted(path for package in PACKAGES for path in (tree / package).rglob("*.py"))
+
+
+def code_lines(module: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a module's docstrings, messages and comments, with their numbers; no code in backticks."""
+    text = module.read_text("utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_sentence(node.value):
+            for number, line in enumerate(node.value.splitlines(), node.lineno):
+                yield number, re.sub(r"`[^`]*`", "X", line)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT and _is_sentence(token.string):
+            yield token.start[0], token.string.lstrip("#: ")
+
+
+def _is_sentence(text: str) -> bool:
+    return len(text.split()) >= _SENTENCE_WORDS
+
+
 @cache
 def rates(tree: Path) -> dict[str, float]:
     """Return the number of each habit per 1,000 words of all pages."""
+    return _rates(line for page in pages(tree) for _, line in lines(page))
+
+
+@cache
+def code_rates(tree: Path) -> dict[str, float]:
+    """Return the number of each habit per 1,000 words of the packages' docstrings, messages and comments."""
+    return _rates(line for module in modules(tree) for _, line in code_lines(module))
+
+
+def _rates(text: Iterable[str]) -> dict[str, float]:
     words, counts = 0, Counter[str]()
-    for page in pages(tree):
-        for _, line in lines(page):
-            words += len(line.split())
-            counts.update({habit: len(re.findall(pattern, line)) for habit, (pattern, _) in HABITS.items()})
+    for line in text:
+        words += len(line.split())
+        counts.update({habit: len(re.findall(pattern, line)) for habit, (pattern, _) in HABITS.items()})
     return {habit: 1000 * counts[habit] / words for habit in HABITS}
 
 

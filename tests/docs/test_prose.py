@@ -1,6 +1,7 @@
-"""The pages are written for readers who see them for the first time."""
+"""Pages, docstrings, comments and messages are written for readers who see them for the first time."""
 
 import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -16,15 +17,26 @@ _README_LINES = 130
 
 @pytest.mark.parametrize("habit", prose.HABITS)
 def test_no_habit_is_frequent(habit: str) -> None:
+    goal, rate = prose.HABITS[habit][1], prose.rates(ROOT)[habit]
+    assert rate <= goal, _places(habit, rate, prose.pages(ROOT), prose.lines)
+
+
+@pytest.mark.parametrize("habit", prose.HABITS)
+def test_no_habit_is_frequent_in_the_packages(habit: str) -> None:
+    goal, rate = prose.HABITS[habit][1], prose.code_rates(ROOT)[habit]
+    assert rate <= goal, _places(habit, rate, prose.modules(ROOT), prose.code_lines)
+
+
+def _places(habit: str, rate: float, files: list[Path], lines: Callable[[Path], Iterable[tuple[int, str]]]) -> str:
+    """Return a message with the rate of a habit, its goal, and the first lines that have it."""
     pattern, goal = prose.HABITS[habit]
-    rate = prose.rates(ROOT)[habit]
-    found = [
-        f"{page.relative_to(ROOT)}:{number}: {line}"
-        for page in prose.pages(ROOT)
-        for number, line in prose.lines(page)
+    matches = [
+        f"{file.relative_to(ROOT)}:{number}: {line}"
+        for file in files
+        for number, line in lines(file)
         if re.search(pattern, line)
     ]
-    assert rate <= goal, f"{habit}: {rate:.2f} per 1,000 words, {goal} at most\n" + "\n".join(found[:40])
+    return f"{habit}: {rate:.2f} per 1,000 words, {goal} at most\n" + "\n".join(matches[:40])
 
 
 def test_guides_talk_to_their_reader() -> None:
@@ -45,3 +57,18 @@ def test_a_habit_is_counted(tmp_path: Path) -> None:
     )
     rates = prose.rates(tmp_path)
     assert [rates[habit] > 0 for habit in list(prose.HABITS)[:3]] == [True, False, True]
+
+
+def test_a_habit_of_a_module_is_counted(tmp_path: Path) -> None:
+    module = tmp_path / "tables/module.py"
+    module.parent.mkdir()
+    module.write_text(
+        '"""What is due is sent."""\n'
+        "# This is sent, for it waits.\n"
+        'message = f"Nobody has read this {module}."  # nobody\n'
+        "nobody = `nothing`\n".replace("`", '"'),
+        "utf-8",
+    )
+    rates = prose.code_rates(tmp_path)
+    assert [rates[habit] > 0 for habit in prose.HABITS] == [True, False, True, False, False, False, True, False]
+    assert [number for number, _ in prose.code_lines(module)] == [1, 3, 2]

@@ -277,7 +277,7 @@ def test_what_is_restored_keeps_the_ids_that_the_installation_gave(
 ) -> None:
     said = cli("import", str(exported.file))
     assert (said.code, said.out) == (Exit.WRONG_USE, "")
-    assert f"is an id that the installation {installation.app_id} gave by itself" in said.err
+    assert f"is an automatic id of an installation named {installation.app_id}" in said.err
     before, known = rows(cli, installation), accepted(installation)
     said = cli("import", str(exported.file), "--ids", "keep", "--format", "json")
     assert said.rows == [{"messages": 9, "recurring": 3, "new_ids": 0, "dry_run": False,

@@ -93,7 +93,7 @@ def test_keys_change_while_messages_wait() -> None:
     ],
 )
 def test_what_was_swapped_is_noticed(changed: dict[str, Any]) -> None:
-    with pytest.raises(TamperedError, match="is not what was encrypted by the key"):
+    with pytest.raises(TamperedError, match="was not encrypted by the key"):
         RING.decrypt(replace(sealed(), **changed))
 
 

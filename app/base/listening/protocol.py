@@ -63,7 +63,7 @@ class ClientConnection(web.RequestHandler):
 
     def _break_off(self) -> None:
         """Raise an error in the reader of a malformed body, which would wait for ever; then end the connection."""
-        assert self._body is not None, "it is what is malformed"
+        assert self._body is not None, "only a body can be malformed"
         self._messages.pop()  # otherwise aiohttp would answer it separately
         self._body.set_exception(web.RequestPayloadError("the body is malformed"))
         self.close()
@@ -115,7 +115,7 @@ class ClientConnection(web.RequestHandler):
 
     def _end_body(self) -> str | None:
         """Raise TooSlow in the body's reader; end the connection if the error is still there at the next look."""
-        assert self._body is not None, "it is what is too slow"
+        assert self._body is not None, "only a body can be too slow"
         if self._body.exception() is not None:
             return self._end("body")
         self._body.set_exception(TooSlow())

@@ -88,7 +88,7 @@ class ChangelogCopy:
         if not from_ms:
             for partition, key in self._found.displaced:
                 raw = self._stores[partition].raw(key)
-                assert raw is not None, "a row that was looked at is gone"
+                assert raw is not None, "a row that the survey has read is gone"
                 await self._move(partition, key, raw)
         displaced, since = frozenset(self._found.displaced), 0
         with Progress("rows written", self._found.rows) as progress:

@@ -162,7 +162,7 @@ def test_every_secret_may_be_in_a_file(name: str, tmp_path: Path) -> None:
     value = dict(Settings.from_env({f"{name}_FILE": str(tmp_path / "secret")}).values())[name]
     assert (value.text() if isinstance(value, SecretFile) else value) == "between us and nobody else"
     assert list(unknown({f"{name}_FILE": "x"})) == []
-    with pytest.raises(SettingInvalid, match=f"^{name}_FILE='/x': {name} is set too; one of the two is needed"):
+    with pytest.raises(SettingInvalid, match=f"^{name}_FILE='/x': {name} is set too. Remove one of the two"):
         Settings.from_env({name: "0123456789abcdef", f"{name}_FILE": "/x"})
 
 

@@ -30,7 +30,7 @@ OAUTH = {
         (SASL | {"SASL_USERNAME": ""}, "SASL_USERNAME", "needs a user"),
         (SASL | {"SASL_PASSWORD": CANARY, "SASL_PASSWORD_FILE": "/f"}, "SASL_PASSWORD_FILE", "SASL_PASSWORD is set"),
         (SASL | {"SASL_PASSWORD_FILE": "/not/there"}, "SASL_PASSWORD_FILE", "No such file"),
-        (SASL | {"SASL_PASSWORD_FILE": "/dev/null"}, "SASL_PASSWORD_FILE", "one secret in it, and nothing else"),
+        (SASL | {"SASL_PASSWORD_FILE": "/dev/null"}, "SASL_PASSWORD_FILE", "one secret and no other text"),
         (OAUTH | {"SASL_OAUTHBEARER_CLIENT_ID": ""}, "SASL_OAUTHBEARER_CLIENT_ID", "needs a client"),
         (OAUTH | {"SASL_OAUTHBEARER_CLIENT_SECRET": ""}, "SASL_OAUTHBEARER_CLIENT_SECRET", "needs a secret"),
         (OAUTH | {"SASL_OAUTHBEARER_EXTENSIONS": "auth=x"}, "SASL_OAUTHBEARER_EXTENSIONS", "names of letters"),

@@ -87,14 +87,14 @@ def test_a_token_that_does_not_say_how_long_it_lasts_says_it_inside_or_lasts_a_w
 @pytest.mark.parametrize(
     ("status", "body", "says"),
     [
-        (401, b'{"error": "invalid_client", "error_description": "canary"}', "answers 401 invalid_client. Check the"),
-        (500, b"canary", "answers 500. Check the client"),
-        (400, b'{"error": "<canary>"}', "answers 400. Check the client"),
-        (200, b"canary", "answers no token"),
-        (200, b'["canary"]', "answers no token"),
-        (200, b"[" * 10_000, "answers no token"),
-        (400, b'{"error":' * 10_000, "answers 400. Check the client"),
-        (200, b'{"access_token": "ca\\u0001nary"}', "gives no token that a header can have"),
+        (401, b'{"error": "invalid_client", "error_description": "canary"}', "returned 401 invalid_client. Check the"),
+        (500, b"canary", "returned 500. Check the client"),
+        (400, b'{"error": "<canary>"}', "returned 400. Check the client"),
+        (200, b"canary", "returned no token"),
+        (200, b'["canary"]', "returned no token"),
+        (200, b"[" * 10_000, "returned no token"),
+        (400, b'{"error":' * 10_000, "returned 400. Check the client"),
+        (200, b'{"access_token": "ca\\u0001nary"}', "returned a token with characters that a header cannot have"),
     ],
 )
 def test_what_the_endpoint_refuses_is_told_without_its_words_and_without_the_secret(
@@ -106,7 +106,7 @@ def test_what_the_endpoint_refuses_is_told_without_its_words_and_without_the_sec
 
     assert says in str(raised.value)
     assert "canary" not in str(raised.value)
-    assert "asked by the client wor ker" in str(raised.value)
+    assert "for the client wor ker" in str(raised.value)
 
 
 def test_the_secret_follows_no_redirect(endpoint: Endpoint) -> None:
@@ -154,7 +154,7 @@ def test_if_there_is_no_new_token_the_old_one_is_used_to_its_end(
     tokens = Tokens(endpoint.client())
     tokens.get()
     endpoint.answer = (503, b"away")
-    eventually(lambda: "answers 503" in caplog.text, what="a word about it")
+    eventually(lambda: "returned 503" in caplog.text, what="a word about it")
     assert tokens.kept() == "token-1"
     eventually(lambda: tokens.kept() is None, what="its end")
     endpoint.answer = (200, b"{}")
@@ -166,7 +166,7 @@ async def test_aiokafka_is_told_of_a_refusal_as_one_of_its_own_errors(endpoint: 
 
     provider = TokenProvider(endpoint.client(extensions=(("logicalCluster", "lkc-1"),)))
     endpoint.answer = (401, b'{"error": "invalid_client"}')
-    with pytest.raises(SaslAuthenticationFailed, match="answers 401 invalid_client"):
+    with pytest.raises(SaslAuthenticationFailed, match="returned 401 invalid_client"):
         await provider.token()
     endpoint.answer = (200, b"{}")
     assert await provider.token() == await provider.token() == "token-2"
