@@ -132,7 +132,7 @@ def test_a_worker_that_is_not_let_in_says_why(guarded: Guarded, tmp_path: Path) 
     token = guarded.env("SASL_SSL", "OAUTHBEARER") | {"KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET_FILE": str(wrong)}
     for listener, env, says in (
         ("SASL_PLAINTEXT", plain, "Invalid username or password"),
-        ("SASL_SSL", token, "answers 401 invalid_client. Check the client, its secret and its scope"),
+        ("SASL_SSL", token, "returned 401 invalid_client. Check the client, its secret and its scope"),
     ):
         with Worker(guarded.outside(listener), app_id, tmp_path / app_id, partitions=2, env=env) as worker:
             assert worker.start().wait_dead() == 1

@@ -175,7 +175,7 @@ def test_what_is_no_secret_has_no_file() -> None:
     ("content", "why"),
     [
         (None, "it cannot be read: No such file"),
-        ("", "there must be one secret in it"),
+        ("", "it must contain one secret"),
         ("abc", "it is too easy to guess"),
     ],
 )

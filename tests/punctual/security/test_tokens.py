@@ -111,7 +111,7 @@ def test_what_the_endpoint_refuses_is_told_without_its_words_and_without_the_sec
 
 def test_the_secret_follows_no_redirect(endpoint: Endpoint) -> None:
     endpoint.answer, endpoint.location = (302, b"-"), f"http://127.0.0.1:{endpoint.server_port}/other"
-    with pytest.raises(TokenError, match="answers 302"):
+    with pytest.raises(TokenError, match="returned 302"):
         ask(endpoint.client())
     assert len(endpoint.asked) == 1
 
