@@ -17,7 +17,7 @@ class LibraryLogFilter(logging.Filter):
     """Drops libraries' records below WARNING, and turns errors that they retry into warnings; not with `-l debug`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is written."""
+        """Return whether a record is written; errors of libraries that are tried again become warnings."""
         if record.levelno == logging.ERROR and _is_theirs(record) and _is_done_again(record):
             record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
         if record.levelno >= logging.WARNING:

@@ -255,7 +255,7 @@ class Policy:
         return (self._forbidden if known else self._look_up)(source, to, cluster)
 
     def _look_up(self, source: str, to: str, cluster: str | None) -> tuple[Reason, str] | None:
-        """Return why a destination is forbidden, or None if it is allowed."""
+        """Return why a destination is unknown, invalid or forbidden, as a sentence; None if it is allowed."""
         if cluster is not None and cluster not in self._clusters:
             called = self._topics.dialect(source).words.cluster
             sentence = f"there is no cluster {cluster[:64]!r}. Add it to DELAY_CLUSTERS, or leave out {called}."

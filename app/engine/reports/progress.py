@@ -201,7 +201,7 @@ class ProgressReporter:
         return {**found, **({"requests": requests} if requests else {})}
 
     def _standing_still(self, number: int, now: int) -> dict[str, Any]:
-        """Return since when requests have been unread, and why none are accepted."""
+        """Return since when requests have waited unread, if long, and whether the full disk holds them back."""
         if self.standstill is None:
             return {}
         unread_ms = round(self.standstill.unread_s(number) * 1_000)
@@ -237,7 +237,7 @@ def _pending(store: PartitionStore) -> dict[str, Any]:
 
 
 def _held(held: dict[str, int]) -> dict[str, Any]:
-    """Return since when the longest-held destinations have accepted no message, and the number of others."""
+    """Return since when each destination has accepted no message: the longest-held ones, and the number of others."""
     named = names_with_smallest(held)
     others = sum(1 for name in held if name) - len(named)
     return {"held": named, "held_rest": {"destinations": others}} if others else {"held": named}

@@ -63,7 +63,7 @@ class RevokedIds:
         self._ids: OrderedDict[str, float] = OrderedDict()
 
     def add(self, id_: str, now_s: float) -> bool:
-        """Store an ID, and return whether it is new."""
+        """Store an ID at a time in seconds, forget old ones, and return whether it is new; false for an overlong ID."""
         if len(id_) > _LONGEST_ID:
             return False
         new = id_ not in self._ids
