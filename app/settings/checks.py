@@ -149,7 +149,7 @@ def _check_security(kafka: KafkaSettings) -> None:
 
 
 def _check_horizon(retention: RetentionSettings) -> None:
-    """Check that the horizon is a minute or more, and that messages which come back from the cold tier are recognized."""
+    """Check that the horizon is at least a minute, and that messages are recognized when the cold tier returns them."""
     if retention.horizon_ms < _MINUTE_MS:
         raise SettingInvalid("DELAY_HORIZON", str(retention.horizon_ms), "the minimum is PT1M; 0 turns it off")
     if retention.dedupe_window_ms < COLD_MEMORY_MS:
