@@ -43,8 +43,8 @@ from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.search import namespaces as namespaces_routes
 from app.serve.search import routes as search_routes
 from app.serve.search.search import Search
-from app.serve.web.refusals import bound_bodies
-from app.serve.web.server import attach
+from app.serve.web.faust_server import attach
+from app.serve.web.server import WORKER, bound_bodies
 from app.settings.kafka import KafkaSettings
 from app.settings.settings import Settings
 from punctual.client.faust_methods import DelayMethods
@@ -185,11 +185,12 @@ def create_app(settings: Settings) -> Punctual:
         )
     )
     app.engine = Engine(settings, table, app)
-    web_app = attach(app, app.engine.view, settings.web.hosts, read_only=settings.read_only).web_app
+    server = attach(app, app.engine.view, settings.process, settings.web.hosts, read_only=settings.read_only)
+    web_app = server.web_app
     job_log, search = JobLog(app.engine), Search(app.engine)
     actions, dead_letters = Actions(app.engine, job_log), DeadLetters(app.engine, job_log.marked)
     access.register(web_app, settings, search.tell_signed_out)
-    bound_bodies(web_app)
+    bound_bodies(web_app, WORKER)
     search_routes.register(web_app, search)
     namespaces_routes.register(web_app, app.engine.view, settings.topics, settings.destinations)
     dead_letters_routes.register(web_app, dead_letters, job_log.read)

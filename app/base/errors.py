@@ -7,7 +7,7 @@ PunctualError
 ├── DataDirectoryForeign  the data directory is another installation's
 ├── DataDirectoryUnusable the data directory cannot be written, or is gone
 ├── TracesUnusable        traces are turned on, and OpenTelemetry is not installed
-├── WebPortUnusable       the console cannot listen on its port
+├── PortUnusable          a worker or gateway cannot listen on its port
 ├── SignInMissing         other machines reach the console, which needs no login
 ├── TopicMismatch         a topic is there with settings that would lose messages
 ├── PartitionStopped      a partition cannot go on safely; the others do
@@ -101,13 +101,14 @@ class TracesUnusable(PunctualError):
         )
 
 
-class WebPortUnusable(PunctualError):
-    """The console cannot listen on its port."""
+class PortUnusable(PunctualError):
+    """A worker or gateway cannot listen on its port."""
 
-    def __init__(self, host: str, port: int, error: OSError) -> None:
+    def __init__(self, host: str, port: int, error: OSError, *, gateway: bool = False) -> None:
         """Name the address and the error of the system."""
+        what, setting = ("the gateway", "DELAY_GATEWAY_PORT") if gateway else ("the console", "PORT")
         super().__init__(
-            f"the console cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Set PORT to a free port "
+            f"{what} cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Set {setting} to a free port "
             "and HOST to an address of this machine, or stop the process that listens there."
         )
 

@@ -7,6 +7,7 @@ from typing import IO, Any
 
 import aiokafka.errors
 
+from app.base.process import free_disk
 from app.base.process.datadir import check
 from app.engine.assembly import Parts
 from app.engine.banner import Readiness
@@ -74,18 +75,18 @@ class Housekeeping:
         """Accept no more requests while the disk is nearly full; deliveries go on and make room."""
         settings = self._view.settings
         check(settings.data_path, self._lock)
-        free = shutil.disk_usage(settings.data_path).free
-        low = free < settings.engine.min_free_disk
+        disk = shutil.disk_usage(settings.data_path)
+        free, wanted = disk.free, free_disk.wanted_bytes(disk.total)
+        low = free < wanted
         consumer = self._app._consumer  # noqa: SLF001 - None until it starts
         if consumer is None or low == consumer.held_back:
             return
         consumer.held_back = low
         if low:
             log.error(
-                "%d MiB of disk are free, less than DELAY_MIN_FREE_DISK (%d MiB). The worker accepts no requests "
-                "until more space is free",
+                "%d MiB of disk are free, less than %d MiB. The worker accepts no requests until more space is free",
                 free >> 20,
-                settings.engine.min_free_disk >> 20,
+                wanted >> 20,
             )
         else:
             log.warning("enough disk space is free again: the worker accepts requests")

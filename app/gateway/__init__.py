@@ -2,7 +2,7 @@
 
 A request passes these packages, in this order:
 
-    http     reads bodies and writes problems
+    http     reads bodies, and redirects former paths
     callers  identifies the caller by token, with the caller's permissions
     api      the routes, the forms of a message, the responses
     keys     idempotency keys: a repeated request gets the response of the first

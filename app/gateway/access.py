@@ -5,21 +5,16 @@ from typing import Final
 from aiohttp import web
 
 from app.base.errors import SettingInvalid
-from app.base.listening import bodies
-from app.base.listening.bodies import Bodies
 from app.gateway.callers import gate
 from app.gateway.callers.gate import TokenGate
-from app.gateway.callers.refusals import GatewayRefusals, counted
+from app.gateway.callers.refusals import counted
 from app.gateway.callers.tokens_file import SETTING, TokensFile
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.errors import TokensMissing
 from app.serve.web.guard import route_of
+from app.serve.web.server import GATEWAY, bound_bodies
 from app.settings.gateway import GatewaySettings
 
-#: The maximum bytes of a body: four times the largest record that Kafka accepts by default. 32 of these fit at once.
-BODY_BYTES: Final = 4 << 20
-#: The maximum bytes in memory of the bodies of all requests together.
-_BODIES_BYTES: Final = 128 << 20
 #: The bytes that a stream of records uses at any length, because it is read one record at a time.
 _STREAM_BYTES: Final = 1 << 20
 
@@ -36,8 +31,7 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     web_app.middlewares.append(counted)
     metrics_open = not tokens or settings.web.metrics == "open"
     web_app.middlewares.append(gate.middleware(TokenGate(tokens, metrics_open=metrics_open)))
-    room = Bodies(GatewayRefusals(), BODY_BYTES, _BODIES_BYTES, _size_of)
-    web_app.middlewares.append(bodies.middleware(room))
+    bound_bodies(web_app, GATEWAY, _size_of)
 
 
 def _size_of(request: web.Request) -> int | None:

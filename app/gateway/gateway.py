@@ -9,40 +9,42 @@ from typing import Final
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from app.base.listening.connections import ConnectionLimits, Runner
-from app.base.listening.limits import BACKLOG
 from app.base.process.fatal import end_process, telling
 from app.base.version import VERSION
 from app.gateway import access, health
 from app.gateway.api import error_answers, routes
-from app.gateway.callers.refusals import GatewayRefusals
+from app.gateway.callers.refusals import cut_off, refused
 from app.gateway.desk.receipts import Receipts
-from app.gateway.http import browsers, moved
+from app.gateway.http import moved
 from app.gateway.keys import once
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.connection import KafkaConnection
-from app.gateway.spool.errors import GatewayPortUnusable
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import SpoolTally, TallyCollector
+from app.serve.web import guard
+from app.serve.web.server import GATEWAY, HttpServer, Refusals
 from app.settings.settings import Settings
 
 log = logging.getLogger(__name__)
+
+
+def _guards(web_app: web.Application, parts: GatewayParts) -> None:
+    process, hosts = parts.settings.process, parts.settings.web.hosts
+    names = () if parts.settings.gateway.tokens_file else guard.names_of(process.host, process.url, hosts)
+    guard.register(web_app, names)
+
 
 #: The functions that add routes, middlewares and metrics to the application, in this order.
 REGISTER: Final[tuple[Callable[[web.Application, GatewayParts], None], ...]] = (
     error_answers.register,
     moved.register,
-    browsers.register,
+    _guards,
     access.register,
     once.register,
     health.register,
     routes.register,
 )
-_FAREWELL_S: Final = 10.0
-#: 64 headers of 4 KiB are 256 KiB a connection at most, so the heads of a thousand connections take at most 256 MiB.
-#: One address gets half, so that it cannot keep the others out; a proxy's connections are reused, and half is plenty.
-BOUNDS: Final = ConnectionLimits(most=1_000, most_of_one=500, header_bytes=4_096)
 
 
 class Gateway:
@@ -61,32 +63,30 @@ class Gateway:
         metrics.register(TallyCollector(tally, self.intake, settings.gateway.spool_bytes))
         receipts = Receipts(settings.topics.requests, settings.topics.partitions)
         self._parts = GatewayParts(settings, self._connection, self.intake, receipts, metrics)
-        self._runner: web.AppRunner | None = None
+        self._server: HttpServer | None = None
         self._connecting: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Listen, and connect to Kafka as soon as it is up. Raises GatewayPortUnusable."""
+        """Listen, and connect to Kafka as soon as it is up.
+
+        Raises SettingInvalid for a bad certificate, and PortUnusable.
+        """
         self._connecting = asyncio.get_running_loop().create_task(self._connection.run(self.intake.is_down))
         self._connecting.add_done_callback(telling(end_process))
         settings = self._settings
-        web_app = web.Application(client_max_size=access.BODY_BYTES)
+        web_app = web.Application(client_max_size=GATEWAY.body_bytes)
         for register in REGISTER:
             register(web_app, self._parts)
-        self._runner = Runner(web_app, GatewayRefusals(), BOUNDS, shutdown_timeout=_FAREWELL_S)
-        await self._runner.setup()
-        try:
-            await web.TCPSite(self._runner, settings.process.host, settings.gateway.port, backlog=BACKLOG).start()
-        except OSError as error:
-            raise GatewayPortUnusable(settings.process.host, settings.gateway.port, error) from error
+        process, port = settings.process, settings.gateway.port
+        self._server = HttpServer(web_app, GATEWAY, process, port, Refusals(refused, cut_off))
+        await self._server.start()
         waiting = self._spool.count
-        log.info(
-            "listening on http://%s:%d, %d records in the spool", settings.process.host, settings.gateway.port, waiting
-        )
+        log.info("listening on %s://%s:%d, %d records in the spool", process.scheme, process.host, port, waiting)
 
     async def stop(self) -> None:
         """Accept no more requests, answer those in progress, and leave the spool to the next start."""
-        if self._runner is not None:
-            await self._runner.cleanup()
+        if self._server is not None:
+            await self._server.stop()
         await self.intake.close()
         if self._connecting is not None:
             self._connecting.cancel()

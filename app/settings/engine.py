@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from app.settings.declared import setting
-from app.settings.values import LEAST_FREE_DISK, one_of, whole, words
+from app.settings.values import one_of, whole, words
 from punctual.contract.times import parse_duration
 from tables.entry import VERSION
 
@@ -16,14 +16,13 @@ RECREATED = "recreated:"
 class EngineSettings:
     """The guarantee and the limits of a worker's partitions, and the accepted losses.
 
-    Durations are milliseconds, sizes bytes.
+    Durations are milliseconds.
     """
 
     guarantee: str = setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
     session_timeout_ms: int = setting("DELAY_SESSION_TIMEOUT", "PT6S", parse_duration)
     catch_up_ms: int = setting("DELAY_CATCH_UP", "PT2M", parse_duration)
     max_in_flight: int = setting("DELAY_MAX_IN_FLIGHT", "4000", whole(1, 1_000_000))
-    min_free_disk: int = setting("DELAY_MIN_FREE_DISK", str(1 << 30), whole(LEAST_FREE_DISK))
     row_version: int = setting("DELAY_ROW_VERSION", "0", whole(0, VERSION))
     accept_loss: tuple[str, ...] = setting("DELAY_ACCEPT_LOSS", "", words)
 

@@ -25,7 +25,6 @@ class KafkaSettings:
     sasl_oauthbearer_client_secret: str | SecretFile = setting("KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET", "", rotates=True)
     sasl_oauthbearer_scope: str = setting("KAFKA_SASL_OAUTHBEARER_SCOPE", "")
     sasl_oauthbearer_extensions: str = setting("KAFKA_SASL_OAUTHBEARER_EXTENSIONS", "")
-    sasl_oauthbearer_cafile: str = setting("KAFKA_SASL_OAUTHBEARER_CAFILE", "")
     ssl_cafile: str = setting("KAFKA_SSL_CAFILE", "")
     ssl_certfile: str = setting("KAFKA_SSL_CERTFILE", "")
     ssl_keyfile: str = setting("KAFKA_SSL_KEYFILE", "")
@@ -34,7 +33,7 @@ class KafkaSettings:
     @property
     def login(self) -> Login:
         """The login to our own cluster. Raises LoginInvalid."""
-        said = {name: getattr(self, name.lower()) for name in NAMES if not name.endswith("_FILE")}
+        said = {name: getattr(self, name.lower()) for name in NAMES if hasattr(self, name.lower())}
         in_files = {f"{name}_FILE": value.path for name, value in said.items() if isinstance(value, SecretFile)}
         return login_of({name: value for name, value in said.items() if isinstance(value, str)} | in_files)
 

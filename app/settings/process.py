@@ -13,10 +13,12 @@ EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - compared, not listened on
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ProcessSettings:
-    """A worker's addresses and data directory, and how it runs."""
+    """A worker's addresses, certificate and data directory, and how it runs."""
 
     host: str = setting("HOST", "127.0.0.1")
     port: int = setting("PORT", "6066", whole(1, 65_535))
+    tls_cert: str = setting("DELAY_TLS_CERT", "")
+    tls_key: str = setting("DELAY_TLS_KEY", "")
     worker_url: str = setting("WORKER_URL", "")
     datadir: str = setting("DATADIR", "")
     processes: int = setting("DELAY_PROCESSES", "1", processes)
@@ -32,8 +34,13 @@ class ProcessSettings:
             return self.host != "localhost"
 
     @property
+    def scheme(self) -> str:
+        """The scheme of the addresses of our servers: https with a certificate."""
+        return "https" if self.tls_cert else "http"
+
+    @property
     def url(self) -> str:
         """The address at which other workers and people reach this worker's console."""
         host = socket.gethostname() if self.host in EVERYWHERE else self.host
         host = f"[{host}]" if ":" in host else host
-        return self.worker_url or f"http://{host}:{self.port}"
+        return self.worker_url or f"{self.scheme}://{host}:{self.port}"

@@ -43,6 +43,7 @@ REMOVED: Final = {
     ),
     "DELAY_MAX_DELAY": "the maximum delay of a message is 1,827 days (five years)",
     "DELAY_MAX_MISSED": "a recurring message catches up with at most 10,000 missed occurrences",
+    "DELAY_MIN_FREE_DISK": "workers leave a twentieth of the disk free, between 64 MiB and 1 GiB",
     "DELAY_MIN_INSYNC_REPLICAS": "it is 2 if DELAY_REPLICATION_FACTOR is 2 or more",
     "DELAY_SKIP_RECORDS": "DELAY_ACCEPT_LOSS takes such records, as they are",
     "DELAY_TRACES": "workers send spans if OTEL_TRACES_EXPORTER is otlp",
@@ -51,6 +52,7 @@ REMOVED: Final = {
     "DELAY_WEB_OIDC_ISSUER": "issuer in the file of DELAY_WEB_OIDC_FILE replaces it",
     "DELAY_WEB_OIDC_ROLES": "roles in the file of DELAY_WEB_OIDC_FILE replaces it",
     "DELAY_WEB_OIDC_SCOPES": "scopes, a list, in the file of DELAY_WEB_OIDC_FILE replaces it",
+    "KAFKA_SASL_OAUTHBEARER_CAFILE": "SSL_CERT_FILE is the file of the authorities that a worker trusts",
 }
 
 

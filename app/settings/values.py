@@ -15,10 +15,6 @@ MOST_PORT: Final = 65_535
 _SECRET_LENGTH, _SECRET_KINDS = 16, 8
 _CPU_QUOTA: Final = Path("/sys/fs/cgroup/cpu.max")
 
-#: RocksDB flushes its buffers to new files when it is opened again. With less space, a process that has filled its disk
-#: could never start again.
-LEAST_FREE_DISK: Final = 64 << 20
-
 
 def whole(low: int, high: int = 1 << 40) -> Callable[[str], int]:
     """Return a parser of whole numbers from `low` to `high`."""

@@ -2,6 +2,7 @@
 
 import base64
 import os
+import ssl
 import time
 from collections.abc import Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
@@ -115,6 +116,11 @@ class WorkerApi:
         except (OSError, HTTPException) as error:
             self._connection.close()
             why = str(error) or type(error).__name__
+            if isinstance(error, ssl.SSLCertVerificationError):
+                raise Unreachable(
+                    f"the certificate of {self.url} is not trusted ({error.verify_message}): set SSL_CERT_FILE to the "
+                    "file of its authority, or give an address with a name of the certificate"
+                ) from error
             raise Unreachable(
                 f"cannot reach {self.url} ({why}): start a worker there, or give another address with --url or "
                 "PUNCTUAL_URL"

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from app.settings.values import LEAST_FREE_DISK
 from tests.harness.kafka import now_ms, read
 from tests.harness.repartition import has_grown, repartition, report, settings
 from tests.harness.waiting import eventually
@@ -43,7 +42,7 @@ pytestmark = [
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_none_is_lost_early_or_doubled(bootstrap: str, tmp_path: Path, guarantee: str) -> None:
-    env = {"DELAY_GUARANTEE": guarantee, "DELAY_MIN_FREE_DISK": str(LEAST_FREE_DISK)}
+    env = {"DELAY_GUARANTEE": guarantee}
     with running(bootstrap, tmp_path, "volume", env=lambda _: env, partitions=BEFORE, balanced=False) as installation:
         to, first_ms = installation.topic(8), now_ms() + DUE_S * 1_000
         _ask(installation, to, first_ms)

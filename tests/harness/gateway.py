@@ -32,6 +32,7 @@ class GatewayProcess:
         largest_file: int | None = None,
     ) -> None:
         self.port, self.data = free_port(), data
+        self._scheme = "https" if "DELAY_TLS_CERT" in (env or {}) else "http"
         settings = {
             "KAFKA_BOOTSTRAP_SERVERS": bootstrap,
             "DELAY_APP_ID": app_id,
@@ -61,7 +62,7 @@ class GatewayProcess:
     @property
     def url(self) -> str:
         """The gateway's URL."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     @property
     def log(self) -> str:

@@ -6,6 +6,7 @@ with SIGKILL. Points of steps are called `ingest.<point>` if the step moves a po
 `fire.acked`.
 HOOK_CLOCK names a file of 8 bytes, a signed native number of milliseconds by which the worker's clock is off; whoever
 writes the file moves the clock at once.
+HOOK_FREE_DISK is the number of bytes that must be free on the disk.
 HOOK_NEWER names the parts that this worker writes as a newer version would, and reads next to the old ones: `row`,
 `record` (of a new kind), `database`.
 """
@@ -23,6 +24,7 @@ from typing import Any
 sys.path[0] = str(Path(__file__).parents[2])
 
 from app.base.clock import Clock  # noqa: E402 - found after the line above
+from app.base.process import free_disk  # noqa: E402 - the same
 from app.engine.commit.journal import Journal  # noqa: E402 - the same
 from app.engine.steps.step import Step  # noqa: E402 - the same
 from tables import Changes, PartitionStore, entry, store  # noqa: E402 - the same
@@ -94,6 +96,8 @@ if __name__ == "__main__":
         crash_at(os.environ["HOOK_CRASH_AT"], int(os.environ.get("HOOK_CRASH_HIT", "1")))
     if os.environ.get("HOOK_CLOCK"):
         shift_clock(os.environ["HOOK_CLOCK"])
+    if os.environ.get("HOOK_FREE_DISK"):
+        free_disk.LEAST = int(os.environ["HOOK_FREE_DISK"])  # type: ignore[misc]
     from faust.cli.faust import cli
 
     cli()

@@ -94,7 +94,7 @@ class Worker:
     @property
     def url(self) -> str:
         """The URL of its console."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if 'DELAY_TLS_CERT' in self.env else 'http'}://127.0.0.1:{self.port}"
 
     @property
     def log(self) -> str:
@@ -138,7 +138,7 @@ class Worker:
             **self.env,
         }
         script = ["-m", "faust"]
-        if self.crash_at or self._clock:
+        if self.crash_at or self._clock or any(name.startswith("HOOK_") for name in self.env):
             script = [str(Path(__file__).with_name("hooked.py"))]
             environment |= {"HOOK_CRASH_AT": self.crash_at or "", "HOOK_CRASH_HIT": str(self.crash_hit)}
             environment |= {"HOOK_CLOCK": str(self._clock or "")}

@@ -18,7 +18,7 @@ from tests.integration.installation import PARTITIONS, running
 from tests.integration.test_actions import get, post
 from tests.integration.test_pause import await_paused
 
-LITTLE = {"DELAY_MIN_FREE_DISK": str(1 << 40)}
+LITTLE = {"HOOK_FREE_DISK": str(1 << 40)}
 
 
 def live(worker: Worker) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from app.base.listening.limits import HttpRefusals, network, server_options
 from app.base.listening.protocol import ClientConnection
+from app.base.listening.tls import Certificate, Handshake
 from app.base.process.fatal import end_process, telling
 
 log = logging.getLogger(__name__)
@@ -35,24 +36,40 @@ class ConnectionLimits:
 
 
 class Server(web.Server):
-    """Creates connections, within the limits."""
+    """Creates connections, within the limits, with TLS if there is a certificate."""
 
-    def __init__(self, bounds: ConnectionLimits, refusals: HttpRefusals, *arguments: Any, **options: Any) -> None:
+    def __init__(
+        self,
+        bounds: ConnectionLimits,
+        refusals: HttpRefusals,
+        certificate: Certificate | None,
+        *arguments: Any,
+        **options: Any,
+    ) -> None:
         """Create connections within `bounds`; `refusals` answers and counts refused ones."""
         super().__init__(*arguments, **options)
-        self._bounds, self._refusals = bounds, refusals
+        self._bounds, self._refusals, self._certificate = bounds, refusals, certificate
         self._most = _open_files(bounds.most)
-        self._addresses: dict[ClientConnection, str] = {}
+        self._addresses: dict[ClientConnection | Handshake, str] = {}
         self._by_address = Counter[str]()
 
-    def __call__(self) -> web.RequestHandler:
-        """Return a new connection."""
+    def __call__(self) -> Any:
+        """Return the protocol of a new connection."""
+        if self._certificate is None:
+            return self._connection()
+        return Handshake(self, self._certificate.context, self._connection)
+
+    def _connection(self) -> ClientConnection:
         return ClientConnection(self._refusals, self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         """Accept a connection, or close it."""
         super().connection_made(handler, transport)
         assert isinstance(handler, ClientConnection), "they are made here"
+        self.admit(handler, transport)
+
+    def admit(self, handler: ClientConnection | Handshake, transport: asyncio.Transport) -> None:
+        """Count a connection, and end one if there are too many."""
         peer = transport.get_extra_info("peername")
         address = network(peer[0] if isinstance(peer, tuple) else None)
         if self._by_address[address] >= self._bounds.most_of_one:
@@ -65,7 +82,12 @@ class Server(web.Server):
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         """Forget a connection."""
         super().connection_lost(handler, exc)
-        address = self._addresses.pop(handler, None)  # type: ignore[call-overload] # they are made here
+        assert isinstance(handler, ClientConnection), "they are made here"
+        self.forget(handler)
+
+    def forget(self, handler: ClientConnection | Handshake) -> None:
+        """Count a connection no more."""
+        address = self._addresses.pop(handler, None)
         if address is not None:
             self._by_address[address] -= 1
             if not self._by_address[address]:
@@ -85,17 +107,26 @@ class Server(web.Server):
     def _oldest(self, address: str | None, *, only_idle: bool) -> asyncio.Transport | None:
         """Return the oldest connection, of one address if that is given."""
         for handler, other in self._addresses.items():
-            transport = self._connections.get(handler)
+            transport = handler.transport
             if address in (None, other) and (handler.idle or not only_idle) and transport is not None:
                 if transport.is_closing():
                     continue
                 return transport
         return None
 
+    async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - aiohttp's
+        """End the connections, also those in a handshake."""
+        for handler in list(self._addresses):
+            if isinstance(handler, Handshake) and handler.transport is not None:
+                handler.transport.abort()
+        await super().shutdown(timeout)
+
     async def watch(self) -> None:
-        """End slow connections, until cancelled."""
+        """End slow connections, and load a changed certificate, until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_S)
+            if self._certificate is not None:
+                self._certificate.look()
             now_s = self._loop.time()
             for handler in list(self._addresses):
                 too_slow = handler.look(now_s)
@@ -107,20 +138,26 @@ class Runner(web.AppRunner):
     """Runs an application with limited connections."""
 
     def __init__(
-        self, web_app: web.Application, refusals: HttpRefusals, bounds: ConnectionLimits, **options: Any
+        self,
+        web_app: web.Application,
+        refusals: HttpRefusals,
+        bounds: ConnectionLimits,
+        certificate: Certificate | None = None,
+        **options: Any,
     ) -> None:
         """Serve `web_app` within `bounds`; `refusals` answers and counts refused requests."""
         super().__init__(web_app, access_log=None, **(server_options(bounds.header_bytes) | options))
-        self._refusals, self._bounds = refusals, bounds
+        self._refusals, self._bounds, self._certificate = refusals, bounds, certificate
         self._watching: asyncio.Task[None] | None = None
 
-    __slots__ = ("_bounds", "_refusals", "_watching")
+    __slots__ = ("_bounds", "_certificate", "_refusals", "_watching")
 
     async def _make_server(self) -> web.Server:
         original = await super()._make_server()
         server = Server(
             self._bounds,
             self._refusals,
+            self._certificate,
             original.request_handler,
             request_factory=original.request_factory,
             loop=asyncio.get_running_loop(),

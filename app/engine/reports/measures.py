@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from app.base.clock import Clock
 from app.base.histogram import Histogram
+from app.base.process import free_disk
 from app.engine.commit.journal import CommittedSteps
 from app.engine.partition.partition import Partition
 from app.engine.reports.agreement import Agreement
@@ -90,10 +91,10 @@ class Measures:
         help_text = "How far this machine's clock is ahead of the brokers'."
         yield GaugeMetricFamily("delay_clock_offset_seconds", help_text, self.clock.offset_ms / 1000)
         yield CounterMetricFamily("delay_clock_jumps", "How often this machine's clock has jumped.", self.clock.jumps)
-        free = shutil.disk_usage(self.settings.data_path).free
-        yield GaugeMetricFamily("delay_disk_free_bytes", "Free space on the disk of the data directory.", free)
+        disk = shutil.disk_usage(self.settings.data_path)
+        yield GaugeMetricFamily("delay_disk_free_bytes", "Free space on the disk of the data directory.", disk.free)
         help_text = "Free space below which the worker accepts no requests."
-        yield GaugeMetricFamily("delay_disk_free_wanted_bytes", help_text, self.settings.engine.min_free_disk)
+        yield GaugeMetricFamily("delay_disk_free_wanted_bytes", help_text, free_disk.wanted_bytes(disk.total))
         help_text = "Number of settings in which another worker differs from this one."
         differ = GaugeMetricFamily("delay_settings_differing", help_text, labels=["worker"])
         for worker, names in self.agreement.differing.items():

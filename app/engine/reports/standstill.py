@@ -9,7 +9,7 @@ from app.engine.partition.partition import Partition
 #: A step takes milliseconds, and electing another leader a few seconds, so a longer wait is a failure.
 TOO_LONG_S: Final = 10.0
 
-NO_ROOM: Final = "the worker accepts no requests, because less disk space is free than DELAY_MIN_FREE_DISK"
+NO_ROOM: Final = "the worker accepts no requests, because less disk space is free than it needs"
 
 
 class InputProgress(Protocol):

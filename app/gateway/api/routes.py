@@ -26,7 +26,7 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     acceptance = Acceptance(settings)
     outcomes, workers = (
         CommandOutcomes(settings.topics, parts.connection),
-        Workers(settings.kafka, settings.topics, settings.web),
+        Workers(settings.kafka, settings.topics, settings.web, settings.process),
     )
     quotas = Quotas(settings.topics, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
     desk = Desk(acceptance, GatewayAdmission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)

@@ -11,6 +11,7 @@ from app.serve.search.row import Row
 from app.serve.search.search import LOCAL
 from app.serve.web.problem import RETRY_AFTER, Problem
 from app.settings.kafka import KafkaSettings
+from app.settings.process import ProcessSettings
 from app.settings.topics import TopicSettings
 from app.settings.web import WebSettings
 from punctual.contract.home import home_partition
@@ -19,7 +20,7 @@ from punctual.contract.home import home_partition
 class Workers:
     """Asks the worker that serves an ID's home partition, according to the progress reports."""
 
-    def __init__(self, kafka: KafkaSettings, topics: TopicSettings, web: WebSettings) -> None:
+    def __init__(self, kafka: KafkaSettings, topics: TopicSettings, web: WebSettings, process: ProcessSettings) -> None:
         """Prepare to read the reports; start() begins."""
         self._topics = topics
         self._reader = ProgressReader(
@@ -28,7 +29,7 @@ class Workers:
             partitions=topics.partitions,
             **kafka.options(),
         )
-        self._peers = Peers(dict, "", web.secret)
+        self._peers = Peers(dict, "", web.secret, process.tls_cert)
 
     @property
     def reports(self) -> Mapping[int, Report]:

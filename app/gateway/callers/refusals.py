@@ -6,9 +6,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, Counter
 
-from app.base.listening.limits import HttpRefusal
 from app.gateway.callers.caller import caller_of
-from app.serve.web.problem import KIND, Problem, response
+from app.serve.web.problem import KIND, Problem
 from app.serve.web.problem_types import OF_STATUS
 
 #: Not the registry of the whole process, because a worker imports the gateway's command too.
@@ -33,21 +32,9 @@ def refused(kind: str, caller: str = "") -> None:
     _REFUSED.labels(kind, caller).inc()
 
 
-class GatewayRefusals:
-    """Answers refusals of the gateway's connections and bodies with problems, and counts them."""
-
-    def error(self, refusal: HttpRefusal) -> Exception:
-        """Return the problem for a refusal."""
-        return Problem(refusal.kind, refusal.sentence, headers=refusal.headers)
-
-    def answer(self, refusal: HttpRefusal) -> web.Response:
-        """Return the response to bytes that are not an HTTP request, and count it."""
-        refused(refusal.kind)
-        return response(Problem(refusal.kind, refusal.sentence, headers=refusal.headers))
-
-    def cut_off(self, reason: str) -> None:
-        """Count a closed connection: a `head`, `body` or `answer` too slow; too `many`, or too many of an `address`."""
-        _CUT_OFF.labels(reason).inc()
+def cut_off(reason: str) -> None:
+    """Count a closed connection: a `head`, `body` or `answer` too slow; too `many`, or too many of an `address`."""
+    _CUT_OFF.labels(reason).inc()
 
 
 @web.middleware

@@ -1,1 +1,1 @@
-"""Reads bodies, refuses browsers on other sites, and redirects former paths."""
+"""Reads bodies, and redirects former paths."""

@@ -1,7 +1,6 @@
 """Errors that keep a gateway from starting, or from accepting a record.
 
 PunctualError
-├── GatewayPortUnusable  the gateway cannot listen on its port
 ├── TokensMissing        other machines reach the gateway without a token
 ├── SpoolTaken           another process uses the spool
 ├── SpoolForeign         the spool belongs to another installation
@@ -11,21 +10,7 @@ DeadLetterRefused        Kafka refuses even the dead letter of a spooled record
 SpoolFull                the records were not accepted: the sender must repeat the request
 """
 
-import os
-
 from app.base.errors import PunctualError
-
-
-class GatewayPortUnusable(PunctualError):
-    """The gateway cannot listen on its port."""
-
-    def __init__(self, host: str, port: int, error: OSError) -> None:
-        """Name the address and the system's error."""
-        super().__init__(
-            f"the gateway cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}. Set "
-            "DELAY_GATEWAY_PORT to a free port and HOST to an address of this machine, or stop the process that "
-            "listens there."
-        )
 
 
 class TokensMissing(PunctualError):

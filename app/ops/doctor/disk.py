@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 
+from app.base.process.free_disk import wanted_bytes
 from app.ops.doctor.facts import MachineFacts
 from app.ops.doctor.finding import Finding
-from app.settings.engine import EngineSettings
 
 CHECK = "disk"
 _NETWORK = ("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "ceph", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs")
 _PASSING = ("tmpfs", "ramfs", "overlay")
 
 
-def check(engine: EngineSettings, machine: MachineFacts) -> Iterator[Finding]:
+def check(machine: MachineFacts) -> Iterator[Finding]:
     """Yield the state of the data directory on this machine."""
     path = machine.data_path
     if machine.error:
@@ -27,18 +27,17 @@ def check(engine: EngineSettings, machine: MachineFacts) -> Iterator[Finding]:
             "safe there. Set DATADIR to a local disk; it is only a copy of the changelog."
         )
         yield Finding("warning", CHECK, path, sentence)
-    low = machine.free < engine.min_free_disk
-    if low:
+    wanted = wanted_bytes(machine.total)
+    if machine.free < wanted:
         sentence = (
-            f"{machine.free >> 20} MiB are free on the disk of {path}, but DELAY_MIN_FREE_DISK is "
-            f"{engine.min_free_disk >> 20} MiB, so no requests are accepted. Free space, or set DATADIR to a "
-            "larger disk."
+            f"{machine.free >> 20} MiB are free on the disk of {path}, but a worker needs {wanted >> 20} MiB, so no "
+            "requests are accepted. Free space, or set DATADIR to a larger disk."
         )
         yield Finding("error", CHECK, path, sentence)
-    elif machine.free < 2 * engine.min_free_disk:
+    elif machine.free < 2 * wanted:
         sentence = (
-            f"{machine.free >> 20} MiB are free on the disk of {path}, less than {engine.min_free_disk >> 20} MiB "
-            "(DELAY_MIN_FREE_DISK), so no requests are accepted. Free space."
+            f"{machine.free >> 20} MiB are free on the disk of {path}. With less than {wanted >> 20} MiB, a worker "
+            "accepts no requests. Free space."
         )
         yield Finding("warning", CHECK, path, sentence)
     else:

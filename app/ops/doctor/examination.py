@@ -99,7 +99,7 @@ def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
         yield from clocks.check(facts)
         yield from workers.check(settings, facts)
         yield from namespaces.check(settings.kafka, settings.topics, facts)
-    yield from disk.check(settings.engine, facts.machine)
+    yield from disk.check(facts.machine)
     yield from process.check(settings.topics, settings.destinations, settings.web, facts)
 
 

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from app.base.errors import PunctualError, WebPortUnusable
+from app.base.errors import PunctualError
 from app.base.process import foreign_settings
 from app.ops.multiprocess.front import Front
 from app.ops.multiprocess.plan import plan
@@ -26,17 +26,14 @@ async def _run(settings: Settings, count: int, command: Sequence[str]) -> int:
     supervisor = Supervisor(plan(count, settings, os.environ), command)
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, supervisor.stop)
-    try:
-        names = names_of(settings.process.host, settings.process.url, settings.web.hosts)
-        runner = await Front(supervisor, names).serve(settings.process.host, settings.process.port)
-    except OSError as error:
-        raise WebPortUnusable(settings.process.host, settings.process.port, error) from error
+    names = names_of(settings.process.host, settings.process.url, settings.web.hosts)
+    server = await Front(supervisor, names).serve(settings.process)
     ports = ", ".join(str(child.process.port) for child in supervisor.children)
     say(f"{count} processes, on ports {ports}, all reachable at {settings.process.url}")
     try:
         return await supervisor.run()
     finally:
-        await runner.cleanup()
+        await server.stop()
 
 
 if __name__ == "__main__":

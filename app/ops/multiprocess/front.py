@@ -9,12 +9,12 @@ from aiohttp import web
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from app.base.listening.connections import Runner
 from app.ops.multiprocess.metrics import merged, own
-from app.ops.multiprocess.supervisor import Child, Supervisor, say
+from app.ops.multiprocess.supervisor import OWN_PROCESSES, Child, Supervisor, say
 from app.serve.web import guard, origin, problem
 from app.serve.web.problem import RETRY_AFTER, Problem
-from app.serve.web.refusals import BODY_BYTES, BOUNDS, WebRefusals, bound_bodies
+from app.serve.web.server import FRONT, HttpServer, bound_bodies
+from app.settings.process import ProcessSettings
 
 #: Headers of one connection (RFC 9110, section 7.6.1), and headers that aiohttp sets itself.
 _HOP: Final = frozenset(
@@ -34,10 +34,10 @@ class Front:
         self._silent: set[int] = set()
         self._session: aiohttp.ClientSession | None = None
 
-    async def serve(self, host: str, port: int) -> web.AppRunner:
-        """Listen until the runner's cleanup(). Raises OSError if the port is not available."""
-        web_app = web.Application(client_max_size=0, middlewares=[problem.problems, guard.only_under(self._names)])
-        web_app.on_response_prepare.append(guard.secure)
+    async def serve(self, process: ProcessSettings) -> HttpServer:
+        """Listen until the server's stop(). Raises SettingInvalid for a bad certificate, and PortUnusable."""
+        web_app = web.Application(client_max_size=0, middlewares=[problem.problems])
+        guard.register(web_app, self._names)
         web_app.add_routes(
             [
                 web.get("/health/live", self._live),
@@ -46,20 +46,15 @@ class Front:
                 web.route("*", "/{path:.*}", self._pass_on),
             ]
         )
-        bound_bodies(web_app, BOUNDS.most * BODY_BYTES)  # bodies are streamed through, without using memory
+        bound_bodies(web_app, FRONT)
         web_app.cleanup_ctx.append(self._with_session)
-        runner = Runner(web_app, WebRefusals(), BOUNDS)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, host, port).start()
-        except OSError:
-            await runner.cleanup()
-            raise
-        return runner
+        server = HttpServer(web_app, FRONT, process)
+        await server.start()
+        return server
 
     async def _with_session(self, _: web.Application) -> AsyncIterator[None]:
         # Clients' connections are limited already. With aiohttp's own limit, 100 live pages would keep all others out.
-        connector, jar = aiohttp.TCPConnector(limit=0), aiohttp.DummyCookieJar()
+        connector, jar = aiohttp.TCPConnector(limit=0, ssl=OWN_PROCESSES), aiohttp.DummyCookieJar()
         async with aiohttp.ClientSession(connector=connector, auto_decompress=False, cookie_jar=jar) as self._session:
             yield
 

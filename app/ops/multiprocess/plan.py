@@ -59,4 +59,4 @@ def _process(number: int, process: ProcessSettings, people_url: str, env: Mappin
     if process.worker_url:
         own["WORKER_URL"] = str(URL(process.worker_url).with_port(port))
     host = _HERE.get(process.host, process.host)
-    return Process(number, port, str(URL.build(scheme="http", host=host, port=port)), own)
+    return Process(number, port, str(URL.build(scheme=process.scheme, host=host, port=port)), own)

@@ -9,7 +9,7 @@ from aiohttp import web
 
 from app.base.listening.bodies import read_bounded
 from app.base.listening.limits import JSON_PARTS, has_too_many_parts
-from app.serve.web.refusals import BODY_BYTES
+from app.serve.web.server import BODY_BYTES
 from punctual.batches import MAX_HEADERS
 from punctual.client.requests import Request, schedule
 from punctual.contract.times import moment_of, parse_duration, parse_time

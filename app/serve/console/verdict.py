@@ -87,7 +87,7 @@ def _still(whole: Mapping[str, Any]) -> Iterator[str]:
         yield f"The brokers have not confirmed any write for {span}: deliveries are blocked."
     full = [worker["worker"] for worker in whole["workers"] if worker["held_back"] == DISK]
     if full:
-        yield f"{', '.join(full)} stopped accepting requests: free disk space is below DELAY_MIN_FREE_DISK."
+        yield f"{', '.join(full)} stopped accepting requests: free disk space is below the minimum."
     unread = {row["partition"]: row["unread_since_ms"] for row in whole["partitions"] if row["state"] == "reporting"}
     late = {number: at_ms for number, at_ms in unread.items() if at_ms is not None and now_ms - at_ms > UNREAD_MS}
     if late:

@@ -8,6 +8,8 @@ from typing import Any, Protocol, TypeVar
 import aiohttp
 import msgspec
 
+from app.base.listening.tls import Trust
+
 #: The time for a connection and a response, in addition to the time of the request's work.
 _PATIENCE_S, _CONNECT_S = 6.0, 2.0
 
@@ -34,8 +36,14 @@ T = TypeVar("T", bound=Spoken)
 class Peers:
     """Sends requests to the workers in the progress reports; the first request makes the session."""
 
-    def __init__(self, owners: Callable[[], Mapping[int, str]], own_url: str, secret: str = "") -> None:
-        """Use the URLs that `owners` returns, by partition; workers prove with `secret` that they are workers."""
+    def __init__(
+        self, owners: Callable[[], Mapping[int, str]], own_url: str, secret: str = "", tls_cert: str = ""
+    ) -> None:
+        """Use the URLs that `owners` returns, by partition; workers prove with `secret` that they are workers.
+
+        Trust the certificates in the file `tls_cert`, too.
+        """
+        self._trust = Trust(tls_cert)
         self._owners, self._own_url = owners, own_url
         self._headers = {"Authorization": f"Bearer {secret}"} if secret else {}
         self._session: aiohttp.ClientSession | None = None
@@ -102,7 +110,9 @@ class Peers:
         patience = aiohttp.ClientTimeout(total=_PATIENCE_S + seconds, connect=_CONNECT_S)
         where = f"{url}{path}"
         try:
-            async with self._session.get(where, params=query, allow_redirects=False, timeout=patience) as answer:
+            tls = self._trust.context() if url.startswith("https:") else True
+            asked = self._session.get(where, params=query, allow_redirects=False, timeout=patience, ssl=tls)
+            async with asked as answer:
                 body = await answer.read()
                 if answer.status == HTTPStatus.NOT_FOUND:
                     return None

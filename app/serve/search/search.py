@@ -37,7 +37,7 @@ class Search:
         self.scans = Scans(self.databases, settings.data_path / "scanner")
         self.secret = settings.web.secret
         self._lives = Lives(engine)
-        self._peers = Peers(self._owners, settings.process.url, self.secret)
+        self._peers = Peers(self._owners, settings.process.url, self.secret, settings.process.tls_cert)
 
     async def close(self) -> None:
         """End the scanner process and the connections."""

@@ -1,18 +1,22 @@
-"""Guards around every response: the allowed host names, and headers that keep browsers safe."""
+"""Guards of every server: the allowed host names, no changes from other sites, and headers that keep browsers safe."""
 
 import fnmatch
 import ipaddress
 import socket
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 from urllib.parse import urlsplit
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
+from app.serve.web.origin import from_another_site
 from app.serve.web.problem import Problem
 
 #: Methods that change no state.
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+#: This path changes only the user's own session.
+_OUT: Final = "/sign-out"
 HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -50,25 +54,43 @@ def names_of(host: str, url: str, more: Iterable[str] = ()) -> tuple[str, ...]:
     return ("localhost", "*.localhost", socket.gethostname(), host, urlsplit(url).hostname or "", *more)
 
 
-def only_under(names: Iterable[str]) -> Any:
-    """Return a middleware that answers only requests for these names, which may be patterns, or for an IP address.
+def register(
+    web_app: web.Application, names: Iterable[str], *, read_only: bool = False, only_json: bool = False
+) -> None:
+    """Add the guards to an application that has not started, for the host names `names`, which may be patterns.
 
     Another site can have its own name resolve to this machine's address (DNS rebinding), and a browser then lets that
-    site read responses. It cannot make a browser use an IP address as host, and only non-browsers send no host.
+    site read responses. It cannot make a browser use an IP address as host, and only non-browsers send no host. Without
+    names, requests for any host are answered: that is safe if each needs a token, which no other site has.
+
+    Changes are refused if a page of another site sends them. Requests without `Sec-Fetch-Site` and `Origin` are not
+    from browsers, and pass. With `read_only` all changes are refused, with `only_json` changes by the API with another
+    media type.
     """
     known = [name for name in names if name]
 
     @web.middleware
-    async def check(
-        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        if is_under(request, known):
-            return await handler(request)
-        name = _name(request.headers.get("Host", ""))
-        sentence = f"the host name {name[:253]!r} is not allowed. Add it to DELAY_WEB_HOSTS if it is correct."
-        raise Problem("misdirected", sentence)
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if known and not is_under(request, known):
+            name = _name(request.headers.get("Host", ""))
+            sentence = f"the host name {name[:253]!r} is not allowed. Add it to DELAY_WEB_HOSTS if it is correct."
+            raise Problem("misdirected", sentence)
+        if request.method not in SAFE:
+            _check_change(request, read_only=read_only, only_json=only_json)
+        return await handler(request)
 
-    return check
+    web_app.on_response_prepare.append(secure)
+    web_app.middlewares.append(check)
+
+
+def _check_change(request: web.Request, *, read_only: bool, only_json: bool) -> None:
+    if read_only and request.path != _OUT:
+        raise Problem("read-only", "this worker is read-only (DELAY_WEB_READ_ONLY)")
+    if from_another_site(request):
+        raise Problem("forbidden", "the request comes from a page of another site, which is not allowed")
+    if only_json and request.path.startswith("/api/") and request.content_type != "application/json":
+        sentence = f"the body must be application/json, not {request.content_type:.64}"
+        raise Problem("unsupported-media-type", sentence)
 
 
 def is_under(request: web.Request, names: Iterable[str]) -> bool:

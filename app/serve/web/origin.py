@@ -2,16 +2,10 @@
 
 import hmac
 import os
-from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 
-from app.serve.web.guard import SAFE
-from app.serve.web.problem import Problem
-
-#: This path changes only the user's own session.
-_OUT: Final = "/sign-out"
 #: A secret that the front of several processes (app/ops/multiprocess/front.py) shares with the processes behind it;
 #: addresses from other senders are ignored.
 PROOF: Final = "PUNCTUAL_FRONT_PROOF"
@@ -25,30 +19,6 @@ def client_address(request: web.Request) -> str | None:
     if proof and hmac.compare_digest(proof.encode(), shown.encode()):
         return request.headers.get(ADDRESS_HEADER)
     return request.remote
-
-
-def no_other_sites(*, read_only: bool) -> Any:
-    """Return a middleware that refuses changes from pages of other sites in a user's browser.
-
-    Requests without `Sec-Fetch-Site` and `Origin` are not from browsers, and pass. `read_only` refuses all changes.
-    """
-
-    @web.middleware
-    async def check(
-        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        if request.method in SAFE:
-            return await handler(request)
-        if read_only and request.path != _OUT:
-            raise Problem("read-only", "this worker is read-only (DELAY_WEB_READ_ONLY)")
-        if from_another_site(request):
-            raise Problem("forbidden", "the request comes from another site. Open the console and try again there")
-        if request.path.startswith("/api/") and request.content_type != "application/json":
-            sentence = f"the body must be application/json, not {request.content_type:.64}"
-            raise Problem("unsupported-media-type", sentence)
-        return await handler(request)
-
-    return check
 
 
 def says_origin(request: web.Request) -> bool:

@@ -6,7 +6,7 @@ import msgspec
 from aiohttp import web
 
 from app.engine.reports.state import WorkerState
-from app.serve.web import guard, metrics, problem
+from app.serve.web import metrics, problem
 from app.serve.web.answers import as_json
 from app.serve.web.overview import InstallationOverview, overview
 from app.serve.web.overview_rows import DestinationRow
@@ -21,7 +21,6 @@ def register(web_app: web.Application, state: WorkerState) -> None:
     """Add the API and the health checks to an application that has not started."""
     routes = StatusRoutes(state)
     web_app.middlewares.append(problem.problems)
-    web_app.on_response_prepare.append(guard.secure)
     web_app.add_routes(
         [
             web.get("/api/v1/overview", routes.show_overview),

@@ -1,133 +1,120 @@
-"""Serves the API and the console on the web port of a Faust worker, in place of Faust's own pages."""
+"""The HTTP server of workers, gateways and the front of several processes: limits, TLS, and refusals as problems.
 
-from collections.abc import Awaitable, Callable, Collection
-from typing import Any, ClassVar, Final
+What one of them is guarded against, all are: `guard` has the checks of a request, app/base/listening those of bytes.
+"""
 
-import faust
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
 from aiohttp import web
-from faust.web.drivers import aiohttp as driver
 
-from app.base.errors import WebPortUnusable
-from app.base.listening.connections import Runner
-from app.base.process.fatal import end_process
-from app.engine.reports.state import WorkerState
-from app.serve.web import guard, history, origin
-from app.serve.web.answers import as_json
-from app.serve.web.problem import RETRY_AFTER, Problem, response
-from app.serve.web.refusals import BOUNDS, WebRefusals
-from app.serve.web.routes import register
-
-#: How long requests in progress may continue when the server stops, before they are cancelled. aiohttp's default is a
-#: minute.
-_FINISH_S: Final = 2.0
+from app.base.errors import PortUnusable
+from app.base.listening import bodies
+from app.base.listening.bodies import Bodies
+from app.base.listening.connections import ConnectionLimits, Runner
+from app.base.listening.limits import BACKLOG, HttpRefusal
+from app.base.listening.tls import certificate
+from app.serve.web.problem import Problem, response
+from app.settings.process import ProcessSettings
 
 
-class EarlyServer:
-    """Answers `/health/live` with 200, and all other paths with 503 and the reason why the worker has not started.
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """The limits of a server: its connections, the bytes of one body, and of the bodies of all requests together.
 
-    Health checks work from the first second: until a worker has reached its brokers, it can serve no other requests.
+    Requests in progress may continue for `finish_s` when the server stops, before they are cancelled.
     """
 
-    def __init__(self, host: str, port: int, reason: Callable[[], str | None]) -> None:
-        """Serve at `host` and `port`; `reason` returns why the worker has not started."""
-        self._host, self._port, self._reason = host, port, reason
-        app = web.Application()
-        app.router.add_get("/health/live", self._live)
-        app.router.add_route("*", "/{path:.*}", self._starting)
-        self._runner = Runner(app, WebRefusals(), BOUNDS)
+    connections: ConnectionLimits
+    body_bytes: int
+    bodies_bytes: int
+    finish_s: float
+
+
+#: The maximum bytes of a body that a worker accepts.
+BODY_BYTES: Final = 8 << 20
+#: Browsers and scrapers need a few connections each, and files and broker connections need descriptors too. Health
+#: checks always get a connection. Headers have room for the tokens and cookies of proxies.
+WORKER: Final = ServerLimits(
+    ConnectionLimits(most=256, most_of_one=256, header_bytes=8_190, newest_in=True), BODY_BYTES, 32 << 20, finish_s=2.0
+)
+#: Bodies are streamed through, without using memory.
+FRONT: Final = replace(WORKER, bodies_bytes=WORKER.connections.most * WORKER.body_bytes)
+#: 64 headers of 4 KiB are 256 KiB a connection at most, so the heads of a thousand connections take at most 256 MiB.
+#: One address gets half, so that it cannot keep the others out; a proxy's connections are reused, and half is plenty.
+#: A body may have four times the bytes of the largest record that Kafka accepts by default; 32 of these fit at once.
+GATEWAY: Final = ServerLimits(
+    ConnectionLimits(most=1_000, most_of_one=500, header_bytes=4_096), 4 << 20, 128 << 20, finish_s=10.0
+)
+
+
+def _nothing(_: str) -> None:
+    return None
+
+
+class Refusals:
+    """Answers refused requests and bytes with problems."""
+
+    def __init__(self, refused: Callable[[str], None] = _nothing, cut_off: Callable[[str], None] = _nothing) -> None:
+        """Count what is refused before a middleware sees it.
+
+        `refused` takes the problem type of bytes that are not HTTP, `cut_off` the reason why a connection is ended
+        (HttpRefusals).
+        """
+        self._refused, self.cut_off = refused, cut_off
+
+    def error(self, refusal: HttpRefusal) -> Exception:
+        """Return the problem for a refusal."""
+        return Problem(refusal.kind, refusal.sentence, headers=refusal.headers)
+
+    def answer(self, refusal: HttpRefusal) -> web.Response:
+        """Return the response to bytes that are not an HTTP request, and count it."""
+        self._refused(refusal.kind)
+        return response(Problem(refusal.kind, refusal.sentence, headers=refusal.headers))
+
+
+def bound_bodies(
+    web_app: web.Application, limits: ServerLimits, size_of: Callable[[web.Request], int | None] | None = None
+) -> None:
+    """Make an application that has not started refuse compressed bodies, and bodies beyond the limits.
+
+    Middlewares added before see the request first, so only users with permission can use up the bytes. `size_of`
+    returns the bytes that a body of unknown length uses, None for the maximum.
+    """
+    web_app.middlewares.append(bodies.middleware(Bodies(Refusals(), limits.body_bytes, limits.bodies_bytes, size_of)))
+
+
+class HttpServer:
+    """Serves an application at one address, with TLS if the settings have a certificate."""
+
+    def __init__(
+        self,
+        web_app: web.Application,
+        limits: ServerLimits,
+        process: ProcessSettings,
+        port: int | None = None,
+        refusals: Refusals | None = None,
+    ) -> None:
+        """Serve at the settings' host, and at a worker's port or at `port`, a gateway's."""
+        self._web_app, self._limits, self._process = web_app, limits, process
+        self._port, self._gateway = port or process.port, port is not None
+        self._refusals = refusals or Refusals()
+        self._runner: Runner | None = None
 
     async def start(self) -> None:
-        """Start to serve. Raises WebPortUnusable if the server cannot listen on the address."""
+        """Start to serve. Raises SettingInvalid for a bad certificate, and PortUnusable."""
+        process, limits = self._process, self._limits
+        own = certificate(process.tls_cert, process.tls_key)
+        self._runner = Runner(self._web_app, self._refusals, limits.connections, own, shutdown_timeout=limits.finish_s)
         await self._runner.setup()
         try:
-            await web.TCPSite(self._runner, self._host, self._port).start()
+            await web.TCPSite(self._runner, process.host, self._port, backlog=BACKLOG).start()
         except OSError as error:
-            raise WebPortUnusable(self._host, self._port, error) from error
+            await self._runner.cleanup()
+            raise PortUnusable(process.host, self._port, error, gateway=self._gateway) from error
 
     async def stop(self) -> None:
-        """Stop, so that the worker's own server can use the address."""
-        await self._runner.cleanup()
-
-    async def _live(self, _: web.Request) -> web.Response:
-        return as_json({"live": True})
-
-    async def _starting(self, _: web.Request) -> web.Response:
-        return response(
-            Problem("not-ready", self._reason() or "starting", headers=RETRY_AFTER, ready=False, recovery=[])
-        )
-
-
-class WebServer(driver.Web):
-    """Faust's web server without Faust's own pages: /table, /router, /graph and the statistics show internals.
-
-    Faust reads these four lists in `Web._enabled_blueprints` (faust/web/base.py).
-    """
-
-    default_blueprints: ClassVar[list[Any]] = []
-    production_blueprints: ClassVar[list[Any]] = []
-    debug_blueprints: ClassVar[list[Any]] = []
-    optional_blueprints: ClassVar[list[Any]] = []
-
-    def __init__(self, app: faust.App, **options: Any) -> None:
-        """Serve as Faust's own server does, with limits for connections."""
-        super().__init__(app, **options)
-        self._runner = Runner(self.web_app, WebRefusals(), BOUNDS, shutdown_timeout=_FINISH_S)
-        self._early: EarlyServer | None = None
-
-    async def answer_early(self, reason: Callable[[], str | None]) -> None:
-        """Answer health checks before the worker has started; `reason` returns why it has not.
-
-        Raises WebPortUnusable if the server cannot listen on the address.
-        """
-        self._early = EarlyServer(self.app.conf.web_bind, self.app.conf.web_port, reason)
-        await self._early.start()
-
-    async def start_server(self) -> None:
-        """Start to serve."""
-        await self._runner.setup()
-        if self._early is not None:
-            await self._early.stop()
-        try:
-            await self._create_site().start()
-        except OSError as error:  # Faust's own exit would hide the reason
-            end_process(WebPortUnusable(self.app.conf.web_bind, self.app.conf.web_port, error))
-
-
-def attach(
-    faust_app: faust.App, state: WorkerState, hosts: Collection[str] = (), *, read_only: bool = False
-) -> WebServer:
-    """Make the API and health checks a Faust app's web server, before its worker starts, and return the server.
-
-    The server starts before recovery and answers 503 until `state.ready_reason()` is None; `state.reader` starts and
-    stops with it. Address and port are the app's `web_bind` and `web_port`; `web_in_thread` must stay off, because the
-    state belongs to the worker's event loop. It accepts the host names of the machine, of `web_bind` and of the state's
-    own URL, and `hosts`, which may be patterns. With `read_only` it refuses changes. Raises RuntimeError if the app
-    already has a web server.
-    """
-    if "web" in vars(faust_app):
-        raise RuntimeError("attach the console before the web server of the Faust app (app.web) is used")
-    server = WebServer(faust_app)
-    register(server.web_app, state)
-    history.register(server.web_app, state)
-    names = guard.names_of(faust_app.conf.web_bind, state.worker_url, hosts)
-    server.web_app.middlewares.append(guard.only_under(names))
-    server.web_app.middlewares.append(origin.no_other_sites(read_only=read_only))
-    server.web_app.on_startup.append(_starter(state))
-    server.web_app.on_cleanup.append(_stopper(state))
-    faust_app.web = server
-    return server
-
-
-def _starter(state: WorkerState) -> Callable[[web.Application], Awaitable[None]]:
-    async def start(_web_app: web.Application) -> None:
-        await state.reader.start()
-
-    return start
-
-
-def _stopper(state: WorkerState) -> Callable[[web.Application], Awaitable[None]]:
-    async def stop(_web_app: web.Application) -> None:
-        # Faust cleans the application up twice (Web.stop_server); stopping twice is harmless.
-        await state.reader.stop()
-
-    return stop
+        """Answer the requests in progress, and stop."""
+        if self._runner is not None:
+            await self._runner.cleanup()

@@ -29,7 +29,6 @@ GOOD = {
     "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET": ("secret", "secret"),
     "KAFKA_SASL_OAUTHBEARER_SCOPE": ("kafka", "kafka"),
     "KAFKA_SASL_OAUTHBEARER_EXTENSIONS": ("logicalCluster=lkc-1", "logicalCluster=lkc-1"),
-    "KAFKA_SASL_OAUTHBEARER_CAFILE": ("/ca", "/ca"),
     "KAFKA_SSL_CAFILE": ("/ca", "/ca"),
     "KAFKA_SSL_CERTFILE": ("/cert", "/cert"),
     "KAFKA_SSL_KEYFILE": ("/key", "/key"),
@@ -64,7 +63,6 @@ GOOD = {
     "DELAY_GIVE_UP": ("PT1H", 3_600_000),
     "DELAY_RATES": ("emails=20/s burst 100", {"emails": Rate(20.0, 100)}),
     "DELAY_CATCH_UP_RATE": ("500/s", Rate(500.0)),
-    "DELAY_MIN_FREE_DISK": ("67108864", 64 << 20),
     "DELAY_ACCEPT_LOSS": (
         "delay-delays-changelog-3, recreated:orders,",
         ("delay-delays-changelog-3", "recreated:orders"),
@@ -75,6 +73,8 @@ GOOD = {
     "DATADIR": ("/data", "/data"),
     "HOST": ("0.0.0.0", "0.0.0.0"),  # noqa: S104 - a value like another
     "PORT": ("7000", 7000),
+    "DELAY_TLS_CERT": ("/etc/punctual/cert.pem", "/etc/punctual/cert.pem"),
+    "DELAY_TLS_KEY": ("/etc/punctual/key.pem", "/etc/punctual/key.pem"),
     "DELAY_PROCESSES": ("3", 3),
     "DELAY_WEB_PAYLOADS": ("masked", "masked"),
     "DELAY_WEB_READ_ONLY": ("on", "on"),
@@ -118,7 +118,6 @@ BAD = {
     "DELAY_GIVE_UP": ("never", "'never' is not a duration."),
     "DELAY_RATES": ("emails=500", "'500' is not a rate. Use messages per second, minute or hour: 500/s, 20/m"),
     "DELAY_CATCH_UP_RATE": ("fast", "'fast' is not a rate."),
-    "DELAY_MIN_FREE_DISK": ("67108863", "a whole number from 67108864 to"),
     "DELAY_SESSION_TIMEOUT": ("PT5S", "the minimum is 6 seconds"),
     "DELAY_ACCEPT_LOSS": ("delay-progress-0-1", "delay-delays-changelog-<partition>-<offset>, delay-controls or"),
     "DELAY_MAX_DESTINATIONS": ("0", "a whole number from 1 to"),

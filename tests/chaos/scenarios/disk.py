@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Self
 
-from app.settings.values import LEAST_FREE_DISK
+from app.base.process.free_disk import wanted_bytes
 from tables import PartitionStore
 from tests.chaos.compaction import compact_soon, configure, wait_forgotten
 from tests.chaos.patient import compare, last_words, start_again
@@ -20,15 +20,16 @@ from tests.harness.waiting import eventually
 from tests.harness.worker import Worker
 
 _MIB = 1 << 20
-_MIN_FREE = LEAST_FREE_DISK
+_DISK = 384 * _MIB
+_MIN_FREE = wanted_bytes(_DISK)
 #: A worker without room accepts no requests after this time; earlier ones are on their way through until then.
 _NOTICED_MS = 2_500
 
 
-@scenario("a disk with less room than DELAY_MIN_FREE_DISK for a while", ci=())
+@scenario("a disk with too little room for a while", ci=())
 def little_disk(run: Run) -> None:
-    volume = run.enter(Volume(run.directory / "one", 384 * _MIB))
-    worker = run.worker("one", env={"DELAY_MIN_FREE_DISK": str(_MIN_FREE)}).start()
+    volume = run.enter(Volume(run.directory / "one", _DISK))
+    worker = run.worker("one").start()
     worker.wait_ready()
     with run.traffic(150, lead_ms=(300, 8_000)):
         for _ in run.rounds(1, 3):
@@ -39,8 +40,8 @@ def little_disk(run: Run) -> None:
 
 @scenario("no room on the disk, and a disk that turns read-only, under a running worker", ci=())
 def full_disk(run: Run) -> None:
-    volume = run.enter(Volume(run.directory / "one", 384 * _MIB))
-    worker = run.worker("one", env={"DELAY_MIN_FREE_DISK": str(LEAST_FREE_DISK)}).start()
+    volume = run.enter(Volume(run.directory / "one", _DISK))
+    worker = run.worker("one").start()
     worker.wait_ready()
     bulk = Bulk(run)
     with run.traffic(150, far_ms=(9_000, 11_000)):
@@ -53,7 +54,7 @@ def full_disk(run: Run) -> None:
 
 
 def little_room(run: Run, worker: Worker, volume: Volume) -> None:
-    """Leave less than DELAY_MIN_FREE_DISK for a while: requests wait, pending messages are delivered on time."""
+    """Leave too little room for a while: requests wait, pending messages are delivered on time."""
     volume.fill(_MIN_FREE // 2)
     begin = now_ms()
     eventually(

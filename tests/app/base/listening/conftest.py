@@ -10,10 +10,8 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from app.base.listening.connections import Runner
 from app.gateway import gateway as gateways
-from app.gateway.access import BODY_BYTES
-from app.gateway.callers.refusals import GatewayRefusals
+from app.gateway.callers.refusals import cut_off, refused
 from app.gateway.desk.receipts import Receipts
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.connection import KafkaConnection
@@ -21,8 +19,9 @@ from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import SpoolTally
 from app.ops.multiprocess.front import Front
-from app.serve.web import origin, problem
-from app.serve.web.refusals import BOUNDS, WebRefusals, bound_bodies
+from app.serve.web import guard, problem
+from app.serve.web.server import GATEWAY as GATEWAY_LIMITS
+from app.serve.web.server import WORKER, HttpServer, Refusals, ServerLimits, bound_bodies
 from app.settings.settings import Settings
 from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S
@@ -43,8 +42,8 @@ def worker() -> web.Application:
     """Return an application with what surrounds a worker's."""
     web_app = web.Application()
     web_app.middlewares.append(problem.problems)
-    web_app.middlewares.append(origin.no_other_sites(read_only=False))
-    bound_bodies(web_app)
+    guard.register(web_app, ["localhost"], only_json=True)
+    bound_bodies(web_app, WORKER)
     web_app.add_routes([web.post("/api/v1/echo", echo), web.get("/api/v1/echo", echo)])
     return web_app
 
@@ -55,6 +54,15 @@ async def started(runner: web.AppRunner) -> int:
     port = free_port()
     await web.TCPSite(runner, "127.0.0.1", port).start()
     return port
+
+
+def server(
+    web_app: web.Application, limits: ServerLimits = WORKER, refusals: Refusals | None = None, **env: str
+) -> tuple[HttpServer, int]:
+    """Return a server with the settings `env`, and its port."""
+    port = free_port()
+    process = Settings.from_env({"PORT": str(port), **env}).process
+    return HttpServer(web_app, limits, process, refusals=refusals), port
 
 
 def crash(error: BaseException) -> None:
@@ -76,7 +84,7 @@ def gateway(path: Path) -> web.Application:
         Receipts(settings.topics.requests, settings.topics.partitions),
         CollectorRegistry(),
     )
-    web_app = web.Application(client_max_size=BODY_BYTES)
+    web_app = web.Application(client_max_size=GATEWAY_LIMITS.body_bytes)
     for register in gateways.REGISTER:
         register(web_app, parts)
     web_app.on_cleanup.append(lambda _: intake.close())
@@ -86,22 +94,25 @@ def gateway(path: Path) -> web.Application:
 @pytest.fixture(params=["worker", "front", "gateway"])
 async def port(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[int]:
     """The port of each server in turn."""
-    runners: list[web.AppRunner] = []
     if request.param == "gateway":
-        runners.append(Runner(gateway(tmp_path / "gateway"), GatewayRefusals(), gateways.BOUNDS))
-        yield await started(runners[0])
+        made, found = server(gateway(tmp_path / "gateway"), GATEWAY_LIMITS, Refusals(refused, cut_off))
     else:
-        runners.append(Runner(worker(), WebRefusals(), BOUNDS))
-        found = await started(runners[0])
-        if request.param == "front":
-            process = SimpleNamespace(number=1, url=f"http://127.0.0.1:{found}")
-            child = SimpleNamespace(process=process, missing=None, ready=True, restarts=0)
-            supervisor: Any = SimpleNamespace(children=[child], proof="between us")
-            found = free_port()
-            runners.append(await Front(supervisor, ["localhost", "shop.example"]).serve("127.0.0.1", found))
-        yield found
-    for runner in reversed(runners):
-        await runner.cleanup()
+        made, found = server(worker())
+    await made.start()
+    servers = [made]
+    if request.param == "front":
+        process = SimpleNamespace(number=1, url=f"http://127.0.0.1:{found}")
+        child = SimpleNamespace(process=process, missing=None, ready=True, restarts=0)
+        supervisor: Any = SimpleNamespace(children=[child], proof="between us")
+        found = free_port()
+        servers.append(
+            await Front(supervisor, ["localhost", "shop.example"]).serve(
+                Settings.from_env({"PORT": str(found)}).process
+            )
+        )
+    yield found
+    for one in reversed(servers):
+        await one.stop()
 
 
 async def answer_to(port: int, data: bytes, *more: bytes, leaves: bool = True) -> bytes:

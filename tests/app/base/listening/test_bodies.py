@@ -7,7 +7,7 @@ from typing import Any
 from aiohttp import web
 
 from app.base.listening.bodies import Bodies
-from app.serve.web.refusals import WebRefusals
+from app.serve.web.server import Refusals
 
 
 def request_of(address: str, length: int) -> Any:
@@ -17,7 +17,7 @@ def request_of(address: str, length: int) -> Any:
 
 
 async def test_bodies_of_one_address_leave_room_for_those_of_others() -> None:
-    free, bodies = asyncio.Event(), Bodies(WebRefusals(), 10, 100)
+    free, bodies = asyncio.Event(), Bodies(Refusals(), 10, 100)
 
     async def handler(_request: web.Request) -> web.StreamResponse:
         await free.wait()

@@ -61,7 +61,8 @@ def test_it_is_named_again_when_something_else_differs(caplog: pytest.LogCapture
         {
             "DELAY_MAX_IN_FLIGHT": "7",
             "DELAY_CATCH_UP": "PT5M",
-            "DELAY_MIN_FREE_DISK": "67108864",
+            "DELAY_TLS_CERT": "/own/cert.pem",
+            "DELAY_TLS_KEY": "/own/key.pem",
             "DELAY_LOG_FORMAT": "json",
         },
         {"DELAY_DEDUPE_WINDOW": "PT0S"},

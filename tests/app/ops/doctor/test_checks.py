@@ -104,7 +104,7 @@ def test_nothing_is_wrong_with_a_healthy_installation() -> None:
         *permissions.check(ours, known),
         *clocks.check(known),
         *workers.check(ours, known),
-        *disk.check(ours.engine, known.machine),
+        *disk.check(known.machine),
         *process.check(ours.topics, ours.destinations, ours.web, known),
     ]
     assert wrong(every) == []
@@ -400,7 +400,7 @@ def test_other_versions_and_silence_are_named() -> None:
     ],
 )
 def test_a_data_directory_is_judged(changed: dict[str, Any], level: str | None) -> None:
-    assert wrong(disk.check(settings().engine, machine(**changed))) == ([] if level is None else [(level, "/data")])
+    assert wrong(disk.check(machine(**changed))) == ([] if level is None else [(level, "/data")])
 
 
 def test_a_typo_a_low_limit_and_a_wrong_library_are_named() -> None:

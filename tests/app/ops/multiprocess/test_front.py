@@ -13,6 +13,8 @@ from yarl import URL
 
 from app.ops.multiprocess.front import Front
 from app.serve.web import origin
+from app.settings.process import ProcessSettings
+from app.settings.settings import Settings
 from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S
 
@@ -38,6 +40,10 @@ async def serve() -> AsyncIterator[Serve]:
         await runner.cleanup()
 
 
+def settings(port: int) -> ProcessSettings:
+    return Settings.from_env({"PORT": str(port)}).process
+
+
 def child(number: int, port: int, missing: str | None = None) -> Any:
     process = SimpleNamespace(number=number, url=f"http://127.0.0.1:{port}")
     return SimpleNamespace(process=process, missing=missing, ready=missing is None, restarts=0)
@@ -51,12 +57,12 @@ async def front() -> AsyncIterator[Callable[..., Awaitable[str]]]:
     async def start(*children: Any) -> str:
         supervisor: Any = SimpleNamespace(children=list(children), proof="between us")
         port = free_port()
-        runners.append(await Front(supervisor, ["localhost", "shop.example"]).serve("127.0.0.1", port))
+        runners.append(await Front(supervisor, ["localhost", "shop.example"]).serve(settings(port)))
         return f"http://127.0.0.1:{port}"
 
     yield start
     for runner in runners:
-        await runner.cleanup()
+        await runner.stop()
 
 
 async def echo(request: web.Request) -> web.StreamResponse:

@@ -20,7 +20,7 @@ from app.serve.access.caller import Caller, put
 from app.serve.console import console, dead_letter_pages, forms, render
 from app.serve.console.render import Renderer
 from app.serve.search.row import Row
-from app.serve.web import origin, problem
+from app.serve.web import guard, problem
 from app.serve.web.answers import as_json
 from app.serve.web.routes import register
 from punctual.cli import terminal
@@ -38,7 +38,8 @@ Record = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 async def client(state: "FakeState") -> AsyncIterator[Client]:
-    web_app = web.Application(middlewares=[problem.problems, origin.no_other_sites(read_only=False)])
+    web_app = web.Application(middlewares=[problem.problems])
+    guard.register(web_app, ())
     register(web_app, state)
     console.register(web_app, state)
     async with TestClient(TestServer(web_app)) as client:

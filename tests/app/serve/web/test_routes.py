@@ -9,6 +9,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from app.engine.reports.state import Wanted
 from app.engine.throttle.control import Control
+from app.serve.web import guard
 from app.serve.web.routes import register
 from punctual.contract.rate import Rate
 
@@ -28,6 +29,7 @@ Record = Callable[..., dict[str, Any]]
 async def client(state: "FakeState") -> AsyncIterator[Client]:
     web_app = web.Application()
     register(web_app, state)
+    guard.register(web_app, ())
     async with TestClient(TestServer(web_app)) as client:
         yield client
 

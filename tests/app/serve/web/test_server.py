@@ -13,9 +13,11 @@ import faust
 import pytest
 
 from app.base.listening import limits
-from app.serve.web import server as web_server
-from app.serve.web.refusals import BOUNDS
-from app.serve.web.server import attach
+from app.serve.web import faust_server
+from app.serve.web.faust_server import attach
+from app.serve.web.server import WORKER
+from app.settings.process import ProcessSettings
+from app.settings.settings import Settings
 from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S
 
@@ -34,8 +36,13 @@ def faust_app(port: int) -> faust.App:
 
 
 @pytest.fixture
-async def url(faust_app: faust.App, state: "FakeState", port: int) -> AsyncIterator[str]:
-    server = attach(faust_app, state)
+def process(port: int) -> ProcessSettings:
+    return Settings.from_env({"PORT": str(port)}).process
+
+
+@pytest.fixture
+async def url(faust_app: faust.App, state: "FakeState", port: int, process: ProcessSettings) -> AsyncIterator[str]:
+    server = attach(faust_app, state, process)
     faust_app.web.init_server()  # as `faust worker` does before it starts the server
     await server.start()
     yield f"http://127.0.0.1:{port}"
@@ -80,10 +87,10 @@ async def test_the_web_view_is_served_in_place_of_fausts_own_pages(url: str) -> 
     ],
 )
 async def test_it_is_served_under_addresses_and_its_own_names_only(
-    faust_app: faust.App, state: "FakeState", port: int, host: str, *, served: bool
+    faust_app: faust.App, state: "FakeState", process: ProcessSettings, port: int, host: str, *, served: bool
 ) -> None:
     state.worker_url = "http://worker-1.example:6066"
-    server = attach(faust_app, state, ["*.punctual.svc"])
+    server = attach(faust_app, state, process, ["*.punctual.svc"])
     await server.start()
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{port}", headers={"Host": host}) as session:
@@ -128,14 +135,14 @@ async def test_connections_that_say_nothing_keep_nobody_out(url: str, port: int)
             assert answer.status == 200
         open_now = sum(not reader.at_eof() and reader.exception() is None for reader in readers)
 
-        assert open_now <= BOUNDS.most
+        assert open_now <= WORKER.connections.most
 
 
 async def test_a_head_that_does_not_come_in_time_ends_its_connection(
-    faust_app: faust.App, state: "FakeState", port: int, monkeypatch: pytest.MonkeyPatch
+    faust_app: faust.App, state: "FakeState", process: ProcessSettings, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "HEAD_S", 0.3)
-    server = attach(faust_app, state)
+    server = attach(faust_app, state, process)
     await server.start()
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -152,7 +159,8 @@ async def test_a_head_that_does_not_come_in_time_ends_its_connection(
 
 @pytest.fixture
 def one_connection(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(web_server, "BOUNDS", dataclasses.replace(BOUNDS, most=1))
+    one = dataclasses.replace(WORKER.connections, most=1)
+    monkeypatch.setattr(faust_server, "WORKER", dataclasses.replace(WORKER, connections=one))
 
 
 @pytest.mark.usefixtures("one_connection")
@@ -177,7 +185,7 @@ async def _read_to_the_end(sock: socket.socket) -> None:
 
 
 async def test_the_reader_starts_and_stops_with_the_server(
-    faust_app: faust.App, state: "FakeState", monkeypatch: pytest.MonkeyPatch
+    faust_app: faust.App, state: "FakeState", process: ProcessSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[str] = []
 
@@ -189,24 +197,26 @@ async def test_the_reader_starts_and_stops_with_the_server(
 
     monkeypatch.setattr(state.reader, "start", start)
     monkeypatch.setattr(state.reader, "stop", stop)
-    server = attach(faust_app, state)
+    server = attach(faust_app, state, process)
     await server.start()
     assert seen == ["start"]
     await server.stop()
     assert set(seen) == {"start", "stop"}
 
 
-def test_attaching_too_late_says_what_to_do(faust_app: faust.App, state: "FakeState") -> None:
+def test_attaching_too_late_says_what_to_do(faust_app: faust.App, state: "FakeState", process: ProcessSettings) -> None:
     assert faust_app.web
     with pytest.raises(RuntimeError, match="attach the console before"):
-        attach(faust_app, state)
+        attach(faust_app, state, process)
 
 
-def test_faust_still_reads_the_lists_that_switch_its_pages_off(faust_app: faust.App, state: "FakeState") -> None:
+def test_faust_still_reads_the_lists_that_switch_its_pages_off(
+    faust_app: faust.App, state: "FakeState", process: ProcessSettings
+) -> None:
     # Without the lists of the driver, its own pages would come back silently.
     plain = {prefix for prefix, _ in faust.App("plain", debug=True).web._enabled_blueprints()}
     assert {"/table", "/router", "/graph"} <= plain
-    assert attach(faust_app, state)._enabled_blueprints() == []
+    assert attach(faust_app, state, process)._enabled_blueprints() == []
 
 
 @pytest.mark.parametrize(
@@ -223,12 +233,13 @@ def test_faust_still_reads_the_lists_that_switch_its_pages_off(faust_app: faust.
 async def test_only_who_may_changes_anything(
     faust_app: faust.App,
     state: "FakeState",
+    process: ProcessSettings,
     port: int,
     read_only: bool,  # noqa: FBT001 - a case
     headers: dict[str, str],
     status: int,
 ) -> None:
-    server = attach(faust_app, state, read_only=read_only)
+    server = attach(faust_app, state, process, read_only=read_only)
     server.web_app.router.add_post("/api/v1/change", _changed)
     server.init_server()
     await server.start()
