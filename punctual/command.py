@@ -16,8 +16,9 @@ USAGE = f"""usage: punctual [--help | --version] COMMAND [ARGUMENTS]
   worker       start a worker: options as for `faust worker`, settings from environment variables
   doctor       check an installation and report problems; needs the worker's settings
   repartition  increase the number of partitions, while the workers are stopped
-  password     print a user's line for DELAY_WEB_USERS_FILE
-  token        make a token for the gateway, and its lines for DELAY_GATEWAY_TOKENS_FILE
+  password     print a user's lines for the access file (DELAY_WEB_USERS_FILE)
+  token        make a token for a program, and its lines for the access file
+  access       check an access file, or convert files of an earlier version
   broker       run a Kafka for development on this machine until Ctrl-C (KAFKA_PORT, KAFKA_DATA)
 
 {cli.overview()}
@@ -27,8 +28,8 @@ NO_WORKER = (
     "The worker is not installed. Install it, best in an environment of its own: "
     f"{install_command('punctual-kafka-worker')}."
 )
-#: Modules of the worker for commands that do not need Faust.
-_MODULES = {"password": "app.serve.access.password", "token": "app.gateway.token", "broker": "app.dev.broker"}
+#: The module of the worker for commands about the access file, which do not need Faust.
+_ACCESS = "app.serve.access.command"
 
 
 def main() -> int:
@@ -42,8 +43,10 @@ def _main() -> int:
             _run("worker", options or ["-l", "info"])
         case ["doctor" | "repartition" as command, *options]:
             _run(command, options)
-        case [("password" | "token" | "broker") as command, *options]:
-            _run_module(_MODULES[command], options)
+        case [("password" | "token" | "access") as command, *options]:
+            _run_module(_ACCESS, [command, *options])
+        case ["broker", *options]:
+            _run_module("app.dev.broker", options)
         case ["--version"]:
             print(version("punctual-kafka"))  # noqa: T201 - the requested output
             return Exit.DONE

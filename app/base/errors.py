@@ -8,7 +8,7 @@ PunctualError
 ├── DataDirectoryUnusable the data directory cannot be written, or is gone
 ├── TracesUnusable        traces are turned on, and OpenTelemetry is not installed
 ├── PortUnusable          a worker or gateway cannot listen on its port
-├── SignInMissing         other machines reach the console, which needs no login
+├── SignInMissing         other machines reach the port, which needs no login
 ├── TopicMismatch         a topic is there with settings that would lose messages
 ├── PartitionStopped      a partition cannot go on safely; the others do
 ├── InputGone             a topic was deleted, created again or truncated while it was read
@@ -114,14 +114,14 @@ class PortUnusable(PunctualError):
 
 
 class SignInMissing(PunctualError):
-    """The console can be reached from other machines without signing in."""
+    """A worker or gateway can be reached from other machines without signing in."""
 
     def __init__(self, host: str) -> None:
-        """Name the address that the console would listen on."""
+        """Name the address that it would listen on."""
         super().__init__(
-            f"HOST={host}: other machines could open the console without a login. Set DELAY_WEB_USERS_FILE or "
-            "DELAY_WEB_OIDC_FILE (docs/how-to/secure.md), keep HOST at 127.0.0.1, or set DELAY_WEB_INSECURE=on if "
-            "something else, such as a proxy, controls access."
+            f"HOST={host}: other machines could use this port without a login. Set DELAY_WEB_USERS_FILE "
+            "(docs/how-to/access.md), or keep HOST at 127.0.0.1. If something else, such as a proxy, controls access "
+            "to a worker, set DELAY_WEB_INSECURE=on."
         )
 
 

@@ -78,9 +78,10 @@ class WatchedFile(Generic[T]):
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             raise ValueError(f"it cannot be read: {why}") from error
-        lines = enumerate(text.split("\n"), 1)
-        return self._parse([(number, line.strip()) for number, line in lines if _says(line)])
+        return self._parse(lines_of(text))
 
 
-def _says(line: str) -> bool:
-    return bool(line.strip()) and not line.lstrip().startswith("#")
+def lines_of(text: str) -> list[Line]:
+    """Return the lines of a text without empty lines and lines that begin with `#`."""
+    lines = ((number, line.strip()) for number, line in enumerate(text.split("\n"), 1))
+    return [(number, line) for number, line in lines if line and not line.startswith("#")]

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 def _guards(web_app: web.Application, parts: GatewayParts) -> None:
     process, hosts = parts.settings.process, parts.settings.web.hosts
-    names = () if parts.settings.gateway.tokens_file else guard.names_of(process.host, process.url, hosts)
+    names = () if parts.settings.gateway_access[1] else guard.names_of(process.host, process.url, hosts)
     guard.register(web_app, names)
 
 

@@ -48,10 +48,10 @@ class Settings:
         Raises SettingInvalid, which names the variable and its valid values.
         """
         issuer = env.get(_FORMER_SIGN_IN)
-        if issuer and not env.get("DELAY_WEB_OIDC_FILE"):
+        if issuer and not (env.get("DELAY_WEB_OIDC_FILE") or env.get("DELAY_WEB_USERS_FILE")):
             why = (
-                "it is no longer a setting, and the console would need no login. Write issuer, client_id and roles "
-                "into a TOML file, and set DELAY_WEB_OIDC_FILE to its path"
+                "it is no longer a setting, and the console would need no login. Write a file with [provider] and "
+                "[groups] (docs/how-to/access.md), and set DELAY_WEB_USERS_FILE to its path"
             )
             raise SettingInvalid(_FORMER_SIGN_IN, issuer, why)
         settings = cls(**{name: read_section(section, env) for name, section in get_type_hints(cls).items()})
@@ -107,6 +107,13 @@ class Settings:
         if self.web.read_only_mode == "auto":
             return self.process.public and not self.web.signs_in
         return self.web.read_only_mode == "on"
+
+    @property
+    def gateway_access(self) -> tuple[str, str]:
+        """The setting and the path of a gateway's access file; an empty path for none."""
+        if self.gateway.tokens_file:
+            return "DELAY_GATEWAY_TOKENS_FILE", self.gateway.tokens_file
+        return "DELAY_WEB_USERS_FILE", self.web.users_file
 
     @property
     def people_url(self) -> str:

@@ -47,11 +47,11 @@ REMOVED: Final = {
     "DELAY_MIN_INSYNC_REPLICAS": "it is 2 if DELAY_REPLICATION_FACTOR is 2 or more",
     "DELAY_SKIP_RECORDS": "DELAY_ACCEPT_LOSS takes such records, as they are",
     "DELAY_TRACES": "workers send spans if OTEL_TRACES_EXPORTER is otlp",
-    "DELAY_WEB_OIDC_CLIENT_ID": "client_id in the file of DELAY_WEB_OIDC_FILE replaces it",
-    "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": "client_secret_file in the file of DELAY_WEB_OIDC_FILE replaces it",
-    "DELAY_WEB_OIDC_ISSUER": "issuer in the file of DELAY_WEB_OIDC_FILE replaces it",
-    "DELAY_WEB_OIDC_ROLES": "roles in the file of DELAY_WEB_OIDC_FILE replaces it",
-    "DELAY_WEB_OIDC_SCOPES": "scopes, a list, in the file of DELAY_WEB_OIDC_FILE replaces it",
+    "DELAY_WEB_OIDC_CLIENT_ID": "client_id in [provider] of the access file replaces it",
+    "DELAY_WEB_OIDC_CLIENT_SECRET_FILE": "client_secret_file in [provider] of the access file replaces it",
+    "DELAY_WEB_OIDC_ISSUER": "issuer in [provider] of the access file replaces it",
+    "DELAY_WEB_OIDC_ROLES": "[groups] in the access file replace it",
+    "DELAY_WEB_OIDC_SCOPES": "scopes, a list, in [provider] of the access file replaces it",
     "KAFKA_SASL_OAUTHBEARER_CAFILE": "SSL_CERT_FILE is the file of the authorities that a worker trusts",
 }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from app.gateway.token import digest_of, new_token
+from app.serve.access.token import digest_of, new_token
 from tests.harness.attacker import Attacker, every, status
 from tests.harness.gateway import GatewayProcess
 from tests.harness.pace import usual_s

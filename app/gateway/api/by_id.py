@@ -12,10 +12,10 @@ from app.gateway.api.outcomes import CommandOutcomes, Watch
 from app.gateway.api.pending import pending
 from app.gateway.api.short_form import Span
 from app.gateway.api.workers import Workers
-from app.gateway.callers.caller import caller_of
 from app.gateway.desk.acceptance import Draft
 from app.gateway.desk.desk import Desk, Done
 from app.gateway.http import json_input
+from app.serve.access.caller import caller_of
 from app.serve.actions.outcome import Outcome, problem_of
 from app.serve.web.ids import id_in
 from app.serve.web.problem import Problem, pointer

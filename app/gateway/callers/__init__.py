@@ -1,1 +1,1 @@
-"""Callers of the gateway: tokens, permissions, rate limits."""
+"""Refused requests of the gateway's callers."""

@@ -6,7 +6,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, Counter
 
-from app.gateway.callers.caller import caller_of
+from app.serve.access.caller import caller_of
 from app.serve.web.problem import KIND, Problem
 from app.serve.web.problem_types import OF_STATUS
 
@@ -43,13 +43,13 @@ async def counted(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
         answer = await handler(request)
     except Problem as problem:
-        refused(problem.kind.name, caller_of(request).name)
+        refused(problem.kind.name, caller_of(request).login)
         raise
     except web.HTTPException as error:
         kind = OF_STATUS.get(error.status)
         if error.status >= _ERRORS_FROM:
-            refused(kind.name if kind is not None else "bad-request", caller_of(request).name)
+            refused(kind.name if kind is not None else "bad-request", caller_of(request).login)
         raise
     if answer.status >= _ERRORS_FROM:
-        refused(answer.get(KIND, "bad-request"), caller_of(request).name)
+        refused(answer.get(KIND, "bad-request"), caller_of(request).login)
     return answer

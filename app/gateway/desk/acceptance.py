@@ -7,15 +7,14 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from app.engine.ingest.policy import Policy
-from app.gateway.callers.caller import Caller
 from app.gateway.desk.absolute import absolute
 from app.gateway.desk.receipts import Origin
 from app.gateway.http.json_input import check_headers
 from app.gateway.spool.submission import Submission
+from app.serve.access.caller import Caller
 from app.serve.web.problem import Fault, Problem, pointer
 from app.settings.settings import Settings
 from punctual.contract import headers as names
-from punctual.contract.destination import shown
 from punctual.contract.dialects.dialects import Dialect, dialect_of
 from punctual.contract.home import home_partition, key_partition
 from punctual.contract.record import PlainRecord
@@ -103,7 +102,7 @@ class Acceptance:
     def _read(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
         topic, now_ms = draft.topic, origin.moment_ms
         dialect, plain = self._spoken[topic]
-        _check_size(draft, caller)
+        caller.check_size(len(draft.key or b"") + len(draft.value or b""))
         _refuse_parked(draft.headers)
         headers = _asked_at(draft.headers, now_ms)
         headers = self._named(headers, draft, dialect, caller, partial(self._id, draft, origin, number))
@@ -116,7 +115,8 @@ class Acceptance:
             record.headers = [*_without_id(record.headers), (names.ID, full.encode())]
             asked = dialect.decode(record)
         self._policy.check(asked, now_ms)
-        _check_caller(asked, caller)
+        if asked.op == "schedule":
+            caller.check_destinations(asked.to, asked.on_failure)
         complete = list(record.headers)
         if _may_dedupe(asked, complete):
             asked.dedupe_ms = self._dedupe_ms
@@ -151,7 +151,9 @@ class Acceptance:
         """Return the namespace of a caller's IDs on an input. Raises Problem if the input is in another namespace."""
         of_input = self._topics.namespaces.of_topic(topic)
         if caller.namespace and caller.namespace != of_input and (of_input or own_ids):
-            sentence = f"This token is restricted to the namespace {caller.namespace}; the input {topic} is not in it."
+            sentence = (
+                f"{caller.name} is restricted to the namespace {caller.namespace}; the input {topic} is not in it."
+            )
             raise Problem("forbidden", sentence)
         return caller.namespace or of_input
 
@@ -208,26 +210,6 @@ def _asked_at(headers: Headers, now_ms: int) -> Headers:
     if len(said) == 1 and said[0].isdigit() and len(said[0]) >= len(str(now_ms)) and int(said[0][:_DIGITS]) > now_ms:
         return [(name, b"%d" % now_ms if name == names.ASKED_AT else value) for name, value in headers]
     return headers
-
-
-def _check_size(draft: Draft, caller: Caller) -> None:
-    """Raise Refusal if a message is larger than the caller's maximum."""
-    size = len(draft.key or b"") + len(draft.value or b"")
-    if caller.max_message_bytes and size > caller.max_message_bytes:
-        sentence = f"the message has {size} bytes. The maximum for {caller.name} is {caller.max_message_bytes}."
-        raise Refusal(Reason.TOO_LARGE, sentence)
-
-
-def _check_caller(asked: Request, caller: Caller) -> None:
-    """Raise Refusal if the caller may not use the destination, or the destination of a failure callback."""
-    if asked.op != "schedule":
-        return
-    wanted = [asked.to] if asked.on_failure is None or "*" in caller.destinations else [asked.to, asked.on_failure]
-    for to in wanted:
-        if not caller.may_deliver_to(to):
-            sentence = f"the token of {caller.name} does not allow {shown(to)!r}. Its destinations are set where "
-            sentence += "tokens are."
-            raise Refusal(Reason.NOT_ALLOWED, sentence)
 
 
 def _may_dedupe(asked: Request, headers: Headers) -> bool:

@@ -8,12 +8,12 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from app.base.errors import untraced
-from app.gateway.callers.caller import caller_of
 from app.gateway.desk.acceptance import Acceptance, Accepted, Draft
 from app.gateway.desk.admission import GatewayAdmission
 from app.gateway.desk.receipts import ORIGIN, Now, Receipts
 from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
+from app.serve.access.caller import caller_of
 from app.serve.web.problem import Problem
 
 #: How long after sending a message may still be missing; a worker usually reads it within milliseconds.

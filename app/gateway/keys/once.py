@@ -12,7 +12,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from app.base.process.fatal import end_process, telling
-from app.gateway.callers.caller import caller_of
 from app.gateway.desk.receipts import ORIGIN
 from app.gateway.http import moved
 from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, request_digest
@@ -21,6 +20,7 @@ from app.gateway.keys.keys import Keys
 from app.gateway.keys.receipt import GivenAnswer
 from app.gateway.keys.service import KeyService
 from app.gateway.parts import GatewayParts
+from app.serve.access.caller import caller_of
 from app.serve.web.guard import SAFE, route_of
 from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
@@ -81,7 +81,7 @@ class Once:
             given.append(answer)
             return _kept(answer), answer.status <= _LAST_SUCCESS and not request.get(AGAIN, False)
 
-        answer, old = await self._keys.once(caller_of(request).name, key, digest, submit)
+        answer, old = await self._keys.once(caller_of(request).login, key, digest, submit)
         return given[0] if given and not old and _kept(given[0]) == answer else _replayed(answer)
 
 

@@ -1,7 +1,6 @@
 """Errors that keep a gateway from starting, or from accepting a record.
 
 PunctualError
-├── TokensMissing        other machines reach the gateway without a token
 ├── SpoolTaken           another process uses the spool
 ├── SpoolForeign         the spool belongs to another installation
 └── SpoolUnusable        the spool cannot be written, or is damaged
@@ -13,14 +12,6 @@ SpoolFull                the records were not accepted: the sender must repeat t
 from app.base.errors import PunctualError
 
 
-class TokensMissing(PunctualError):
-    """Other machines reach the gateway without a token."""
-
-    def __init__(self, host: str) -> None:
-        """Name the address in HOST."""
-        super().__init__(
-            f"HOST={host}: other machines could reach the gateway without a token. Set "
-            "DELAY_GATEWAY_TOKENS_FILE (docs/how-to/gateway-tokens.md), or keep HOST at 127.0.0.1."
         )
 
 

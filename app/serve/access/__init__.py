@@ -3,7 +3,9 @@
 gate         checks every request: identifies the user, and refuses routes without permission
 permissions  the role that each route needs
 caller       viewer, operator, admin; callers who are bound to namespaces
-users        the file of users, checked by `basic`; `password` makes its lines
-oidc         sign-in with a provider: `provider_file`, `sign_in`, `provider`, `claims`, `sessions`, `cookies`
+access_file  people, programs and groups: `entries` are its tables, `former` reads the forms of earlier versions
+basic        names and `password`s; `token` has the tokens of programs; `rate_limit` their requests
+oidc         sign-in with a provider: `sign_in`, `provider`, `claims`, `sessions`, `cookies`
 access       puts the gate before the API and the console
+command      `punctual access`, `punctual password`, `punctual token`
 """

@@ -1,5 +1,6 @@
 """Puts the gate of the settings before the API and the console, and serves the sign-in page."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Final
@@ -9,19 +10,20 @@ import jinja2
 from aiohttp import web
 
 from app.base.errors import SettingInvalid, SignInMissing
-from app.serve.access.basic import Basic
-from app.serve.access.claims import RoleRules
-from app.serve.access.gate import Gate, middleware
+from app.serve.access.access_file import Access, AccessFile, access_of
+from app.serve.access.former import provider_tables
+from app.serve.access.gate import Gate
 from app.serve.access.oidc import Oidc
-from app.serve.access.provider_file import ProviderFile
 from app.serve.access.sign_in import local_address, redirect
-from app.serve.access.users import UsersFile
 from app.settings.process import ProcessSettings
 from app.settings.settings import Settings
-from app.settings.topics import TopicSettings
 from app.settings.web import WebSettings
 from punctual.installing import install_command
 
+log = logging.getLogger(__name__)
+
+SETTING: Final = "DELAY_WEB_USERS_FILE"
+_FORMER: Final = "DELAY_WEB_OIDC_FILE"
 Tell = Callable[[str], Awaitable[None]]
 #: The sentences of the page, by the parameter `said` in its URL. Text from a URL is never shown.
 _SENTENCES: Final = {
@@ -29,7 +31,7 @@ _SENTENCES: Final = {
     "again": "That login was started elsewhere, is already complete, or took too long. Sign in again.",
     "refused": "The provider refused the login.",
     "provider": "The provider did not respond as expected. See the worker's log.",
-    "no-role": "You have no role here. Ask your administrator for one (roles in DELAY_WEB_OIDC_FILE).",
+    "no-role": "You have no role here. Ask your administrator for one (groups in the access file).",
 }
 
 
@@ -38,11 +40,15 @@ def register(web_app: web.Application, settings: Settings, tell_others: Tell) ->
 
     `tell_others` informs the other workers that a session has ended. Raises SettingInvalid.
     """
-    basic, oidc = _basic(settings.topics, settings.web), _oidc(settings)
-    web_app.middlewares.append(middleware(Gate(settings.web, basic, oidc)))
-    pages = SignInPages(passwords=basic is not None, provider=oidc is not None)
+    file = access_file(settings, SETTING, settings.web.users_file)
+    oidc = _former_oidc(settings)
+    if oidc is not None and file.last.provider is not None:
+        raise SettingInvalid(_FORMER, repr(settings.web.oidc_file), f"the file of {SETTING} has a provider too")
+    oidc = oidc or oidc_of(settings, file)
+    web_app.middlewares.append(Gate(settings.web, file, oidc, pages=True).check)
+    pages = SignInPages(file, provider=oidc is not None)
     web_app.add_routes([web.get("/sign-in", pages.show)])
-    if basic is not None:
+    if file:
         web_app.add_routes([web.get("/sign-in/password", pages.enter)])
     if oidc is not None:
         oidc.tell_others = tell_others
@@ -66,13 +72,13 @@ def check(process: ProcessSettings, web_settings: WebSettings) -> None:
 class SignInPages:
     """Answers GET /sign-in and GET /sign-in/password: the ways to sign in, and the outcome of the last sign-in."""
 
-    def __init__(self, *, passwords: bool, provider: bool) -> None:
-        """Offer passwords, a provider, or both."""
+    def __init__(self, file: AccessFile, *, provider: bool) -> None:
+        """Offer passwords if `file` has any, a provider, or both."""
         templates = jinja2.Environment(
             loader=jinja2.PackageLoader("app.serve.access"), autoescape=True, trim_blocks=True
         )
         self._page = templates.get_template("sign-in.html")
-        self._passwords, self._provider = passwords, provider
+        self._file, self._provider = file, provider
 
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /sign-in: `next` is the URL to return to, `said` selects a sentence."""
@@ -81,7 +87,7 @@ class SignInPages:
         text = self._page.render(
             said=sentence,
             query=back,
-            passwords=self._passwords,
+            passwords=self._file.now().has_passwords,
             provider=self._provider,
             good=sentence == _SENTENCES["out"],
         )
@@ -92,32 +98,47 @@ class SignInPages:
         return redirect(local_address(request.query.get("next", "/")))
 
 
-def _basic(topics: TopicSettings, web_settings: WebSettings) -> Basic | None:
+def access_file(settings: Settings, setting: str, path: str) -> AccessFile:
+    """Return the access file that a setting names. Raises SettingInvalid."""
     try:
-        users = UsersFile(web_settings.users_file, topics.namespaces.names)
+        return AccessFile(setting, path, settings.topics.namespaces.names)
     except ValueError as error:
-        raise SettingInvalid("DELAY_WEB_USERS_FILE", repr(web_settings.users_file), str(error)) from error
-    return Basic(users) if web_settings.users_file else None
+        raise SettingInvalid(setting, repr(path), str(error)) from error
 
 
-def _oidc(settings: Settings) -> Oidc | None:
-    path = settings.web.oidc_file
+def oidc_of(settings: Settings, file: AccessFile) -> Oidc | None:
+    """Return the sign-in with the provider in an access file, None without one; its routes exist from the start.
+
+    Raises SettingInvalid.
+    """
+    if file.last.provider is None:
+        return None
+    return _oidc(settings, file.now, SETTING, settings.web.users_file)
+
+
+def _former_oidc(settings: Settings) -> Oidc | None:
+    """Return the sign-in with the provider in the file of an earlier version. Raises SettingInvalid."""
+    path, namespaces = settings.web.oidc_file, settings.topics.namespaces.names
     if not path:
         return None
+    try:
+        mistakes, access = access_of(provider_tables(path), lambda *_: None, namespaces)
+    except ValueError as error:
+        mistakes = [str(error)]
+    if mistakes:
+        raise SettingInvalid(_FORMER, repr(path), mistakes[0])
+    log.warning(
+        "%s=%s is a setting of an earlier version, which the next version will not have. Print [provider] and [groups] "
+        "for the file of %s: punctual access convert %s",
+        *(_FORMER, path, SETTING, path),
+    )
+    return _oidc(settings, lambda: access, _FORMER, path)
+
+
+def _oidc(settings: Settings, access: Callable[[], Access], setting: str, path: str) -> Oidc:
     if find_spec("authlib") is None:
         why = f"it needs the extra 'oidc': {install_command('punctual-kafka-worker[oidc]')}"
-        raise SettingInvalid("DELAY_WEB_OIDC_FILE", repr(path), why)
-    try:
-        said = ProviderFile.read(path)
-    except ValueError as error:
-        raise SettingInvalid("DELAY_WEB_OIDC_FILE", repr(path), str(error)) from error
-    try:
-        rules = RoleRules.parse(said.roles, settings.topics.namespaces.names)
-    except ValueError as error:
-        raise SettingInvalid("DELAY_WEB_OIDC_FILE", repr(path), f"roles {said.roles!r}: {error}") from error
+        raise SettingInvalid(setting, repr(path), why)
     from app.serve.access.provider import Provider  # noqa: PLC0415 - its libraries are there only with the extra
 
-    provider = Provider(said.issuer, said.client_id, said.client_secret_file, " ".join(said.scopes))
-    # A change of any part, such as the rules, ends the sessions.
-    bound_to = (settings.topics.app_id, said.issuer, said.client_id, said.roles)
-    return Oidc(settings.web, settings.people_url, rules, provider, bound_to)
+    return Oidc(settings.web, settings.people_url, settings.topics.app_id, access, Provider)

@@ -1,4 +1,4 @@
-"""Checks names and passwords in requests (RFC 7617) against the users file, and slows down guessing."""
+"""Checks names and passwords in requests (RFC 7617) against the access file, and slows down guessing."""
 
 import asyncio
 import hmac
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from app.base.listening.limits import network
 from app.base.places import NoPlace, Places
-from app.serve.access.caller import Caller
-from app.serve.access.users import User, UsersFile
+from app.serve.access.access_file import AccessFile
+from app.serve.access.entries import User
 
 if TYPE_CHECKING:
     from app.serve.access.password import Hash
@@ -45,53 +45,54 @@ class TooManyFailures(Exception):
 class Basic:
     """Identifies users by the name and password in a request."""
 
-    def __init__(self, users: UsersFile) -> None:
-        """Accept the users in `users`."""
-        self._users, self._failures = users, LoginFailures()
+    def __init__(self, file: AccessFile) -> None:
+        """Accept the users in `file`."""
+        self._file, self._failures = file, LoginFailures()
         self._key = os.urandom(32)
         self._known: OrderedDict[bytes, tuple[Hash, float]] = OrderedDict()
         self._turn, self._waiting = asyncio.Lock(), Places(_MOST_WAITING)
 
-    async def caller(self, credentials: str, address: str | None) -> Caller | None:
+    async def user(self, credentials: str, address: str | None) -> User | None:
         """Return the user of credentials (base64 of `name:password`); None if they are wrong.
 
         Unknown names take as long as known names. Raises TooManyFailures.
         """
         now_s = asyncio.get_running_loop().time()
         name, password = _read(credentials)
-        user = self._users.of(name, now_s)
-        digest = hmac.digest(self._key, f"{name}\0{password}".encode(errors="surrogateescape"), sha256)
-        if user is not None and self._is_known(digest, user, now_s):
-            return user.caller
-        if not await self._fits(user, password, address, now_s):
+        access = self._file.now()
+        if not access.has_passwords:
             return None
-        assert user is not None, "nobody has the password of nobody"
-        self._known[digest] = (user.hash, now_s + _KNOWN_S)
+        user = access.users.get(name)
+        hash_ = None if user is None else user.hash
+        digest = hmac.digest(self._key, f"{name}\0{password}".encode(errors="surrogateescape"), sha256)
+        if hash_ is not None and self._is_known(digest, hash_, now_s):
+            return user
+        if not await self._fits(hash_, access.nobody(), password, address, now_s):
+            return None
+        assert hash_ is not None, "nobody has the password of nobody"
+        self._known[digest] = (hash_, now_s + _KNOWN_S)
         while len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)
-        return user.caller
+        return user
 
-    def user(self, name: str) -> User | None:
-        """Return the current entry of a user in the file, or None."""
-        return self._users.of(name, asyncio.get_running_loop().time())
+    def _is_known(self, digest: bytes, hash_: "Hash", now_s: float) -> bool:
+        known, until_s = self._known.get(digest, (None, 0.0))
+        return known == hash_ and now_s < until_s
 
-    def _is_known(self, digest: bytes, user: User, now_s: float) -> bool:
-        hash_, until_s = self._known.get(digest, (None, 0.0))
-        return hash_ == user.hash and now_s < until_s
-
-    async def _fits(self, user: User | None, password: str, address: str | None, now_s: float) -> bool:
-        """Return whether a password is the user's; one hash at a time, in a thread, because it takes long."""
+    async def _fits(
+        self, hash_: "Hash | None", nobody: "Hash", password: str, address: str | None, now_s: float
+    ) -> bool:
+        """Return whether a password has a hash; one hash at a time, in a thread, because it takes long."""
         self._refuse(self._failures.wait_s(address, now_s))
         try:
             with self._waiting.one(network(address)):
                 async with self._turn:
                     now_s = asyncio.get_running_loop().time()
                     self._refuse(self._failures.wait_s(address, now_s))  # more logins from there may have failed
-                    hash_ = self._users.nobody() if user is None else user.hash
-                    fits = await asyncio.to_thread(hash_.fits, password)
+                    fits = await asyncio.to_thread((hash_ or nobody).fits, password)
         except NoPlace:
             raise TooManyFailures(1.0) from None
-        if fits and user is not None:
+        if fits and hash_ is not None:
             return True
         self._failures.failed(address, now_s)
         return False

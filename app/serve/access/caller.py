@@ -1,14 +1,18 @@
-"""Roles, and the caller of a request."""
+"""Roles, permissions, and the caller of a request: a person or a program."""
 
+import fnmatch
 from collections.abc import Callable, Collection
-from typing import Final, Literal
+from typing import Final, Literal, Self
 
 import msgspec
 from aiohttp import web
 
+from app.base.http.allow_list import allow_list
 from app.base.listening.limits import network
 from app.base.places import WHO
 from app.serve.web.origin import client_address
+from punctual.contract.destination import shown
+from punctual.contract.request import Reason, Refusal
 
 Role = Literal["viewer", "operator", "admin"]
 #: In ascending order: each role includes the permissions of those before.
@@ -16,17 +20,27 @@ ROLES: Final[tuple[Role, ...]] = ("viewer", "operator", "admin")
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A role, and the namespaces to which it is limited; None stands for the whole installation."""
+    """A role, and its limits.
+
+    `namespaces` are those to which it is limited, None stands for the whole installation. `destinations` are patterns
+    of topics and URLs, None stands for all that the settings allow. `rate` limits requests per second, `burst` requests
+    at once, `max_message_bytes` a message; 0 is no limit.
+    """
 
     role: Role
     namespaces: tuple[str, ...] | None = None
+    destinations: tuple[str, ...] | None = None
+    rate: float = 0.0
+    burst: int = 0
+    max_message_bytes: int = 0
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The user of a request and the role; `session` is the ID in the session cookie, if the user signed in with one.
+    """The caller of a request, with the permissions of a Grant.
 
-    With `namespaces` the user sees and changes only these. With `masked` the user sees no keys, values and header
-    values. `until_s` is when the credentials expire (seconds of Unix time), if known.
+    `session` is the ID in the session cookie, if the caller signed in with one. With `namespaces` the caller sees and
+    changes only these. With `masked` the caller sees no keys, values and header values. `until_s` is when the
+    credentials expire (seconds of Unix time), if known.
     """
 
     name: str
@@ -35,19 +49,70 @@ class Caller(msgspec.Struct, frozen=True):
     namespaces: tuple[str, ...] | None = None
     masked: bool = False
     until_s: int | None = None
+    destinations: tuple[str, ...] | None = None
+    rate: float = 0.0
+    burst: int = 0
+    max_message_bytes: int = 0
+
+    @classmethod
+    def of(cls, name: str, grant: Grant, session: str = "", until_s: int | None = None) -> Self:
+        """Return a caller with the permissions of a grant."""
+        return cls(name, session=session, until_s=until_s, **msgspec.structs.asdict(grant))
 
     @property
     def bound(self) -> bool:
-        """Whether the user is bound to namespaces, and may not see the whole installation."""
+        """Whether the caller is bound to namespaces, and may not see the whole installation."""
         return self.namespaces is not None
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of IDs that name none of the caller's namespaces; "" if the caller is not bound."""
+        return self.namespaces[0] if self.namespaces else ""
 
-#: The user if signing in is not required.
+    @property
+    def login(self) -> str:
+        """The name; "" if signing in is not required."""
+        return "" if self.name == ANYBODY.name else self.name
+
+    def may_deliver_to(self, to: str) -> bool:
+        """Return whether a topic or URL matches the destinations; `*` matches all topics, and public https URLs."""
+        if self.destinations is None:
+            return True
+        if "://" not in to:
+            return any(fnmatch.fnmatchcase(to, pattern) for pattern in self.destinations)
+        try:
+            allow_list(tuple(one for one in self.destinations if one == "*" or "://" in one)).allowed(to)
+        except ValueError:
+            return False
+        return True
+
+    def check_destinations(self, to: str, on_failure: str | None) -> None:
+        """Raise Refusal if the caller may not deliver to a destination, or to that of a failure callback."""
+        wanted = [to] if on_failure is None or "*" in (self.destinations or "*") else [to, on_failure]
+        for one in wanted:
+            if not self.may_deliver_to(one):
+                sentence = f"{self.name} has no permission to deliver to {shown(one)!r}. The destinations of callers "
+                raise Refusal(Reason.NOT_ALLOWED, f"{sentence}are in the access file.")
+
+    def check_size(self, size: int) -> None:
+        """Raise Refusal if a message of `size` bytes is larger than the caller's maximum."""
+        if self.max_message_bytes and size > self.max_message_bytes:
+            sentence = f"the message has {size} bytes. The maximum for {self.name} is {self.max_message_bytes}."
+            raise Refusal(Reason.TOO_LARGE, sentence)
+
+
+#: The caller if signing in is not required.
 ANYBODY: Final = Caller("anonymous", "admin")
-#: The key of the user in a request, which no header can set.
+#: The key of the caller in a request, which no header can set.
 CALLER: Final = web.RequestKey("caller", Caller)
-#: The key of a check whether the user still has the permissions, because a response may last longer than a session.
+#: The key of a check whether the caller still has the permissions, because a response may last longer than a session.
 HOLDS: Final[web.RequestKey[Callable[[], bool]]] = web.RequestKey("holds")
+
+
+def caller_of(request: web.Request) -> Caller:
+    """Return the caller of a request, whom the gate has identified."""
+    caller: Caller = request.get(CALLER, ANYBODY)
+    return caller
 
 
 def enough(role: Role, need: Role) -> bool:
@@ -55,14 +120,26 @@ def enough(role: Role, need: Role) -> bool:
     return ROLES.index(role) >= ROLES.index(need)
 
 
-def namespaces_of(text: str, separator: str, there: Collection[str]) -> tuple[str, ...]:
-    """Return the namespaces in `text`, which must be among those in `there`. Raises ValueError with a sentence."""
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(separator)))
-    for name in names:
-        if name not in there:
-            known = f"DELAY_NAMESPACES has {', '.join(sorted(there))}" if there else "DELAY_NAMESPACES has none"
-            raise ValueError(f"there is no namespace {name[:64]!r}; {known}")
-    return names
+def combined(grants: Collection[Grant]) -> Grant:
+    """Return the highest role of some grants, with the limits of all grants that give it."""
+    role = max((one.role for one in grants), key=ROLES.index)
+    giving = [one for one in grants if one.role == role]
+    return Grant(
+        role,
+        _joined([one.namespaces for one in giving]),
+        _joined([one.destinations for one in giving]),
+        _widest([one.rate for one in giving]),
+        int(_widest([one.burst for one in giving])),
+        int(_widest([one.max_message_bytes for one in giving])),
+    )
+
+
+def _joined(limits: Collection[tuple[str, ...] | None]) -> tuple[str, ...] | None:
+    return None if None in limits else tuple(sorted({name for names in limits for name in names or ()}))
+
+
+def _widest(limits: Collection[float]) -> float:
+    return 0 if 0 in limits else max(limits)
 
 
 def masks(payloads: str, role: Role) -> bool:
@@ -71,6 +148,6 @@ def masks(payloads: str, role: Role) -> bool:
 
 
 def put(request: web.Request, caller: Caller) -> None:
-    """Store the user in a request, where actions and pages read it."""
+    """Store the caller in a request, where actions and pages read it."""
     request[CALLER] = caller
-    WHO.set(network(client_address(request)) if caller.name == ANYBODY.name else caller.name)
+    WHO.set(caller.login or network(client_address(request)))

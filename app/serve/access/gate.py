@@ -1,19 +1,24 @@
-"""The gate of the web port: identifies the user of every request, and checks the permission."""
+"""The gate of workers and gateways: identifies the caller of every request, and checks permission and rate limit."""
 
+import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Middleware
+from aiohttp.typedefs import Handler
 
 from app.base.clock import Clock
+from app.serve.access.access_file import AccessFile
 from app.serve.access.basic import CHALLENGE, Basic, TooManyFailures
-from app.serve.access.caller import ANYBODY, CALLER, HOLDS, Caller, Role, enough, masks, put
+from app.serve.access.caller import ANYBODY, CALLER, HOLDS, Caller, enough, masks, put
 from app.serve.access.oidc import Oidc
 from app.serve.access.permissions import NEEDS, WITHIN, Need
+from app.serve.access.rate_limit import RateLimit
 from app.serve.access.sign_in import SIGN_IN, redirect_to_sign_in
+from app.serve.access.token import is_token
 from app.serve.web.guard import SAFE, route_of
 from app.serve.web.origin import client_address, says_origin
 from app.serve.web.problem import Problem
@@ -21,22 +26,33 @@ from app.settings.web import WebSettings
 
 _PASSWORD: Final = f"GET {SIGN_IN}/password"
 _METRICS: Final = "GET /metrics"
+_BEARER: Final = 'Bearer realm="Punctual"'
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+#: Returns the caller of credentials as long as they are valid, else None.
+Known = Callable[[], Caller | None]
 
 
 class Gate:
-    """Lets through users with permission; without users and a provider it lets through all, as admins."""
+    """Lets through callers with permission; without an access file and a provider it lets through all, as admins."""
 
-    def __init__(self, web_settings: WebSettings, basic: Basic | None, oidc: Oidc | None) -> None:
-        """Identify users by name and password with `basic`, and by token or session with `oidc`."""
-        self._basic, self._oidc = basic, oidc
+    def __init__(self, web_settings: WebSettings, file: AccessFile, oidc: Oidc | None, *, pages: bool) -> None:
+        """Identify callers by the passwords and tokens in `file`, and with `oidc` by the provider's tokens.
+
+        With `pages` people sign in on pages and have sessions.
+        """
+        self._file, self._oidc, self._pages = file, oidc, pages
+        self._basic, self._rates = Basic(file), RateLimit()
         self._payloads = web_settings.payloads
         self._between = bool(web_settings.secret)
         self._needs = dict(NEEDS)
         if web_settings.metrics == "open":
             self._needs[_METRICS] = "open"
 
+    @property
+    def _signs_in(self) -> bool:
+        return bool(self._file) or self._oidc is not None
+
+    @web.middleware
     async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """Answer a request with `handler`, or raise a Problem without permission."""
         route = route_of(request)
@@ -44,22 +60,58 @@ class Gate:
         match need:
             case None:
                 raise Problem("forbidden", f"no role is configured for {route}, so it is refused")
-            case "open" | "workers":
-                return await self._unnamed(request, handler, need)
-            case role:
-                return await self._named(request, handler, route, role)
-
-    async def _named(self, request: web.Request, handler: Handler, route: str | None, need: Role) -> web.StreamResponse:
-        """Answer a request if its user is known and has a sufficient role."""
+            case "open":
+                return await handler(request)
+            case "workers":  # app/serve/search/routes.py checks the secret
+                if self._signs_in and not self._between:
+                    sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all"
+                    raise Problem("unauthorized", f"{sentence} of them")
+                return await handler(request)
+        caller = request.get(CALLER)
+        if caller is not None:  # a page uses the API as the page's user
+            return await self._permitted(request, handler, route, need, caller)
         try:
-            caller = request.get(CALLER) or await self._caller(request)  # a page uses the API as the page's user
+            known = await self._known(request)
         except TooManyFailures as error:
             raise Problem("rate", str(error), headers={"Retry-After": str(math.ceil(error.wait_s))}) from error
-        if caller is None:
+        caller = None if known is None else known()
+        if known is None or caller is None:
             return self._challenge(request, route)
+        request[HOLDS] = lambda: known() == caller and _is_current(caller)
+        request[CALLER] = caller
+        return await self._counted(request, handler, route, need, caller)
+
+    async def _counted(
+        self, request: web.Request, handler: Handler, route: str | None, need: Need, caller: Caller
+    ) -> web.StreamResponse:
+        """Answer a request unless its caller has sent too many; the limit does not block monitoring."""
+        if not caller.rate or route == _METRICS:
+            return await self._permitted(request, handler, route, need, caller)
+        now_s = asyncio.get_running_loop().time()
+        wait_s = self._rates.take(caller, now_s)
+        headers = self._rates.headers(caller, now_s)
+        if wait_s:
+            sentence = (
+                f"{caller.name} may send {caller.rate:g} requests per second to this process, {caller.burst} at once. "
+                "Send them more slowly, or more messages in each"
+            )
+            raise Problem("rate", sentence, headers={**headers, "Retry-After": str(math.ceil(wait_s))})
+        try:
+            answer = await self._permitted(request, handler, route, need, caller)
+        except Problem as problem:
+            problem.headers = {**headers, **problem.headers}
+            raise
+        if not answer.prepared:
+            answer.headers.update(headers)
+        return answer
+
+    async def _permitted(
+        self, request: web.Request, handler: Handler, route: str | None, need: Need, caller: Caller
+    ) -> web.StreamResponse:
+        """Answer a request if its caller has a sufficient role."""
         if caller.session and request.method not in SAFE and not says_origin(request):
             raise Problem("forbidden", "a session works only in a browser; programs need a token or a password")
-        if not enough(caller.role, need):
+        if not enough(caller.role, need):  # type: ignore[arg-type] # it is a role
             raise Problem("forbidden", f"this needs the role {need}; {caller.name} has the role {caller.role}")
         if caller.bound and route is not None and route not in WITHIN:
             sentence = (
@@ -67,63 +119,67 @@ class Gate:
                 "See /api/v1/namespaces for what is available"
             )
             raise Problem("forbidden", sentence)
-        request[HOLDS] = self._holds(request, caller)
         put(request, msgspec.structs.replace(caller, masked=masks(self._payloads, caller.role)))
         answer = await handler(request)
         if self._oidc is not None:
             self._oidc.sessions.renew(request, answer)
         return answer
 
-    async def _unnamed(self, request: web.Request, handler: Handler, need: Need) -> web.StreamResponse:
-        """Answer a request to an open route, or from a worker; app/serve/search/routes.py checks the secret."""
-        if need == "workers" and (self._basic or self._oidc) and not self._between:
-            sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
-            raise Problem("unauthorized", sentence)
-        return await handler(request)
+    async def _known(self, request: web.Request) -> Known | None:
+        """Return who the caller is, by the only credentials in the request: if these are wrong, no others are tried."""
+        if not self._signs_in:
+            return lambda: ANYBODY
+        lines = request.headers.getall("Authorization", [])
+        scheme, _, shown = lines[0].partition(" ") if len(lines) == 1 else ("", "", "")
+        shown = shown.strip()
+        match scheme.lower():
+            case "" if self._oidc is not None and self._pages and not lines:
+                return partial(self._oidc.with_session, request)
+            case "basic":
+                return await self._with_password(shown, client_address(request))
+            case "bearer" if is_token(shown):
+                return lambda: self._file.now().of_token(shown)
+            case "bearer" if self._oidc is not None:
+                return await self._oidc.bearer(shown)
+        return None
 
-    async def _caller(self, request: web.Request) -> Caller | None:
-        """Return the user, by the first credentials in the request: if these are wrong, no others are tried."""
-        if not (self._basic or self._oidc):
-            return ANYBODY
-        scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
-        if scheme:
-            if self._basic and scheme.lower() == "basic":
-                return await self._basic.caller(shown.strip(), client_address(request))
-            if self._oidc and scheme.lower() == "bearer":
-                return await self._oidc.bearer(shown.strip())
+    async def _with_password(self, shown: str, address: str | None) -> Known | None:
+        user = await self._basic.user(shown, address)
+        if user is None:
             return None
-        return None if self._oidc is None else self._oidc.sessions.caller(request)
 
-    def _holds(self, request: web.Request, caller: Caller) -> Callable[[], bool]:
-        """Return a check whether the user still has the permissions: sessions end, and users' lines change."""
-        if caller.session and self._oidc is not None:
-            sessions = self._oidc.sessions
-            return lambda: sessions.caller(request) is not None
-        if caller.until_s is not None:
-            until_s = caller.until_s
-            return lambda: Clock.wall_ms() < until_s * 1_000
-        if self._basic is not None:
-            basic, user = self._basic, self._basic.user(caller.name)
-            return lambda: basic.user(caller.name) == user
-        return lambda: True
+        def known() -> Caller | None:
+            now = self._file.now().users.get(user.caller.name)
+            return now.caller if now is not None and now.hash == user.hash else None
+
+        return known
 
     def _challenge(self, request: web.Request, route: str | None) -> web.StreamResponse:
-        """Ask for a login: on the sign-in page if there is a provider, else in the browser's own dialog."""
-        api = request.path.startswith("/api/") or route == _METRICS
-        if self._oidc is not None and not api and route != _PASSWORD and "Authorization" not in request.headers:
+        """Ask for credentials: on the sign-in page if there is a provider, else in the browser's own dialog."""
+        access, oidc = self._file.now(), self._oidc is not None and self._pages
+        api = request.path.startswith("/api/") or route == _METRICS or not self._pages
+        lines = request.headers.getall("Authorization", [])
+        if oidc and not api and route != _PASSWORD and not lines:
             return redirect_to_sign_in(request)
-        ways = ["a user's name and password"] if self._basic else []
-        ways += ["a bearer token of the provider", f"a session ({SIGN_IN})"] if self._oidc else []
-        challenge = CHALLENGE if self._basic and (self._oidc is None or route == _PASSWORD or not api) else "Bearer"
+        ways = ["a user's name and password"] if access.has_passwords else []
+        ways += ["a token"] if access.has_tokens else []
+        ways += ["a bearer token of the provider"] if self._oidc is not None else []
+        ways += [f"a session ({SIGN_IN})"] if oidc else []
         sentence = f"this needs {' or '.join(ways)}. The login is missing, expired or wrong"
-        raise Problem("unauthorized", sentence, headers={"WWW-Authenticate": challenge})
+        if len(lines) > 1:
+            sentence = "this needs one Authorization header"
+        raise Problem(
+            "unauthorized", sentence, headers=self._asked_for(lines, basic=not oidc or route == _PASSWORD or not api)
+        )
+
+    def _asked_for(self, lines: list[str], *, basic: bool) -> Mapping[str, str]:
+        """Return the header that asks for credentials (RFC 7617; RFC 6750, 3)."""
+        bearer = bool(lines) and lines[0].lower().startswith("bearer")
+        if basic and self._file.now().has_passwords and not bearer:
+            return {"WWW-Authenticate": CHALLENGE}
+        error = "invalid_request" if len(lines) > 1 or not bearer else "invalid_token"
+        return {"WWW-Authenticate": f'{_BEARER}, error="{error}"' if lines else _BEARER}
 
 
-def middleware(gate: Gate) -> Middleware:
-    """Return the gate as a middleware of aiohttp."""
-
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        return await gate.check(request, handler)
-
-    return check
+def _is_current(caller: Caller) -> bool:
+    return caller.until_s is None or Clock.wall_ms() < caller.until_s * 1_000

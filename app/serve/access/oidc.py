@@ -1,16 +1,20 @@
 """Sign-in and sign-out with an OpenID Connect provider."""
 
+import hashlib
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
 from aiohttp import web
 
 from app.base.clock import Clock
+from app.serve.access.access_file import Access
 from app.serve.access.caller import Caller
-from app.serve.access.claims import RoleRules, name_of
+from app.serve.access.claims import groups_of, name_of
 from app.serve.access.cookies import CookieSigner, RevokedIds, put_cookie, signing_key
+from app.serve.access.entries import Provider as ProviderTable
 from app.serve.access.errors import ProviderFailed, TokenRefused
 from app.serve.access.sessions import Sessions
 from app.serve.access.sign_in import PATIENCE_S, SIGN_IN, SignIn, local_address, redirect
@@ -32,17 +36,21 @@ class Oidc:
         self,
         web_settings: WebSettings,
         people_url: str,
-        rules: RoleRules,
-        provider: "Provider",
-        bound_to: Iterable[str],
+        app_id: str,
+        access: Callable[[], Access],
+        provider: "Callable[[ProviderTable], Provider]",
     ) -> None:
-        """Use `provider`, and give roles by `rules`; sessions end when any text in `bound_to` changes."""
-        self._rules, self._provider = rules, provider
+        """Sign in with the provider in `access`, for which `provider` returns a client, and give the roles there.
+
+        Sessions are valid on the workers of the installation `app_id`.
+        """
+        self._access, self._make = access, provider
+        self._made: tuple[ProviderTable, Provider] | None = None
         self._redirect_uri = f"{people_url}{SIGN_IN}/done"
         self._secure = people_url.startswith("https://")
         key = secrets.token_bytes(32)
         if web_settings.secret:
-            key = signing_key(web_settings.secret, "\0".join(bound_to))
+            key = signing_key(web_settings.secret, app_id)
         self.sessions = Sessions(key, secure=self._secure)
         self._signer, self._done = CookieSigner(key, "sign-in"), RevokedIds(PATIENCE_S)
         self._cookie = "__Host-punctual-sign-in" if self._secure else "punctual-sign-in"
@@ -50,27 +58,52 @@ class Oidc:
 
     async def close(self, _: web.Application) -> None:
         """Close the connections to the provider."""
-        await self._provider.close()
+        if self._made is not None:
+            await self._made[1].close()
 
-    async def bearer(self, token: str) -> Caller | None:
-        """Return the user of a token of the provider; None if it is not accepted."""
+    async def _provider(self) -> "Provider":
+        """Return the client of the provider in the access file. Raises ProviderFailed if there is none any more."""
+        table = self._access().provider
+        if table is None:
+            raise ProviderFailed("the access file has no [provider] any more")
+        if self._made is None or self._made[0] != table:
+            former, self._made = self._made, (table, self._make(table))
+            if former is not None:
+                await former[1].close()
+        return self._made[1]
+
+    async def bearer(self, token: str) -> "Callable[[], Caller | None] | None":
+        """Return a function that returns the user of a token of the provider while the token is valid; None if not."""
         if len(token) > _LONGEST_TOKEN:
             return None
         try:
-            claims = await self._provider.verified(token)
+            claims = await (await self._provider()).verified(token)
         except (ProviderFailed, TokenRefused) as error:
             log.info("rejected a bearer token: %s", error)
             return None
-        grant = self._rules.grant(claims)
-        if grant is None:
+        return partial(self._with_token, name_of(claims), self._groups(claims), int(claims["exp"]))
+
+    def _with_token(self, name: str, groups: tuple[str, ...], until_s: int) -> Caller | None:
+        grant = self._access().grant(groups)
+        return None if grant is None else Caller.of(name, grant, until_s=until_s)
+
+    def with_session(self, request: web.Request) -> Caller | None:
+        """Return the user of a request's session, with the present permissions of the user's groups."""
+        session, access = self.sessions.read(request), self._access()
+        if session is None or session.provider != _digest(access.provider):
             return None
-        return Caller(name_of(claims), grant.role, namespaces=grant.namespaces, until_s=int(claims["exp"]))
+        grant = access.grant(session.groups)
+        return None if grant is None else Caller.of(session.name, grant, session.id)
+
+    def _groups(self, claims: Mapping[str, Any]) -> tuple[str, ...]:
+        access = self._access()
+        return access.fitting(groups_of(claims, access.provider.claim)) if access.provider is not None else ()
 
     async def begin(self, request: web.Request) -> web.StreamResponse:
         """Answer GET /sign-in/begin: send the browser to the provider."""
         sign_in = SignIn.begin(request.query.get("next", "/"), Clock.wall_ms() // 1_000)
         try:
-            answer = redirect(await self._provider.address(sign_in, self._redirect_uri))
+            answer = redirect(await (await self._provider()).address(sign_in, self._redirect_uri))
         except ProviderFailed as error:
             return _failed("provider", error)
         put_cookie(answer, self._cookie, self._signer.sign(sign_in), PATIENCE_S, secure=self._secure)
@@ -84,15 +117,17 @@ class Oidc:
         if "error" in query:
             return self._forgotten(_failed("refused", f"the provider says {query['error']!r:.100}"))
         try:
-            claims = await self._provider.claims(query.get("code", ""), sign_in, self._redirect_uri)
+            provider = await self._provider()
+            claims = await provider.claims(query.get("code", ""), sign_in, self._redirect_uri)
         except (ProviderFailed, TokenRefused) as error:
             return self._forgotten(_failed("provider", error))
-        grant, name = self._rules.grant(claims), name_of(claims)
+        groups, name = self._groups(claims), name_of(claims)
+        grant = self._access().grant(groups)
         if grant is None:
-            return self._forgotten(_failed("no-role", f"{name} has none of the roles in DELAY_WEB_OIDC_FILE"))
+            return self._forgotten(_failed("no-role", f"{name} is in none of the groups that have a role"))
         log.info("%s signed in as %s", name, grant.role)
         answer = redirect(local_address(sign_in.back))
-        self.sessions.begin(answer, name, grant)
+        self.sessions.begin(answer, name, groups, _digest(self._access().provider))
         return self._forgotten(answer)
 
     def _belongs(self, sign_in: SignIn, query: Mapping[str, str]) -> bool:
@@ -117,6 +152,14 @@ class Oidc:
     def _forgotten(self, answer: web.StreamResponse) -> web.StreamResponse:
         put_cookie(answer, self._cookie, "", 0, secure=self._secure)
         return answer
+
+
+def _digest(provider: ProviderTable | None) -> str:
+    """Return a text that changes with the provider, so that sessions of another provider are not valid."""
+    if provider is None:
+        return ""
+    parts = (provider.issuer, provider.client_id, provider.claim)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def _failed(said: str, why: object) -> web.StreamResponse:

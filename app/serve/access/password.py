@@ -1,26 +1,19 @@
-"""Password hashes (scrypt), and the command that prints a user's line: `punctual password NAME ROLE`."""
+"""Password hashes (scrypt)."""
 
-import argparse
-import getpass
 import hashlib
 import hmac
 import os
 import re
-import sys
 from base64 import b64decode, b64encode
 from typing import Final, Self
 
 import msgspec
 
-from app.serve.access.caller import ROLES
-from punctual.contract.namespaces import namespace_name
-
 #: Five rounds with 16 MiB each: the recommendation of OWASP's Password Storage Cheat Sheet if memory is short.
 _LN, _R, _P = 14, 8, 5
-#: A line of the users file may use at most this much of a worker: 16 rounds with 64 MiB each.
+#: A hash in the access file may use at most this much of a worker: 16 rounds with 64 MiB each.
 _MOST_LN, _MOST_R, _MOST_P = 16, 8, 16
 _BYTES: Final = 32
-_LEAST: Final = 8
 _FORM: Final = re.compile(
     r"\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{16,64})\$([A-Za-z0-9+/]{43})"
 )
@@ -74,42 +67,3 @@ def _text(raw: bytes) -> str:
 
 def _bytes(text: str) -> bytes:
     return b64decode(text + "=" * (-len(text) % 4))
-
-
-def _asked() -> str:
-    """Return the password that is typed twice on the terminal, or read from stdin.
-
-    Raises ValueError with a sentence if it is invalid.
-    """
-    typed = sys.stdin.isatty()
-    password = getpass.getpass("Password: ") if typed else sys.stdin.readline().rstrip("\n")
-    if typed and getpass.getpass("Once more: ") != password:
-        raise ValueError("the two passwords differ; nothing was written")
-    if len(password) < _LEAST:
-        raise ValueError(f"a password needs at least {_LEAST} characters")
-    return password
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Write a user's line to stdout, for DELAY_WEB_USERS_FILE."""
-    parser = argparse.ArgumentParser(
-        prog="punctual password",
-        description="Print a user's line for DELAY_WEB_USERS_FILE. Asks for the password, or reads it from stdin.",
-    )
-    parser.add_argument("name")
-    parser.add_argument("role", choices=ROLES)
-    said = "restrict the user to these namespaces of DELAY_NAMESPACES (default: the whole installation)"
-    parser.add_argument("--namespaces", metavar="NAME[,NAME…]", default="", help=said)
-    given = parser.parse_args(arguments)
-    if not re.fullmatch(r"[^\s:#]{1,64}", given.name) or not given.name.isprintable():
-        parser.error("a name must have 1 to 64 characters without space, ':' or '#'")
-    try:
-        within = ",".join(map(namespace_name, given.namespaces.split(","))) if given.namespaces else ""
-        password = _asked()
-    except ValueError as error:
-        parser.error(str(error))
-    sys.stdout.write(f"{given.name}:{given.role}:{Hash.of(password)}{within and f':{within}'}\n")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,6 +1,6 @@
-"""Permissions: one table with the role that each route of the API and the console needs.
+"""Permissions: one table with the role that each route of workers and gateways needs.
 
-A route that is not in the table is refused. `WITHIN` has the routes that users of single namespaces may use, who see
+A route that is not in the table is refused. `WITHIN` has the routes that callers of single namespaces may use, who see
 and change only the contents of their namespaces.
 """
 
@@ -16,6 +16,9 @@ Need = Role | Literal["open", "workers"]
 _OPEN: Final = (
     "GET /health/live",
     "GET /health/ready",
+    "GET /live",
+    "GET /ready",
+    "GET /api/v1/openapi.json",
     "GET /problems/{name}",
     "GET /static/{name}",
     "GET /sign-in",
@@ -74,6 +77,9 @@ _VIEWER_OF_ALL: Final = (
 #: To act on one message, and to stop jobs.
 _OPERATOR: Final = (
     "POST /api/v1/messages",
+    "PATCH /api/v1/messages/{id}",
+    "DELETE /api/v1/messages/{id}",
+    "POST /kafka/v3/clusters/{cluster}/topics/{topic}/records",
     "POST /api/v1/messages/{id}/cancel",
     "POST /api/v1/messages/{id}/reschedule",
     "POST /api/v1/messages/{id}/deliver-now",
@@ -112,8 +118,8 @@ NEEDS: Final[Mapping[str, Need]] = {
     **dict.fromkeys(_OPERATOR, "operator"),
     **dict.fromkeys((*_ADMIN, *_ADMIN_OF_ALL), "admin"),
 }
-#: The routes for users who are bound to namespaces, with responses about their namespaces only. All other routes refuse
-#: these users.
+#: The routes for callers who are bound to namespaces, with responses about their namespaces only. All other routes
+#: refuse these callers.
 WITHIN: Final = frozenset({*_VIEWER, *_OPERATOR, *_ADMIN})
 
 

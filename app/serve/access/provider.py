@@ -17,6 +17,7 @@ from joserfc.jwk import KeySet
 
 from app.base.clock import Clock
 from app.base.listening.bodies import read_bounded
+from app.serve.access.entries import Provider as Table
 from app.serve.access.errors import ProviderFailed, TokenRefused
 from app.serve.access.provider_cache import Cached
 from app.serve.access.sign_in import SignIn
@@ -34,10 +35,10 @@ _ENDPOINTS: Final = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 class Provider:
     """A provider, with this installation as its client."""
 
-    def __init__(self, issuer: str, client_id: str, secret_file: str, scopes: str) -> None:
-        """Set the client's ID, secret file and scopes for `issuer`; the first request comes later."""
-        self._issuer, self._client_id, self._scopes = issuer, client_id, scopes
-        self._secret_file = Path(secret_file) if secret_file else None
+    def __init__(self, table: Table) -> None:
+        """Be a client of the provider in an access file; the first request comes later."""
+        self._issuer, self._client_id, self._scopes = table.issuer, table.client_id, " ".join(table.scopes)
+        self._secret_file = Path(table.client_secret_file) if table.client_secret_file else None
         self._session: aiohttp.ClientSession | None = None
         self._metadata = Cached[dict[str, Any]](self._ask_metadata, {})
         self._keys = Cached(self._ask_keys, KeySet([]))
@@ -115,7 +116,7 @@ class Provider:
         try:
             secret = self._secret_file.read_text("utf-8").strip() if self._secret_file else ""
         except (OSError, UnicodeDecodeError) as error:
-            raise ProviderFailed(f"client_secret_file of DELAY_WEB_OIDC_FILE cannot be read: {error}") from error
+            raise ProviderFailed(f"client_secret_file of the provider cannot be read: {error}") from error
         if not secret or (methods and "client_secret_basic" not in methods):
             form["client_id"] = self._client_id
             if secret:

@@ -7,7 +7,6 @@ import msgspec
 from aiohttp import web
 
 from app.base.clock import Clock
-from app.serve.access.caller import Caller, Grant, Role
 from app.serve.access.cookies import CookieSigner, RevokedIds, put_cookie
 
 #: The maximum time of a session since its sign-in, and since its last use.
@@ -20,14 +19,18 @@ _OFF_S: Final = 60
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """The user of a session; its beginning and its last use, in seconds of Unix time."""
+    """The user of a session; its beginning and its last use, in seconds of Unix time.
+
+    `groups` are the user's groups at the sign-in, whose permissions are in the access file; `provider` is a digest of
+    the provider.
+    """
 
     id: str
     name: str
-    role: Role
+    groups: tuple[str, ...]
+    provider: str
     began_s: int
     used_s: int
-    namespaces: tuple[str, ...] | None = None
 
 
 _SESSION: Final = web.RequestKey("session", Session)
@@ -43,21 +46,21 @@ class Sessions:
         #: With this prefix no other host of the same domain can set the cookie (RFC 6265bis, 4.1.3.2).
         self.cookie: Final = "__Host-punctual" if secure else "punctual-session"
 
-    def begin(self, answer: web.StreamResponse, name: str, grant: Grant) -> None:
+    def begin(self, answer: web.StreamResponse, name: str, groups: tuple[str, ...], provider: str) -> None:
         """Begin a session with a new random ID, and put its cookie into a response."""
         now_s = _now_s()
         session = Session(
             id=secrets.token_urlsafe(18),
             name=name,
-            role=grant.role,
+            groups=groups,
+            provider=provider,
             began_s=now_s,
             used_s=now_s,
-            namespaces=grant.namespaces,
         )
         self._write(answer, session)
 
-    def caller(self, request: web.Request) -> Caller | None:
-        """Return the user of a request's session; None without a valid session."""
+    def read(self, request: web.Request) -> Session | None:
+        """Return a request's session; None without a valid session."""
         session = self._signer.read(request.cookies.get(self.cookie, ""), Session)
         if session is None or session.id in self._ended:
             return None
@@ -65,7 +68,7 @@ class Sessions:
         if not (-_OFF_S <= now_s - session.began_s < LONGEST_S and -_OFF_S <= now_s - session.used_s < IDLE_S):
             return None
         request[_SESSION] = session
-        return Caller(session.name, session.role, session.id, session.namespaces)
+        return session
 
     def renew(self, request: web.Request, answer: web.StreamResponse) -> None:
         """Write the time of the last use into the cookie, if the response has not been sent."""
@@ -76,12 +79,12 @@ class Sessions:
 
     def end(self, request: web.Request, answer: web.StreamResponse) -> str:
         """End a request's session, including copies of its cookie, and return its ID, or "" without a session."""
-        caller = self.caller(request)
+        session = self.read(request)
         answer.set_cookie(self.cookie, "", max_age=0, path="/", httponly=True, samesite="Lax", secure=self._secure)
-        if caller is None:
+        if session is None:
             return ""
-        self.forget(caller.session)
-        return caller.session
+        self.forget(session.id)
+        return session.id
 
     def forget(self, id_: str) -> None:
         """Store that a session has ended, here or on another worker."""

@@ -1,4 +1,4 @@
-"""Limits users that are bound to namespaces to the destinations of their inputs, and to IDs in their namespaces."""
+"""Limits callers to their destinations, and to the inputs and IDs of their namespaces."""
 
 from app.engine.ingest.policy import Policy
 from app.serve.access.caller import Caller
@@ -26,8 +26,10 @@ class NamespaceBounds:
     def input_for(self, caller: Caller, id_: str, to: object, cluster: str | None) -> str:
         """Return the topic for a request with this ID: an input of its namespace that may deliver to the destination.
 
-        Raises OutsideNamespaces if there is none, or BadBody if the destination is not a name.
+        Raises OutsideNamespaces if there is none, BadBody if the destination is not a name, or Refusal.
         """
+        if isinstance(to, str):
+            caller.check_destinations(to, None)
         if not caller.bound:
             return self._topics.requests
         if not isinstance(to, str):
@@ -43,10 +45,17 @@ class NamespaceBounds:
         return next((one for one in may if self._topics.inputs.get(one) == NATIVE.name), self._topics.requests)
 
     def check_resend(self, caller: Caller, again: Resend) -> None:
-        """Raise OutsideNamespaces if a dead letter, corrected or not, would be sent outside of the user's namespaces.
+        """Raise OutsideNamespaces if a dead letter, corrected or not, would be sent outside of the caller's namespaces.
 
-        A record for an input of the user's namespaces cannot name others, and its destinations are checked there.
+        A record for an input of the caller's namespaces cannot name others, and its destinations are checked there.
+        Raises Refusal if it is too large for the caller, or for a destination that is not the caller's.
         """
+        caller.check_size(len(again.request.key or b"") + len(again.request.value or b""))
+        if caller.destinations is not None:
+            if again.asked is None:
+                raise OutsideNamespaces("its destination cannot be read: correct its headers")
+            if again.asked.op == "schedule":
+                caller.check_destinations(again.asked.to, again.asked.on_failure)
         if not caller.bound or self._is_theirs(caller, self._topics.namespaces.of_topic(again.topic)):
             return
         asked = again.asked

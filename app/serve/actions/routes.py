@@ -26,6 +26,7 @@ from app.serve.web.answers import as_json
 from app.serve.web.problem import RETRY_AFTER, Problem
 from punctual.client.requests import Operation, Request, command
 from punctual.contract.cron import doubt
+from punctual.contract.request import Refusal
 
 _Routes = TypeVar("_Routes")
 Handler = Callable[[_Routes, web.Request], Coroutine[Any, Any, web.StreamResponse]]
@@ -71,6 +72,8 @@ def errors_answered(handler: Handler[_Routes]) -> Handler[_Routes]:
             raise Problem("unknown-destination", str(error)) from error
         except OutsideNamespaces as error:
             raise Problem("forbidden", str(error)) from error
+        except Refusal as refusal:
+            raise Problem(refusal.reason.value, refusal.sentence) from refusal
         except ValueError as error:
             raise Problem("invalid-parameter", shortened(str(error))) from error
         except ScanFailed as error:
@@ -103,6 +106,7 @@ class ActionRoutes:
         id_ = self._id(request, uuid.uuid4().hex if said is None else said)
         with warnings.catch_warnings(action="ignore"):  # the response has the warning
             message = message_of(body, id_)
+        caller.check_size(len(message.key or b"") + len(message.value or b""))
         topic = self._actions.bounds.input_for(caller, id_, body.get("to"), text(body, "to_cluster"))
         asked = _recorded({**body, "id": id_} if "id" in body else body)
         outcome = await self._actions.send(actor_of(request), "create", message, asked, topic)

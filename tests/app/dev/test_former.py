@@ -25,7 +25,7 @@ def test_the_former_command_for_passwords_prints_a_users_line() -> None:
     command = [sys.executable, "-m", "app.access.password", "ann", "viewer"]
     done = subprocess.run(command, input="12345678\n", capture_output=True, text=True, check=True, cwd=ROOT)
 
-    assert done.stdout.startswith("ann:viewer:$scrypt$")
+    assert done.stdout.startswith('[users.ann]\nrole = "viewer"\n')
     assert done.stderr == "`python -m app.access.password` will be removed: use `punctual password`.\n"
 
 

@@ -1,48 +1,68 @@
-"""Which address is for whom: every route, with every kind of token."""
+"""Which address is for whom: every route, with every role, namespace, token and password."""
 
 import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp import ClientSession, web
+from aiohttp import ClientSession, encode_basic_auth, web
+from multidict import CIMultiDict
 from prometheus_client import CollectorRegistry
 
+from app.base.errors import SignInMissing
 from app.gateway import access, health
 from app.gateway.api import error_answers, routes
-from app.gateway.callers.permissions import NEEDS
 from app.gateway.desk.receipts import Receipts
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.connection import KafkaConnection
-from app.gateway.spool.errors import TokensMissing
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import SpoolTally
-from app.gateway.token import digest_of
+from app.serve.access.access import access_file
+from app.serve.access.caller import ROLES
+from app.serve.access.cookies import CookieSigner
+from app.serve.access.former import as_toml
+from app.serve.access.sessions import Session
+from app.serve.access.token import digest_of
 from app.settings.settings import Settings
+from tests.app.serve.access.conftest import bearer, session_key, shown, user
+from tests.app.serve.access.table import BOTH, GATEWAY, may
 
 #: As tokens look, and the same in each process of the suite: they name tests.
 SHOP, MAIL, ROOT, OLD, SLOW, SMALL, NOBODY = (f"pgw_{letter * 43}" for letter in "ABCDEFG")
 
 
-def tokens() -> str:
-    """Return the file: two teams, one that names ids in full, one token that is over, one that is slow."""
+#: The namespaces of users, by the end of their names.
+MARKS: dict[str, tuple[str, ...]] = {"": (), "-shop": ("shop",), "-both": ("shop", "mail")}
+#: Each role in each namespace, with a password and a token.
+USERS = {f"{role}{mark}": (role, names) for role in ROLES for mark, names in MARKS.items()}
 
-    def table(name: str, token: str, *lines: str, more: str = "") -> str:
-        said = "\n".join(lines)
-        return f'[{name}]\n{said}\ntokens = [{{ sha256 = "{digest_of(token).hex()}"{more} }}]\n'
 
-    return "\n".join(
-        [
-            table("shop", SHOP, 'namespace = "shop"', 'destinations = ["orders"]', "rate = 100_000"),
-            table("mail", MAIL, 'namespace = "mail"', 'destinations = ["mails"]', "rate = 100_000"),
-            table("root", ROOT, 'destinations = ["*"]', "rate = 100_000"),
-            table("old", OLD, 'destinations = ["*"]', more=", expires = 2020-01-01T00:00:00Z"),
-            table("slow", SLOW, 'destinations = ["*"]', "rate = 1", "burst = 2"),
-            table("small", SMALL, 'destinations = ["*"]', "max_message_bytes = 10", "rate = 100_000"),
-        ]
+def users() -> str:
+    """Return the file: two teams, one that names ids in full, a token that is over, one that is slow; all roles."""
+
+    def table(token: str, more: str = "", **keys: Any) -> dict[str, Any]:
+        expires = {"expires": datetime(2020, 1, 1, tzinfo=UTC)} if more == "over" else {}
+        return {"role": "operator", **keys, "tokens": [{"sha256": digest_of(token).hex(), **expires}]}
+
+    return as_toml(
+        {
+            "users": {
+                "shop": table(SHOP, namespaces=["shop"], destinations=["orders"], rate=100_000),
+                "mail": table(MAIL, namespaces=["mail"], destinations=["mails"], rate=100_000),
+                "root": table(ROOT, destinations=["*"], rate=100_000),
+                "old": table(OLD, "over", destinations=["*"]),
+                "slow": table(SLOW, rate=1, burst=2),
+                "small": table(SMALL, max_message_bytes=10, rate=100_000),
+                **{
+                    name: user(role, *names, name=name, program=name, rate=100_000)
+                    for name, (role, names) in USERS.items()
+                },
+            }
+        }
     )
 
 
@@ -52,9 +72,11 @@ class Site:
     def __init__(self, url: str, session: ClientSession, spooled: Callable[[], list[Any]]) -> None:
         self.url, self.session, self.spooled = url, session, spooled
 
-    async def ask(self, place: str, token: str | None = None, **options: Any) -> tuple[int, dict[str, Any]]:
+    async def ask(
+        self, place: str, token: str | None = None, headers: dict[str, str] | None = None, **options: Any
+    ) -> tuple[int, dict[str, Any]]:
         method, path = place.split(" ")
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        headers = headers or ({} if token is None else {"Authorization": f"Bearer {token}"})
         async with self.session.request(method, self.url + path, headers=headers, **options) as answer:
             body = await answer.json() if "json" in answer.content_type else {}
             return answer.status, body if isinstance(body, dict) else {}
@@ -77,14 +99,14 @@ def _crash(error: BaseException) -> None:
 @pytest.fixture
 async def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Site]:
     monkeypatch.setattr("app.gateway.spool.intake.PATIENCE_S", 0.001)
-    (tmp_path / "tokens").write_text(tokens(), "utf-8")
+    (tmp_path / "access").write_text(users(), "utf-8")
     settings = Settings.from_env(
         {
             "KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:1",
             "DELAY_DESTINATIONS": "*",
             "DELAY_NAMESPACES": "shop,mail",
             "DATADIR": str(tmp_path / "data"),
-            "DELAY_GATEWAY_TOKENS_FILE": str(tmp_path / "tokens"),
+            "DELAY_WEB_USERS_FILE": str(tmp_path / "access"),
         }
     )
     connection, spool, tally = (
@@ -131,8 +153,9 @@ def concrete(place: str, id_: str = "shop/1") -> str:
     return place
 
 
-OPEN = {place for place, need in NEEDS.items() if need == "open"}
-NAMED = sorted(NEEDS.keys() - OPEN)
+TABLE = BOTH | GATEWAY
+OPEN = {place for place, row in TABLE.items() if row.role == "open"}
+NAMED = sorted(TABLE.keys() - OPEN)
 
 
 @pytest.mark.parametrize("place", sorted(OPEN))
@@ -148,9 +171,39 @@ async def test_everything_else_needs_one_that_is_known_and_not_over(site: Site, 
 
 
 @pytest.mark.parametrize("place", NAMED)
-@pytest.mark.parametrize("token", [SHOP, MAIL, ROOT])
-async def test_whoever_has_one_gets_past_the_gate(site: Site, place: str, token: str) -> None:
-    assert (await site.ask(concrete(place), token, json={}))[0] not in (401, 403)
+@pytest.mark.parametrize("credentials", [shown, bearer], ids=["password", "token"])
+async def test_each_role_and_namespace_gets_past_the_gate_where_the_table_says_so_and_nowhere_else(
+    site: Site, place: str, credentials: Callable[[str], dict[str, str]]
+) -> None:
+    wrong = []
+    for name, (role, names) in USERS.items():
+        status, body = await site.ask(concrete(place), headers=credentials(name), json={})
+        if (status not in (401, 403)) is not may(TABLE[place], role, bound=bool(names)):
+            wrong.append((name, status, body))
+    assert wrong == []
+
+
+async def test_wrong_passwords_are_slowed_down_on_a_gateway_too(site: Site) -> None:
+    wrong = [
+        await site.ask("GET /metrics", headers={"Authorization": encode_basic_auth("admin", "x")}) for _ in range(7)
+    ]
+    assert [status for status, _ in wrong] == [401] * 5 + [429] * 2
+    assert (await site.ask("GET /metrics", headers=bearer("admin")))[0] == 200
+
+
+async def test_two_authorization_headers_are_none(site: Site) -> None:
+    headers = CIMultiDict([("Authorization", f"Bearer {ROOT}"), ("Authorization", f"Bearer {SHOP}")])
+    async with site.session.get(f"{site.url}/metrics", headers=headers) as answer:
+        assert answer.status == 401
+        assert answer.headers["WWW-Authenticate"] == 'Bearer realm="Punctual", error="invalid_request"'
+    async with site.session.get(f"{site.url}/metrics", headers={"Authorization": f"Bearer {NOBODY}"}) as answer:
+        assert answer.headers["WWW-Authenticate"] == 'Bearer realm="Punctual", error="invalid_token"'
+
+
+async def test_a_session_of_a_worker_is_none_on_a_gateway(site: Site) -> None:
+    session = Session(id="x", name="ann", groups=(), provider="", began_s=0, used_s=0)
+    cookie = CookieSigner(session_key(), "session").sign(session)
+    assert (await site.ask("GET /metrics", headers={"Cookie": f"punctual-session={cookie}"}))[0] == 401
 
 
 async def test_what_is_not_in_the_table_is_refused_whoever_asks(site: Site) -> None:
@@ -173,7 +226,7 @@ async def test_the_table_has_all_addresses_and_no_others(site: Site, tmp_path: P
     health.register(web_app, parts)
     routes.register(web_app, parts)
 
-    assert places(web_app) == set(NEEDS)
+    assert places(web_app) == set(TABLE)
 
 
 @pytest.mark.parametrize("method", ["GET", "PATCH", "DELETE"])
@@ -261,5 +314,19 @@ async def test_without_tokens_others_are_not_let_near(tmp_path: Path) -> None:
     settings = Settings.from_env({"HOST": "0.0.0.0", "DATADIR": str(tmp_path)})  # noqa: S104
     parts = GatewayParts(settings, None, None, None, CollectorRegistry())  # type: ignore[arg-type]
 
-    with pytest.raises(TokensMissing, match="DELAY_GATEWAY_TOKENS_FILE"):
+    with pytest.raises(SignInMissing, match="DELAY_WEB_USERS_FILE"):
         access.register(web.Application(), parts)
+
+
+async def test_the_former_file_of_tokens_is_read_where_its_setting_names_it(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text(
+        f'[shop]\ndestinations = []\ntokens = [{{ sha256 = "{digest_of(SHOP).hex()}" }}]\n'
+    )
+    (tmp_path / "access").write_text(users(), "utf-8")
+    env = {"DELAY_GATEWAY_TOKENS_FILE": str(tmp_path / "tokens"), "DELAY_WEB_USERS_FILE": str(tmp_path / "access")}
+    settings = Settings.from_env({**env, "DELAY_NAMESPACES": "shop,mail"})
+
+    file = access_file(settings, *settings.gateway_access)
+
+    assert list(file.last.users) == ["shop"]
+    assert file.last.of_token(SHOP) is not None

@@ -20,8 +20,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from app.gateway.api import record_form, short_form
-from app.gateway.callers.caller import ANYONE, Caller
 from app.gateway.desk.acceptance import Acceptance, Draft
+from app.serve.access.caller import ANYBODY, Caller
 from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.record import PlainRecord
@@ -36,6 +36,7 @@ EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", str(share(15))))
 #: What holds of each answer: what the document says of statuses, types and bodies. 503 says that Kafka is away.
 CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
 NOW_MS = 1_795_600_000_000
+TEAM = Caller("a", "operator", namespaces=("a",), destinations=("orders",))
 SETTINGS = Settings.from_env(ENV)
 
 JSON = st.recursive(
@@ -85,7 +86,7 @@ def is_readable_later(draft: Draft, caller: Caller) -> None:
 
 
 @examples(max_examples=EXAMPLES * 8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(SHORT, st.sampled_from([ANYONE, Caller("a", "a", ("orders",))]))
+@given(SHORT, st.sampled_from([ANYBODY, TEAM]))
 def test_a_short_form_is_a_problem_or_what_a_worker_reads(said: dict[str, Any], caller: Caller) -> None:
     try:
         draft = short_form.draft(json.dumps(said).encode(), "delay-requests")
@@ -100,7 +101,7 @@ def test_a_short_form_is_a_problem_or_what_a_worker_reads(said: dict[str, Any], 
     HEADERS,
     st.none() | st.binary(max_size=6),
     st.none() | JSON | st.fixed_dictionaries({"topic": TEXTS, "message": JSON, "countdown": SPANS}),
-    st.sampled_from([ANYONE, Caller("a", "a", ("orders",))]),
+    st.sampled_from([ANYBODY, TEAM]),
 )
 def test_a_record_is_a_problem_or_what_a_worker_reads(
     topic: str, headers: list[tuple[str, bytes | None]], key: bytes | None, value: Any, caller: Caller

@@ -5,4 +5,5 @@ import sys
 
 if __name__ == "__main__":
     sys.stderr.write("`python -m app.access.password` will be removed: use `punctual password`.\n")
-    runpy.run_module("app.serve.access.password", run_name="__main__")
+    sys.argv.insert(1, "password")
+    runpy.run_module("app.serve.access.command", run_name="__main__")

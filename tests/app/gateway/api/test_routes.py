@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from app.gateway.token import digest_of, new_token
+from app.serve.access.token import digest_of, new_token
 from punctual.contract.home import home_partition
 from tests.app.gateway.api.test_openapi import operations
 from tests.app.gateway.conftest import Stage

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.gateway.api import record_form, short_form
-from app.gateway.callers.caller import ANYONE, Caller
 from app.gateway.desk.acceptance import Acceptance, Accepted
+from app.serve.access.caller import ANYBODY, Caller
 from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition, key_partition
@@ -20,7 +20,7 @@ from tests.app.gateway.conftest import ENV
 NOW_MS = 1_795_600_000_000
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
-TEAM_A = Caller("a", "a", ("orders", "reminders"))
+TEAM_A = Caller("a", "operator", namespaces=("a",), destinations=("orders", "reminders"))
 
 
 class Origin:
@@ -36,16 +36,16 @@ def settings(**env: str) -> Settings:
     return Settings.from_env(ENV | env)
 
 
-def accepted(draft: Any, caller: Caller = ANYONE, **env: str) -> Accepted:
+def accepted(draft: Any, caller: Caller = ANYBODY, **env: str) -> Accepted:
     return Acceptance(settings(**env)).read(draft, caller, Origin(), 0)
 
 
-def short(caller: Any = ANYONE, env: Any = None, **message: Any) -> Accepted:
+def short(caller: Any = ANYBODY, env: Any = None, **message: Any) -> Accepted:
     raw = json.dumps({"to": "orders", **message}).encode()
     return accepted(short_form.draft(raw, "delay-requests"), caller, **(env or {}))
 
 
-def record(topic: str, value: object, caller: Any = ANYONE, key: Any = None, **headers: str) -> Accepted:
+def record(topic: str, value: object, caller: Any = ANYBODY, key: Any = None, **headers: str) -> Accepted:
     """Read a record for a topic, its headers named with underscores."""
     pairs = [(name.replace("_", "-"), said.encode()) for name, said in headers.items()]
     raw = json.dumps(
@@ -162,7 +162,7 @@ def test_a_message_lives_where_its_id_does_and_an_id_that_is_made_where_the_key_
     one = short(after=1, id="mine", key="k")
     assert one.submission.partition == home_partition("mine", settings().topics.inputs, 4)
     for key in ("a", "b", "c", "d", "e"):
-        for caller in (ANYONE, TEAM_A):
+        for caller in (ANYBODY, TEAM_A):
             assert short(caller, after=1, key=key).submission.partition == key_partition(key.encode(), 4)
         of_input = record("team-a", 1, key=key, delay_to="orders", delay_after="1")
         assert of_input.submission.partition == key_partition(key.encode(), 4)
@@ -195,13 +195,13 @@ def test_an_input_that_is_not_of_the_token_s_namespace_is_refused(topic: str) ->
     if topic == "scheduler":
         headers = {"scheduler_epoch": "1795610000", "scheduler_target_topic": "orders", "scheduler_target_key": "k"}
     with pytest.raises(Problem) as refused:
-        record(topic, 1, Caller("b", "b"), key="k", **headers)
+        record(topic, 1, Caller("b", "operator", namespaces=("b",)), key="k", **headers)
     assert refused.value.kind.name == "forbidden"
 
 
 def test_a_token_s_destinations_are_the_only_ones() -> None:
     assert short(TEAM_A, after=1).asked.to == "orders"
-    with pytest.raises(Problem, match="token of a does not allow 'orders-2'") as refused:
+    with pytest.raises(Problem, match="a has no permission to deliver to 'orders-2'") as refused:
         short(TEAM_A, to="orders-2", after=1)
     assert (refused.value.kind.name, refused.value.errors[0].pointer) == ("not-allowed", "#/to")
 
@@ -216,10 +216,10 @@ def test_a_token_s_destinations_are_the_only_ones() -> None:
     ],
 )
 def test_so_are_they_for_failure_callbacks(destinations: tuple[str, ...], *, allowed: bool) -> None:
-    caller, url = Caller("a", destinations=destinations), "https://a.example/back"
+    caller, url = Caller("a", "operator", destinations=destinations), "https://a.example/back"
     draft = record_form.draft(b'{"value": {"type": "JSON", "data": 1}}', "delay-requests")
     draft.headers = [("delay-to", b"orders"), ("delay-after", b"1"), ("delay-on-failure", url.encode())]
-    with nullcontext() if allowed else pytest.raises(Problem, match=r"token of a does not allow 'https://a\.example'"):
+    with nullcontext() if allowed else pytest.raises(Problem, match=r"deliver to 'https://a\.example'"):
         accepted(draft, caller, DELAY_CALLBACKS="https://*")
 
 

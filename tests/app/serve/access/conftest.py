@@ -1,11 +1,9 @@
 """Users with passwords that cost little to check, and the routes of a real worker behind its own gate."""
 
 import json
-import tomllib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from aiohttp import encode_basic_auth, web
@@ -13,7 +11,9 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from app.serve.access.caller import CALLER, ROLES
 from app.serve.access.cookies import signing_key
+from app.serve.access.former import as_toml, provider_tables
 from app.serve.access.password import Hash
+from app.serve.access.token import digest_of
 from app.settings.settings import Settings
 from app.worker import create_app
 
@@ -31,30 +31,53 @@ def shown(name: str) -> dict[str, str]:
     return {"Authorization": encode_basic_auth(name, name)}
 
 
+def token_of(name: str) -> str:
+    """Return the token of a user, the same in each process of the suite, because tokens name tests."""
+    return f"pgw_{name.replace('-', '_'):A<43}"
+
+
+def bearer(name: str) -> dict[str, str]:
+    """Return the header of a user whose token is that of their name."""
+    return {"Authorization": f"Bearer {token_of(name)}"}
+
+
+def user(role: str, *namespaces: str, name: str = "", program: str = "", **more: object) -> dict[str, object]:
+    """Return the table of a user whose password is `name`, whose token is that of the name `program`, or both."""
+    table: dict[str, object] = {"role": role, **more}
+    if namespaces:
+        table["namespaces"] = list(namespaces)
+    if name:
+        table["password"] = str(hashed(name))
+    if program:
+        table["tokens"] = [{"sha256": digest_of(token_of(program)).hex()}]
+    return table
+
+
+def provider(place: Path, users: Mapping[str, object] | None = None, **keys: object) -> dict[str, str]:
+    """Write an access file with a provider and these users into a directory; return the setting that names it."""
+    tables = provider_tables(oidc(place, **keys)["DELAY_WEB_OIDC_FILE"])
+    path = place / f"access-{len(list(place.glob('access-*')))}.toml"
+    path.write_text(as_toml({"users": users or {}, **tables}))
+    return {"DELAY_WEB_USERS_FILE": str(path)}
+
+
 def oidc(place: Path, **keys: object) -> dict[str, str]:
-    """Write the file of a provider with these keys into a directory; return the setting that names it."""
+    """Write the former file of a provider with these keys into a directory; return the setting that names it."""
     path = place / f"oidc-{len(list(place.glob('oidc-*')))}.toml"
     path.write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in keys.items()))
     return {"DELAY_WEB_OIDC_FILE": str(path)}
 
 
-def oidc_keys(env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the keys in the file of a provider."""
-    return tomllib.loads(Path(env["DELAY_WEB_OIDC_FILE"]).read_text())
-
-
-def session_key(env: Mapping[str, str]) -> bytes:
-    """Return the key with which workers of these settings sign sessions."""
-    keys = oidc_keys(env)
-    parts = ("delay", keys["issuer"], keys["client_id"], keys["roles"])
-    return signing_key(SECRET, "\0".join(parts))
+def session_key() -> bytes:
+    """Return the key with which workers sign sessions."""
+    return signing_key(SECRET, "delay")
 
 
 @pytest.fixture
 def users(tmp_path: Path) -> Path:
     """A file in which there is a user for each role, called like it."""
     path = tmp_path / "users"
-    path.write_text("# who may\n" + "".join(f"{role}:{role}:{hashed(role)}\n" for role in ROLES), "utf-8")
+    path.write_text("# who may\n" + as_toml({"users": {role: user(role, name=role) for role in ROLES}}), "utf-8")
     return path
 
 

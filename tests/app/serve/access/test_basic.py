@@ -10,9 +10,9 @@ import pytest
 from aiohttp import encode_basic_auth
 
 from app.base.listening.limits import network
+from app.serve.access.access_file import AccessFile
 from app.serve.access.basic import Basic, LoginFailures
 from app.serve.access.password import Hash
-from app.serve.access.users import UsersFile
 from tests.app.serve.access.conftest import SECRET, Client, hashed, served, shown
 from tests.harness.waiting import LIMIT_S
 
@@ -68,7 +68,7 @@ async def test_a_password_is_hashed_once_and_again_when_the_users_line_changes(
     for _ in range(3):
         assert (await client.get("/", headers=shown("viewer"))).status == 200
     assert len(hashes) == 1
-    await asyncio.to_thread(users.write_text, f"viewer:viewer:{hashed('another')}\n")
+    await asyncio.to_thread(users.write_text, f'[users.viewer]\nrole = "viewer"\npassword = "{hashed("another")}"\n')
     monkeypatch.setattr("app.base.watched_file._EVERY_S", 0.0)
     assert (await client.get("/", headers=shown("viewer"))).status == 401
     assert (await client.get("/", headers=guess("viewer", "another"))).status == 200
@@ -100,11 +100,11 @@ async def test_many_guesses_at_once_get_no_more_tries(client: Client) -> None:
 async def test_guesses_from_one_address_leave_turns_for_others(users: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     free = threading.Event()
     monkeypatch.setattr(Hash, "fits", lambda *_: free.wait(LIMIT_S) and False)
-    basic = Basic(UsersFile(str(users), ()))
+    basic = Basic(AccessFile("DELAY_WEB_USERS_FILE", str(users), ()))
     wrong = b64encode(b"ann:wrong").decode()
-    many = [asyncio.create_task(basic.caller(wrong, "192.0.2.1")) for _ in range(200)]
+    many = [asyncio.create_task(basic.user(wrong, "192.0.2.1")) for _ in range(200)]
     await asyncio.sleep(0.01)
-    other = asyncio.create_task(basic.caller(wrong, "192.0.2.2"))
+    other = asyncio.create_task(basic.user(wrong, "192.0.2.2"))
     await asyncio.sleep(0.01)
     try:
         assert (sum(not one.done() for one in many), other.done()) == (25, False)

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import re
 import socket
+import tomllib
 from base64 import urlsafe_b64encode
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -22,13 +23,27 @@ from yarl import URL
 
 from app.base.clock import Clock
 from app.serve.access import provider_cache, sessions
+from app.serve.access.access_file import AccessFile
 from app.serve.access.cookies import CookieSigner, RevokedIds
+from app.serve.access.entries import Provider as Table
 from app.serve.access.errors import ProviderFailed
-from app.serve.access.oidc import Oidc
+from app.serve.access.oidc import Oidc, _digest
 from app.serve.access.provider import Provider
 from app.serve.access.sessions import Session
 from app.serve.access.sign_in import SignIn, local_address
-from tests.app.serve.access.conftest import SECRET, Client, oidc, oidc_keys, served, session_key, shown
+from app.serve.access.token import digest_of
+from tests.app.serve.access.conftest import (
+    SECRET,
+    Client,
+    oidc,
+    served,
+    session_key,
+    shown,
+    token_of,
+)
+from tests.app.serve.access.conftest import (
+    provider as provider_file,
+)
 from tests.harness.provider import provider
 
 pytestmark = pytest.mark.slow
@@ -57,7 +72,7 @@ async def env(issuer: str, tmp_path: Path) -> dict[str, str]:
         made = await answer.json()
     (tmp_path / "secret").write_text(f"{made['client_secret']}\n", "utf-8")
     return {
-        **oidc(
+        **provider_file(
             tmp_path,
             issuer=issuer,
             client_id=made["client_id"],
@@ -73,6 +88,17 @@ async def env(issuer: str, tmp_path: Path) -> dict[str, str]:
 async def client(env: dict[str, str]) -> AsyncIterator[Client]:
     async with served(**env) as client:
         yield client
+
+
+def _session(env: dict[str, str], group: str, **times: int) -> Session:
+    """Return a session as the worker gives it."""
+    keys = AccessFile("", env["DELAY_WEB_USERS_FILE"], ()).last.provider
+    return Session(id="x", name="ann", groups=(group,), provider=_digest(keys), **times)
+
+
+def oidc_keys(env: dict[str, str]) -> dict[str, Any]:
+    keys: dict[str, Any] = tomllib.loads(Path(env["DELAY_WEB_USERS_FILE"]).read_text())["provider"]
+    return keys
 
 
 async def begun(client: Client, back: str = "/") -> str:
@@ -151,7 +177,7 @@ async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, 
     headers = {"Cookie": f"punctual-session={cookie(client)}"}
     async with served(**env) as other:
         assert await who(other, **headers) == "bob (2):operator"
-        session = CookieSigner(session_key(env), "session").read(cookie(client), Session)
+        session = CookieSigner(session_key(), "session").read(cookie(client), Session)
         assert session is not None
         told = await other.get(
             "/api/v1/local/signed-out", params={"id": session.id}, headers={"Authorization": f"Bearer {SECRET}"}
@@ -160,23 +186,56 @@ async def test_other_workers_take_a_session_and_hear_of_its_end(client: Client, 
         assert await who(other, **headers) == "401"
 
 
-@pytest.mark.parametrize(
-    ("changed", "to"),
-    [
-        ("DELAY_WEB_SECRET", SECRET[::-1]),
-        ("DELAY_APP_ID", "another-one"),
-        ("client_id", "another-one"),
-        ("roles", ROLES.replace("admin", "viewer")),
-    ],
-)
-async def test_a_session_of_another_installation_or_by_other_rules_is_none(
-    client: Client, env: dict[str, str], tmp_path: Path, changed: str, to: str
+@pytest.mark.parametrize("changed", ["DELAY_WEB_SECRET", "DELAY_APP_ID", "client_id", "claim", "groups"])
+async def test_a_session_of_another_installation_or_provider_is_none(
+    client: Client, env: dict[str, str], tmp_path: Path, changed: str
 ) -> None:
     await signed_in(client, "1")
     headers = {"Cookie": f"punctual-session={cookie(client)}"}
-    change = {changed: to} if changed.isupper() else oidc(tmp_path, **{**oidc_keys(env), changed: to})
-    async with served(**{**env, **change}) as other:
-        assert await who(other, **headers) == "401"
+    text = await asyncio.to_thread(Path(env["DELAY_WEB_USERS_FILE"]).read_text)
+    other = {
+        "client_id": re.sub('client_id = ".*"', 'client_id = "another-one"', text),
+        "claim": text.replace('claim = "groups"', 'claim = "teams"'),
+        "groups": text.replace("[groups.sre]", "[groups.ops]").replace("[groups.staff]", "[groups.guests]"),
+    }.get(changed, text)
+    assert (other == text) is changed.isupper()
+    await asyncio.to_thread((tmp_path / "other.toml").write_text, other)
+    change = {"DELAY_WEB_SECRET": SECRET[::-1], "DELAY_APP_ID": "another-one"}
+    given = {changed: change[changed]} if changed.isupper() else {}
+    async with served(**{**env, "DELAY_WEB_USERS_FILE": str(tmp_path / "other.toml"), **given}) as worker:
+        assert await who(worker, **headers) == "401"
+
+
+async def test_a_session_has_the_present_role_of_its_groups(
+    client: Client, env: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.base.watched_file._EVERY_S", 0.0)
+    await signed_in(client, "1")
+    assert await who(client) == "ann (1):admin"
+    path = Path(env["DELAY_WEB_USERS_FILE"])
+    text = await asyncio.to_thread(path.read_text)
+    await asyncio.to_thread(path.write_text, text.replace('role = "admin"', 'role = "operator"'))
+    assert await who(client) == "ann (1):operator"
+    await asyncio.to_thread(path.write_text, text.replace("[groups.sre]", "[groups.ops]"))
+    assert await who(client) == "ann (1):viewer"
+
+
+async def test_a_provider_is_another_one_within_a_second_and_gone_as_soon(
+    client: Client, env: dict[str, str], forger: "Forger", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.base.watched_file._EVERY_S", 0.0)
+    await signed_in(client, "1")
+    path = Path(env["DELAY_WEB_USERS_FILE"])
+    text = await asyncio.to_thread(path.read_text)
+    other = re.sub('issuer = ".*"', f'issuer = "{forger.issuer}"', text)
+    await asyncio.to_thread(path.write_text, re.sub('client_id = ".*"', 'client_id = "me"', other))
+    assert await who(client) == "401"
+    assert (await begun(client)).startswith(forger.issuer)
+    only = f'[users.ann]\nrole = "viewer"\ntokens = [{{ sha256 = "{digest_of(token_of("ann")).hex()}" }}]\n'
+    await asyncio.to_thread(path.write_text, only)
+    assert await who(client) == "401"
+    assert (await client.get("/sign-in/begin", allow_redirects=False)).headers["Location"] == "/sign-in?said=provider"
+    assert await who(client, Authorization=f"Bearer {token_of('ann')}") == "ann:viewer"
 
 
 @pytest.mark.core
@@ -184,11 +243,11 @@ async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
     client: Client, env: dict[str, str]
 ) -> None:
     now_s = Clock.wall_ms() // 1_000
-    fresh = Session(id="x", name="ann", role="admin", began_s=now_s, used_s=now_s)
-    signer, change = CookieSigner(session_key(env), "session"), msgspec.structs.replace
+    fresh = _session(env, "sre", began_s=now_s, used_s=now_s)
+    signer, change = CookieSigner(session_key(), "session"), msgspec.structs.replace
     good = signer.sign(fresh)
     content, _, mark = good.partition(".")
-    viewer = signer.sign(change(fresh, role="viewer"))
+    viewer = signer.sign(change(fresh, groups=("staff",)))
     assert await who(client, Cookie=f"punctual-session={good}") == "ann:admin"
     bad = [
         "",
@@ -202,7 +261,7 @@ async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
         "a" * 5_000,
         "\u00e9.\u00e9",
         CookieSigner(b"another key" * 3, "session").sign(fresh),
-        CookieSigner(session_key(env), "sign-in").sign(fresh),
+        CookieSigner(session_key(), "sign-in").sign(fresh),
         signer.sign(change(fresh, began_s=now_s - sessions.LONGEST_S)),
         signer.sign(change(fresh, used_s=now_s - sessions.IDLE_S)),
         signer.sign(change(fresh, began_s=now_s + 3_600)),
@@ -213,8 +272,8 @@ async def test_cookies_that_are_forged_old_or_meant_for_something_else_are_none(
 
 
 async def test_a_session_that_is_used_goes_on_and_ends_all_the_same(client: Client, env: dict[str, str]) -> None:
-    now_s, signer = Clock.wall_ms() // 1_000, CookieSigner(session_key(env), "session")
-    used = Session(id="x", name="ann", role="viewer", began_s=now_s - 5_000, used_s=now_s - 3_000)
+    now_s, signer = Clock.wall_ms() // 1_000, CookieSigner(session_key(), "session")
+    used = _session(env, "staff", began_s=now_s - 5_000, used_s=now_s - 3_000)
     answer = await client.get("/", headers={"Cookie": f"punctual-session={signer.sign(used)}"})
     given = answer.cookies["punctual-session"]
     renewed = signer.read(given.value, Session)
@@ -272,9 +331,9 @@ async def test_an_answer_that_is_not_the_providers_lets_nobody_in(client: Client
     assert [name for name in answer.cookies if name != "punctual-sign-in"] == []
 
 
-async def test_a_sign_in_that_took_too_long_is_begun_anew(client: Client, env: dict[str, str]) -> None:
+async def test_a_sign_in_that_took_too_long_is_begun_anew(client: Client) -> None:
     path = await agreed(await begun(client), "1")
-    signer = CookieSigner(session_key(env), "sign-in")
+    signer = CookieSigner(session_key(), "sign-in")
     sign_in = signer.read(cookie(client, "punctual-sign-in"), SignIn)
     assert sign_in is not None
     old = signer.sign(msgspec.structs.replace(sign_in, began_s=sign_in.began_s - 601))
@@ -367,7 +426,9 @@ async def test_tokens_that_are_not_the_providers_for_us_and_now_are_refused(
     }
     for name, one in bad.items():
         assert await who(client, Authorization=f"Bearer {one}") == "401", name
-    async with served(**env | oidc(tmp_path, **{**oidc_keys(env), "client_id": "another"})) as other:
+    async with served(
+        **env | provider_file(tmp_path, **{**oidc_keys(env), "client_id": "another", "roles": ROLES})
+    ) as other:
         assert await who(other, Authorization=f"Bearer {token}") == "401"
 
 
@@ -500,7 +561,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     return set_clock
 
 
-def token_of(forger: Forger, kid: str = "1", key: RSAKey = KEY) -> str:
+def forged_token(forger: Forger, kid: str = "1", key: RSAKey = KEY) -> str:
     now_s = Clock.wall_ms() // 1_000
     claims = {"iss": forger.issuer, "aud": "me", "sub": "1", "iat": now_s, "exp": now_s + 600}
     return f"Bearer {jwt.encode({'alg': 'RS256', 'kid': kid}, claims, key)}"
@@ -509,7 +570,7 @@ def token_of(forger: Forger, kid: str = "1", key: RSAKey = KEY) -> str:
 async def test_a_key_that_the_provider_has_withdrawn_is_not_accepted_after_an_hour(
     forger: Forger, later: Callable[[float], None]
 ) -> None:
-    token = token_of(forger)
+    token = forged_token(forger)
     async with served(**forged(forger)) as client:
         assert await who(client, Authorization=token) == "1:viewer"
         other = RSAKey.generate_key(2048, {"kid": "2", "use": "sig", "alg": "RS256"})
@@ -518,14 +579,14 @@ async def test_a_key_that_the_provider_has_withdrawn_is_not_accepted_after_an_ho
         assert await who(client, Authorization=token) == "1:viewer"
         later(3_601)
         assert await who(client, Authorization=token) == "401"
-        assert await who(client, Authorization=token_of(forger, "2", other)) == "1:viewer"
+        assert await who(client, Authorization=forged_token(forger, "2", other)) == "1:viewer"
         assert forger.asked_for_keys == 2
 
 
 async def test_tokens_hold_for_hours_while_the_provider_is_away_and_not_for_good(
     forger: Forger, later: Callable[[float], None]
 ) -> None:
-    token = token_of(forger)
+    token = forged_token(forger)
     async with served(**forged(forger)) as client:
         assert await who(client, Authorization=token) == "1:viewer"
         forger.away = True
@@ -544,11 +605,11 @@ async def test_of_many_tokens_by_a_new_key_at_once_all_are_accepted(
     forger: Forger, later: Callable[[float], None]
 ) -> None:
     async with served(**forged(forger)) as client:
-        assert await who(client, Authorization=token_of(forger)) == "1:viewer"
+        assert await who(client, Authorization=forged_token(forger)) == "1:viewer"
         other = RSAKey.generate_key(2048, {"kid": "2", "use": "sig", "alg": "RS256"})
         forger.keys.append(other.as_dict(private=False))
         later(31)
-        new = token_of(forger, "2", other)
+        new = forged_token(forger, "2", other)
         assert await asyncio.gather(*(who(client, Authorization=new) for _ in range(5))) == ["1:viewer"] * 5
         assert forger.asked_for_keys == 2
 
@@ -557,7 +618,7 @@ async def test_those_who_wait_for_a_provider_that_says_nothing_wait_together(mon
     monkeypatch.setattr("app.serve.access.provider._PATIENCE", aiohttp.ClientTimeout(total=0.5))
     with socket.create_server(("127.0.0.1", 0), backlog=20) as silent:
         issuer = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        asked = Provider(issuer, "me", "", "openid")
+        asked = Provider(Table(issuer=issuer, client_id="me"))
         began = asyncio.get_running_loop().time()
         flows = [asked.address(SignIn.begin("/", 0), ME) for _ in range(20)]
         told = await asyncio.gather(*flows, return_exceptions=True)
@@ -574,7 +635,7 @@ async def test_json_in_too_many_layers_is_no_answer_of_a_provider() -> None:
     web_app = web.Application()
     web_app.router.add_get("/{path:.*}", deep)
     async with TestServer(web_app) as server:
-        asked = Provider(str(server.make_url("")).rstrip("/"), "me", "", "openid")
+        asked = Provider(Table(issuer=str(server.make_url("")).rstrip("/"), client_id="me"))
         with pytest.raises(ProviderFailed, match="did not respond as expected"):
             await asked.address(SignIn.begin("/", 0), ME)
         await asked.close()
@@ -590,7 +651,9 @@ async def test_a_provider_that_is_away_is_one_sentence(tmp_path: Path) -> None:
 
 async def test_passwords_and_a_provider_stand_side_by_side(client: Client, env: dict[str, str], users: Path) -> None:
     assert "Sign in with a password" not in await (await client.get("/sign-in")).text()
-    async with served(**env, DELAY_WEB_USERS_FILE=users) as both:
+    given = await asyncio.to_thread(Path(env["DELAY_WEB_USERS_FILE"]).read_text)
+    await asyncio.to_thread(users.write_text, f"{await asyncio.to_thread(users.read_text)}\n{given}")
+    async with served(**{**env, "DELAY_WEB_USERS_FILE": str(users)}) as both:
         assert await who(both, **shown("operator")) == "operator:operator"
         page = await (await both.get("/find")).text()
         assert "Sign in with the identity provider" in page

@@ -1,13 +1,16 @@
-"""Rate limits for callers' requests: a token bucket for each caller, in this gateway only."""
+"""Rate limits for callers' requests: a token bucket for each caller, in this process only."""
 
 import math
+from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
-from app.gateway.callers.caller import Caller
+from app.serve.access.caller import Caller
 
 #: The name of the policy in the headers (draft-ietf-httpapi-ratelimit-headers).
 _POLICY: Final = '"requests"'
+#: The maximum number of callers with a bucket, because users of a provider are not in the access file.
+_MOST: Final = 20_000
 
 
 @dataclass(slots=True)
@@ -17,11 +20,11 @@ class _Bucket:
 
 
 class RateLimit:
-    """Counts requests by caller name; there are at most as many as the file of tokens has."""
+    """Counts requests by caller name."""
 
     def __init__(self) -> None:
         """Begin without requests."""
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
 
     def take(self, caller: Caller, now_s: float) -> float:
         """Count a request and return 0, or return the seconds until the next one is allowed without counting it."""
@@ -48,6 +51,8 @@ class RateLimit:
         bucket = self._buckets.get(caller.name)
         if bucket is None:
             bucket = self._buckets[caller.name] = _Bucket(caller.burst, now_s)
+            if len(self._buckets) > _MOST:
+                self._buckets.popitem(last=False)
         bucket.left = min(caller.burst, bucket.left + max(0.0, now_s - bucket.at_s) * caller.rate)
         bucket.at_s = now_s
         return bucket

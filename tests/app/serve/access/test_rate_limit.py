@@ -2,10 +2,10 @@
 
 import pytest
 
-from app.gateway.callers.caller import ANYONE, Caller
-from app.gateway.callers.rate_limit import RateLimit
+from app.serve.access.caller import ANYBODY, Caller
+from app.serve.access.rate_limit import RateLimit
 
-SHOP, MAIL = Caller("shop", rate=10, burst=5), Caller("mail", rate=10, burst=5)
+SHOP, MAIL = Caller("shop", "operator", rate=10, burst=5), Caller("mail", "operator", rate=10, burst=5)
 
 
 def test_so_many_may_come_at_once_and_then_as_the_rate_allows() -> None:
@@ -42,5 +42,5 @@ def test_headers_say_how_much_is_left() -> None:
 def test_whoever_has_no_rate_is_not_counted() -> None:
     limit = RateLimit()
 
-    assert all(limit.take(ANYONE, 0) == 0 for _ in range(1_000))
-    assert limit.headers(ANYONE, 0) == {}
+    assert all(limit.take(ANYBODY, 0) == 0 for _ in range(1_000))
+    assert limit.headers(ANYBODY, 0) == {}

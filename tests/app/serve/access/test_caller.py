@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.gateway.callers.caller import Caller
+from app.serve.access.caller import Caller
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from app.gateway.callers.caller import Caller
     ],
 )
 def test_topics_and_urls_are_compared_each_in_its_way(pattern: str, to: str, *, may: bool) -> None:
-    assert Caller("shop", destinations=(pattern,)).may_deliver_to(to) is may
+    assert Caller("shop", "operator", destinations=(pattern,)).may_deliver_to(to) is may
 
 
 def test_whoever_has_no_destinations_delivers_nowhere() -> None:
-    assert not Caller("watch", destinations=()).may_deliver_to("orders")
+    assert not Caller("watch", "operator", destinations=()).may_deliver_to("orders")

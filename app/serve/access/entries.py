@@ -1,0 +1,238 @@
+"""The tables of an access file, checked: each mistake is a sentence with its line, and says what to do."""
+
+import math
+import os
+import re
+from collections.abc import Callable, Collection, Mapping
+from datetime import datetime
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from app.serve.access.caller import ROLES, Caller, Grant
+from app.serve.access.password import Hash
+from app.serve.access.token import DIGEST, is_token
+from app.settings.values import provider_address
+from punctual.contract.rate import rate_of
+
+#: The names of users.
+NAME: Final = re.compile(r"[^\s:#]{1,64}")
+#: The group of every user of the provider.
+EVERYBODY: Final = "*"
+_NEVER_MS: Final = 1 << 62
+#: The maximum number of tokens, because each request with a token compares it with all.
+_MOST_TOKENS: Final = 10_000
+#: The defaults for users with tokens, which are programs.
+_TOKEN_RATE: Final = 100.0
+_TOKEN_BYTES: Final = 1 << 20
+_TOP: Final = ("users", "groups", "provider")
+
+Table = Mapping[str, Any]
+#: Returns the number of the line of a table, or of a key in it; None if it is not found.
+Places = Callable[[tuple[str, ...], str], int | None]
+Kind = TypeVar("Kind", bound=msgspec.Struct)
+
+
+class Token(NamedTuple):
+    """The digest of a token, and when it expires (epoch ms)."""
+
+    digest: bytes
+    expires_ms: int = _NEVER_MS
+
+    @property
+    def expires(self) -> bool:
+        """Whether the token has an end."""
+        return self.expires_ms != _NEVER_MS
+
+
+class User(msgspec.Struct, frozen=True):
+    """A person or a program."""
+
+    caller: Caller
+    hash: Hash | None = None
+    tokens: tuple[Token, ...] = ()
+
+
+class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The OpenID Connect provider; `claim` has the groups of its users. Without a secret the client is public."""
+
+    issuer: str = ""
+    client_id: str = ""
+    client_secret_file: str = ""
+    claim: str = "groups"
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+
+
+class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    role: str = ""
+    namespaces: list[str] | None = None
+    destinations: tuple[str, ...] | None = None
+    rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
+    burst: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_message_bytes: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+class _Token(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    sha256: str
+    expires: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
+
+
+class _User(_Limits, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    password: str = ""
+    tokens: list[_Token] = []
+
+
+Validated = tuple[list[str], dict[str, User], dict[str, Grant], Provider | None]
+
+
+def validated(tables: Table, places: Places, namespaces: Collection[str] | None) -> Validated:
+    """Return the mistakes in an access file, and its content; None for `namespaces` allows all names."""
+    return _Check(places, namespaces).all(tables)
+
+
+class _Check:
+    """Notes mistakes; sentences never contain a password, a hash or a token."""
+
+    def __init__(self, places: Places, namespaces: Collection[str] | None) -> None:
+        self._places, self._there = places, namespaces
+        self._mistakes: list[str] = []
+        self._tokens = set[bytes]()
+
+    def all(self, tables: Table) -> Validated:
+        for name in tables.keys() - set(_TOP):
+            self._note((name,), "", "is not a table of this file: use [users.NAME], [groups.NAME] and [provider]")
+        users, groups = self._of(tables, "users", self._user), self._of(tables, "groups", self._group)
+        provider = self._provider(tables["provider"]) if "provider" in tables else None
+        if not (users or groups or provider or self._mistakes):
+            self._mistakes.append(
+                "it has no user. Print the lines of one with `punctual password NAME ROLE` or `punctual token NAME`"
+            )
+        if groups and "provider" not in tables:
+            self._note(("groups",), "", "groups need the table [provider], whose users they are")
+        if provider is not None and not groups:
+            self._note(("provider",), "", f'without groups, no user has a role. Add [groups."{EVERYBODY}"] for all')
+        if len(self._tokens) > _MOST_TOKENS:
+            self._mistakes.append(f"it has {len(self._tokens)} tokens. The maximum is {_MOST_TOKENS}")
+        return self._mistakes, users, groups, provider
+
+    def _of(self, tables: Table, top: str, read: Callable[[tuple[str, ...], Table], Any]) -> dict[str, Any]:
+        found = {}
+        named = tables.get(top, {})
+        for name, table in (named if isinstance(named, dict) else {"": named}).items():
+            if not isinstance(table, dict):
+                self._note((top, name), "", f"write a table for each, as in [{top}.NAME]")
+            elif top == "users" and not (NAME.fullmatch(name) and name.isprintable()):
+                self._note((top, name), "", "a name must have 1 to 64 characters without space, ':' or '#'")
+            elif (entry := read((top, name), table)) is not None:
+                found[name] = entry
+        return found
+
+    def _user(self, path: tuple[str, ...], table: Table) -> User | None:
+        said = self._converted(path, table, _User)
+        if said is None:
+            return None
+        grant = self._grant(path, said, is_program=bool(said.tokens))
+        tokens = [found for one in said.tokens if (found := self._token(path, one)) is not None]
+        hash_ = None
+        if said.password:
+            try:
+                hash_ = Hash.parse(said.password)
+            except ValueError as error:
+                self._note(path, "password", str(error))
+        elif not said.tokens:
+            name = path[-1]
+            self._note(
+                path, "", f"add a password (`punctual password {name} ROLE`) or a token (`punctual token {name}`)"
+            )
+        return None if grant is None else User(Caller.of(path[-1], grant), hash_, tuple(tokens))
+
+    def _group(self, path: tuple[str, ...], table: Table) -> Grant | None:
+        said = self._converted(path, table, _Limits)
+        return None if said is None else self._grant(path, said, is_program=False)
+
+    def _grant(self, path: tuple[str, ...], said: _Limits, *, is_program: bool) -> Grant | None:
+        if said.role not in ROLES:
+            self._note(path, "role", f"the role must be one of {', '.join(ROLES)}, not {said.role!r:.32}")
+            return None
+        rate = said.rate or (_TOKEN_RATE if is_program else 0.0)
+        try:
+            rate_of(rate or 1.0)
+        except ValueError as error:
+            self._note(path, "rate", str(error))
+        if said.role == ROLES[-1] and said.destinations is not None:
+            sentence = "an admin acts on all destinations. Use the role operator, or leave destinations out"
+            self._note(path, "destinations", sentence)
+        return Grant(
+            said.role,
+            self._namespaces(path, said.namespaces),
+            said.destinations,
+            rate,
+            (said.burst or max(1, math.ceil(rate))) if rate else 0,
+            said.max_message_bytes or (_TOKEN_BYTES if is_program else 0),
+        )
+
+    def _namespaces(self, path: tuple[str, ...], names: list[str] | None) -> tuple[str, ...] | None:
+        if names is None:
+            return None
+        if not names:
+            self._note(path, "namespaces", "the list is empty. Leave it out for the whole installation")
+        for name in names if self._there is not None else ():
+            if name not in self._there:  # type: ignore[operator] # it is not None
+                there = f"DELAY_NAMESPACES has {', '.join(sorted(self._there or ())) or 'none'}"
+                self._note(path, "namespaces", f"there is no namespace {name[:64]!r}; {there}")
+        return tuple(dict.fromkeys(names))
+
+    def _token(self, path: tuple[str, ...], said: _Token) -> Token | None:
+        if is_token(said.sha256):
+            sentence = "the file contains a token instead of its sha256. Make a new token, because this one can be read"
+        elif not DIGEST.fullmatch(said.sha256):
+            sentence = f"a sha256 has 64 digits from 0 to f. Make one with `punctual token {path[-1]}`"
+        elif (digest := bytes.fromhex(said.sha256)) in self._tokens:
+            sentence = "one of its tokens is given twice. Make a token for each user"
+        else:
+            self._tokens.add(digest)
+            return Token(digest, _NEVER_MS if said.expires is None else int(said.expires.timestamp() * 1_000))
+        self._note(path, "tokens", sentence)
+        return None
+
+    def _provider(self, table: Any) -> Provider | None:
+        path = ("provider",)
+        said = self._converted(path, table, Provider)
+        if said is None:
+            return None
+        for key, example in (("issuer", "https://login.example.com/realms/main"), ("client_id", "punctual")):
+            if not getattr(said, key):
+                self._note(path, key, f'it has no {key}. Add it, such as {key} = "{example}"')
+                return None
+        try:
+            provider_address(said.issuer)
+        except ValueError as error:
+            self._note(path, "issuer", f"issuer {said.issuer!r}: {error}")
+        secret = said.client_secret_file
+        if secret and not os.access(secret, os.R_OK):
+            self._note(path, "client_secret_file", f"there is no file {secret!r}, or it cannot be read")
+        if not said.scopes:
+            self._note(path, "scopes", 'scopes must be a list of texts, such as ["openid", "profile", "email"]')
+        return said
+
+    def _converted(self, path: tuple[str, ...], table: Any, kind: type[Kind]) -> Kind | None:
+        try:
+            return msgspec.convert(table, kind)
+        except msgspec.ValidationError as error:
+            found = re.search(r"\$\.(\w+)|field `(\w+)`", str(error))
+            key = (found[1] or found[2]) if found else ""
+            keys = ", ".join(kind.__struct_fields__)
+            hint = f". The keys are {keys}" if "unknown field" in str(error) else ""
+            self._note(path, key, f"{key}: {_plain(error)}{hint}" if key else _plain(error))
+        return None
+
+    def _note(self, path: tuple[str, ...], key: str, sentence: str) -> None:
+        line = self._places(path, key)
+        place = f"[{'.'.join(path)}]"[:80]
+        self._mistakes.append(f"{'' if line is None else f'line {line}: '}{place}: {sentence}")
+
+
+def _plain(error: Exception) -> str:
+    """Return msgspec's sentence without its path."""
+    text = str(error).partition(" - at ")[0].replace("`", "").replace(" | null", "")
+    return f"{text[:1].lower()}{text[1:]}"

@@ -1,0 +1,185 @@
+"""The tables of an access file, also from the three forms of earlier versions, which this version still reads."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from app.base.watched_file import Line
+from app.serve.access.caller import ROLES
+from app.serve.access.entries import EVERYBODY, Places
+
+#: The forms, as the log names them.
+USERS: Final = "lines of name:role:hash"
+TOKENS: Final = "a table of tokens for each name"
+_TOML: Final = re.compile(r"\[(?!.*:\$scrypt).*|[\w.\"'-]+\s*=.*")
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class Tables(NamedTuple):
+    """The tables of a file, the lines of its tables and keys, and its form: "" for the present one."""
+
+    tables: dict[str, Any]
+    places: Places
+    form: str
+
+
+def tables_of(lines: Sequence[Line]) -> Tables:
+    """Return the tables of an access file, or of a former file of users or of tokens.
+
+    Raises ValueError with a sentence, which never contains a hash.
+    """
+    if lines and not _TOML.fullmatch(lines[0][1]):
+        return _of_users(lines)
+    text = [""] * (lines[-1][0] if lines else 0)
+    for number, line in lines:
+        text[number - 1] = line
+    try:
+        tables = tomllib.loads("\n".join(text))
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"it is not TOML: {error}") from None
+
+    def places(path: tuple[str, ...], key: str) -> int | None:
+        return _line(lines, path, key)
+
+    if any(isinstance(table, dict) and isinstance(table.get("tokens"), list) for table in tables.values()):
+        users = {name: _of_token_table(table) for name, table in tables.items()}
+        return Tables({"users": users}, lambda path, key: places(path[1:], key), TOKENS)
+    return Tables(tables, places, "")
+
+
+def _line(lines: Iterable[Line], path: tuple[str, ...], key: str) -> int | None:
+    """Return the number of the line of a table, or of a key in it."""
+    names = r"\s*\.\s*".join(rf"[\"']?{re.escape(name)}[\"']?" for name in path)
+    header, found = re.compile(rf"\[\s*{names}\s*[\].]"), None
+    for number, line in lines:
+        if found is None and header.match(line):
+            found = number
+        elif found is not None and line.startswith("["):
+            break
+        elif found is not None and key and re.match(rf"{re.escape(key)}\s*=", line):
+            return number
+    return found
+
+
+def _of_users(lines: Iterable[Line]) -> Tables:
+    users: dict[str, Any] = {}
+    numbers: dict[str, int] = {}
+    for number, line in lines:
+        parts = line.split(":")
+        if len(parts) not in (3, 4):
+            sentence = f"line {number} is not of the form name:role:hash or name:role:hash:namespace,…"
+            more = ". The lines before have that form: print them in the new form with `punctual access convert`"
+            raise ValueError(sentence + (more if users and line.startswith("[") else ""))
+        name, role, text, *bound = parts
+        if name in users:
+            raise ValueError(f"line {number} names {name} a second time")
+        users[name] = {"role": role, "password": text}
+        numbers[name] = number
+        if bound:
+            users[name]["namespaces"] = list(dict.fromkeys(one.strip() for one in bound[0].split(",")))
+    return Tables({"users": users}, lambda path, _: numbers.get(path[-1]), USERS)
+
+
+def _of_token_table(table: Any) -> Any:
+    if not isinstance(table, dict):
+        return table
+    rest = {key: value for key, value in table.items() if key != "namespace"}
+    within = {"namespaces": [table["namespace"]]} if table.get("namespace") else {}
+    return {"role": "operator", **within, "destinations": "", **rest}  # destinations must be there
+
+
+def provider_tables(path: str) -> dict[str, Any]:
+    """Return the tables of the file of a provider, the form of DELAY_WEB_OIDC_FILE.
+
+    Raises ValueError with a sentence.
+    """
+    try:
+        said = tomllib.loads(Path(path).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ValueError(f"the file cannot be read: {why}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"the file is not valid TOML: {error}") from None
+    roles = said.pop("roles", "")
+    if not isinstance(roles, str):
+        raise ValueError("roles must be text, in quotes")  # noqa: TRY004 - as for each other mistake of the file
+    if not roles:
+        raise ValueError('the file has no roles. Add it, such as roles = "groups:sre=admin,*=viewer"')
+    try:
+        claim, groups = _rules(roles)
+    except ValueError as error:
+        raise ValueError(f"roles {roles!r}: {error}") from error
+    return {"provider": said | ({"claim": claim} if claim else {}), "groups": groups}
+
+
+def _rules(text: str) -> tuple[str, dict[str, Any]]:
+    """Return the claim, and the groups, of rules such as `groups:sre=admin,orders=operator@team-a+team-b,*=viewer`.
+
+    Several rules may have the same value. A claim with a colon in its name is in brackets:
+    `[cognito:groups]:sre=admin`. Raises ValueError with the correct form.
+    """
+    claim, pairs = _parted(text.strip())
+    groups: dict[str, Any] = {}
+    for pair in filter(None, (part.strip() for part in pairs.split(","))):
+        value, equals, said = pair.rpartition("=")
+        role, at, within = said.strip().partition("@")
+        if not equals or role not in ROLES:
+            raise ValueError(f"{pair!r} is not of the form value=role. The roles are {', '.join(ROLES)}")
+        names = [name.strip() for name in within.split("+")] if at else None
+        known, given = groups.get(value.strip()), {"role": role} | ({} if names is None else {"namespaces": names})
+        if known is None or ROLES.index(role) > ROLES.index(known["role"]):
+            groups[value.strip()] = given
+        elif role == known["role"] and "namespaces" in known:
+            known["namespaces"] = names and [*known["namespaces"], *names]
+            if not names:
+                del known["namespaces"]
+    if not groups:
+        raise ValueError("without it, no user has a role. For example: 'groups:sre=admin,support=operator,*=viewer'")
+    if not claim and set(groups) != {EVERYBODY}:
+        raise ValueError("it has no claim, as in 'groups:sre=admin'")
+    return claim, groups
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Return the claim and the rules after it. Raises ValueError if the colon after the claim is ambiguous."""
+    if text.startswith("["):
+        claim, closed, pairs = text[1:].partition("]:")
+        if not closed:
+            raise ValueError("']:' is missing after the claim, as in '[cognito:groups]:sre=admin'")
+        return claim.strip(), pairs
+    head = text.partition("=")[0]
+    if head.count(":") > 1:
+        raise ValueError(f"{head!r} has more than one colon. Put the claim in brackets: '[cognito:groups]:sre=admin'")
+    claim, _, pairs = text.partition(":") if ":" in head else ("", "", text)
+    return claim.strip(), pairs
+
+
+def as_toml(tables: Mapping[str, Any]) -> str:
+    """Return tables as the text of an access file."""
+    named = [
+        ((top,), table) if top == "provider" else ((top, name), one)
+        for top, table in tables.items()
+        for name, one in ([("", table)] if top == "provider" else table.items())
+    ]
+    return "\n".join(
+        f"[{'.'.join(map(_key, path))}]\n" + "".join(f"{key} = {_value(value)}\n" for key, value in table.items())
+        for path, table in named
+    )
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {_value(one)}' for key, one in value.items())} }}"
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
+    return json.dumps(value, ensure_ascii=False)
