@@ -66,7 +66,7 @@ def test_the_gateway_needs_tokens_and_keeps_its_spool_on_its_volume() -> None:
     one = SERVICES["gateway"]
     settings = Settings.from_env(one["environment"])
     assert settings.process.public
-    tokens = one["environment"]["DELAY_GATEWAY_TOKENS_FILE"]
+    tokens = one["environment"]["DELAY_WEB_USERS_FILE"]
     assert one["volumes"] == [f"gateway:{settings.process.datadir}", f"./gateway-tokens:{tokens}:ro"]
     assert one["command"][0] == "gateway"
     assert one["ports"] == [f"127.0.0.1:6070:{settings.gateway.port}"]

@@ -179,7 +179,11 @@ def _named(helm: str, *sets: str) -> dict[tuple[str, str], dict[str, Any]]:
 
 @pytest.mark.slow
 def test_a_gateway_has_tokens_and_a_volume_and_is_no_worker(helm: str) -> None:
-    assert "set gateway.tokensSecret" in _render(helm, *SIGN_IN, "gateway.enabled=true").stderr
+    insecure = ("settings.DELAY_WEB_INSECURE=on", "gateway.enabled=true")
+    assert "set signIn.usersSecret" in _render(helm, *insecure).stderr
+    same = _named(helm, *SIGN_IN, "gateway.enabled=true")["StatefulSet", "one-gateway"]["spec"]["template"]["spec"]
+    [volume] = [one for one in same["volumes"] if one["name"] == "tokens"]
+    assert volume["secret"] == {"secretName": SIGN_IN[0].partition("=")[2]}
     every = _named(helm, *_GATEWAY, "kafka.secrets={ours}")
     pod = every["StatefulSet", "one-gateway"]["spec"]["template"]
     [gateway] = pod["spec"]["containers"]

@@ -12,7 +12,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: In the text, and at the beginning of a line, of a subcommand or of a stage of a pipe in a block.
 NAMED = re.compile(r"(?:`|^ *|\$\(|\| )punctual ([a-z][a-z-]*)([^\n`]*)", re.MULTILINE)
 #: Those that start something else, as `faust -A app` does, and words of the format of encrypted values.
-OTHERS = {"worker", "doctor", "repartition", "password", "token", "broker", "encryption"}
+OTHERS = {"worker", "doctor", "repartition", "access", "password", "token", "broker", "encryption"}
 
 
 def named() -> list[tuple[str, str, str]]:

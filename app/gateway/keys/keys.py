@@ -3,7 +3,7 @@
 The gateway writes a receipt to the topic and reads it back: the first receipt of a key by offset counts, for all
 gateways. The message's ID follows from the key and the request, its due time from the first receipt. So a gateway that
 completes another gateway's request schedules the same message again, with the same ID and due time, and the duplicate
-is recognised. docs/how-to/gateway-tokens.md has the cases in which Kafka is down.
+is recognised. docs/how-to/idempotency-keys.md has the cases in which Kafka is down.
 """
 
 import asyncio

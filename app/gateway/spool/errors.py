@@ -12,9 +12,6 @@ SpoolFull                the records were not accepted: the sender must repeat t
 from app.base.errors import PunctualError
 
 
-        )
-
-
 class SpoolTaken(PunctualError):
     """Another process uses the spool."""
 

@@ -74,7 +74,7 @@ def test_who_sends_writes_to_inputs_alone_and_who_reads_writes_nothing() -> None
 
 
 def test_the_page_has_a_gateways_rights() -> None:
-    page = (PAGE.parent / "gateway-tokens.md").read_text("utf-8")
+    page = (PAGE.parent / "idempotency-keys.md").read_text("utf-8")
     section = page[page.index("## Permissions") :]
     rows = re.findall(r"^\| (.+?) \| ([A-Z][A-Za-z, ]+) \|", section, re.MULTILINE)
     said = {(names.partition("`<id>-")[2].partition("`")[0] or names, operations) for names, operations in rows}
