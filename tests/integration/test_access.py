@@ -11,6 +11,7 @@ import pytest
 from aiohttp import encode_basic_auth
 
 from app.serve.access.caller import ROLES
+from app.serve.access.former import as_toml
 from app.serve.access.password import Hash
 from punctual.cli import main
 from punctual.cli.exits import Exit
@@ -32,20 +33,19 @@ SECRET = "between these workers, and nobody else"  # noqa: S105 - only for tests
 def installation(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
     """A worker that listens on all addresses, and requires a login."""
     users = tmp_path_factory.mktemp("access") / "users"
-    users.write_text("".join(f"{role}:{role}:{Hash.of(f'{role}-word')}\n" for role in ROLES), "utf-8")
+    tables: dict[str, Any] = {
+        "users": {role: {"role": role, "password": str(Hash.of(f"{role}-word"))} for role in ROLES},
+        "groups": {"support": {"role": "operator"}},
+    }
     secret = users.with_name("secret")
     secret.write_text("of the client", "utf-8")
     with provider({"sub": "ann", "groups": ["support"]}, {"sub": "eve", "groups": ["sales"]}) as issuer:
-        provider_file = users.with_name("oidc.toml")
-        provider_file.write_text(
-            f'issuer = "{issuer}"\nclient_id = "punctual"\nclient_secret_file = "{secret}"\n'
-            'roles = "groups:support=operator"\n'
-        )
+        tables["provider"] = {"issuer": issuer, "client_id": "punctual", "client_secret_file": str(secret)}
+        users.write_text(as_toml(tables), "utf-8")
         env = {
             "HOST": "0.0.0.0",  # noqa: S104 - on purpose
             "DELAY_WEB_USERS_FILE": str(users),
             "DELAY_WEB_SECRET": SECRET,
-            "DELAY_WEB_OIDC_FILE": str(provider_file),
         }
         with run("access", env=lambda _: env) as made:
             yield made

@@ -155,7 +155,7 @@ def test_workers_whose_settings_differ_warn_of_each_other(bootstrap: str, tmp_pa
 def test_a_web_view_that_others_reach_and_nobody_signs_in_to_is_refused(tmp_path: Path) -> None:
     [words] = last_words(environment("127.0.0.1:1", tmp_path, HOST="0.0.0.0")).splitlines()  # noqa: S104 - refused
 
-    assert "could open the console without a login" in words
+    assert "could use this port without a login" in words
     assert "DELAY_WEB_USERS_FILE" in words
 
 
