@@ -71,9 +71,11 @@ def _read(key: bytes, value: bytes | None) -> None:
     elif kind == keys.POSITION:
         key[1:].decode()
         if value is not None:
-            found = decode_position(value)
-            _assure(0 <= found.offset < _LARGEST and -_LARGEST < found.base < _LARGEST, "its offsets are not valid")
-            _assure(found.stamp_ms <= keys.MAX_DUE_MS, "its timestamp is not valid")
+            position = decode_position(value)
+            _assure(
+                0 <= position.offset < _LARGEST and -_LARGEST < position.base < _LARGEST, "its offsets are not valid"
+            )
+            _assure(position.stamp_ms <= keys.MAX_DUE_MS, "its timestamp is not valid")
     elif kind == keys.SEAL:
         _assure(len(key) == 1, "a seal has no name")
     elif kind in (keys.ORIGIN, keys.WRITER):

@@ -53,9 +53,9 @@ class OutcomeFollower:
         """Wait for the events of all messages; return how many are `accepted`, `outdated`, `refused` and `unknown`."""
         await self._wait(0)
         self._sum_up()
-        found = self._counts.copy()
-        found["unknown"] = len(self._left)
-        return found
+        counts = self._counts.copy()
+        counts["unknown"] = len(self._left)
+        return counts
 
     async def _wait(self, most: int) -> None:
         heard_s = time.monotonic()

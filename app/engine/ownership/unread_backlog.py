@@ -88,8 +88,8 @@ class UnreadBacklog:
 
     async def _clear(self) -> None:
         tps = [(topic, number) for topic in self._topics.inputs for number in range(self._topics.partitions)]
-        found = await asyncio.gather(*(PartitionReader(self._cluster, *tp).end() for tp in tps))
-        ends = {tp: end for tp, end in zip(tps, found, strict=True) if end}
+        answers = await asyncio.gather(*(PartitionReader(self._cluster, *tp).end() for tp in tps))
+        ends = {tp: end for tp, end in zip(tps, answers, strict=True) if end}
         await self._read_reports()
         await asyncio.gather(*(self._forget_former(tp, end) for tp, end in ends.items() if tp[1] in self._partitions))
         while not all(self._done_here(tp, end) for tp, end in ends.items()):  # noqa: ASYNC110 - plain numbers

@@ -86,15 +86,15 @@ class Replanning:
     def _found(self, step: Step) -> list[tuple[bytes, Entry]]:
         """Return the next series, without series that the step changes or that are being sent."""
         (cursor, end), looks = self._ranges.popleft(), 0
-        found: list[tuple[bytes, Entry]] = []
+        rows: list[tuple[bytes, Entry]] = []
         for key, raw in self._store.raw_rows(cursor):
             if key >= end:
                 break
             looks += 1
             if may_recur(raw) and key not in self._context.claims and not step.changes.touches(key):
                 looks += _SERIES
-                found.append((key, decode(raw)))
+                rows.append((key, decode(raw)))
             if looks >= _LOOKS:
                 self._ranges.appendleft((key + b"\0", end))
                 break
-        return found
+        return rows

@@ -30,13 +30,13 @@ class DueSoon:
         self._asked_ms = self._clock.monotonic_ms()
         self._asked.set()
         now_ms, working = self._clock.wall_ms(), self._working()
-        found = []
+        totals = []
         for ahead_s in AHEAD_S:
             counts = [one.store.counts.near.due_by(now_ms + ahead_s * 1_000) for one in working]
             known = [count for count in counts if count is not None]
             if len(known) == len(working):
-                found.append((ahead_s, sum(known)))
-        return found
+                totals.append((ahead_s, sum(known)))
+        return totals
 
     async def run(self) -> None:
         """Count upcoming messages while the counts are read, until cancelled."""

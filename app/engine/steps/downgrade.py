@@ -41,9 +41,9 @@ class Downgrade:
             if looks == _LOOKS or step.size >= limit:
                 self._cursor = key + b"\0"
                 return
-        self._cursor, found = b"", self._found
+        self._cursor, newer = b"", self._found
         self._found = False
-        if not found:
+        if not newer:
             self._store.holds_version(self._version)
             sentence = "partition %d: all rows have version %d, so older workers can read them"
             log.info(sentence, self._number, self._version, extra={"partition": self._number})

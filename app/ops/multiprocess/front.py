@@ -73,12 +73,12 @@ class Front:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         """Answer GET /metrics with the metrics of all processes that respond, or with the refusal of one."""
-        asked = await asyncio.gather(*[self._exposition(child, request) for child in self._children])
-        refused = next((answer for answer in asked if isinstance(answer, web.Response)), None)
+        expositions = await asyncio.gather(*[self._exposition(child, request) for child in self._children])
+        refused = next((answer for answer in expositions if isinstance(answer, web.Response)), None)
         if refused is not None:
             return refused
-        told = zip(self._children, asked, strict=True)
-        there = {child.process.number: text for child, text in told if isinstance(text, str) and text}
+        answers = zip(self._children, expositions, strict=True)
+        there = {child.process.number: text for child, text in answers if isinstance(text, str) and text}
         up = {child.process.number: child.ready and child.process.number in there for child in self._children}
         self._note({number for number, is_up in up.items() if not is_up})
         restarts = {child.process.number: child.restarts for child in self._children}
@@ -130,7 +130,7 @@ class Front:
         body = _ForwardedBody(request) if request.can_read_body else None
         url = f"{child.process.url}{request.rel_url.raw_path_qs}"
         try:
-            asked = self._session.request(
+            exchange = self._session.request(
                 request.method,
                 URL(url, encoded=True),
                 headers=self._asked_by(request, body),
@@ -138,7 +138,7 @@ class Front:
                 allow_redirects=False,
                 timeout=_CONNECT,
             )
-            async with asked as answer:
+            async with exchange as answer:
                 return await _told(request, answer)
         except aiohttp.ClientConnectorError:
             return None
@@ -169,18 +169,18 @@ class _ForwardedBody:
 
 async def _told(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
     """Pass a response on as it arrives: live pages never end while a browser is open."""
-    told = web.StreamResponse(status=answer.status, reason=answer.reason, headers=_passed(answer.headers))
+    response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=_passed(answer.headers))
     if answer.content_length is not None:
-        told.content_length = answer.content_length
-    await told.prepare(request)
+        response.content_length = answer.content_length
+    await response.prepare(request)
     try:
         async for piece in answer.content.iter_any():
-            await told.write(piece)
-        await told.write_eof()
+            await response.write(piece)
+        await response.write_eof()
     except (aiohttp.ClientError, ConnectionError):  # the client must see that the response is incomplete
         if request.transport is not None:
             request.transport.abort()
-    return told
+    return response
 
 
 def _passed(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:

@@ -69,9 +69,9 @@ class _Writer:
 class ChangelogCopy:
     """Writes the new changelog."""
 
-    def __init__(self, ground: Ground, moves: Moves, found: Survey) -> None:
-        """Write the records of the survey `found` to the places that `moves` computes."""
-        self._ground, self._moves, self._found = ground, moves, found
+    def __init__(self, ground: Ground, moves: Moves, survey: Survey) -> None:
+        """Write the records of a `survey` to the places that `moves` computes."""
+        self._ground, self._moves, self._found = ground, moves, survey
         self._stores = ground.before.stores
         self._writer = _Writer(ground.after, epoch_after(self._stores))
 
@@ -138,7 +138,7 @@ def marks(stores: list[PartitionStore], moves: Moves) -> Iterator[tuple[int, byt
             yield moves.home(key[1:]), key, value
 
 
-def positions(ground: Ground, found: Survey, partition: int) -> Iterator[KeyValue]:
+def positions(ground: Ground, survey: Survey, partition: int) -> Iterator[KeyValue]:
     """Iterate over the positions of a new partition: old inputs go on, the new forwards begin at the start.
 
     The offsets of applied forwards are left out: a repeated forward can only come before the positions.
@@ -149,4 +149,4 @@ def positions(ground: Ground, found: Survey, partition: int) -> Iterator[KeyValu
             if topic != settings.topics.forwards:
                 yield keys.POSITION + topic.encode(), position_bytes(position)
     forwards = ground.after.settings.topics.forwards
-    yield keys.POSITION + forwards.encode(), position_bytes(first_forward(found.highest.get(partition, -1)))
+    yield keys.POSITION + forwards.encode(), position_bytes(first_forward(survey.highest.get(partition, -1)))
