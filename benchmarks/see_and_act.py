@@ -1,8 +1,8 @@
-"""`python -m benchmarks.see_and_act`: what looking at pending messages, and acting on all of them, costs deliveries.
+"""`python -m benchmarks.see_and_act`: the cost to deliveries of reading pending messages and of changing all of them.
 
-One worker holds so many messages, nine tenths for one destination, and delivers a stream to another. In turns: the
-stream alone, beside a page that is asked for all the time, beside searches through everything. At the end one job
-cancels the nine tenths, beside the stream too, and everything is counted.
+One worker holds pending messages, nine tenths of them for one destination, and delivers a stream to another. The
+stream is measured in turns: alone, with constant requests for a page, and with searches through all messages. At the
+end one job cancels the nine tenths during the stream, and all messages are counted.
 """
 
 import argparse

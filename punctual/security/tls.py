@@ -30,7 +30,7 @@ class WatchedContext(ssl.SSLContext):
     def __init__(self, login: Login) -> None:
         """Read the files of a login. Raises OSError; ssl.SSLError is one."""
         self._login, self._lock = login, threading.Lock()
-        self._seen = self._told = self._state()
+        self._seen = self._logged = self._state()
         self._current = self._read()
 
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
@@ -53,8 +53,8 @@ class WatchedContext(ssl.SSLContext):
         try:
             self._current = self._read()
         except OSError as error:
-            if state != self._told:  # and tries again at the next connection
-                self._told = state
+            if state != self._logged:  # and tries again at the next connection
+                self._logged = state
                 log.error("%s have changed, but are not used: %s. The old ones stay in use.", self._named, error)  # noqa: TRY400 - the sentence has it
         else:
             self._seen = state

@@ -217,10 +217,10 @@ class Journal:
                 there.append(self.new_batch(TARGET_BYTES))
                 there[-1].append(step.now_ms, out.key, out.value, out.headers)
         if step.events:
-            batches.setdefault((self._events_topic, partition), []).extend(self._told(step))
+            batches.setdefault((self._events_topic, partition), []).extend(self._event_batches(step))
         return [(topic, number, batch) for (topic, number), there in batches.items() for batch in there]
 
-    def _told(self, step: Step) -> list[Batch]:
+    def _event_batches(self, step: Step) -> list[Batch]:
         batches = [self.new_batch(TARGET_BYTES)]
         for events in step.events:
             done = batches[-1].extend(step.now_ms, events)

@@ -70,14 +70,14 @@ class ChangelogGuard:
         """
         self._topics, self._engine, self._table, self._journal = topics, engine, table, journal
         self._log_id, self._committed = log_id, committed
-        self._found: dict[int, _Changelog] = {}
+        self._changelogs: dict[int, _Changelog] = {}
 
     async def before(self, number: int, store: PartitionStore, begin: int, end: int) -> PartitionStore:
         """Check that a database is a copy of the changelog, before the rest is read; return the store to use.
 
         Raises PartitionStopped with instructions if it is not.
         """
-        changelog = self._found[number] = _Changelog(await self._log_id(), begin, end)
+        changelog = self._changelogs[number] = _Changelog(await self._log_id(), begin, end)
         followed = store.followed
         other = _moved(store, changelog) or store.offset > end
         gap = begin > store.offset + _NO_STEP
@@ -96,7 +96,7 @@ class ChangelogGuard:
 
         Raises PartitionStopped with instructions if it is not.
         """
-        name, changelog, head = self._name(number), self._found[number], store.head
+        name, changelog, head = self._name(number), self._changelogs[number], store.head
         if store.followed.writing:
             return
         if not changelog.trusted and unfinished(head):
@@ -114,7 +114,7 @@ class ChangelogGuard:
 
     async def settle(self, number: int, store: PartitionStore, now_ms: int) -> None:
         """Complete the changelog, as its only writer: from the database, or by accepting the loss."""
-        changelog, followed = self._found[number], store.followed
+        changelog, followed = self._changelogs[number], store.followed
         gap = changelog.begin > whole_from(store.head) or unfinished(store.head)
         writes = followed.writing or (gap and not (changelog.lost and not changelog.trusted))
         if writes:
@@ -216,7 +216,7 @@ class ChangelogGuard:
         name, accepted = self._name(number), self._engine.accept_loss
         if self._topics.changelog not in accepted and name not in accepted:
             raise PartitionStopped(f"{what}. {_WAY_ON.format(name=name)}")
-        self._found[number].lost = True
+        self._changelogs[number].lost = True
         log.error("%s. DELAY_ACCEPT_LOSS accepts this", what)
 
     @property

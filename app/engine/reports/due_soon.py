@@ -23,12 +23,12 @@ class DueSoon:
     def __init__(self, clock: Clock, partitions: Mapping[int, Partition]) -> None:
         """Count upcoming messages of `partitions` once `due` is called."""
         self._clock, self._partitions = clock, partitions
-        self._asked, self._asked_ms = asyncio.Event(), 0
+        self._wanted, self._wanted_ms = asyncio.Event(), 0
 
     def due(self) -> list[tuple[int, int]]:
         """Return pairs of seconds ahead and the number of messages due by then, as far as they are counted yet."""
-        self._asked_ms = self._clock.monotonic_ms()
-        self._asked.set()
+        self._wanted_ms = self._clock.monotonic_ms()
+        self._wanted.set()
         now_ms, working = self._clock.wall_ms(), self._working()
         totals = []
         for ahead_s in AHEAD_S:
@@ -41,9 +41,9 @@ class DueSoon:
     async def run(self) -> None:
         """Count upcoming messages while the counts are read, until cancelled."""
         while True:
-            await self._asked.wait()
-            if self._clock.monotonic_ms() - self._asked_ms > _SILENCE_MS:
-                self._asked.clear()
+            await self._wanted.wait()
+            if self._clock.monotonic_ms() - self._wanted_ms > _SILENCE_MS:
+                self._wanted.clear()
                 for partition in self._working():
                     partition.store.counts.near.forget()
                 continue

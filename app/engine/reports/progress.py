@@ -85,7 +85,7 @@ class ProgressReporter:
         self._settings, self._clock, self._sender, self._due, self._last = settings, clock, sender, due, last
         #: The number of reports that each idle partition has skipped.
         self._silent = Counter[int]()
-        self._told = fingerprint(settings)
+        self._fingerprint = fingerprint(settings)
         #: Inputs and writes of this worker that make no progress, once they are watched.
         self.standstill: Standstill | None = None
 
@@ -119,7 +119,7 @@ class ProgressReporter:
 
     async def _values(self, now: int) -> list[tuple[bytes, bytes]]:
         """Return the keys and values of the records."""
-        lateness, settings, records = self._due.lateness.histogram(), self._told, []
+        lateness, settings, records = self._due.lateness.histogram(), self._fingerprint, []
         self._silent = Counter({number: of for number, of in self._silent.items() if number in self._due.partitions})
         for partition in list(self._due.partitions.values()):
             if partition.state in (State.LIVE, State.CATCHING_UP):

@@ -94,7 +94,7 @@ class Front:
     async def _exposition(self, child: Child, request: web.Request) -> str | web.Response:
         assert self._session is not None, "it is there while this serves"
         try:
-            headers = {**self._asked_by(request), "Accept-Encoding": "identity"}
+            headers = {**self._headers_for(request), "Accept-Encoding": "identity"}
             url = f"{child.process.url}/metrics"
             async with self._session.get(url, headers=headers, timeout=_METRICS) as answer:
                 text = await answer.text()
@@ -106,7 +106,7 @@ class Front:
             pass
         return ""
 
-    def _asked_by(self, request: web.Request, body: "_ForwardedBody | None" = None) -> CIMultiDict[str]:
+    def _headers_for(self, request: web.Request, body: "_ForwardedBody | None" = None) -> CIMultiDict[str]:
         """Return the headers of a request, with the client's address, by which login attempts are limited."""
         headers = _passed(request.headers)
         headers.popall("Content-Encoding", None)  # no body is compressed; aiohttp would refuse to stream with it
@@ -118,13 +118,13 @@ class Front:
 
     async def _pass_on(self, request: web.Request) -> web.StreamResponse:
         for child in [child for child in self._children if child.ready] or self._children:
-            answer = await self._asked(child, request)
+            answer = await self._response(child, request)
             if answer is not None:
                 return answer
         sentence = "no process of this worker answers. See its log"
         raise Problem("unreachable", sentence, headers=RETRY_AFTER)
 
-    async def _asked(self, child: Child, request: web.Request) -> web.StreamResponse | None:
+    async def _response(self, child: Child, request: web.Request) -> web.StreamResponse | None:
         """Return the response of a process, None if it cannot be reached, so that another one can be tried."""
         assert self._session is not None, "it is there while this serves"
         body = _ForwardedBody(request) if request.can_read_body else None
@@ -133,13 +133,13 @@ class Front:
             exchange = self._session.request(
                 request.method,
                 URL(url, encoded=True),
-                headers=self._asked_by(request, body),
+                headers=self._headers_for(request, body),
                 data=None if body is None else body.pieces(),
                 allow_redirects=False,
                 timeout=_CONNECT,
             )
             async with exchange as answer:
-                return await _told(request, answer)
+                return await _copied(request, answer)
         except aiohttp.ClientConnectorError:
             return None
         except aiohttp.ClientError:
@@ -167,7 +167,7 @@ class _ForwardedBody:
             raise
 
 
-async def _told(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+async def _copied(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
     """Pass a response on as it arrives: live pages never end while a browser is open."""
     response = web.StreamResponse(status=answer.status, reason=answer.reason, headers=_passed(answer.headers))
     if answer.content_length is not None:

@@ -71,7 +71,7 @@ class ChangelogCopy:
 
     def __init__(self, ground: Ground, moves: Moves, survey: Survey) -> None:
         """Write the records of a `survey` to the places that `moves` computes."""
-        self._ground, self._moves, self._found = ground, moves, survey
+        self._ground, self._moves, self._survey = ground, moves, survey
         self._stores = ground.before.stores
         self._writer = _Writer(ground.after, epoch_after(self._stores))
 
@@ -86,12 +86,12 @@ class ChangelogCopy:
         `note` is called with the time up to which all rows are written.
         """
         if not from_ms:
-            for partition, key in self._found.displaced:
+            for partition, key in self._survey.displaced:
                 raw = self._stores[partition].raw(key)
                 assert raw is not None, "a row that the survey has read is gone"
                 await self._move(partition, key, raw)
-        displaced, since = frozenset(self._found.displaced), 0
-        with Progress("rows written", self._found.rows) as progress:
+        displaced, since = frozenset(self._survey.displaced), 0
+        with Progress("rows written", self._survey.rows) as progress:
             for number, (key, partition, raw) in enumerate(self._merged(from_ms), 1):
                 if since >= _NOTE_ROWS:
                     await self._writer.flush()
@@ -121,7 +121,7 @@ class ChangelogCopy:
         for partition, key, value in marks(self._stores, self._moves):
             await self._writer.add(partition, key, value)
         for partition in self._ground.after.numbers:
-            for key, value in positions(self._ground, self._found, partition):
+            for key, value in positions(self._ground, self._survey, partition):
                 await self._writer.add(partition, key, value)
         await self._writer.flush()
 

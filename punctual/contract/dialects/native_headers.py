@@ -93,8 +93,8 @@ def request(
         result.due_ms = record.timestamp
     elif op in ("schedule", "reschedule"):
         if op == "schedule" and not names.RECURRENCE.isdisjoint(headers):
-            is_said = own.due_ms is not None or any(name in headers for name in _DUE)
-            first_ms = _due(headers, words, own, op, record.timestamp) if is_said else None
+            is_given = own.due_ms is not None or any(name in headers for name in _DUE)
+            first_ms = _due(headers, words, own, op, record.timestamp) if is_given else None
             recurring.begin(result, headers, first_ms)
         else:
             result.due_ms = _due(headers, words, own, op, record.timestamp)
