@@ -70,7 +70,7 @@ def image(store: PartitionStore) -> dict[bytes, bytes]:
 
 
 def assert_sound(store: PartitionStore) -> None:
-    """Hold what is kept beside the rows against a full scan of them."""
+    """Compare the derived data with a full scan of the rows."""
     rows = list(store.rows())
     destinations: dict[str, int] = {}
     hours: dict[int, int] = {}

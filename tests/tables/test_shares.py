@@ -1,4 +1,4 @@
-"""What waits per namespace is counted with each step, and anew if that was not done."""
+"""Pending messages per namespace are counted with each step, and again if a step was not counted."""
 
 import asyncio
 from collections.abc import Sequence
