@@ -1,4 +1,4 @@
-"""What is bent in Faust's worker."""
+"""The changes to Faust's worker."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Which URLs patterns allow, and what it takes to name a host or a port."""
+"""The URLs that patterns allow, and how patterns name hosts and ports."""
 
 import pytest
 

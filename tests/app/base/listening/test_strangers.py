@@ -1,4 +1,4 @@
-"""Every server of ours refuses what is packed, slow, malformed or no HTTP, and logs nothing of it."""
+"""All of Punctual's servers refuse compressed, slow, malformed or foreign requests, and log none of their content."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""What others say below a warning is left out; all that is ours is written."""
+"""Logs of libraries below a warning are left out; Punctual's own are written."""
 
 import logging
 

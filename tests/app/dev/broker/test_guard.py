@@ -1,4 +1,4 @@
-"""The guard: what it runs ends with its owner, whatever happens to that one."""
+"""The guard: its process ends with its owner, however the owner ends."""
 
 import os
 import signal

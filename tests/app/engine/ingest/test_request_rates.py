@@ -1,4 +1,4 @@
-"""Requests by time: what is beyond a namespace's rate becomes a dead letter, and a catch-up is no offence."""
+"""Request rates: requests beyond a namespace's rate become dead letters, except during a catch-up."""
 
 from dataclasses import replace
 from pathlib import Path

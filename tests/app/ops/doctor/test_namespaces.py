@@ -1,4 +1,4 @@
-"""What is said of namespaces, with facts that are right and facts that are wrong."""
+"""The findings on namespaces, for correct and incorrect facts."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What is in the way of a change is said before anything has changed."""
+"""Obstacles to a repartition are reported before any change."""
 
 from collections.abc import Iterator
 from pathlib import Path
