@@ -25,7 +25,7 @@ class MissingTopics:
     def __init__(
         self, targets: Mapping[str | None, DestinationCluster], is_known: Callable[[Route], bool], give_up_ms: int
     ) -> None:
-        """Search `targets` for routes that are not `is_known`; give up after `give_up_ms` without metadata (0: never)."""
+        """Search `targets` for routes not `is_known`; give up after `give_up_ms` without metadata (0: never)."""
         self._targets, self._is_known, self._give_up_s = targets, is_known, give_up_ms / 1000
         #: Missing routes, with the time until when this is believed; and routes being looked for, with the start time.
         self._gone: dict[Route, float] = {}
