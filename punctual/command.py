@@ -29,7 +29,7 @@ NO_WORKER = (
     f"{install_command('punctual-kafka-worker')}."
 )
 #: The module of the worker for commands about the access file, which do not need Faust.
-_ACCESS = "app.serve.access.command"
+_ACCESS = "app.ops.access"
 
 
 def main() -> int:

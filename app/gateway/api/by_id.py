@@ -105,7 +105,7 @@ class MessageByIdRoutes:
         id_ = id_in(request)
         try:
             id_.encode()
-            return self._topics.namespaces.full(caller_of(request).namespace, id_)
+            return caller_of(request).full_id(id_, self._topics.namespaces)
         except UnicodeEncodeError as error:
             raise Problem("unknown-message", "The ID is not UTF-8.") from error
         except Refusal as refusal:

@@ -109,9 +109,9 @@ class Acceptance:
         record = PlainRecord(topic, 0, 0, now_ms, draft.key, draft.value, headers)
         record = absolute(record, plain.decode, plain.name)
         asked = dialect.decode(record)
-        if caller.namespace and self._topics.namespaces.of_id(asked.id) != caller.namespace:
+        if caller.namespaces is not None and self._topics.namespaces.of_id(asked.id) not in caller.namespaces:
             # The ID of a retry follows from its earlier ID: the full ID must be written, and be within the namespace.
-            full = self._topics.namespaces.full(caller.namespace, asked.id)
+            full = caller.full_id(asked.id, self._topics.namespaces)
             record.headers = [*_without_id(record.headers), (names.ID, full.encode())]
             asked = dialect.decode(record)
         self._policy.check(asked, now_ms)
@@ -140,7 +140,8 @@ class Acceptance:
             headers = headers if follows else _without_id(headers)
             said.pop(names.ID, None)
         if said.get(names.ID):
-            return [(name, self._full(namespace, value) if name == names.ID else value) for name, value in headers]
+            own = None if self._topics.namespaces.of_topic(draft.topic) else caller
+            return [(name, self._full(namespace, own, value) if name == names.ID else value) for name, value in headers]
         if said.get(names.OP, b"schedule") != b"schedule" or names.ID in said:
             return headers
         if follows:
@@ -150,16 +151,20 @@ class Acceptance:
     def _namespace(self, topic: str, caller: Caller, *, own_ids: bool) -> str:
         """Return the namespace of a caller's IDs on an input. Raises Problem if the input is in another namespace."""
         of_input = self._topics.namespaces.of_topic(topic)
-        if caller.namespace and caller.namespace != of_input and (of_input or own_ids):
-            sentence = (
-                f"{caller.name} is restricted to the namespace {caller.namespace}; the input {topic} is not in it."
-            )
+        if caller.namespaces is not None and of_input not in caller.namespaces and (of_input or own_ids):
+            within = ", ".join(caller.namespaces)
+            sentence = f"{caller.name} is restricted to the namespace {within}; the input {topic} is not in it."
             raise Problem("forbidden", sentence)
-        return caller.namespace or of_input
+        return of_input or caller.namespace
 
-    def _full(self, namespace: str, value: bytes | None) -> bytes | None:
+    def _full(self, namespace: str, caller: Caller | None, value: bytes | None) -> bytes | None:
+        """Return the full name of an ID in a namespace, or of the ID that `caller` means if there is one."""
+        if value is None:
+            return None
         try:
-            return None if value is None else self._topics.namespaces.full(namespace, value.decode()).encode()
+            id_, namespaces = value.decode(), self._topics.namespaces
+            full = namespaces.full(namespace, id_) if caller is None else caller.full_id(id_, namespaces)
+            return full.encode()
         except UnicodeDecodeError:
             return value  # it is refused when it is decoded
 

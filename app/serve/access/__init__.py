@@ -7,5 +7,4 @@ access_file  people, programs and groups: `entries` are its tables, `former` rea
 basic        names and `password`s; `token` has the tokens of programs; `rate_limit` their requests
 oidc         sign-in with a provider: `sign_in`, `provider`, `claims`, `sessions`, `cookies`
 access       puts the gate before the API and the console
-command      `punctual access`, `punctual password`, `punctual token`
 """

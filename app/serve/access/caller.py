@@ -12,6 +12,7 @@ from app.base.listening.limits import network
 from app.base.places import WHO
 from app.serve.web.origin import client_address
 from punctual.contract.destination import shown
+from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Reason, Refusal
 
 Role = Literal["viewer", "operator", "admin"]
@@ -68,6 +69,16 @@ class Caller(msgspec.Struct, frozen=True):
     def namespace(self) -> str:
         """The namespace of IDs that name none of the caller's namespaces; "" if the caller is not bound."""
         return self.namespaces[0] if self.namespaces else ""
+
+    def full_id(self, id_: str, namespaces: Namespaces) -> str:
+        """Return the full name of the ID that the caller means, which is always within the caller's namespaces.
+
+        An ID outside of them gets the prefix of the first one, where it cannot belong to another caller. Raises Refusal
+        if it is then too long.
+        """
+        if self.namespaces is None or namespaces.of_id(id_) in self.namespaces:
+            return id_
+        return namespaces.full(self.namespaces[0], id_)
 
     @property
     def login(self) -> str:

@@ -50,15 +50,9 @@ def check_url(to: str, caller: Caller) -> None:
 
 
 def id_of(said: str, namespaces: Namespaces, caller: Caller) -> str:
-    """Return the full name of the ID that a user means, which is always within the user's namespaces.
-
-    An ID outside of the namespaces gets the prefix of the user's first namespace, where it cannot belong to another
-    user. Raises FilterError if it is then too long.
-    """
-    if caller.namespaces is None or namespaces.of_id(said) in caller.namespaces:
-        return said
+    """Return the full name of the ID that a caller means. Raises FilterError if it is too long."""
     try:
-        return namespaces.full(caller.namespaces[0], said)
+        return caller.full_id(said, namespaces)
     except Refusal as error:
         raise FilterError(str(error)) from error
 

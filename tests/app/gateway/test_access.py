@@ -32,7 +32,7 @@ from tests.app.serve.access.conftest import bearer, session_key, shown, user
 from tests.app.serve.access.table import BOTH, GATEWAY, may
 
 #: As tokens look, and the same in each process of the suite: they name tests.
-SHOP, MAIL, ROOT, OLD, SLOW, SMALL, NOBODY = (f"pgw_{letter * 43}" for letter in "ABCDEFG")
+SHOP, MAIL, ROOT, OLD, SLOW, SMALL, NOBODY, BOTH_TEAMS = (f"pgw_{letter * 43}" for letter in "ABCDEFGH")
 
 
 #: The namespaces of users, by the end of their names.
@@ -53,6 +53,7 @@ def users() -> str:
             "users": {
                 "shop": table(SHOP, namespaces=["shop"], destinations=["orders"], rate=100_000),
                 "mail": table(MAIL, namespaces=["mail"], destinations=["mails"], rate=100_000),
+                "both": table(BOTH_TEAMS, namespaces=["shop", "mail"], rate=100_000),
                 "root": table(ROOT, destinations=["*"], rate=100_000),
                 "old": table(OLD, "over", destinations=["*"]),
                 "slow": table(SLOW, rate=1, burst=2),
@@ -244,6 +245,9 @@ IDS = [
     (SHOP, "mail/1", "shop/mail/1"),
     (MAIL, "1", "mail/1"),
     (MAIL, "shop/1", "mail/shop/1"),
+    (BOTH_TEAMS, "1", "shop/1"),
+    (BOTH_TEAMS, "mail/1", "mail/1"),
+    (BOTH_TEAMS, "other/1", "shop/other/1"),
     (ROOT, "1", "1"),
     (ROOT, "shop/1", "shop/1"),
 ]

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from app.ops.access import main
 from app.serve.access.access_file import AccessFile
-from app.serve.access.command import main
 from app.serve.access.password import Hash
 from app.serve.access.token import digest_of, is_token
 from tests.app.serve.access.conftest import hashed, token_of
 from tests.harness.waiting import PROGRAM_S
 
 HASH = str(hashed("ann"))
-COMMAND = [sys.executable, "-m", "app.serve.access.command"]
+COMMAND = [sys.executable, "-m", "app.ops.access"]
 SHA256 = digest_of(token_of("shop")).hex()
 FILE = f"""
 [users.ann]
