@@ -43,23 +43,23 @@ def bounded(consumer: Any) -> Any:
 
 async def _within_bounds(topic: str, partition: int, raw: bytes | None) -> bytes | None:
     """Return the bytes of a partition without too large batches, and at most as many as can be unpacked at once."""
-    kept, left = list[bytes | memoryview](), batches.MAX_BYTES
+    found, left = list[bytes | memoryview](), batches.MAX_BYTES
     for batch in batches.batches(raw or b""):
         if batch[_MAGIC] < _NEW_FORMAT:  # no producer has written one since 0.11, and it cannot be emptied
-            kept.append(batch)
+            found.append(batch)
             continue
         try:
             size = await _size(batch)
         except batches.UnreadableError as error:
             (first,) = _OFFSET.unpack_from(batch)
             log.warning("%s-%d: the batch at offset %d is passed over: %s", topic, partition, first, error)
-            kept.append(_emptied(batch))
+            found.append(_emptied(batch))
             continue
-        if kept and size > left:
+        if found and size > left:
             break  # it is fetched again after the batches before it
-        kept.append(batch)
+        found.append(batch)
         left -= size
-    return b"".join(kept) if kept else raw
+    return b"".join(found) if found else raw
 
 
 async def _size(batch: memoryview) -> int:

@@ -27,7 +27,7 @@ class WatchedFile(Generic[T]):
         """
         self._setting, self._parse, self._what = setting, parse, what
         self._path = Path(path) if path else None
-        self._seen = self._logged = self._state()
+        self._seen = self._told = self._state()
         self._content = self._read()
         self._checked_s = float("-inf")
 
@@ -50,18 +50,18 @@ class WatchedFile(Generic[T]):
     def _look(self) -> None:
         state = self._state()
         if state == self._seen:
-            self._logged = state
+            self._told = state
             return
         try:
             self._content = self._read()
         except ValueError as error:
-            if state != self._logged:  # and tries again, because permissions are not part of the state
-                self._logged = state
+            if state != self._told:  # and tries again, because permissions are not part of the state
+                self._told = state
                 log.error(  # noqa: TRY400 - the sentence says it
                     "%s has changed, but is not valid: %s. The previous content stays in use.", self._setting, error
                 )
         else:
-            self._seen = self._logged = state
+            self._seen = self._told = state
             log.info("%s has changed: it now has %d %s", self._setting, len(self._content), self._what)
 
     def _state(self) -> tuple[int, ...]:

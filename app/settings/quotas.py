@@ -50,21 +50,21 @@ def quotas(text: str) -> dict[str, Quota]:
 
     Raises ValueError with a sentence.
     """
-    result: dict[str, Quota] = {}
-    for name, limits in pairs(text).items():
+    found: dict[str, Quota] = {}
+    for name, said in pairs(text).items():
         if name != OTHERS:
             namespace_name(name)
-        result[name] = _quota(name, limits)
-    return result
+        found[name] = _quota(name, said)
+    return found
 
 
-def _quota(name: str, text: str) -> Quota:
+def _quota(name: str, said: str) -> Quota:
     limits: dict[str, Any] = {}
-    for part in text.split("|"):
+    for part in said.split("|"):
         kind, colon, value = part.strip().partition(":")
         if not colon or kind not in _PARSERS or kind in limits:
             msg = (
-                f"{name}={text[:64]}: a quota must look like messages:1000000|bytes:1073741824|rate:500/s, with each "
+                f"{name}={said[:64]}: a quota must look like messages:1000000|bytes:1073741824|rate:500/s, with each "
                 "kind at most once"
             )
             raise ValueError(msg)

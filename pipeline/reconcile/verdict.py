@@ -85,23 +85,23 @@ class Verdict:
 
     def faults(self) -> list[str]:
         """Return a sentence for each fault of the account."""
-        totals, sentences = self.totals, []
+        totals, found = self.totals, []
         total = sum(totals[part] for part in PARTS)
         if totals["accepted"] != total:
-            sentences.append(f"accepted {totals['accepted']:,} is not the sum of the other columns, {total:,}.")
+            found.append(f"accepted {totals['accepted']:,} is not the sum of the other columns, {total:,}.")
         if self.missing:
-            sentences.append(f"{self.missing:,} missing. Send them again with `rescue`.")
+            found.append(f"{self.missing:,} missing. Send them again with `rescue`.")
         if self.unknown:
-            sentences.append(unknown_sentence(self.unknown))
+            found.append(unknown_sentence(self.unknown))
         if self.strangers:
-            sentences.append(f"{self.strangers:,} messages have an ending, but were never accepted.")
-        sentences += [
-            f"partition {each.partition} holds {each.by_worker:,} by its worker and {each.by_ledger:,} by the ledger; "
-            f"only {each.in_flight:,} changes were in flight."
+            found.append(f"{self.strangers:,} messages have an ending, but were never accepted.")
+        found += [
+            f"partition {each.partition} holds {each.told:,} by its worker and {each.by_ledger:,} by the ledger; only "
+            f"{each.in_flight:,} changes were in flight."
             for each in self.holdings
             if not each.agrees
         ]
-        return sentences
+        return found
 
 
 def unknown_sentence(unknown: Counter[int]) -> str:

@@ -20,8 +20,8 @@ _PATIENCE: Final = "30s"
 
 def add_arguments(parser: Parser) -> None:
     """Add the arguments for a filter, and for the wait for missing partitions."""
-    about = f"maximum wait for partitions that no worker serves (default: {_PATIENCE})"
-    parser.add_argument("--patience", type=span, default=span(_PATIENCE), metavar="SPAN", help=about)
+    said = f"maximum wait for partitions that no worker serves (default: {_PATIENCE})"
+    parser.add_argument("--patience", type=span, default=span(_PATIENCE), metavar="SPAN", help=said)
     add_filter(parser)
     add_worker(parser)
 
@@ -31,12 +31,12 @@ def run(options: Options) -> Exit:
     wanted, patience_s = filter_of(options), options.patience.total_seconds()
     lacks, done = None, 0
     with WorkerApi.of(options) as api:
-        installation = _installation(api, patience_s)
-        progress = Progress("messages", None if wanted else installation.get("pending"))
+        told = _installation(api, patience_s)
+        progress = Progress("messages", None if wanted else told.get("pending"))
         try:
             for page in pages(api, wanted, whole=True, patience_s=patience_s):
                 for row in page["rows"]:
-                    write_json(_exported(row, installation))
+                    write_json(_exported(row, told))
                 done += len(page["rows"])
                 progress.reach(done)
                 lacks = missing(page) if "missed" in page else lacks or missing(page)
@@ -56,7 +56,7 @@ def _installation(api: WorkerApi, patience_s: float) -> dict[str, Any]:
         return api.get("/namespaces", patience_s=patience_s)
 
 
-def _exported(row: dict[str, Any], installation: dict[str, Any]) -> Exported:
+def _exported(row: dict[str, Any], told: dict[str, Any]) -> Exported:
     """Return a row in its exported form. Raises a CommandError if it lacks a needed part."""
     if row["masked"]:
         raise NotAllowed(
@@ -67,4 +67,4 @@ def _exported(row: dict[str, Any], installation: dict[str, Any]) -> Exported:
         raise CommandError(
             f"the worker of partition {row['partition']} is too old to export recurring messages: upgrade it"
         )
-    return Exported.of(row, installation["app_id"], installation["at_ms"])
+    return Exported.of(row, told["app_id"], told["at_ms"])

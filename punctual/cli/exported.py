@@ -64,10 +64,10 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @classmethod
     def of(cls, row: Mapping[str, Any], app_id: str, exported_ms: int) -> Self:
         """Return the exported form of a row of the API that has the whole value."""
-        fields = {name: row[name] for name in _AS_THEY_ARE if row.get(name) is not None}
-        fields |= {name: _octets(row[name]) for name in ("key", "value")}
-        fields["headers"] = [(name, _octets(value)) for name, value in row["headers"]]
-        return msgspec.convert({**fields, "app_id": app_id, "exported_ms": exported_ms}, cls)
+        said = {name: row[name] for name in _AS_THEY_ARE if row.get(name) is not None}
+        said |= {name: _octets(row[name]) for name in ("key", "value")}
+        said["headers"] = [(name, _octets(value)) for name, value in row["headers"]]
+        return msgspec.convert({**said, "app_id": app_id, "exported_ms": exported_ms}, cls)
 
     @classmethod
     def read(cls, line: bytes) -> Self:
@@ -83,11 +83,11 @@ _AS_THEY_ARE = (
 )
 
 
-def octets(value: Octets) -> bytes | None:
+def octets(said: Octets) -> bytes | None:
     """Return the bytes of an exported field."""
-    if isinstance(value, ExportedBytes):
-        return value.base64
-    return None if value is None else value.encode()
+    if isinstance(said, ExportedBytes):
+        return said.base64
+    return None if said is None else said.encode()
 
 
 def _octets(encoded: str | None) -> Octets:

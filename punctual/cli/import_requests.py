@@ -28,18 +28,18 @@ def requests_of(line: Exported, id_: str, now_ms: int | None = None) -> list[Req
     if now_ms is not None:
         asked_ms = now_ms
     raw_id = id_.encode()
-    series_headers = [(name, text.encode()) for name, text in _series_headers(line, asked_ms)]
-    headers = (*((name, octets(value)) for name, value in line.headers), *series_headers, (names.ID, raw_id))
+    said = [(name, text.encode()) for name, text in _said(line, asked_ms)]
+    headers = (*((name, octets(value)) for name, value in line.headers), *said, (names.ID, raw_id))
     headers += tuple(without_policies(dict(headers), recurs=line.series is not None))
     request = Request(octets(line.key), octets(line.value), headers, raw_id)
     topic = f"{line.app_id}-requests"
-    decoded = native.decode(PlainRecord(topic, 0, 0, line.exported_ms, request.key, request.value, headers))
-    following = () if line.series is None else _following(line, decoded.due_ms, asked_ms)
+    asked = native.decode(PlainRecord(topic, 0, 0, line.exported_ms, request.key, request.value, headers))
+    following = () if line.series is None else _following(line, asked.due_ms, asked_ms)
     commands = (((names.OP, op), (names.ID, raw_id), *more) for op, more in following)
     return [request, *(Request(raw_id, None, command, raw_id) for command in commands)]
 
 
-def _series_headers(line: Exported, asked_ms: int) -> Iterator[tuple[str, str]]:
+def _said(line: Exported, asked_ms: int) -> Iterator[tuple[str, str]]:
     policies, series = line.policies, line.series
     due_ms = line.due_ms if line.asked_due_ms is None else line.asked_due_ms
     numbers: list[tuple[str, int | None]] = [

@@ -35,16 +35,16 @@ def run(options: Options) -> Exit:
         pending = answer.status in range(200, 300)
         if not pending and (answer.status != _NOT_FOUND or "life" not in answer.body):
             raise api.failure(answer)
-    message = answer.body
+    told = answer.body
     if options.raw and pending:
-        _write_value(message)
+        _write_value(told)
     elif options.format == JSON:
-        write_json(message)
+        write_json(told)
     elif not options.raw:
-        _write_lines(message, pending=pending)
+        _write_lines(told, pending=pending)
     if pending:
         return Exit.DONE
-    say(f"no message with the id {legible(options.id)} is pending{_ending(message['life'])}")
+    say(f"no message with the id {legible(options.id)} is pending{_ending(told['life'])}")
     return Exit.NOT_FOUND
 
 
@@ -54,31 +54,31 @@ def _write_value(row: dict[str, Any]) -> None:
     show_bytes(base64.b64decode(row["value"] or ""))
 
 
-def _write_lines(message: dict[str, Any], *, pending: bool) -> None:
+def _write_lines(told: dict[str, Any], *, pending: bool) -> None:
     at_ms = now_ms()
-    lines = _facts(message, at_ms) if pending else []
+    lines = _facts(told, at_ms) if pending else []
     width = max((len(name) for name, _ in lines), default=0)
     for name, text in lines:
         write(f"{styled(name.ljust(width), 'bold')}  {legible(text)}")
-    if message["life"]:
+    if told["life"]:
         write(styled("life", "bold"))
-    for event in message["life"]:
+    for event in told["life"]:
         late = f", {duration(event['late'])} late" if event.get("late") else ""
         reason = f", {event['reason']}" if event.get("reason") else ""
         when = f"{written(event['at'])}  {relative(event['at'], at_ms)}"
         write(f"  {when}  {legible(event['event'] + late + reason)}")
-    if message["looked_back_to_ms"] is not None:
-        say(f"events before {written(message['looked_back_to_ms'])} were not scanned")
+    if told["looked_back_to_ms"] is not None:
+        say(f"events before {written(told['looked_back_to_ms'])} were not scanned")
 
 
 def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
-    requested_ms = row["asked_ms"]
+    asked = row["asked_ms"]
     policies = row["policies"].items()
-    facts = [
+    found = [
         ("id", row["id"]),
         ("to", goes_to(row)),
         ("due", due_of(row, at_ms)),
-        ("scheduled", f"{written(requested_ms)}, {relative(requested_ms, at_ms)}" if requested_ms is not None else ""),
+        ("scheduled", f"{written(asked)}, {relative(asked, at_ms)}" if asked is not None else ""),
         ("source", row["source"]),
         ("partition", str(row["partition"])),
         ("occurrence", str(row["recurring"] or "")),
@@ -89,7 +89,7 @@ def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
         ("bytes", f"{row['value_bytes']:,}"),
         ("value", "masked" if row["masked"] else text_of(row["value"])),
     ]
-    return [(name, text) for name, text in facts if text]
+    return [(name, text) for name, text in found if text]
 
 
 def due_of(row: dict[str, Any], at_ms: int) -> str:

@@ -205,12 +205,12 @@ class DelayQueue:
             self._expire()
             passing = 1 if self.breaker.is_open else most
             if not self.breaker.wait_s():
-                messages, late = self._held.hand_out(passing)
+                found, late = self._held.hand_out(passing)
                 self.stats.expired += late
-                if messages:
+                if found:
                     self.breaker.passed()
                     self._changed.set()
-                    return messages
+                    return found
             await self._pause(_LOOK_S)
         raise StopAsyncIteration
 

@@ -24,24 +24,24 @@ class SecretFile:
         Raises ValueError if it could never be read.
         """
         try:
-            text = self._read()
+            found = self._read()
         except ValueError:
             if not self._last:
                 raise
         else:
-            self._last = text
+            self._last = found
         return self._last
 
     def _read(self) -> str:
         try:
             with Path(self.path).open("rb") as file:
-                content = file.read(_MOST_BYTES + 1)
-            text = content.decode().strip()
+                found = file.read(_MOST_BYTES + 1)
+            text = found.decode().strip()
         except OSError as error:
             raise ValueError(f"it cannot be read: {error.strerror}") from error
         except UnicodeDecodeError:
             raise ValueError("it is not UTF-8") from None  # the cause contains the bytes
-        if not text or len(content) > _MOST_BYTES:
+        if not text or len(found) > _MOST_BYTES:
             raise ValueError("it must contain one secret and no other text")
         return text
 

@@ -1,4 +1,4 @@
-"""A scripted cluster: the test chooses the answers to produce requests; by default the batch is stored."""
+"""A cluster on a script: each answer to a produce request is what the test says, else the batch is stored."""
 
 import asyncio
 from collections import defaultdict, deque
@@ -25,7 +25,7 @@ class Sent(NamedTuple):
 
 
 class Response(NamedTuple):
-    """The answers of a broker."""
+    """What a broker answers."""
 
     topics: list[tuple[str, list[tuple[int, int, int, int]]]]
 
@@ -42,7 +42,7 @@ class ScriptedCluster:
     """Stands where app.kafka.Cluster stands; node 0 leads everything."""
 
     def __init__(self, **partitions: int) -> None:
-        """Set the number of partitions of topics."""
+        """Have topics with so many partitions."""
         self.topics = dict(partitions)
         self.script: dict[tuple[str, int], deque[Answer]] = defaultdict(deque)
         self.attempts: list[Sent] = []

@@ -47,7 +47,7 @@ class Delivery(NamedTuple):
 
 
 class ScriptedSender:
-    """Replaces app.kafka.Sender: batches wait until the test decides their outcome."""
+    """Stands where app.kafka.Sender stands: batches wait until the test says what becomes of them."""
 
     def __init__(self) -> None:
         """Block nothing."""
@@ -98,7 +98,7 @@ class ScriptedSender:
 
     # what the test does ----------------------------------------------------------------------------------------------
     def ids(self) -> list[str]:
-        """Return the ids of waiting rows, in order."""
+        """Return the ids of what waits, in order."""
         return [delivery.id for batch, _ in self.waiting for delivery in batch]
 
     def accept(self, count: int = 1_000) -> None:
@@ -136,7 +136,7 @@ class Destinations:
 
 
 class Applied:
-    """Replaces app.engine.commit.journal.Journal: steps are applied when the test allows it."""
+    """Stands where app.engine.commit.journal.Journal stands: what is committed is applied, when the test lets it."""
 
     def __init__(self, stage: "Stage") -> None:
         """Commit at once."""
@@ -223,7 +223,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close everything, and assert that no task has failed."""
+        """Close everything; nothing may have failed."""
         for partition in self.due.partitions.values():
             await partition.pause(0)
         for store in self.stores.values():
@@ -250,7 +250,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         await self.ask(number, **{"delay_id": id_, "delay_to": "orders", "delay_at": at, **said})
 
     def control(self, name: str, **said: Any) -> None:
-        """Set a destination's controls; without arguments only the settings apply."""
+        """Say what holds for a destination, nothing but the settings if nothing is said."""
         if said:
             self.controls[destination(name)] = Control(**said)
         else:

@@ -23,7 +23,7 @@ Headers = list[tuple[str, bytes | None]]
 HORIZON = {"DELAY_PARTITIONS": "1", "DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M"}
 FAR = NOW + 7_200_000
 
-#: The headers of a message with all options, sent again.
+#: What a message says that has asked for everything, sent again.
 EVERYTHING: Headers = [
     ("trace", b"1"),
     ("user", None),
@@ -46,7 +46,7 @@ def bench_at(path: Path, **env: str) -> Workbench:
 
 
 def sent_by(bench: Workbench, *records: FakeRecord) -> OutgoingRecord:
-    """Process records; return the headers that the last one sends."""
+    """Take records in; return what the last of them sends."""
     bench.run(*records)
     bench.close()
     return bench.sends[-1]

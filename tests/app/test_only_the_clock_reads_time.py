@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: Code that runs outside a worker, or outside its event loop.
+#: What runs outside a worker, or beside its loop.
 ELSEWHERE = {
     "app/base/clock.py": "the one place",
     "app/dev/demo": "shows a worker to a person",

@@ -1,4 +1,4 @@
-"""The changes to Faust's worker."""
+"""What is bent in Faust's worker."""
 
 import asyncio
 import logging

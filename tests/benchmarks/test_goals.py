@@ -1,4 +1,4 @@
-"""Measured figures are compared with their goals."""
+"""What is to be reached, against what was measured."""
 
 import pytest
 

@@ -49,7 +49,7 @@ class Came:
 
 
 class Here:
-    """An installation with a maximum rate, which is lower over a long time."""
+    """An installation that takes so many messages a second, and fewer when it has to for long."""
 
     bootstrap = out = ""
 

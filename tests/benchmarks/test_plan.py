@@ -1,4 +1,4 @@
-"""The requests follow from the plan alone, in every process."""
+"""What is asked for follows from the plan alone, in whichever process."""
 
 import zlib
 

@@ -1,4 +1,4 @@
-"""The files that the image copies suffice to run the command and the console."""
+"""What the image's recipe copies is enough: the command and the console run from it alone."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Alerts and dashboard match their sources, and use existing metrics and runbooks."""
+"""Alerts and dashboard: made of what is committed, of metrics that there are, with runbooks that there are."""
 
 import json
 import os
@@ -120,7 +120,7 @@ def test_every_alert_has_a_promtool_test_that_fires_it() -> None:
 
 @pytest.fixture
 def promtool() -> Promtool:
-    """Return a function that runs promtool and fails with its output."""
+    """What runs promtool, and fails with what it says."""
     found = os.environ.get("PROMTOOL") or shutil.which("promtool")
     if found is None:
         pytest.skip("no promtool on the PATH or in PROMTOOL: Prometheus' own checks were not made")

@@ -1,4 +1,4 @@
-"""With the native extension, the suite uses it, so its Python counterpart is tested here once more."""
+"""Where the kernel is, the suite goes its way: what it stands in for is tested once more without it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Records that were read back from Kafka, in the form that a worker decodes."""
+"""What was read back from Kafka, as the worker sees it."""
 
 from confluent_kafka import Message
 

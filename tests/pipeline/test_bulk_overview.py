@@ -1,4 +1,4 @@
-"""The overview of a bulk request: counts and bars."""
+"""Counts and bars that tell what would be sent."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Rows become requests, or are rejected with a reason."""
+"""Rows become requests, or have the reason why they don't."""
 
 import datetime as dt
 import hashlib

@@ -1,4 +1,4 @@
-"""Writes to topics."""
+"""What is written to topics."""
 
 import os
 

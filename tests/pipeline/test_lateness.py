@@ -1,4 +1,4 @@
-"""Histograms of lateness and their percentiles."""
+"""Lateness in histograms."""
 
 import math
 import random

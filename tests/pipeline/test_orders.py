@@ -1,4 +1,4 @@
-"""The expected deliveries follow from the commands, and each other delivery is a fault."""
+"""What must come is told by the orders, and whatever else comes is found."""
 
 from tests.harness.kafka import Record
 from tests.pipeline.orders import Wanted, faults, wanted

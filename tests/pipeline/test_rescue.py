@@ -1,4 +1,4 @@
-"""Rescue: lost messages are sent again once, and no other messages are."""
+"""Rescue: what is lost is sent again once, and nothing else ever."""
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter

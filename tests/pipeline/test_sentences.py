@@ -1,4 +1,4 @@
-"""Spark's messages are reported in one line."""
+"""What Spark says is passed on in one line."""
 
 import pytest
 from pyspark.errors import PySparkException

@@ -1,4 +1,4 @@
-"""A session uses its user's working directory, leaves no files there, and logs no secrets."""
+"""A session works where its user is, leaves nothing there, and shows no secrets."""
 
 import os
 import subprocess

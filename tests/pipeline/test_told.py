@@ -1,4 +1,4 @@
-"""The pending messages in a progress record include the summed-up rest."""
+"""What a progress record says of what is pending, all of it."""
 
 import json
 

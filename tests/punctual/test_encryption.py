@@ -1,4 +1,4 @@
-"""Encrypted values: only keyrings with the key read them, and swapped or changed values are detected."""
+"""Values that are encrypted: read by who has the key, and by nobody else; what was swapped or changed is noticed."""
 
 import base64
 import subprocess

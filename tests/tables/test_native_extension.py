@@ -1,4 +1,4 @@
-"""The choice of the native extension, and the reason if it is not used."""
+"""Which kernel is taken, and what is said of one that is not."""
 
 import sys
 from pathlib import Path

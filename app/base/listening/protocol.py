@@ -92,7 +92,7 @@ class ClientConnection(web.RequestHandler):
             return None
         if self._current_request is None:
             late = self._head_s is not None and now_s - self._head_s > limits.HEAD_S
-            return self._end("head") if late and not self._request_in_progress else None
+            return self._end_head() if late and not self._request_in_progress else None
         if self._body is not None and not self._body.is_eof():
             late = now_s - self._body_s > limits.BODY_S + self._bytes / limits.BODY_BYTES_PER_S
             return self._end_body() if late else None
@@ -113,6 +113,23 @@ class ClientConnection(web.RequestHandler):
             self.transport.abort()
         return what
 
+    def _end_head(self) -> str | None:
+        """Answer a head that takes too long, and close the connection; end it if it is still open at the next look."""
+        if self._broken or self.transport is None:
+            self._end("head")
+            return None
+        self._broken = True
+        refusal = HttpRefusal("timeout", 408, "The head arrived too slowly. Send it again.")
+        answer = self._refusals.answer(refusal)
+        body = answer.body if isinstance(answer.body, bytes) else b""
+        head = (
+            f"HTTP/1.1 408 Request Timeout\r\nContent-Type: {answer.content_type}\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode("ascii") + body)
+        self.transport.close()
+        return "head"
+
     def _end_body(self) -> str | None:
         """Raise TooSlow in the body's reader; end the connection if the error is still there at the next look."""
         assert self._body is not None, "only a body can be too slow"
@@ -127,10 +144,10 @@ class ClientConnection(web.RequestHandler):
         """Answer bytes that are not HTTP. They are neither logged nor sent back, because they may be a secret."""
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
-        refusal = _refusal(exc, self.max_field_size)
+        found = _refusal(exc, self.max_field_size)
         exc.__traceback__ = exc.__context__ = exc.__cause__ = None  # its frames keep the received bytes, in a cycle
-        log.debug("%s from %s", refusal.sentence, request.remote)
-        answer = self._refusals.answer(refusal)
+        log.debug("%s from %s", found.sentence, request.remote)
+        answer = self._refusals.answer(found)
         answer.force_close()
         return answer
 

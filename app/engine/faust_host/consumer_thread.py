@@ -58,12 +58,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         aiokafka takes records from the first partition that has any (fetcher.py, fetched_records), so one with a
         megabyte of small records would delay the others until all are read.
         """
-        records = await super()._fetch_records(consumer, *args, **options)
+        found = await super()._fetch_records(consumer, *args, **options)
         fetched = consumer._fetcher._records
-        for tp in records:
+        for tp in found:
             if tp in fetched:
                 fetched[tp] = fetched.pop(tp)
-        return records
+        return found
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit only assigned partitions; with none left, Faust would crash (drivers/aiokafka.py:798)."""

@@ -44,11 +44,11 @@ _OF_GATEWAYS = "DELAY_GATEWAY_"
 
 def fingerprint(settings: Settings) -> dict[str, str]:
     """Return, by name, a short hash of each setting that must be the same: the values stay private."""
-    values = {}
+    told = {}
     for name, value in settings.values():
         if name.startswith("DELAY_") and not name.startswith(_OF_GATEWAYS) and name not in OF_A_WORKER:
-            values[name] = f"{zlib.crc32(msgspec.json.encode(_unordered(value))):08x}"
-    return values
+            told[name] = f"{zlib.crc32(msgspec.json.encode(_unordered(value))):08x}"
+    return told
 
 
 def _unordered(value: Any) -> Any:

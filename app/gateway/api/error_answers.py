@@ -3,8 +3,7 @@
 The proxy's errors have a message and a code, whose first three digits are the HTTP status.
 """
 
-import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -14,32 +13,12 @@ from aiohttp import web
 from app.serve.web import problem
 from app.serve.web.problem import Problem
 
-log = logging.getLogger(__name__)
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-@web.middleware
-async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn errors of handlers into responses."""
-    try:
-        return await handler(request)
-    except Problem as error:
-        return _answer(request, error)
-    except web.HTTPException as error:
-        if error.status < HTTPStatus.BAD_REQUEST:
-            raise
-        return _answer(request, problem.of_status(error, request, "See GET /api/v1/openapi.json."))
-    except ConnectionError:  # the client is gone
-        raise
-    except Exception:
-        log.exception("%s %s has failed", request.method, request.path)
-        return _answer(request, Problem("internal", "The gateway failed. See its log."))
-
 
 def register(web_app: web.Application, _parts: object) -> None:
     """Add the middleware for errors to an application, as the first, so that it covers all others."""
-    web_app.middlewares.append(problems)
+    web_app.middlewares.append(
+        problem.middleware(_answer, lambda _: True, "See GET /api/v1/openapi.json.", "The gateway")
+    )
 
 
 def _answer(request: web.Request, error: Problem) -> web.Response:

@@ -81,11 +81,11 @@ async def committed(cluster: Cluster, group: str, topics: Collection[str], parti
     error = getattr(response, "error_code", 0)
     if error:
         raise kafka.for_code(error)(group)
-    offsets = {}
+    found = {}
     for topic, partitions in response.topics:
         for _, offset, _, code in partitions:
             if code:
                 raise kafka.for_code(code)(topic)
             if offset >= 0:
-                offsets[topic] = offset
-    return offsets
+                found[topic] = offset
+    return found

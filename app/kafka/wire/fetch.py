@@ -62,11 +62,11 @@ def _unpack(frame: bytes) -> FetchResponse:
     for _ in range(count):
         topic, at = text_at(frame, at)
         (partitions,), at = INT32.unpack_from(frame, at), at + INT32.size
-        entries = list[tuple[Any, ...]]()
+        found = list[tuple[Any, ...]]()
         for _ in range(partitions):
             partition, at = _partition(frame, at)
-            entries.append(partition)
-        topics.append((topic, entries))
+            found.append(partition)
+        topics.append((topic, found))
     return FetchResponse(throttle_time_ms, error_code, session, topics)
 
 

@@ -1,12 +1,12 @@
 """The response of workers and gateways to an HTTP request that fails: a problem (RFC 9457)."""
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler
+from aiohttp.typedefs import Handler, Middleware
 
 from app.serve.web.problem_types import OF_STATUS, TYPES, TypeMeaning
 
@@ -97,29 +97,52 @@ async def meaning(request: web.Request) -> web.Response:
     return web.Response(body=body, content_type="application/json")
 
 
-@web.middleware
-async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn errors of a worker's handlers into responses: problems below /api/, sentences elsewhere."""
-    api = request.path.startswith("/api/")
-    try:
-        return await handler(request)
-    except Problem as error:
-        problem = error
-    except web.HTTPException as error:
-        if not api or error.status < web.HTTPBadRequest.status_code:
+def middleware(
+    answer: Callable[[web.Request, Problem], web.Response],
+    covers: Callable[[web.Request], bool],
+    see: str,
+    server: str,
+) -> Middleware:
+    """Return a middleware that turns errors of handlers into responses with `answer`.
+
+    Errors that are not problems are turned only for requests that it `covers`; `see` and `server` are for sentences.
+    """
+
+    @web.middleware
+    async def turn(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except Problem as error:
+            problem = error
+        except web.HTTPException as error:
+            if error.status < web.HTTPBadRequest.status_code or not covers(request):
+                raise
+            problem = of_status(error, request, see)
+        except ConnectionError:  # the client is gone
             raise
-        problem = of_status(error, request, SEE_REFERENCE)
-    except ConnectionError:  # the client is gone
-        raise
-    except Exception:
-        if not api:
-            raise
-        log.exception("%s %s has failed", request.method, request.path)
-        problem = Problem("internal", "this worker failed. See its log")
-    if api:
+        except Exception:
+            if not covers(request):
+                raise
+            log.exception("%s %s has failed", request.method, request.path)
+            problem = Problem("internal", f"{server} failed. See its log")
+        return answer(request, problem)
+
+    return turn
+
+
+def _is_api(request: web.Request) -> bool:
+    return request.path.startswith("/api/")
+
+
+def _answer(request: web.Request, problem: Problem) -> web.Response:
+    if _is_api(request):
         return response(problem)
     text = f"{problem.detail[:1].upper()}{problem.detail[1:]}".removesuffix(".")
     return web.Response(text=f"{text}.\n", status=problem.status, headers=problem.headers)
+
+
+#: Turns errors of a worker's handlers into responses: problems below /api/, sentences elsewhere.
+problems: Final = middleware(_answer, _is_api, SEE_REFERENCE, "this worker")
 
 
 def pointer(*path: str | int) -> str:

@@ -78,7 +78,7 @@ _REQUESTS: Final = (
     ProblemType("unknown-job", 404, "There is no such job"),
     ProblemType("unknown-partition", 404, "This worker does not serve the partition"),
     ProblemType("method-not-allowed", 405, "This address does not support this method"),
-    ProblemType("timeout", 408, "The request body arrived too slowly"),
+    ProblemType("timeout", 408, "The request arrived too slowly"),
     ProblemType("body-too-large", 413, "The body is too large"),
     ProblemType("too-many-messages", 413, "The batch has too many messages"),
     ProblemType("uri-too-long", 414, "The address is too long"),

@@ -1,4 +1,4 @@
-"""A start waits for brokers that were lost a moment ago, and not for errors that another try cannot fix."""
+"""A start waits for brokers that were lost a moment ago, and for nothing that another try does not mend."""
 
 import aiokafka.errors as kafka
 import pytest

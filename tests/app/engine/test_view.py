@@ -1,4 +1,4 @@
-"""The health that a worker reports, beyond being ready."""
+"""What a worker says of its health: that it is ready is not enough."""
 
 from types import SimpleNamespace
 from typing import Any

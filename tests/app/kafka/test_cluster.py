@@ -1,4 +1,4 @@
-"""The connections of a cluster record lost leaders."""
+"""What a cluster's connections tell of leaders that were lost."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""Settings: every variable is read and checked, and an error lists the valid values."""
+"""Settings: every variable is read and checked, and a bad value says what it takes."""
 
 import socket
 from pathlib import Path

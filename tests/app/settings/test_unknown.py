@@ -1,4 +1,4 @@
-"""Variables that look like settings but are none are named, and no others are."""
+"""Variables that look like settings and are none are named, and nothing else is."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The programs in the how-to run as shown."""
+"""What the how-to shows is what runs."""
 
 import asyncio
 import re

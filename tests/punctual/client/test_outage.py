@@ -1,4 +1,4 @@
-"""A broker that does not answer: the caller gets an error in time, and no call hangs."""
+"""A broker that does not answer: the caller hears of it in time, and nothing hangs."""
 
 import gc
 import os

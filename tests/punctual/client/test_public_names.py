@@ -1,4 +1,4 @@
-"""The names that users import stay the same, and importing them stays cheap."""
+"""What users import stays what it is, and importing it stays cheap."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The client without an event loop: each call returns, even if the client is closed during the call."""
+"""The client without an event loop: each call comes back, whatever becomes of the client meanwhile."""
 
 import asyncio
 import subprocess
@@ -44,7 +44,7 @@ raise SystemExit(os.waitstatus_to_exitcode(status))
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> SyncDelayClient:
-    """Return a client whose connection sends no request; each call takes a moment."""
+    """Return one whose connection does nothing: what it is asked for takes a moment."""
 
     async def nothing(*_: object) -> None:
         await asyncio.sleep(0)

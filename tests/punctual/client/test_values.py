@@ -1,4 +1,4 @@
-"""Values are sent as bytes unchanged, text as UTF-8, structures as compact JSON."""
+"""What goes in comes out: bytes unchanged, text as UTF-8, structures as compact JSON."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The common behaviour of dialects whose input has one destination."""
+"""The dialects whose input has one destination: what they have alike."""
 
 from dataclasses import replace
 

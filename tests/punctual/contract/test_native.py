@@ -1,4 +1,4 @@
-"""The native contract: the request in a record of the requests topic."""
+"""The native contract: what a record on the requests topic asks for."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The messages that a queue holds, on the test's clock."""
+"""What a queue holds, on a clock of the test's own."""
 
 from typing import Any
 

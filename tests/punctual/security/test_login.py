@@ -1,4 +1,4 @@
-"""A login has the checked values of the settings, and never shows its secrets."""
+"""A login is what the settings say, checked; its secrets are shown to nobody."""
 
 import ssl
 import subprocess

@@ -1,4 +1,4 @@
-"""URLs that must not be reached, by the reason; no pattern names any of their hosts.
+"""URLs that must not be reached, by what is wrong with them; no pattern names any of their hosts.
 
 Of names, `ADDRESSES` has what they resolve to: what a resolver in an attacker's hands would say.
 """
@@ -115,7 +115,7 @@ LITERALS = [
     "https://[::ffff:7f00:0001]:443/",
     "https://\u2460\u2461\u2466.\u24ea.\u24ea.\u2460/",
 ]
-#: Invalid hosts, in which some parsers would find a different host.
+#: What is no host: some parser would find another one in it.
 CONFUSED = [
     "",
     "https:",

@@ -1,4 +1,4 @@
-"""The URLs that patterns allow, and how patterns name hosts and ports."""
+"""Which URLs patterns allow, and what it takes to name a host or a port."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Posts to real servers: requests, the bytes that are read of an answer, and trusted certificates."""
+"""Posts to real servers: what is sent, how much of an answer is read, and whose certificate counts."""
 
 import asyncio
 import shutil
@@ -28,7 +28,7 @@ Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[
 
 
 class Peer:
-    """A server that returns the test's response."""
+    """A server that says what the test has it say."""
 
     def __init__(self, answer: bytes = b"HTTP/1.1 204 No Content\r\n\r\n") -> None:
         """Answer each request so."""
@@ -82,7 +82,7 @@ class Pieces(Peer):
     """Answers a few bytes at a time."""
 
     def __init__(self, answer: bytes, piece: int) -> None:
-        """Answer in pieces of a given number of bytes."""
+        """Answer in pieces of so many bytes."""
         super().__init__(answer)
         self._piece = piece
 

@@ -1,4 +1,4 @@
-"""Header fields: text from messages can only be a value."""
+"""Header fields: what comes from messages can be no more than a value."""
 
 import re
 from urllib.parse import unquote

@@ -130,7 +130,7 @@ def test_the_sums_are_those_of_the_hosts(acts: list[tuple[str, str]]) -> None:
 
 
 def of_sender(hosts: Hosts, sender: str, number: int, first: int = 0) -> list[str]:
-    """Return the names of a number of hosts of a sender."""
+    """Return the names of so many hosts of a sender."""
     names = [f"{sender}-{one}" for one in range(first, first + number)]
     for name in names:
         hosts.belongs(name, sender)

@@ -1,4 +1,4 @@
-"""No URL leads to a private address: the same rules apply at acceptance and for each connection."""
+"""No URL leads to what is not the world's: the same list at acceptance and where connections are made."""
 
 import asyncio
 import socket
@@ -59,7 +59,7 @@ class Dialled(Exception):
 
 @pytest.fixture
 def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every address of a connection attempt; no connection is made."""
+    """Every address that anything connects to; nothing does get there."""
     found: list[str] = []
 
     async def start_connection(addr_infos: Sequence[Any], **_: Any) -> Any:
@@ -149,7 +149,7 @@ async def test_a_name_that_resolves_otherwise_the_second_time_is_connected_to_wh
 async def test_the_system_resolver_is_asked_once_for_each_connection(
     dialled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A real server listens on the private address, and gets no connection."""
+    """What listens on the private address is real, and hears nothing."""
     answers = iter([GOOD, "127.0.0.1", "127.0.0.1"])
     asked = []
 

@@ -115,11 +115,13 @@ async def test_who_sends_a_head_or_takes_an_answer_too_slowly_is_cut_off(
     monkeypatch.setattr(limits, bound, 0.1)
     monkeypatch.setattr(connections, "_LOOK_S", 0.01)
     runner = await served()
-    _, writer = await asyncio.open_connection(*runner.addresses[0])
+    reader, writer = await asyncio.open_connection(*runner.addresses[0])
     writer.write(said)
 
     async with asyncio.timeout(LIMIT_S):
         while not cut_off.reasons:  # noqa: ASYNC110 - the server checks at intervals
             await asyncio.sleep(0.01)
+        if bound == "HEAD_S":
+            assert (await reader.read()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
     assert cut_off.reasons == [bound.removesuffix("_S").lower()]
     writer.close()

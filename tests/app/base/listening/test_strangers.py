@@ -1,4 +1,4 @@
-"""All of Punctual's servers refuse compressed, slow, malformed or foreign requests, and log none of their content."""
+"""Every server of ours refuses what is packed, slow, malformed or no HTTP, and logs nothing of it."""
 
 import asyncio
 import gzip

@@ -208,7 +208,7 @@ def test_clients_that_never_shake_hands_keep_nobody_out(
 
             monkeypatch.setattr(limits, "HEAD_S", 0.3)
             await until(lambda: count(runner) <= 1)
-            assert cut_off.reasons.count("head") >= 19
+            assert cut_off.reasons.count("head") >= 10, "each that made no room"
             async with asyncio.timeout(LIMIT_S):
                 for reader in silent:
                     with contextlib.suppress(ConnectionError):

@@ -1,4 +1,4 @@
-"""Only Punctual's own settings have an effect: variables that libraries read are turned off."""
+"""Nothing but Punctual's own settings changes anything: what libraries read from the environment is turned off."""
 
 import importlib
 import json

@@ -1,4 +1,4 @@
-"""Logs of libraries below a warning are left out; Punctual's own are written."""
+"""What others say below a warning is left out; all that is ours is written."""
 
 import logging
 

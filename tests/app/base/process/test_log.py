@@ -1,4 +1,4 @@
-"""Log lines as JSON objects: one per line, whatever their text."""
+"""Log lines as JSON objects: one a line, whatever is said in them."""
 
 import ast
 import json

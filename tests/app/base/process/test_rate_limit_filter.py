@@ -1,4 +1,4 @@
-"""Repeated log lines are written once while a broker is down, and no other line is left out."""
+"""Repeated log lines: one is enough while a broker is away, and nothing else is left out."""
 
 import logging
 
@@ -9,7 +9,7 @@ from app.base.process.log import RateLimitFilter
 def written(
     of: RateLimitFilter, at_s: float, message: str, *args: object, name: str = "app.kafka", level: int = 30
 ) -> str:
-    """Return the written line of a record, or ""."""
+    """Return what is written of a record, "" for nothing."""
     record = logging.LogRecord(name, level, __file__, 1, message, args, None)
     record.created = at_s
     return record.getMessage() if of.filter(record) else ""

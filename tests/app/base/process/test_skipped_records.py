@@ -1,4 +1,4 @@
-"""Every reader of an internal topic skips records that are larger than Punctual's own."""
+"""A record on an internal topic that is larger than Punctual's own is passed over unread, whoever reads it."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

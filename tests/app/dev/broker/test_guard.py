@@ -1,4 +1,4 @@
-"""The guard: its process ends with its owner, however the owner ends."""
+"""The guard: what it runs ends with its owner, whatever happens to that one."""
 
 import os
 import signal

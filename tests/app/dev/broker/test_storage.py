@@ -1,4 +1,4 @@
-"""The data directory, and Kafka's settings for it."""
+"""The data directory, and what Kafka is told about it."""
 
 from pathlib import Path
 

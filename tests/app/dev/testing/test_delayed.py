@@ -1,4 +1,4 @@
-"""A running Punctual on a simulated clock, with the worker's own code and without waiting."""
+"""A running Punctual on a simulated clock: the worker's own code decides, and nothing takes time."""
 
 import asyncio
 import itertools

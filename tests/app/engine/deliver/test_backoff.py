@@ -1,4 +1,4 @@
-"""Failing destinations are retried after a backoff; related ones share it."""
+"""Destinations that do not take messages wait, and are tried again: alike ones as one."""
 
 import math
 from collections.abc import Iterator

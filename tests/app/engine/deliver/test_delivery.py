@@ -1,4 +1,4 @@
-"""Due messages are sent in order, once, as far as there is room, and their outcomes become events."""
+"""What is due is sent in order, once, as far as there is room, and what becomes of it is told."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Signed headers distinguish deliveries from failure callbacks, and the input decides the allowed URLs."""
+"""What is signed says whether it is a delivery or a failure callback, and where it may go is up to its input."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Callbacks over HTTP to real servers: each host has its own limit, and delays no other work."""
+"""Callbacks over HTTP, to real servers: each host has its own room, and nothing else waits for any of them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

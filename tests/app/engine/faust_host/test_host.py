@@ -1,4 +1,4 @@
-"""The positions of the group's consumer."""
+"""What the group's consumer knows of how far it has read."""
 
 import asyncio
 import logging

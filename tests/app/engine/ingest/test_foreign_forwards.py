@@ -1,4 +1,4 @@
-"""Forwards that no partition wrote are skipped or become dead letters, and never stop a partition."""
+"""Forwards that nobody has forwarded: skipped or dead letters, never the end of a partition."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The effects of requests and commands on a partition, and their events."""
+"""What requests and commands do to a partition, and what they tell."""
 
 import gc
 import weakref

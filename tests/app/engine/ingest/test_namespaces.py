@@ -1,4 +1,4 @@
-"""Namespaces: records of one team's input never reach another team's messages, whatever they contain."""
+"""Namespaces: what comes by one team's input reaches no message of another's, whatever it says."""
 
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A worker that ends while the group rebalances reads no further records."""
+"""A worker that ends while the group rebalances takes nothing in any more."""
 
 import asyncio
 from types import SimpleNamespace

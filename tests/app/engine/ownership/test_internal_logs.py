@@ -1,4 +1,4 @@
-"""An installation's own topics while a worker runs: it exits if one is missing, re-created or larger."""
+"""An installation's own topics while a worker runs: what is missing, another one, or larger ends it."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""No worker becomes the owner of a changelog that was replaced by another one."""
+"""Nobody becomes the owner of a changelog that has been left for another one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, cast

@@ -1,4 +1,4 @@
-"""The times at which requests are fetched."""
+"""When requests are looked for."""
 
 from types import SimpleNamespace
 from typing import Any

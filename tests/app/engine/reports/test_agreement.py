@@ -1,4 +1,4 @@
-"""Workers with different settings are named once, with the settings that differ."""
+"""Workers that were told something else are named, once, with what differs."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Overdue messages are counted without a scan of delivered ones."""
+"""What is overdue is counted without going through what has been delivered."""
 
 from collections.abc import Iterator
 from pathlib import Path

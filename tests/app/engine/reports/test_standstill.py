@@ -1,4 +1,4 @@
-"""A standstill is reported: inputs that are not read, and writes that no broker confirms."""
+"""What stands still is said: inputs that are not read, and writes that no broker confirms."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""With a horizon, pending and parked messages together are the pending messages without one."""
+"""A horizon changes nothing: what waits here and what is parked, together, is what would wait here without one."""
 
 import shutil
 from dataclasses import dataclass, replace

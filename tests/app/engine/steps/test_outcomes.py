@@ -1,4 +1,4 @@
-"""The outcomes of rows that are being sent, and of commands that arrive in the meantime."""
+"""What becomes of rows that are being sent, and of the commands that came meanwhile."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The workers that may start during and after a repartition."""
+"""Who may start while the number of partitions is changed, and afterwards."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The settings that a topic must have before a worker starts."""
+"""What a topic must be like before a worker starts with it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A collector that does not answer delays no delivery."""
+"""A collector that does not answer holds up nobody."""
 
 import asyncio
 import socket

@@ -43,7 +43,7 @@ async def test_what_is_raised_is_a_problem(error: Exception, status: int, kind: 
 
 async def test_what_fails_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     await asked(ZeroDivisionError("why"), "/v1/x")
-    [record] = [one for one in caplog.records if one.name == "app.gateway.api.error_answers"]
+    [record] = [one for one in caplog.records if one.name == "app.serve.web.problem"]
     assert record.exc_info is not None
     assert record.getMessage() == "GET /v1/x has failed"
 

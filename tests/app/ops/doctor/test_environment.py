@@ -1,4 +1,4 @@
-"""Likely mistakes in the environment are named, and no other variables are."""
+"""Likely mistakes in the environment are named, and nothing else is."""
 
 from app.ops.doctor.process import doubts
 from app.settings.settings import Settings

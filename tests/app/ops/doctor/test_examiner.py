@@ -1,4 +1,4 @@
-"""The examination that pages show: one runs at a time, for all requests."""
+"""The examination that pages show: one at a time, whoever asks."""
 
 import asyncio
 from typing import Any

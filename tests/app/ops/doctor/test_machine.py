@@ -1,4 +1,4 @@
-"""The state of this machine, with real files and locks."""
+"""What is seen of this machine, with real files and locks."""
 
 import os
 from pathlib import Path

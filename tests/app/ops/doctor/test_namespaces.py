@@ -1,4 +1,4 @@
-"""The findings on namespaces, for correct and incorrect facts."""
+"""What is said of namespaces, with facts that are right and facts that are wrong."""
 
 import pytest
 

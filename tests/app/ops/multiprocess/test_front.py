@@ -1,4 +1,4 @@
-"""One address for several processes: one of them answers, and another one if the first has exited."""
+"""One address for several processes: what comes back is what one of them says, and another if the first is gone."""
 
 import asyncio
 import gzip

@@ -1,4 +1,4 @@
-"""The new changelog has the content of the old one, and the check finds every difference."""
+"""The new changelog holds what the old one does, and the check finds whatever it does not."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -39,7 +39,7 @@ KeyValue = tuple[bytes, bytes | None]
 
 
 class Journal:
-    """Keeps written records by partition."""
+    """Keeps what is written, by partition."""
 
     def __init__(self) -> None:
         self.logs: dict[int, list[KeyValue]] = {number: [] for number in range(AFTER)}

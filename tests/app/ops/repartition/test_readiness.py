@@ -1,4 +1,4 @@
-"""Obstacles to a repartition are reported before any change."""
+"""What is in the way of a change is said before anything has changed."""
 
 from collections.abc import Iterator
 from pathlib import Path
