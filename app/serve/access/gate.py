@@ -1,6 +1,7 @@
 """The gate of workers and gateways: identifies the caller of every request, and checks permission and rate limit."""
 
 import asyncio
+import hmac
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -43,7 +44,7 @@ class Gate:
         self._file, self._oidc, self._pages = file, oidc, pages
         self._basic, self._rates = Basic(file), RateLimit()
         self._payloads = web_settings.payloads
-        self._between = bool(web_settings.secret)
+        self._secret = web_settings.secret
         self._needs = dict(NEEDS)
         if web_settings.metrics == "open":
             self._needs[_METRICS] = "open"
@@ -62,10 +63,12 @@ class Gate:
                 raise Problem("forbidden", f"no role is configured for {route}, so it is refused")
             case "open":
                 return await handler(request)
-            case "workers":  # app/serve/search/routes.py checks the secret
-                if self._signs_in and not self._between:
-                    sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all"
-                    raise Problem("unauthorized", f"{sentence} of them")
+            case "workers":
+                if not self._from_worker(request):
+                    sentence = (
+                        "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
+                    )
+                    raise Problem("unauthorized", sentence)
                 return await handler(request)
         caller = request.get(CALLER)
         if caller is not None:  # a page uses the API as the page's user
@@ -80,6 +83,13 @@ class Gate:
         request[HOLDS] = lambda: known() == caller and _is_current(caller)
         request[CALLER] = caller
         return await self._counted(request, handler, route, need, caller)
+
+    def _from_worker(self, request: web.Request) -> bool:
+        """Return whether a request has the workers' secret; without one it is needed where people sign in."""
+        if not self._secret:
+            return not self._signs_in
+        shown = request.headers.get("Authorization", "").encode(errors="surrogateescape")
+        return hmac.compare_digest(shown, f"Bearer {self._secret}".encode())
 
     async def _counted(
         self, request: web.Request, handler: Handler, route: str | None, need: Need, caller: Caller

@@ -26,7 +26,7 @@ _OPEN: Final = (
     "GET /sign-in/done",
     "POST /sign-out",
 )
-#: Requests between workers; DELAY_WEB_SECRET is checked in app/serve/search/routes.py.
+#: Requests between workers, with DELAY_WEB_SECRET.
 _WORKERS: Final = (
     "GET /api/v1/local/messages",
     "GET /api/v1/local/count",

@@ -1,7 +1,6 @@
 """The routes that find pending messages, for users and, below /api/v1/local, for other workers."""
 
-import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -29,7 +28,6 @@ _DEFAULT_LIMIT, _DEFAULT_S, _DIGITS = 50, 8.0, 18
 def register(web_app: web.Application, search: Search) -> None:
     """Add the routes to an application that has not started; the search is closed with it."""
     routes = SearchRoutes(search)
-    web_app.middlewares.append(only_workers(search.secret))
     web_app.add_routes(
         [
             web.get("/api/v1/messages", routes.page),
@@ -47,25 +45,6 @@ def register(web_app: web.Application, search: Search) -> None:
         await search.close()
 
     web_app.on_cleanup.append(stop)
-
-
-def only_workers(secret: str) -> Any:
-    """Return a middleware that answers below LOCAL only requests with `secret`, or all requests if it is empty."""
-    wanted = f"Bearer {secret}".encode()
-
-    @web.middleware
-    async def check(
-        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        if not secret or not request.path.startswith(f"{LOCAL}/"):
-            return await handler(request)
-        shown = request.headers.get("Authorization", "").encode(errors="surrogateescape")
-        if hmac.compare_digest(shown, wanted):
-            return await handler(request)
-        sentence = "this is only for the installation's workers. Set the same DELAY_WEB_SECRET on all of them"
-        raise Problem("unauthorized", sentence)
-
-    return check
 
 
 class SearchRoutes:

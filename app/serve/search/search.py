@@ -35,9 +35,8 @@ class Search:
         self.namespaces = settings.topics.namespaces
         self.masks = settings.web.payloads == "masked"
         self.scans = Scans(self.databases, settings.data_path / "scanner")
-        self.secret = settings.web.secret
         self._lives = Lives(engine)
-        self._peers = Peers(self._owners, settings.process.url, self.secret, settings.process.tls_cert)
+        self._peers = Peers(self._owners, settings.process.url, settings.web.secret, settings.process.tls_cert)
 
     async def close(self) -> None:
         """End the scanner process and the connections."""

@@ -78,6 +78,28 @@ async def test_what_workers_tell_each_other_no_role_is_told(client: Client, plac
         assert (await client.get(place, headers={"Authorization": f"Bearer {SECRET}"})).status == 200
 
 
+@pytest.mark.parametrize(
+    ("secret", "given", "path", "status"),
+    [
+        (SECRET, f"Bearer {SECRET}", "/api/v1/local/count", 200),
+        (SECRET, f"Bearer {SECRET[::-1]}", "/api/v1/local/count", 401),
+        (SECRET, f"Bearer {SECRET}2", "/api/v1/local/count", 401),
+        (SECRET, SECRET, "/api/v1/local/count", 401),
+        (SECRET, "", "/api/v1/local/count", 401),
+        (SECRET, "", "/api/v1/%6cocal/count", 401),
+        (SECRET, "", "/api/v1/overview", 200),
+        ("", "", "/api/v1/local/count", 200),
+        (f"{SECRET}ä", f"Bearer {SECRET}ä", "/api/v1/local/count", 200),
+    ],
+)
+async def test_only_who_knows_the_secret_is_told(secret: str, given: str, path: str, status: int) -> None:
+    async with served(DELAY_WEB_SECRET=secret) as client:
+        url = URL(f"http://{client.host}:{client.port}{path}", encoded=True)
+        headers = {"Authorization": given} if given else {}
+        async with client.session.get(url, headers=headers) as answer:
+            assert answer.status == status
+
+
 async def test_without_a_secret_workers_tell_each_other_nothing(users: Path) -> None:
     async with served(DELAY_WEB_USERS_FILE=users) as client:
         answer = await client.get("/api/v1/local/messages")
