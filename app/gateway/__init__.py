@@ -3,7 +3,6 @@
 A request passes these packages, in this order:
 
     http     reads bodies, and redirects former paths
-    callers  counts refused requests; the gate (app/serve/access) identifies the callers
     api      the routes, the forms of a message, the responses
     keys     idempotency keys: a repeated request gets the response of the first
     desk     checks, defaults, origin and receipts
@@ -12,4 +11,5 @@ A request passes these packages, in this order:
     command  `faust -A app gateway`
     gateway  puts the parts together, and stops them in order
     health   /live, /ready and /metrics
+    refusals counts refused requests and closed connections
 """

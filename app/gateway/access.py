@@ -5,8 +5,8 @@ from typing import Final
 from aiohttp import web
 
 from app.base.errors import SignInMissing
-from app.gateway.callers.refusals import counted
 from app.gateway.parts import GatewayParts
+from app.gateway.refusals import counted
 from app.serve.access.access import access_file, oidc_of
 from app.serve.access.gate import Gate
 from app.serve.web.guard import route_of

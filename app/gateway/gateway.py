@@ -13,11 +13,11 @@ from app.base.process.fatal import end_process, telling
 from app.base.version import VERSION
 from app.gateway import access, health
 from app.gateway.api import error_answers, routes
-from app.gateway.callers.refusals import cut_off, refused
 from app.gateway.desk.receipts import Receipts
 from app.gateway.http import moved
 from app.gateway.keys import once
 from app.gateway.parts import GatewayParts
+from app.gateway.refusals import cut_off, refused
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool

@@ -3,7 +3,7 @@
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
-from app.gateway.callers import refusals
+from app.gateway import refusals
 from app.gateway.parts import GatewayParts
 from app.serve.web.answers import as_json
 

@@ -11,9 +11,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from app.gateway import gateway as gateways
-from app.gateway.callers.refusals import cut_off, refused
 from app.gateway.desk.receipts import Receipts
 from app.gateway.parts import GatewayParts
+from app.gateway.refusals import cut_off, refused
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool

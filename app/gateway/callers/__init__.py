@@ -1,1 +1,0 @@
-"""Refused requests of the gateway's callers."""
