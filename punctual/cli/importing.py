@@ -59,7 +59,7 @@ def add_arguments(parser: Parser) -> None:
     )
     parser.add_argument("--ids", choices=(_KEEP, _NEW), help=said)
     said = (
-        "when the messages count as requested: then (originally, so that a later cancel, reschedule or replacement "
+        "request time of the messages: then (their original time, so that a later cancel, reschedule or replacement "
         "wins), or now (so that they come back in any case)"
     )
     parser.add_argument("--asked", choices=(_THEN, _NOW), default=_THEN, help=said)

@@ -81,7 +81,7 @@ def _one(
         ]
         found += _room(cluster, topic, config)
     if not found:
-        assert config is not None, "else that was found"
+        assert config is not None, "a topic without settings has a finding"
         found.append(Finding("ok", CHECK, name, _fine(topic, config, wanted)))
     yield from found
 

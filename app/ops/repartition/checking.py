@@ -39,7 +39,7 @@ async def check(ground: Ground, moves: Moves, found: Survey) -> Survey:
     """
     await ground.after.read("the new changelog restored")
     stores = ground.after.stores
-    there = survey(stores, moves, "rows looked at")
+    there = survey(stores, moves, "rows read")
     differences = [*_counted(found, there), *_placed(ground, found, stores)]
     with Progress("rows compared", 2 * found.rows) as progress:
         wanted = _digests_before(ground.before.stores, moves, progress)
@@ -80,7 +80,7 @@ def _placed(ground: Ground, found: Survey, stores: Sequence[PartitionStore]) -> 
         if store.positions != wanted:
             yield f"partition {number} has other positions"
         if store.origins or store.sealed is not None:
-            yield f"partition {number} has what no new changelog has"
+            yield f"partition {number} has a seal, or positions of forwarded records"
 
 
 def _digests_before(stores: Sequence[PartitionStore], moves: Moves, progress: Progress) -> Digests:

@@ -188,7 +188,7 @@ class Repartition:
 
     def _look(self) -> tuple[Moves, Survey]:
         inputs, partitions = self._settings.topics.inputs, self._after.topics.partitions
-        found = survey(self._ground.before.stores, Moves(inputs, partitions, {}), "rows looked at")
+        found = survey(self._ground.before.stores, Moves(inputs, partitions, {}), "rows read")
         return Moves(inputs, partitions, found.numbers), found
 
     async def _copy(self, layout: Layout, moves: Moves, found: Survey) -> Layout:
