@@ -130,10 +130,7 @@ def _converted(paths: Sequence[str]) -> dict[str, Any]:
     """Return the tables of some files of an earlier version. Raises ValueError or OSError."""
     found: dict[str, Any] = {}
     for path in paths:
-        tables = former.tables_of(lines_of(_text(path))).tables
-        if isinstance(tables.get("issuer"), str):
-            tables = former.provider_tables(path)
-        for top, table in tables.items():
+        for top, table in former.tables_of(lines_of(_text(path))).tables.items():
             twice = found.get(top, {}).keys() & table.keys()
             if twice:
                 raise ValueError(f"{path}: [{top}.{min(twice)}] is in another of the files too. Rename one of the two")

@@ -1,6 +1,5 @@
 """Puts the gate of the settings before the API and the console, and serves the sign-in page."""
 
-import logging
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 from typing import Final
@@ -10,8 +9,7 @@ import jinja2
 from aiohttp import web
 
 from app.base.errors import SettingInvalid, SignInMissing
-from app.serve.access.access_file import Access, AccessFile, access_of
-from app.serve.access.former import provider_tables
+from app.serve.access.access_file import AccessFile
 from app.serve.access.gate import Gate
 from app.serve.access.oidc import Oidc
 from app.serve.access.sign_in import local_address, redirect
@@ -20,10 +18,6 @@ from app.settings.settings import Settings
 from app.settings.web import WebSettings
 from punctual.installing import install_command
 
-log = logging.getLogger(__name__)
-
-SETTING: Final = "DELAY_WEB_USERS_FILE"
-_FORMER: Final = "DELAY_WEB_OIDC_FILE"
 Tell = Callable[[str], Awaitable[None]]
 #: The sentences of the page, by the parameter `said` in its URL. Text from a URL is never shown.
 _SENTENCES: Final = {
@@ -40,11 +34,11 @@ def register(web_app: web.Application, settings: Settings, tell_others: Tell) ->
 
     `tell_others` informs the other workers that a session has ended. Raises SettingInvalid.
     """
-    file = access_file(settings, SETTING, settings.web.users_file)
-    oidc = _former_oidc(settings)
-    if oidc is not None and file.last.provider is not None:
-        raise SettingInvalid(_FORMER, repr(settings.web.oidc_file), f"the file of {SETTING} has a provider too")
-    oidc = oidc or oidc_of(settings, file)
+    file = access_file(settings, "DELAY_WEB_USERS_FILE", settings.web.users_file)
+    former = access_file(settings, "DELAY_WEB_OIDC_FILE", settings.web.oidc_file)
+    if former and file.last.provider is not None:
+        raise SettingInvalid(former.setting, repr(former.path), f"the file of {file.setting} has a provider too")
+    oidc = oidc_of(settings, former or file)
     web_app.middlewares.append(Gate(settings.web, file, oidc, pages=True).check)
     pages = SignInPages(file, provider=oidc is not None)
     web_app.add_routes([web.get("/sign-in", pages.show)])
@@ -107,38 +101,12 @@ def access_file(settings: Settings, setting: str, path: str) -> AccessFile:
 
 
 def oidc_of(settings: Settings, file: AccessFile) -> Oidc | None:
-    """Return the sign-in with the provider in an access file, None without one; its routes exist from the start.
-
-    Raises SettingInvalid.
-    """
+    """Return the sign-in with the provider in an access file, None without one. Raises SettingInvalid."""
     if file.last.provider is None:
         return None
-    return _oidc(settings, file.now, SETTING, settings.web.users_file)
-
-
-def _former_oidc(settings: Settings) -> Oidc | None:
-    """Return the sign-in with the provider in the file of an earlier version. Raises SettingInvalid."""
-    path, namespaces = settings.web.oidc_file, settings.topics.namespaces.names
-    if not path:
-        return None
-    try:
-        mistakes, access = access_of(provider_tables(path), lambda *_: None, namespaces)
-    except ValueError as error:
-        mistakes = [str(error)]
-    if mistakes:
-        raise SettingInvalid(_FORMER, repr(path), mistakes[0])
-    log.warning(
-        "%s=%s is a setting of an earlier version, which the next version will not have. Print [provider] and [groups] "
-        "for the file of %s: punctual access convert %s",
-        *(_FORMER, path, SETTING, path),
-    )
-    return _oidc(settings, lambda: access, _FORMER, path)
-
-
-def _oidc(settings: Settings, access: Callable[[], Access], setting: str, path: str) -> Oidc:
     if find_spec("authlib") is None:
         why = f"it needs the extra 'oidc': {install_command('punctual-kafka-worker[oidc]')}"
-        raise SettingInvalid(setting, repr(path), why)
+        raise SettingInvalid(file.setting, repr(file.path), why)
     from app.serve.access.provider import Provider  # noqa: PLC0415 - its libraries are there only with the extra
 
-    return Oidc(settings.web, settings.people_url, settings.topics.app_id, access, Provider)
+    return Oidc(settings.web, settings.people_url, settings.topics.app_id, file.now, Provider)

@@ -89,7 +89,7 @@ class AccessFile:
                 raise ValueError(mistakes[0])
             return access
 
-        self.form = ""
+        self.setting, self.path, self.form = setting, path, ""
         self._file = WatchedFile(setting, path, parse, "users and groups")
         if self.form:
             log.warning(

@@ -5,7 +5,6 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from app.base.watched_file import Line
@@ -15,6 +14,7 @@ from app.serve.access.entries import EVERYBODY, Places
 #: The forms, as the log names them.
 USERS: Final = "lines of name:role:hash"
 TOKENS: Final = "a table of tokens for each name"
+PROVIDER: Final = "a provider with roles"
 _TOML: Final = re.compile(r"\[(?!.*:\$scrypt).*|[\w.\"'-]+\s*=.*")
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -28,7 +28,7 @@ class Tables(NamedTuple):
 
 
 def tables_of(lines: Sequence[Line]) -> Tables:
-    """Return the tables of an access file, or of a former file of users or of tokens.
+    """Return the tables of an access file, or of a former file of users, of tokens or of a provider.
 
     Raises ValueError with a sentence, which never contains a hash.
     """
@@ -48,6 +48,8 @@ def tables_of(lines: Sequence[Line]) -> Tables:
     if any(isinstance(table, dict) and isinstance(table.get("tokens"), list) for table in tables.values()):
         users = {name: _of_token_table(table) for name, table in tables.items()}
         return Tables({"users": users}, lambda path, key: places(path[1:], key), TOKENS)
+    if not tables.keys().isdisjoint(("issuer", "client_id", "roles")):
+        return Tables(_of_provider(tables), lambda _, key: _line([(0, "[]"), *lines], ("",), key) or None, PROVIDER)
     return Tables(tables, places, "")
 
 
@@ -92,28 +94,16 @@ def _of_token_table(table: Any) -> Any:
     return {"role": "operator", **within, "destinations": "", **rest}  # destinations must be there
 
 
-def provider_tables(path: str) -> dict[str, Any]:
-    """Return the tables of the file of a provider, the form of DELAY_WEB_OIDC_FILE.
-
-    Raises ValueError with a sentence.
-    """
-    try:
-        said = tomllib.loads(Path(path).read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ValueError(f"the file cannot be read: {why}") from None
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"the file is not valid TOML: {error}") from None
-    roles = said.pop("roles", "")
-    if not isinstance(roles, str):
-        raise ValueError("roles must be text, in quotes")  # noqa: TRY004 - as for each other mistake of the file
-    if not roles:
-        raise ValueError('the file has no roles. Add it, such as roles = "groups:sre=admin,*=viewer"')
+def _of_provider(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the tables of the file of a provider. Raises ValueError with a sentence."""
+    keys, roles = {key: value for key, value in said.items() if key != "roles"}, said.get("roles", "")
+    if not roles or not isinstance(roles, str):
+        raise ValueError('roles must be a text, such as roles = "groups:sre=admin,*=viewer"')
     try:
         claim, groups = _rules(roles)
     except ValueError as error:
         raise ValueError(f"roles {roles!r}: {error}") from error
-    return {"provider": said | ({"claim": claim} if claim else {}), "groups": groups}
+    return {"provider": keys | ({"claim": claim} if claim else {}), "groups": groups}
 
 
 def _rules(text: str) -> tuple[str, dict[str, Any]]:

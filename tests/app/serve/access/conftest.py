@@ -4,14 +4,16 @@ import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import encode_basic_auth, web
 from aiohttp.test_utils import TestClient, TestServer
 
+from app.base.watched_file import lines_of
 from app.serve.access.caller import CALLER, ROLES
 from app.serve.access.cookies import signing_key
-from app.serve.access.former import as_toml, provider_tables
+from app.serve.access.former import as_toml, tables_of
 from app.serve.access.password import Hash
 from app.serve.access.token import digest_of
 from app.settings.settings import Settings
@@ -55,10 +57,15 @@ def user(role: str, *namespaces: str, name: str = "", program: str = "", **more:
 
 def provider(place: Path, users: Mapping[str, object] | None = None, **keys: object) -> dict[str, str]:
     """Write an access file with a provider and these users into a directory; return the setting that names it."""
-    tables = provider_tables(oidc(place, **keys)["DELAY_WEB_OIDC_FILE"])
+    tables = oidc_tables(oidc(place, **keys))
     path = place / f"access-{len(list(place.glob('access-*')))}.toml"
     path.write_text(as_toml({"users": users or {}, **tables}))
     return {"DELAY_WEB_USERS_FILE": str(path)}
+
+
+def oidc_tables(env: Mapping[str, str]) -> dict[str, Any]:
+    """Return the tables of the former file of a provider."""
+    return tables_of(lines_of(Path(env["DELAY_WEB_OIDC_FILE"]).read_text())).tables
 
 
 def oidc(place: Path, **keys: object) -> dict[str, str]:

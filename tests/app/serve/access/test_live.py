@@ -11,11 +11,10 @@ from aiohttp import ClientResponse
 from app.base.clock import Clock
 from app.serve.access.cookies import CookieSigner
 from app.serve.access.entries import Provider
-from app.serve.access.former import provider_tables
 from app.serve.access.oidc import _digest
 from app.serve.access.sessions import IDLE_S, Session
 from app.serve.console.live import MOST
-from tests.app.serve.access.conftest import SECRET, Client, hashed, oidc, served, session_key, shown
+from tests.app.serve.access.conftest import SECRET, Client, hashed, oidc, oidc_tables, served, session_key, shown
 from tests.app.serve.access.test_within import TEAMS
 
 PATIENCE_S = 10.0
@@ -112,7 +111,7 @@ async def test_whoever_is_bound_hears_that_something_has_changed_and_no_numbers(
 async def by_session(client: Client, env: dict[str, str]) -> dict[str, str]:
     """Return the cookie of a session that the worker has given."""
     now_s = Clock.wall_ms() // 1_000
-    table = provider_tables(env["DELAY_WEB_OIDC_FILE"])["provider"]
+    table = oidc_tables(env)["provider"]
     digest = _digest(Provider(**table))
     session = Session(id="s", name="cat", groups=(), provider=digest, began_s=now_s, used_s=now_s)
     headers = {"Cookie": f"punctual-session={CookieSigner(session_key(), 'session').sign(session)}"}
