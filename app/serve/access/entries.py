@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -31,6 +31,7 @@ Table = Mapping[str, Any]
 #: Returns the number of the line of a table, or of a key in it; None if it is not found.
 Places = Callable[[tuple[str, ...], str], int | None]
 Kind = TypeVar("Kind", bound=msgspec.Struct)
+Limits = TypeVar("Limits", bound="_Limits")
 
 
 class Token(NamedTuple):
@@ -65,7 +66,7 @@ class Provider(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class _Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     role: str = ""
-    namespaces: list[str] | None = None
+    namespaces: tuple[str, ...] | None = None
     destinations: tuple[str, ...] | None = None
     rate: Annotated[float, msgspec.Meta(gt=0)] | None = None
     burst: Annotated[int, msgspec.Meta(ge=1)] | None = None
@@ -101,7 +102,8 @@ class _Check:
     def all(self, tables: Table) -> Validated:
         for name in tables.keys() - set(_TOP):
             self._note((name,), "", "is not a table of this file: use [users.NAME], [groups.NAME] and [provider]")
-        users, groups = self._of(tables, "users", self._user), self._of(tables, "groups", self._group)
+        users = {path[1]: self._user(path, said, grant) for path, said, grant in self._of(tables, "users", _User)}
+        groups = {path[1]: grant for path, _, grant in self._of(tables, "groups", _Limits)}
         provider = self._provider(tables["provider"]) if "provider" in tables else None
         if not (users or groups or provider or self._mistakes):
             self._mistakes.append(
@@ -115,42 +117,33 @@ class _Check:
             self._mistakes.append(f"it has {len(self._tokens)} tokens. The maximum is {_MOST_TOKENS}")
         return self._mistakes, users, groups, provider
 
-    def _of(self, tables: Table, top: str, read: Callable[[tuple[str, ...], Table], Any]) -> dict[str, Any]:
-        found = {}
+    def _of(self, tables: Table, top: str, kind: type[Limits]) -> Iterator[tuple[tuple[str, str], Limits, Grant]]:
+        """Yield the path, the table and the grant of each entry without mistakes in its form."""
         named = tables.get(top, {})
-        for name, table in (named if isinstance(named, dict) else {"": named}).items():
+        for name, table in named.items() if isinstance(named, dict) else [("", named)]:
+            path = (top, name)
             if not isinstance(table, dict):
-                self._note((top, name), "", f"write a table for each, as in [{top}.NAME]")
+                self._note(path, "", f"write a table for each, as in [{top}.NAME]")
             elif top == "users" and not (NAME.fullmatch(name) and name.isprintable()):
-                self._note((top, name), "", "a name must have 1 to 64 characters without space, ':' or '#'")
-            elif (entry := read((top, name), table)) is not None:
-                found[name] = entry
-        return found
+                self._note(path, "", "a name must have 1 to 64 characters without space, ':' or '#'")
+            elif (said := self._converted(path, table, kind)) is not None and (grant := self._grant(path, said)):
+                yield path, said, grant
 
-    def _user(self, path: tuple[str, ...], table: Table) -> User | None:
-        said = self._converted(path, table, _User)
-        if said is None:
-            return None
-        grant = self._grant(path, said, is_program=bool(said.tokens))
+    def _user(self, path: tuple[str, str], said: _User, grant: Grant) -> User:
         tokens = [found for one in said.tokens if (found := self._token(path, one)) is not None]
-        hash_ = None
+        hash_, name = None, path[1]
         if said.password:
             try:
                 hash_ = Hash.parse(said.password)
             except ValueError as error:
                 self._note(path, "password", str(error))
         elif not said.tokens:
-            name = path[-1]
-            self._note(
-                path, "", f"add a password (`punctual password {name} ROLE`) or a token (`punctual token {name}`)"
-            )
-        return None if grant is None else User(Caller.of(path[-1], grant), hash_, tuple(tokens))
+            ways = f"add a password (`punctual password {name} ROLE`) or a token (`punctual token {name}`)"
+            self._note(path, "", ways)
+        return User(Caller.of(name, grant), hash_, tuple(tokens))
 
-    def _group(self, path: tuple[str, ...], table: Table) -> Grant | None:
-        said = self._converted(path, table, _Limits)
-        return None if said is None else self._grant(path, said, is_program=False)
-
-    def _grant(self, path: tuple[str, ...], said: _Limits, *, is_program: bool) -> Grant | None:
+    def _grant(self, path: tuple[str, ...], said: _Limits) -> Grant | None:
+        is_program = bool(getattr(said, "tokens", ()))
         if said.role not in ROLES:
             self._note(path, "role", f"the role must be one of {', '.join(ROLES)}, not {said.role!r:.32}")
             return None
@@ -162,25 +155,21 @@ class _Check:
         if said.role == ROLES[-1] and said.destinations is not None:
             sentence = "an admin acts on all destinations. Use the role operator, or leave destinations out"
             self._note(path, "destinations", sentence)
+        there = said.namespaces or () if self._there is None else self._there
+        for name in said.namespaces or ():
+            if name not in there:
+                known = f"DELAY_NAMESPACES has {', '.join(sorted(there)) or 'none'}"
+                self._note(path, "namespaces", f"there is no namespace {name[:64]!r}; {known}")
+        if said.namespaces == ():
+            self._note(path, "namespaces", "the list is empty. Leave it out for the whole installation")
         return Grant(
             said.role,
-            self._namespaces(path, said.namespaces),
+            said.namespaces and tuple(dict.fromkeys(said.namespaces)),
             said.destinations,
             rate,
             (said.burst or max(1, math.ceil(rate))) if rate else 0,
             said.max_message_bytes or (_TOKEN_BYTES if is_program else 0),
         )
-
-    def _namespaces(self, path: tuple[str, ...], names: list[str] | None) -> tuple[str, ...] | None:
-        if names is None:
-            return None
-        if not names:
-            self._note(path, "namespaces", "the list is empty. Leave it out for the whole installation")
-        for name in names if self._there is not None else ():
-            if name not in self._there:  # type: ignore[operator] # it is not None
-                there = f"DELAY_NAMESPACES has {', '.join(sorted(self._there or ())) or 'none'}"
-                self._note(path, "namespaces", f"there is no namespace {name[:64]!r}; {there}")
-        return tuple(dict.fromkeys(names))
 
     def _token(self, path: tuple[str, ...], said: _Token) -> Token | None:
         if is_token(said.sha256):
