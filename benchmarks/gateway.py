@@ -26,12 +26,12 @@ from confluent_kafka import Producer
 from app.dev.broker import Broker
 from app.dev.broker.ports import free_port
 from app.dev.broker.process import GuardedProcess
-from app.gateway.desk.receipts import Receipts
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.submission import Submission
 from app.gateway.spool.tally import SpoolTally
+from app.serve.messages.receipts import Receipts
 from app.settings.settings import Settings
 from benchmarks import topics
 from benchmarks.clock import wait_for

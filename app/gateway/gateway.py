@@ -13,7 +13,6 @@ from app.base.process.fatal import end_process, telling
 from app.base.version import VERSION
 from app.gateway import access, health
 from app.gateway.api import error_answers, routes
-from app.gateway.desk.receipts import Receipts
 from app.gateway.http import moved
 from app.gateway.keys import once
 from app.gateway.parts import GatewayParts
@@ -22,6 +21,7 @@ from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import SpoolTally, TallyCollector
+from app.serve.messages.receipts import Receipts
 from app.serve.web import guard
 from app.serve.web.server import GATEWAY, HttpServer, Refusals
 from app.settings.settings import Settings

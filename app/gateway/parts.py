@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from prometheus_client import CollectorRegistry
 
-from app.gateway.desk.receipts import Receipts
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
+from app.serve.messages.receipts import Receipts
 from app.settings.settings import Settings
 
 

@@ -4,9 +4,8 @@ from typing import Any, Final
 
 from punctual.cli.api import WorkerApi, missing
 from punctual.cli.arguments import add_filter, add_worker, filter_of
-from punctual.cli.errors import CommandError, NotAllowed
+from punctual.cli.errors import NotAllowed
 from punctual.cli.exits import Exit
-from punctual.cli.exported import Exported
 from punctual.cli.pages import pages
 from punctual.cli.parser import Options, Parser
 from punctual.cli.progress import Progress
@@ -20,8 +19,8 @@ _PATIENCE: Final = "30s"
 
 def add_arguments(parser: Parser) -> None:
     """Add the arguments for a filter, and for the wait for missing partitions."""
-    said = f"maximum wait for partitions that no worker serves (default: {_PATIENCE})"
-    parser.add_argument("--patience", type=span, default=span(_PATIENCE), metavar="SPAN", help=said)
+    about = f"maximum wait for partitions that no worker serves (default: {_PATIENCE})"
+    parser.add_argument("--patience", type=span, default=span(_PATIENCE), metavar="SPAN", help=about)
     add_filter(parser)
     add_worker(parser)
 
@@ -31,12 +30,13 @@ def run(options: Options) -> Exit:
     wanted, patience_s = filter_of(options), options.patience.total_seconds()
     lacks, done = None, 0
     with WorkerApi.of(options) as api:
-        told = _installation(api, patience_s)
-        progress = Progress("messages", None if wanted else told.get("pending"))
+        installation = _installation(api, patience_s)
+        progress = Progress("messages", None if wanted else installation.get("pending"))
         try:
             for page in pages(api, wanted, whole=True, patience_s=patience_s):
                 for row in page["rows"]:
-                    write_json(_exported(row, told))
+                    _check(row)
+                    write_json({"app-id": installation["app_id"], "exported-ms": installation["at_ms"], **row})
                 done += len(page["rows"])
                 progress.reach(done)
                 lacks = missing(page) if "missed" in page else lacks or missing(page)
@@ -56,15 +56,10 @@ def _installation(api: WorkerApi, patience_s: float) -> dict[str, Any]:
         return api.get("/namespaces", patience_s=patience_s)
 
 
-def _exported(row: dict[str, Any], told: dict[str, Any]) -> Exported:
-    """Return a row in its exported form. Raises a CommandError if it lacks a needed part."""
-    if row["masked"]:
+def _check(row: dict[str, Any]) -> None:
+    """Raise NotAllowed for a message without its content."""
+    if row.get("masked"):
         raise NotAllowed(
             "keys and values are masked for you (DELAY_WEB_PAYLOADS): with masked-for-viewers an operator sees "
             "them. With masked no user does: use shown for the export, on ports that only you can reach"
         )
-    if row["recurring"] is not None and row.get("series") is None:
-        raise CommandError(
-            f"the worker of partition {row['partition']} is too old to export recurring messages: upgrade it"
-        )
-    return Exported.of(row, told["app_id"], told["at_ms"])

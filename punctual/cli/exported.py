@@ -1,8 +1,8 @@
-"""The format of `punctual export` and `punctual import`: pending messages as JSON, one per line."""
+"""The format of `punctual export` and `punctual import`: pending messages in the form of the API, one per line."""
 
 import base64
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import msgspec
 
@@ -15,34 +15,15 @@ class ExportedBytes(msgspec.Struct, frozen=True):
 
 #: Bytes, as text if they are UTF-8. None is Kafka's null.
 Octets = str | ExportedBytes | None
+_OF_A_SERIES: Final = ("every", "cron", "zone", "until", "count", "misfire", "jitter")
 
 
-class ExportedPolicies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The requested policies; durations are milliseconds."""
-
-    max_late_ms: int | None = None
-    if_late: str | None = None
-    dedupe_ms: int | None = None
-    no_later_ms: int | None = None
-    on_failure: str | None = None
-    partition: int | None = None
-
-
-class ExportedSeries(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The recurrence of a message, in the API's form."""
-
-    headers: dict[str, str]
-    planned_ms: int
-    paused: bool = False
-    extra: bool = False
-    paused_since_ms: int | None = None
-    kept_due_ms: int | None = None
-
-
-class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Exported(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename=lambda name: name.replace("_", "-")
+):
     """One pending message of the installation `app_id` at the time of the export; the other fields are the API's.
 
-    Each line is complete in itself, so that a file can be filtered, split and merged.
+    Each line is complete in itself, so that a file can be filtered, split and merged, and can be sent to the API.
     """
 
     app_id: str
@@ -51,36 +32,67 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     to: str
     due_ms: int
     source: str
-    cluster: str | None = None
+    at: str | None = None
     key: Octets = None
     value: Octets = None
     headers: list[tuple[str, Octets]] = []
+    to_partition: int | None = None
+    to_cluster: str | None = None
+    max_late: int | None = None
+    if_late: str | None = None
+    dedupe: int | None = None
+    no_later: int | None = None
+    on_failure: str | None = None
+    every: str | None = None
+    cron: str | None = None
+    zone: str | None = None
+    until: str | None = None
+    count: str | None = None
+    misfire: str | None = None
+    jitter: str | None = None
     asked_ms: int | None = None
     latest_ms: int | None = None
     asked_due_ms: int | None = None
-    series: ExportedSeries | None = None
-    policies: ExportedPolicies = ExportedPolicies()
+    planned_ms: int | None = None
+    extra: bool = False
+    paused: bool = False
+    paused_since_ms: int | None = None
+    kept_due_ms: int | None = None
 
-    @classmethod
-    def of(cls, row: Mapping[str, Any], app_id: str, exported_ms: int) -> Self:
-        """Return the exported form of a row of the API that has the whole value."""
-        said = {name: row[name] for name in _AS_THEY_ARE if row.get(name) is not None}
-        said |= {name: _octets(row[name]) for name in ("key", "value")}
-        said["headers"] = [(name, _octets(value)) for name, value in row["headers"]]
-        return msgspec.convert({**said, "app_id": app_id, "exported_ms": exported_ms}, cls)
+    @property
+    def recurs(self) -> bool:
+        """Whether it is a recurring message."""
+        return self.planned_ms is not None
+
+    @property
+    def schedule(self) -> dict[str, str]:
+        """The fields of a recurring message's schedule, by name."""
+        return {name: text for name in _OF_A_SERIES if (text := getattr(self, name)) is not None}
 
     @classmethod
     def read(cls, line: bytes) -> Self:
         """Return the message in a line. Raises ValueError with the reason if the line is invalid."""
         try:
-            return msgspec.json.decode(line, type=cls)
+            said = msgspec.json.decode(line)
+            return msgspec.convert(_renamed(said) if isinstance(said, dict) and "app_id" in said else said, cls)
         except RecursionError as error:
             raise ValueError("it is JSON with too many levels of nesting") from error
 
 
-_AS_THEY_ARE = (
-    *("id", "to", "due_ms", "source", "cluster", "asked_ms", "latest_ms", "asked_due_ms", "series", "policies"),
-)
+#: The names that files of earlier versions have.
+_FORMER: Final = {"cluster": "to-cluster", "partition": "to-partition", "max_late_ms": "max-late",
+                  "dedupe_ms": "dedupe", "no_later_ms": "no-later"}  # fmt: skip
+
+
+def _renamed(line: dict[str, Any]) -> dict[str, Any]:
+    """Return a line of an earlier version in the present form."""
+    series = line.get("series") or {}
+    schedule = {name.removeprefix("delay-"): text for name, text in series.get("headers", {}).items()}
+    parts = {**line, **(line.get("policies") or {}), **series}
+    for name in ("series", "policies", "headers"):
+        parts.pop(name, None)
+    named = {_FORMER.get(name, name.replace("_", "-")): value for name, value in parts.items()}
+    return {**named, **schedule, "headers": line.get("headers", [])}
 
 
 def octets(said: Octets) -> bytes | None:
@@ -90,11 +102,8 @@ def octets(said: Octets) -> bytes | None:
     return None if said is None else said.encode()
 
 
-def _octets(encoded: str | None) -> Octets:
-    if encoded is None:
-        return None
-    raw = base64.b64decode(encoded)
-    try:
-        return raw.decode()
-    except UnicodeDecodeError:
-        return ExportedBytes(raw)
+def bytes_of(said: str | Mapping[str, str] | None) -> bytes | None:
+    """Return the bytes of a field of the API: text, or an object with `base64`; None for null."""
+    if said is None or isinstance(said, str):
+        return None if said is None else said.encode()
+    return base64.b64decode(said["base64"])

@@ -11,7 +11,7 @@ from punctual.contract import native
 from punctual.contract.policies import without_policies
 from punctual.contract.record import PlainRecord
 from punctual.contract.request import ID_BYTES
-from punctual.contract.times import write_time
+from punctual.contract.times import parse_time, write_time
 
 Header = tuple[str, bytes | None]
 
@@ -28,38 +28,40 @@ def requests_of(line: Exported, id_: str, now_ms: int | None = None) -> list[Req
     if now_ms is not None:
         asked_ms = now_ms
     raw_id = id_.encode()
-    said = [(name, text.encode()) for name, text in _said(line, asked_ms)]
-    headers = (*((name, octets(value)) for name, value in line.headers), *said, (names.ID, raw_id))
-    headers += tuple(without_policies(dict(headers), recurs=line.series is not None))
+    series_headers = [(name, text.encode()) for name, text in _series_headers(line, asked_ms)]
+    headers = (*((name, octets(value)) for name, value in line.headers), *series_headers, (names.ID, raw_id))
+    headers += tuple(without_policies(dict(headers), recurs=line.recurs))
     request = Request(octets(line.key), octets(line.value), headers, raw_id)
     topic = f"{line.app_id}-requests"
-    asked = native.decode(PlainRecord(topic, 0, 0, line.exported_ms, request.key, request.value, headers))
-    following = () if line.series is None else _following(line, asked.due_ms, asked_ms)
+    decoded = native.decode(PlainRecord(topic, 0, 0, line.exported_ms, request.key, request.value, headers))
+    following = () if not line.recurs else _following(line, decoded.due_ms, asked_ms)
     commands = (((names.OP, op), (names.ID, raw_id), *more) for op, more in following)
     return [request, *(Request(raw_id, None, command, raw_id) for command in commands)]
 
 
-def _said(line: Exported, asked_ms: int) -> Iterator[tuple[str, str]]:
-    policies, series = line.policies, line.series
-    due_ms = line.due_ms if line.asked_due_ms is None else line.asked_due_ms
+def _series_headers(line: Exported, asked_ms: int) -> Iterator[tuple[str, str]]:
+    planned_ms = line.due_ms if line.planned_ms is None else line.planned_ms
+    if line.at is not None and parse_time(line.at) != planned_ms:  # it was changed in the file
+        planned_ms = parse_time(line.at)
+    elif line.asked_due_ms is not None:
+        planned_ms = line.asked_due_ms
     numbers: list[tuple[str, int | None]] = [
-        (names.TO_PARTITION, policies.partition),
-        (names.MAX_LATE, policies.max_late_ms),
-        (names.DEDUPE, policies.dedupe_ms),
+        (names.TO_PARTITION, line.to_partition),
+        (names.MAX_LATE, line.max_late),
+        (names.DEDUPE, line.dedupe),
         (names.NO_LATER, None if line.latest_ms is None else max(line.latest_ms - asked_ms, 0)),
         (names.ASKED_AT, asked_ms),
     ]
     texts = [
-        (names.TO_CLUSTER, line.cluster),
-        (names.IF_LATE, policies.if_late),
-        (names.ON_FAILURE, policies.on_failure),
+        (names.TO_CLUSTER, line.to_cluster),
+        (names.IF_LATE, line.if_late),
+        (names.ON_FAILURE, line.on_failure),
     ]
     yield names.TO, line.to
-    yield names.AT, write_time(due_ms if series is None else series.planned_ms)
+    yield names.AT, write_time(planned_ms)
     yield from ((name, str(number)) for name, number in numbers if number is not None)
     yield from ((name, text) for name, text in texts if text is not None)
-    if series is not None:
-        yield from series.headers.items()
+    yield from ((names.PREFIX + name, text) for name, text in line.schedule.items())
 
 
 def _following(line: Exported, due_ms: int, asked_ms: int) -> Iterator[tuple[bytes, list[Header]]]:
@@ -68,18 +70,16 @@ def _following(line: Exported, due_ms: int, asked_ms: int) -> Iterator[tuple[byt
     Commands that set its due time are stamped `asked_ms`. A pause is stamped with its own time, or `asked_ms` if that
     is later, and contains its beginning.
     """
-    series = line.series
-    assert series is not None, "only a series is asked for in several steps"
-    own_ms, when = series.kept_due_ms if series.paused else line.due_ms, (names.ASKED_AT, b"%d" % asked_ms)
-    if series.extra and own_ms is not None:
+    own_ms, when = line.kept_due_ms if line.paused else line.due_ms, (names.ASKED_AT, b"%d" % asked_ms)
+    if line.extra and own_ms is not None:
         yield b"deliver-now", [when]
     elif own_ms is not None and own_ms != due_ms:
         # Jitter is part of this due time, even if the input has a jitter policy.
         yield b"reschedule", [(names.AT, write_time(own_ms).encode()), (names.JITTER, b"0"), when]
-    since_ms = series.paused_since_ms
-    if series.paused and since_ms is None:
+    since_ms = line.paused_since_ms
+    if line.paused and since_ms is None:
         yield b"pause", [when]
-    elif series.paused and since_ms is not None:
+    elif line.paused and since_ms is not None:
         at = (names.AT, write_time(since_ms).encode())
         yield b"pause", [at, (names.ASKED_AT, b"%d" % max(asked_ms, since_ms))]
 

@@ -154,7 +154,7 @@ def _requests(file: IO[bytes], options: Options, counts: ImportCounts) -> "Itera
             ) from error
         yield asked
         counts.messages += 1
-        counts.recurring += line.series is not None
+        counts.recurring += line.recurs
         counts.new_ids += renamed
 
 

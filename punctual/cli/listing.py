@@ -1,11 +1,11 @@
 """`punctual list`: lists pending messages that match a filter, by due time."""
 
-import base64
 from typing import Any, Final
 
 from punctual.cli.api import WorkerApi, missing
 from punctual.cli.arguments import add_filter, add_form, add_watch, add_worker, count_of, filter_of
 from punctual.cli.exits import Exit
+from punctual.cli.exported import bytes_of
 from punctual.cli.pages import pages
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import Column, Table
@@ -37,12 +37,12 @@ def run(options: Options) -> Exit:
 def _list(api: WorkerApi, options: Options) -> Exit:
     left, found, at_ms = options.limit or None, 0, now_ms()
     columns = (
-        Column("DUE", lambda row: "paused" if is_paused(row) else written(row["due_ms"])),
-        Column("", lambda row: "" if is_paused(row) else relative(row["due_ms"], at_ms)),
+        Column("DUE", lambda row: "paused" if is_paused(row) else written(row["due-ms"])),
+        Column("", lambda row: "" if is_paused(row) else relative(row["due-ms"], at_ms)),
         Column("ID", lambda row: row["id"]),
         Column("TO", goes_to),
         Column("KEY", _key),
-        Column("BYTES", lambda row: f"{row['value_bytes']:,}", number=True),
+        Column("BYTES", lambda row: f"{row.get('value-bytes', 0):,}", number=True),
     )
     table = Table(columns, options.format)
     for page in pages(api, filter_of(options), limit=left):
@@ -60,18 +60,16 @@ def _list(api: WorkerApi, options: Options) -> Exit:
 
 def is_paused(row: dict[str, Any]) -> bool:
     """Return whether a row is a paused recurring message."""
-    return bool((row.get("series") or {}).get("paused"))
+    return bool(row.get("paused"))
 
 
 def goes_to(row: dict[str, Any]) -> str:
     """Return the destination of a message: a topic, a topic of another cluster, or a URL."""
-    return f"{row['to']}@{row['cluster']}" if row["cluster"] else str(row["to"])
+    return f"{row['to']}@{row['to-cluster']}" if "to-cluster" in row else str(row["to"])
 
 
 def _key(row: dict[str, Any]) -> str:
-    if row["masked"]:
+    if row.get("masked"):
         return "masked"
-    if row["key"] is None:
-        return ""
-    text = base64.b64decode(row["key"]).decode(errors="backslashreplace")
+    text = (bytes_of(row.get("key")) or b"").decode(errors="backslashreplace")
     return text if len(text) <= _LONGEST_KEY else f"{text[: _LONGEST_KEY - 1]}…"

@@ -1,6 +1,6 @@
 """`punctual show`: shows a pending message, and the history of its id."""
 
-import base64
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ from punctual.cli.api import WorkerApi, message_at
 from punctual.cli.arguments import add_form, add_worker
 from punctual.cli.errors import NotAllowed
 from punctual.cli.exits import Exit
+from punctual.cli.exported import bytes_of
 from punctual.cli.listing import goes_to
 from punctual.cli.parser import Options, Parser
 from punctual.cli.table import JSON, write_json
@@ -49,9 +50,9 @@ def run(options: Options) -> Exit:
 
 
 def _write_value(row: dict[str, Any]) -> None:
-    if row["masked"]:
+    if row.get("masked"):
         raise NotAllowed("values are masked (DELAY_WEB_PAYLOADS)")
-    show_bytes(base64.b64decode(row["value"] or ""))
+    show_bytes(bytes_of(row.get("value")) or b"")
 
 
 def _write_lines(told: dict[str, Any], *, pending: bool) -> None:
@@ -72,44 +73,39 @@ def _write_lines(told: dict[str, Any], *, pending: bool) -> None:
 
 
 def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:
-    asked = row["asked_ms"]
-    policies = row["policies"].items()
-    found = [
+    requested_ms, masked = row.get("asked-ms"), row.get("masked", False)
+    facts = [
         ("id", row["id"]),
         ("to", goes_to(row)),
         ("due", due_of(row, at_ms)),
-        ("scheduled", f"{written(asked)}, {relative(asked, at_ms)}" if asked is not None else ""),
+        ("scheduled", f"{written(requested_ms)}, {relative(requested_ms, at_ms)}" if requested_ms is not None else ""),
         ("source", row["source"]),
         ("partition", str(row["partition"])),
-        ("occurrence", str(row["recurring"] or "")),
-        ("attempts", str(row["attempts"] or "")),
-        *((name.removesuffix("_ms").replace("_", "-"), _policy(name, value)) for name, value in policies),
-        ("key", "masked" if row["masked"] else text_of(row["key"])),
-        *((f"header {name}", "masked" if row["masked"] else text_of(value)) for name, value in row["headers"]),
-        ("bytes", f"{row['value_bytes']:,}"),
-        ("value", "masked" if row["masked"] else text_of(row["value"])),
+        ("occurrence", str(row.get("occurrence", ""))),
+        ("attempts", str(row.get("attempts", ""))),
+        *((name, duration(row[name])) for name in ("max-late", "dedupe", "no-later") if name in row),
+        *((name, str(row[name])) for name in ("if-late", "on-failure", "to-partition") if name in row),
+        ("key", "masked" if masked else text_of(row.get("key"))),
+        *((f"header {name}", "masked" if masked else text_of(value)) for name, value in row.get("headers", ())),
+        ("bytes", f"{row.get('value-bytes', 0):,}"),
+        ("value", "masked" if masked else text_of(row.get("value"))),
     ]
-    return [(name, text) for name, text in found if text]
+    return [(name, text) for name, text in facts if text]
 
 
 def due_of(row: dict[str, Any], at_ms: int) -> str:
     """Return when a message is due, or since when it is paused."""
-    series = row.get("series") or {}
-    if not series.get("paused"):
-        return f"{written(row['due_ms'])}, {relative(row['due_ms'], at_ms)}"
-    since_ms = series.get("paused_since_ms")
+    if not row.get("paused"):
+        return f"{written(row['due-ms'])}, {relative(row['due-ms'], at_ms)}"
+    since_ms = row.get("paused-since-ms")
     return "paused" if since_ms is None else f"paused since {written(since_ms)}, {relative(since_ms, at_ms)}"
 
 
-def _policy(name: str, value: Any) -> str:
-    return duration(value) if name.endswith("_ms") else str(value)
-
-
-def text_of(encoded: str | None) -> str:
-    """Return base64 bytes from the API in readable form: text, JSON on one line, or the number of bytes."""
-    if encoded is None:
+def text_of(said: str | Mapping[str, str] | None) -> str:
+    """Return bytes from the API in readable form: text, JSON on one line, or the number of bytes."""
+    raw = bytes_of(said)
+    if raw is None:
         return "null"
-    raw = base64.b64decode(encoded)
     try:
         text = raw.decode()
     except UnicodeDecodeError:

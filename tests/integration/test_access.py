@@ -116,7 +116,7 @@ def test_pages_ask_the_api_as_whoever_asks_for_the_page(installation: Installati
     assert asked(installation, "viewer", "/audit")[0] == 403
     assert 'href="/new"' in asked(installation, "operator", "/")[1]
     wanted = {"to": installation.topic(), "after": "PT1H", "id": "of-the-page", "value": "v"}
-    assert asked(installation, "operator", "/api/v1/messages", wanted)[0] == 200
+    assert asked(installation, "operator", "/api/v1/messages", wanted)[0] == 201
     status, page = asked(installation, "admin", "/audit")
     assert (status, "of-the-page" in page) == (200, True)
 

@@ -90,7 +90,7 @@ def test_workers_go_on_whatever_is_forwarded(installation: Installation) -> None
 def test_acts_are_told_whatever_is_written_to_events_and_the_audit(run: Run) -> None:
     with run("foreign-acts", balanced=False) as installation:
         to = installation.topic()
-        assert post(installation, "/messages", {"to": to, "after": "PT0S", "id": "gone", "value": "v"})[0] == 200
+        assert post(installation, "/messages", {"to": to, "after": "PT0S", "id": "gone", "value": "v"})[0] == 201
         eventually(lambda: get(installation, "/messages/gone")[0] == 404, what="the message's end")
         for name in ("events", "audit"):
             forge(installation, name)
@@ -99,7 +99,7 @@ def test_acts_are_told_whatever_is_written_to_events_and_the_audit(run: Run) -> 
             assert (status, answer["outcome"], answer.get("ended")) == said, answer
         status, answer = get(installation, "/audit")
         assert (status, answer["acts"][0]["act"], answer["acts"][0]["outcome"]) == (200, "cancel", "unknown"), answer
-        assert post(installation, "/messages", {"to": to, "after": "PT1H", "id": "new", "value": "v"})[0] == 200
+        assert post(installation, "/messages", {"to": to, "after": "PT1H", "id": "new", "value": "v"})[0] == 201
         assert post(installation, "/messages/new/cancel")[1]["outcome"] == "cancelled"
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from app.dev.broker.broker import Broker
-from app.gateway.desk.receipts import Receipts
+from app.serve.messages.receipts import Receipts
 from punctual import SyncDelayClient
 from tests.harness.gateway import GatewayProcess
 from tests.harness.gateway_load import Load

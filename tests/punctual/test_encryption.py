@@ -227,8 +227,8 @@ def test_without_the_extra_it_says_what_to_install() -> None:
 
 def test_the_console_tells_the_key_instead_of_noise() -> None:
     record = sealed()
-    headers = [(name, base64.b64encode(value or b"").decode()) for name, value in record.headers]
-    shown = payload.of({"value": base64.b64encode(record.value or b"").decode(), "headers": headers}, "")
+    headers = [(name, (value or b"").decode()) for name, value in record.headers]
+    shown = payload.of({"value": {"base64": base64.b64encode(record.value or b"").decode()}, "headers": headers}, "")
     assert shown is not None
     assert (shown.text, shown.views) == (f"encrypted with the key new ({ALGORITHM})", ["text"])
 

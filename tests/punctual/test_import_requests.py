@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.engine.ingest.pending_rows import row_of
 from punctual.cli.errors import CommandError, Incomplete, TooLate
 from punctual.cli.exits import Exit
-from punctual.cli.exported import Exported, ExportedBytes, ExportedPolicies, ExportedSeries
+from punctual.cli.exported import Exported, ExportedBytes
 from punctual.cli.import_requests import id_elsewhere, is_automatic, requests_of
 from punctual.cli.importing import ImportCounts, _ended
 from punctual.contract.dialects.dialects import NATIVE
@@ -18,8 +19,8 @@ from punctual.contract.request import ID_BYTES, Refusal
 from punctual.contract.times import LONGEST_MS
 
 DUE_MS, HOUR_MS = 1_795_611_600_000, 3_600_000
-EVERY = {"delay-every": "PT1H"}
-JITTERED = {**EVERY, "delay-jitter": "90000"}
+EVERY = {"every": "PT1H", "planned_ms": DUE_MS}
+JITTERED = {**EVERY, "jitter": "90000"}
 
 
 def line(**said: Any) -> Exported:
@@ -88,9 +89,7 @@ def test_a_bound_ends_when_it_did(asked_ms: int | None, says_asked_ms: int, no_l
     ],
 )
 def test_a_series_goes_on_from_where_it_was(due_ms: int, more: dict[str, bool], following: list[Any]) -> None:
-    series = ExportedSeries(headers={"delay-every": "60000", "delay-count": "3"}, planned_ms=DUE_MS, **more)
-
-    first, *rest = asked(line(due_ms=due_ms, series=series))
+    first, *rest = asked(line(due_ms=due_ms, every="60000", count="3", planned_ms=DUE_MS, **more))
 
     assert (first["at"], first["every"], first["count"]) == (str(DUE_MS), "60000", "3")
     assert [(one["op"], one.get("at")) for one in rest] == following
@@ -106,13 +105,13 @@ def test_a_series_goes_on_from_where_it_was(due_ms: int, more: dict[str, bool], 
     "exported",
     [
         line(),
-        line(policies=ExportedPolicies(max_late_ms=5, if_late="dead-letter", dedupe_ms=7)),
-        line(policies=ExportedPolicies(max_late_ms=5)),
+        line(max_late=5, if_late="dead-letter", dedupe=7),
+        line(max_late=5),
         line(asked_ms=DUE_MS - 9 * HOUR_MS, latest_ms=DUE_MS, asked_due_ms=DUE_MS + HOUR_MS),
-        line(series=ExportedSeries(headers=EVERY, planned_ms=DUE_MS)),
-        line(due_ms=DUE_MS + 5, series=ExportedSeries(headers=EVERY, planned_ms=DUE_MS)),
-        line(due_ms=spread("a", DUE_MS, 90_000), series=ExportedSeries(headers=JITTERED, planned_ms=DUE_MS)),
-        line(due_ms=DUE_MS + 5, series=ExportedSeries(headers=JITTERED, planned_ms=DUE_MS)),
+        line(**EVERY),
+        line(due_ms=DUE_MS + 5, **EVERY),
+        line(due_ms=spread("a", DUE_MS, 90_000), **JITTERED),
+        line(due_ms=DUE_MS + 5, **JITTERED),
     ],
     ids=["plain", "late", "late alone", "bounded", "series", "moved", "jittered", "jittered and moved"],
 )
@@ -125,13 +124,12 @@ def test_policies_of_the_input_that_it_comes_by_change_nothing(exported: Exporte
 
     due_ms, row = row_of(first).within(first.due_ms)
     assert [*(one.due_ms for one in rest), due_ms][0] == exported.due_ms
-    said = exported.policies
-    assert (row.max_late_ms, row.if_late) == (said.max_late_ms, said.if_late)
+    assert (row.max_late_ms, row.if_late) == (exported.max_late, exported.if_late)
     assert (row.no_later_ms is None) == (exported.latest_ms is None)
-    if said.dedupe_ms is not None or "dedupe" not in policies:
-        assert row.dedupe_ms == said.dedupe_ms
+    if exported.dedupe is not None or "dedupe" not in policies:
+        assert row.dedupe_ms == exported.dedupe
     if first.recurrence is not None:
-        assert (first.recurrence.jitter_ms or 0) == (90_000 if "jitter" in str(exported.series) else 0)
+        assert (first.recurrence.jitter_ms or 0) == (90_000 if exported.jitter else 0)
 
 
 def test_what_a_worker_would_refuse_is_refused_here() -> None:
@@ -181,3 +179,30 @@ def test_an_import_is_done_if_all_messages_were_accepted(counts: ImportCounts, e
     assert _ended(ImportCounts(accepted=2)) is Exit.DONE
     with pytest.raises(error):
         _ended(counts)
+
+
+def test_a_due_time_that_was_changed_in_the_file_applies() -> None:
+    [said] = asked(line(at="2030-01-01T00:00:00Z"))
+    assert said["at"] == "1893456000000"
+    first, *rest = asked(line(at="2030-01-01T00:00:00Z", due_ms=DUE_MS, **EVERY))
+    assert (first["at"], [one["op"] for one in rest]) == ("1893456000000", ["reschedule"])
+
+
+def test_a_file_of_an_earlier_version_is_read() -> None:
+    former = {
+        "app_id": "delay",
+        "exported_ms": DUE_MS - HOUR_MS,
+        "id": "a",
+        "to": "t",
+        "due_ms": DUE_MS + 5,
+        "source": "s-0-1",
+        "cluster": "eu",
+        "headers": [["h", {"base64": "/w=="}]],
+        "policies": {"max_late_ms": 5, "if_late": "drop", "partition": 3},
+        "series": {"headers": {"delay-every": "PT1H"}, "planned_ms": DUE_MS, "paused": True, "paused_since_ms": 7},
+    }
+    now = line(due_ms=DUE_MS + 5, to_cluster="eu", headers=[("h", ExportedBytes(b"\xff"))], max_late=5, if_late="drop",
+               to_partition=3, paused=True, paused_since_ms=7, **EVERY)  # fmt: skip
+
+    assert Exported.read(msgspec.json.encode(former)) == now
+    assert Exported.read(msgspec.json.encode(now)) == now

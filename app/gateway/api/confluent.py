@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from app.gateway.api import record_form
 from app.gateway.api.error_answers import Failure, failed, failure_of
 from app.gateway.api.json_stream import NotJson, Splitter
-from app.gateway.api.messages import MOST, written
-from app.gateway.desk.acceptance import Draft
 from app.gateway.desk.desk import Desk, Done
-from app.gateway.http import json_input
+from app.serve.messages import json_input, record_form
+from app.serve.messages.acceptance import Draft
+from app.serve.messages.routes import MOST
+from app.serve.search.pending import written
 from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
 

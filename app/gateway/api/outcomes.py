@@ -11,7 +11,7 @@ import aiokafka.errors
 from app.gateway.spool.connection import KafkaConnection
 from app.kafka.metadata.reader import PartitionReader
 from app.serve.actions.events import ending
-from app.serve.actions.outcome import Outcome, event_of, of_event, tells_of
+from app.serve.messages.outcome import Outcome, event_of, of_event, tells_of
 from app.settings.topics import TopicSettings
 
 #: How long a partition is still read after the last request, because commands come in groups.

@@ -2,20 +2,20 @@
 
 from collections.abc import AsyncIterator, Callable
 
-import msgspec
 from aiohttp import web
 
 from app.base.clock import Clock
 from app.engine.ingest.quotas import Quotas
-from app.gateway.api import by_id, confluent, messages
-from app.gateway.api.openapi import document
+from app.gateway.api import confluent
 from app.gateway.api.outcomes import CommandOutcomes
 from app.gateway.api.workers import Workers
-from app.gateway.desk.acceptance import Acceptance
 from app.gateway.desk.admission import GatewayAdmission
 from app.gateway.desk.desk import Desk
+from app.gateway.desk.message_desk import GatewayDesk
 from app.gateway.parts import GatewayParts
-from app.serve.web.ids import PLACE
+from app.serve.messages import routes
+from app.serve.messages.acceptance import Acceptance
+from app.serve.openapi import document
 from app.serve.web.problem import meaning
 from app.serve.web.problem_types import PATH
 
@@ -30,19 +30,13 @@ def register(web_app: web.Application, parts: GatewayParts) -> None:
     )
     quotas = Quotas(settings.topics, {}, (), workers.reports, lambda: Clock.monotonic_ms() / 1000)
     desk = Desk(acceptance, GatewayAdmission(settings, parts.connection, quotas.is_full), parts.intake, parts.receipts)
-    many = messages.MessageRoutes(settings.topics, desk)
-    one = by_id.MessageByIdRoutes(settings.topics, desk, outcomes, workers)
+    routes.register(web_app, GatewayDesk(settings.topics, desk, outcomes, workers), settings.topics.requests)
     records = confluent.ConfluentRoutes(settings.topics, desk)
     web_app.cleanup_ctx.append(_lasting(outcomes, workers))
     web_app.add_routes(
         [
-            web.post("/api/v1/messages", many.post),
-            web.get(f"/api/v1/messages/{PLACE}", one.get, allow_head=False),
-            web.delete(f"/api/v1/messages/{PLACE}", one.delete),
-            web.patch(f"/api/v1/messages/{PLACE}", one.patch),
-            web.post(f"/api/v1/messages/{PLACE}/deliver-now", one.deliver_now),
             web.post("/kafka/v3/clusters/{cluster}/topics/{topic}/records", records.post),
-            web.get("/api/v1/openapi.json", _document, allow_head=False),
+            web.get("/api/v1/openapi.json", document.show, allow_head=False),
             web.get(PATH + "{name}", meaning, allow_head=False),
         ]
     )
@@ -58,8 +52,3 @@ def _lasting(outcomes: CommandOutcomes, workers: Workers) -> Callable[[web.Appli
         await workers.close()
 
     return last
-
-
-async def _document(_request: web.Request) -> web.Response:
-    """Answer GET /api/v1/openapi.json with the document."""
-    return web.Response(body=msgspec.json.encode(document()), content_type="application/json")

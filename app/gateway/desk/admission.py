@@ -6,8 +6,8 @@ from typing import Final
 from app.engine.ingest.admission import changelog_of
 from app.engine.ingest.destination_topics import Elsewhere
 from app.engine.ingest.policy import Policy
-from app.gateway.desk.acceptance import Accepted, problem_of
 from app.gateway.spool.connection import KafkaConnection
+from app.serve.messages.acceptance import Accepted, problem_of
 from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.request import Reason, Refusal, Request

@@ -7,13 +7,13 @@ from typing import Final, Protocol
 
 from aiohttp import web
 
-from app.base.errors import untraced
-from app.gateway.desk.acceptance import Acceptance, Accepted, Draft
 from app.gateway.desk.admission import GatewayAdmission
-from app.gateway.desk.receipts import ORIGIN, Now, Receipts
 from app.gateway.spool.errors import SpoolFull
 from app.gateway.spool.submission import Outcome, Refused, Submission, Taken
 from app.serve.access.caller import caller_of
+from app.serve.messages.acceptance import Acceptance, Accepted, Draft
+from app.serve.messages.desk import read_all
+from app.serve.messages.receipts import ORIGIN, Now, Receipts
 from app.serve.web.problem import Problem
 
 #: How long after sending a message may still be missing; a worker usually reads it within milliseconds.
@@ -41,10 +41,6 @@ class Recent:
         return sent_s is not None and asyncio.get_running_loop().time() - sent_s < _SETTLE_S
 
 
-#: Other requests get a turn after this time, because some messages take a hundred times as long as others.
-_TURN_S: Final = 0.002
-
-
 class RecordIntake(Protocol):
     """Accepts records."""
 
@@ -57,6 +53,8 @@ class Done:
     """A message that is safe, and its place in Kafka or the spool."""
 
     __slots__ = ("accepted", "taken")
+    #: A gateway does not wait for a worker to report the outcome.
+    outcome = None
 
     def __init__(self, accepted: Accepted, taken: Taken) -> None:
         """Join the accepted message and the outcome of its record."""
@@ -66,6 +64,11 @@ class Done:
     def id(self) -> str:
         """The message's full ID."""
         return self.accepted.submission.id
+
+    @property
+    def spooled(self) -> bool:
+        """Whether its only copy is in the spool."""
+        return self.taken.spooled
 
     @property
     def source(self) -> str | None:
@@ -96,17 +99,11 @@ class Desk:
         `first` is the number of the first message in its request.
         """
         caller, origin = caller_of(request), request.get(ORIGIN) or Now(self._receipts)
-        found: list[Accepted | Problem] = []
-        time = asyncio.get_running_loop().time
-        turn_s = time() + _TURN_S
-        for number in range(count):
-            if time() >= turn_s:
-                await asyncio.sleep(0)
-                turn_s = time() + _TURN_S
-            try:
-                found.append(self._acceptance.read(draft(number), caller, origin, first + number))
-            except Problem as problem:
-                found.append(untraced(problem))  # otherwise a reference cycle would keep the whole request
+
+        def read(number: int) -> Accepted:
+            return self._acceptance.read(draft(number), caller, origin, first + number)
+
+        found = await read_all(count, read)
         accepted = [one for one in found if isinstance(one, Accepted)]
         outcomes = iter(await self._submitted(accepted))
         return [next(outcomes) if isinstance(one, Accepted) else one for one in found]

@@ -12,7 +12,6 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from app.base.process.fatal import end_process, telling
-from app.gateway.desk.receipts import ORIGIN
 from app.gateway.http import moved
 from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, request_digest
 from app.gateway.keys.errors import KeyMalformed, KeyRefused
@@ -21,12 +20,12 @@ from app.gateway.keys.receipt import GivenAnswer
 from app.gateway.keys.service import KeyService
 from app.gateway.parts import GatewayParts
 from app.serve.access.caller import caller_of
+from app.serve.messages.receipts import ORIGIN
+from app.serve.messages.routes import AGAIN
 from app.serve.web.guard import SAFE, route_of
 from app.serve.web.problem import Problem
 from app.settings.topics import TopicSettings
 
-#: Set by handlers if a part of the request failed that may succeed when it is repeated.
-AGAIN: Final = web.RequestKey("again", bool)
 #: The header of a response that was given before.
 REPLAYED: Final = "Idempotency-Replayed"
 
@@ -34,9 +33,12 @@ REPLAYED: Final = "Idempotency-Replayed"
 _PLACES: Final = frozenset(
     {
         "POST /api/v1/messages",
-        "POST /api/v1/messages/{id}/deliver-now",
         "PATCH /api/v1/messages/{id}",
         "DELETE /api/v1/messages/{id}",
+        *(
+            f"POST /api/v1/messages/{{id}}/{action}"
+            for action in ("cancel", "reschedule", "deliver-now", "pause", "resume")
+        ),
     }
 )
 #: The headers that are stored with a response.

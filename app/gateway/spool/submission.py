@@ -7,22 +7,9 @@ from typing import NamedTuple
 import msgspec
 
 from app.gateway.spool.errors import SpoolFull
+from app.serve.messages.acceptance import Submission
 
 __all__ = ["Outcome", "Refused", "SpoolFull", "Submission", "Taken"]
-
-
-class Submission(msgspec.Struct, frozen=True, array_like=True):
-    """A complete record for an input topic: with `delay-id`, `delay-dedupe`, `delay-at` and `delay-asked-at`.
-
-    `partition` is its partition; None derives it from `id`, so that all records for an ID go to one partition.
-    """
-
-    topic: str
-    partition: int | None
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes | None]]
-    id: str
 
 
 class Taken(msgspec.Struct, frozen=True):

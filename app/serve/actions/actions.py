@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from aiokafka.errors import KafkaError
@@ -13,14 +14,14 @@ from app.engine.engine import Engine
 from app.engine.throttle.control import Control
 from app.kafka.errors import SendError
 from app.serve.access.caller import Caller
-from app.serve.actions.audit import Action, Audit
-from app.serve.actions.commands import CommandSender, NotSent
+from app.serve.actions.audit import Action, Audit, noted
+from app.serve.actions.commands import CommandSender, NotSent, Sending
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.namespace_bounds import NamespaceBounds
-from app.serve.actions.outcome import SENT, Outcome
 from app.serve.actions.resend import Correction, resend
 from app.serve.actions.writing import PATIENCE_S
 from app.serve.dead_letters.dead_letter import DeadLetter, SentAgain, namespace_of
+from app.serve.messages.outcome import SENT, Outcome
 from punctual.client import controls
 from punctual.client.requests import Request
 from punctual.client.times import epoch_ms
@@ -62,8 +63,32 @@ class Actions:
         target = request.id.decode()
         within = self._within(self._engine.settings.topics.namespaces.of_id(target))
         return await self._done(
-            actor, action, target, asked, lambda: self.commands.execute(action, request, topic), within
+            actor, action, target, noted(asked), lambda: self.commands.execute(action, request, topic), within
         )
+
+    async def send_all(self, actor: Actor, messages: Sequence[Sending]) -> list[Outcome | NotSent]:
+        """Schedule messages with IDs, in order, as one action, and return their outcomes.
+
+        Raises NotAudited or NotSent if nothing was done.
+        """
+        if not messages:
+            return []
+        ids = [(one.request.id or b"").decode() for one in messages]
+        namespaces = set(map(self._engine.settings.topics.namespaces.of_id, ids))
+        within = () if "" in namespaces else tuple(namespaces)
+        begun = await self.audit.begin(
+            "create", f"{len(messages):,} messages", actor.name, actor.role, {"ids": ids}, within
+        )
+        try:
+            outcomes = await self.commands.execute_all("create", [(one.request, one.topic) for one in messages])
+        except NotSent as error:
+            await self.audit.end(begun, Outcome(outcome="failed", sentence=str(error)))
+            raise
+        counts = Counter("failed" if isinstance(one, NotSent) else one.outcome for one in outcomes)
+        sentence = ", ".join(f"{number:,} {name}" for name, number in counts.most_common())
+        [(most, _)] = counts.most_common(1)
+        await self.audit.end(begun, Outcome(outcome=most, sentence=f"{sentence}."))
+        return outcomes
 
     async def resend(self, caller: Caller, one: DeadLetter, correction: Correction) -> Outcome:
         """Send a dead letter again, with a correction if there is one, and return its outcome.
@@ -152,7 +177,7 @@ class Actions:
         try:
             outcome = await do()
         except NotSent as error:
-            await self.audit.end(begun, Outcome(outcome="failed", sentence=str(error), source=""))
+            await self.audit.end(begun, Outcome(outcome="failed", sentence=str(error)))
             raise
         await self.audit.end(begun, outcome)
         return outcome

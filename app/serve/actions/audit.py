@@ -14,9 +14,9 @@ from app.engine.engine import Engine
 from app.engine.topics.creation import ensure_audit
 from app.kafka.errors import SendError, TopicUnknown
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.actions.outcome import Outcome
 from app.serve.actions.writing import PATIENCE_S, write
 from app.serve.dead_letters.dead_letters import Unreadable
+from app.serve.messages.outcome import Outcome
 from app.serve.search.visibility import MASKED
 from punctual.contract.destination import shown
 
@@ -49,8 +49,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def noted(asked: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request as the audit records it: a destination URL is reduced to its origin."""
-    to = asked.get("to")
-    return {**asked, "to": shown(to)} if isinstance(to, str) else dict(asked)
+    urls = {name: shown(asked[name]) for name in ("to", "on-failure") if isinstance(asked.get(name), str)}
+    return {**asked, **urls}
 
 
 def noted_filter(query: Mapping[str, str]) -> dict[str, str]:
@@ -114,7 +114,7 @@ class Audit:
     async def end(self, action: Action, outcome: Outcome) -> None:
         """Record the outcome of an action; ignore errors, because the action is done."""
         done = msgspec.structs.replace(
-            action, outcome=outcome.outcome, sentence=outcome.sentence, source=outcome.source
+            action, outcome=outcome.outcome, sentence=outcome.sentence, source=outcome.source or ""
         )
         try:
             async with asyncio.timeout(PATIENCE_S):

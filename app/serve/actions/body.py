@@ -1,8 +1,8 @@
-"""Reads the body of an action: a JSON object with checked fields, and the message that it describes."""
+"""Reads the body of an action: a JSON object with checked fields."""
 
 from collections.abc import Collection
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from aiohttp import web
@@ -11,12 +11,7 @@ from app.base.listening.bodies import read_bounded
 from app.base.listening.limits import JSON_PARTS, has_too_many_parts
 from app.serve.web.server import BODY_BYTES
 from punctual.batches import MAX_HEADERS
-from punctual.client.requests import Request, schedule
 from punctual.contract.times import moment_of, parse_duration, parse_time
-
-#: The fields that describe a message.
-MESSAGE_FIELDS: Final = ("to", "value", "key", "headers", "id", "at", "after", "max_late", "if_late", "to_cluster",
-                   "to_partition", "every", "cron", "zone", "until", "count", "misfire")  # fmt: skip
 
 
 class BadBody(ValueError):
@@ -94,32 +89,3 @@ def raw(body: dict[str, Any], name: str) -> bytes | None:
         except msgspec.ValidationError as error:
             raise BadBody(f"{name}: {error}") from error
     raise BadBody(f'{name} must be text, or {{"base64": "…"}}')
-
-
-def message_of(body: dict[str, Any], id_: str) -> Request:
-    """Return the request for the message that a JSON object describes, with ID `id_`.
-
-    Raises BadBody, or InvalidRequestError.
-    """
-    headers = body.get("headers") or {}
-    if not isinstance(headers, dict):
-        raise BadBody("headers must be an object of names and values")
-    return schedule(
-        body.get("to"),
-        raw(body, "value"),
-        at=moment(body, "at"),
-        after=span(body, "after"),
-        key=raw(body, "key"),
-        headers=[(name, raw(headers, name)) for name in headers],
-        id=id_,
-        to_partition=body.get("to_partition"),
-        to_cluster=text(body, "to_cluster"),
-        max_late=span(body, "max_late"),
-        if_late=text(body, "if_late"),  # type: ignore[arg-type] # `schedule` checks it
-        every=span(body, "every"),
-        cron=text(body, "cron"),
-        zone=text(body, "zone"),
-        until=moment(body, "until"),
-        count=body.get("count"),
-        misfire=text(body, "misfire"),
-    )

@@ -1,26 +1,24 @@
 """Sends requests and commands to the home partition of their ID, and waits for the events with their outcomes."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, NamedTuple
 
 import aiokafka.errors
 
 from app.engine.engine import Engine
 from app.kafka.errors import SendError
-from app.kafka.metadata.reader import PartitionReader
-from app.serve.actions.events import ending
-from app.serve.actions.outcome import PENDING, Outcome, event_of, of_event, tells_of
+from app.serve.actions.events import EventWatch, ending
 from app.serve.actions.resend import Resend
 from app.serve.actions.writing import PATIENCE_S, write
+from app.serve.messages.outcome import PENDING, Outcome, of_event
 from punctual.client.requests import Request
 from punctual.contract import headers as names
 from punctual.contract.home import home_partition
 from punctual.contract.request import TOPIC_NAME, Reason
 
-_CHUNK: Final = 1_000
 _LOOK_S, _LOOKS = 0.005, 20
 #: Brokers learn of a topic that was just created within seconds.
 _TOPIC_LOOK_S, _TOPIC_LOOKS = 0.25, 12
@@ -30,6 +28,14 @@ class NotSent(Exception):
     """Kafka has not accepted a request or command; the message is a sentence for users."""
 
 
+class Sending(NamedTuple):
+    """A record to send: the request, its fields for the audit, and its input topic."""
+
+    request: Request
+    asked: dict[str, Any]
+    topic: str
+
+
 class CommandSender:
     """Sends requests and commands, and waits for their outcomes; each wait reads one partition of the events."""
 
@@ -37,67 +43,99 @@ class CommandSender:
         """Send with `engine`'s sender."""
         self._engine, self._topics = engine, engine.settings.topics
 
-    async def _known_topic(self, request: Request) -> Request:
-        """Wait up to 3 s for the topic of a request; if it does not appear, return a request that is refused at once.
+    async def _with_known_topics(self, requests: Sequence[tuple[Request, str]]) -> list[tuple[Request, str]]:
+        """Wait up to 3 s for the topics of requests; return requests for others so that they are refused at once.
 
         Without this, a worker would accept the request first, and reject it some seconds later.
         """
-        said = dict(request.headers)
-        to, cluster = (said.get(names.TO) or b"").decode(), self._engine.cluster
-        if not to or "://" in to or names.TO_CLUSTER in said or not TOPIC_NAME.fullmatch(to):
-            return request
+        wanted = {topic for request, _ in requests if (topic := _own_topic(request)) is not None}
+        known = await asyncio.gather(*map(self._is_known, wanted))
+        unknown = {topic for topic, is_known in zip(wanted, known, strict=True) if not is_known}
+        reason = names.REASON, Reason.UNKNOWN_TOPIC.value.encode()
+        return [
+            (replace(request, headers=(*request.headers, reason)) if _own_topic(request) in unknown else request, topic)
+            for request, topic in requests
+        ]
+
+    async def _is_known(self, topic: str) -> bool:
+        cluster = self._engine.cluster
         for _ in range(_TOPIC_LOOKS):
             with suppress(aiokafka.errors.KafkaError):
-                if cluster.partitions(to) or not await cluster.refresh([to]):
-                    return request
+                if cluster.partitions(topic) or not await cluster.refresh([topic]):
+                    return True
             await asyncio.sleep(_TOPIC_LOOK_S)
-        reason = names.REASON, Reason.UNKNOWN_TOPIC.value.encode()
-        return replace(request, headers=(*request.headers, reason))
+        return False
 
     async def execute(self, action: str, request: Request, topic: str | None = None) -> Outcome:
         """Send a record to its ID's home, on the requests topic or `topic`, and return its outcome within ten seconds.
 
         Raises NotSent if Kafka does not accept it.
         """
+        return _sent_one(await self.execute_all(action, [(request, topic or self._topics.requests)]))
+
+    async def execute_all(self, action: str, requests: Sequence[tuple[Request, str]]) -> list[Outcome | NotSent]:
+        """Send records, each with its topic, in order, and return their outcomes, as execute() does."""
         if action == "create":
-            request = await self._known_topic(request)
-        home = home_partition(request.id or b"", self._topics.inputs, self._topics.partitions)
-        return await self._put(action, request, topic or self._topics.requests, home, lambda _: home)
+            requests = await self._with_known_topics(requests)
+        placed = []
+        for request, topic in requests:
+            home = home_partition(request.id or b"", self._topics.inputs, self._topics.partitions)
+            placed.append(Resend(topic, home, request, None))
+        return await self._put(action, placed, {one.partition for one in placed})
 
     async def resend(self, again: Resend) -> Outcome:
         """Send a dead letter again, and return its outcome, as execute() does.
 
         Its ID may be made from its new offset, and then have its home in any partition.
         """
-        topic, partition, request, _ = again
-        return await self._put("resend", request, topic, partition, lambda offset: again.home(self._topics, offset))
+        homes = range(self._topics.partitions) if again.request.id is None else [again.partition]
+        return _sent_one(await self._put("resend", [again], homes))
 
-    async def _put(
-        self, action: str, request: Request, topic: str, partition: int, home_at: Callable[[int], int]
-    ) -> Outcome:
-        """Send a record to an input's partition and return its outcome; `home_at` returns its ID's home by offset."""
-        readers = await self._events(None if request.id is None else partition)
-        source = await self.send(request, topic, partition)
-        home = home_at(int(source.rpartition("-")[2]))
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                event = await _awaited_event(readers[home], source)
-            ended = await ending(self._engine.cluster, self._topics.events_topic, home, event)
-        except (TimeoutError, aiokafka.errors.KafkaError):
-            sentence = (
-                f"It is sent and takes effect, but partition {home} has not processed it within {PATIENCE_S:g} s. "
-                "See which worker serves the partition (Workers in the console)."
-            )
-            return Outcome(outcome=PENDING, sentence=sentence, source=source)
-        await self._applied(topic, partition, source)
-        return of_event(action, source, event, ended)
+    async def _put(self, action: str, records: Sequence[Resend], homes: Iterable[int]) -> list[Outcome | NotSent]:
+        """Send records to their inputs, and return their outcomes; `homes` has the partitions of their IDs."""
+        watch = await self._watch(homes)
+        sends = (self.send(one.request, one.topic, one.partition) for one in records)
+        sent = await asyncio.gather(*sends, return_exceptions=True)
+        sources = {
+            source: one.partition
+            if one.request.id is not None
+            else one.home(self._topics, int(source.rpartition("-")[2]))
+            for one, source in zip(records, sent, strict=True)
+            if isinstance(source, str)
+        }
+        events = await watch.events(sources, PATIENCE_S)
+        await self._applied(events)
+        return [await self._outcome(action, one, sources, events) for one in sent]
 
-    async def _applied(self, topic: str, partition: int, source: str) -> None:
-        """Wait until a search sees the outcome of a record, because its event is written before the table changes."""
-        offset = int(source.rpartition("-")[2])
+    async def _outcome(
+        self, action: str, sent: str | BaseException, sources: Mapping[str, int], events: Mapping[str, Any]
+    ) -> Outcome | NotSent:
+        """Return the outcome of a record from its event, or from how its sending ended."""
+        if isinstance(sent, NotSent):
+            return sent
+        if isinstance(sent, BaseException):
+            raise sent
+        with suppress(TimeoutError, aiokafka.errors.KafkaError, KeyError):
+            event = events[sent]
+            ended = await ending(self._engine.cluster, self._topics.events_topic, sources[sent], event)
+            return of_event(action, sent, event, ended)
+        sentence = (
+            f"It is sent and takes effect, but partition {sources[sent]} has not processed it within {PATIENCE_S:g} s. "
+            "See which worker serves the partition (Workers in the console)."
+        )
+        return Outcome(outcome=PENDING, sentence=sentence, source=sent)
+
+    async def _applied(self, sources: Iterable[str]) -> None:
+        """Wait until a search sees the outcomes of records, because events are written before the table changes."""
+        last = dict[tuple[str, int], int]()
+        for source in sources:
+            topic, partition, offset = source.rsplit("-", 2)
+            place = topic, int(partition)
+            last[place] = max(int(offset), last.get(place, 0))
         for _ in range(_LOOKS):
-            position = self._engine.position(topic, partition)
-            if position is not None and position > offset:
+            positions = {place: self._engine.position(*place) for place in last}
+            last = {place: offset for place, offset in last.items() if (positions[place] or 0) <= offset}
+            if not last:
                 return
             await asyncio.sleep(_LOOK_S)  # the wait for a partition of another worker, whose position is unknown here
 
@@ -118,23 +156,25 @@ class CommandSender:
             ) from error
         return f"{topic}-{partition}-{ack.offset}"
 
-    async def _events(self, home: int | None) -> dict[int, PartitionReader]:
-        """Return readers of the events from now on: of partition `home`, or of all for None."""
-        cluster, topic = self._engine.cluster, self._topics.events_topic
-        numbers = range(self._topics.partitions) if home is None else [home]
+    async def _watch(self, homes: Iterable[int]) -> EventWatch:
+        """Return a watch for the events of some partitions from now on. Raises NotSent."""
         try:
             async with asyncio.timeout(PATIENCE_S):
-                found = await asyncio.gather(*(PartitionReader.at_end(cluster, topic, number) for number in numbers))
-                return dict(zip(numbers, found, strict=True))
+                return await EventWatch.begin(self._engine.cluster, self._topics.events_topic, homes)
         except (TimeoutError, aiokafka.errors.KafkaError) as error:
             raise NotSent("the brokers do not respond; nothing was sent") from error
 
 
-async def _awaited_event(reader: PartitionReader, source: str) -> dict[str, Any]:
-    """Wait for the event of a record, and return it."""
-    while True:
-        for record in await reader.chunk(_CHUNK):
-            if source.encode() in (record.value or b""):
-                event = event_of(record.value)
-                if event is not None and tells_of(event, source):
-                    return event
+def _own_topic(request: Request) -> str | None:
+    """Return the topic of our own cluster that a request is for, None if it is for a URL or another cluster."""
+    said = dict(request.headers)
+    to = (said.get(names.TO) or b"").decode()
+    return None if "://" in to or names.TO_CLUSTER in said or not TOPIC_NAME.fullmatch(to) else to
+
+
+def _sent_one(outcomes: Sequence[Outcome | NotSent]) -> Outcome:
+    """Return the outcome of a single record. Raises NotSent."""
+    [outcome] = outcomes
+    if isinstance(outcome, NotSent):
+        raise outcome
+    return outcome

@@ -9,8 +9,8 @@ import aiokafka.errors
 
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.metadata.reader import PartitionReader
-from app.serve.actions.outcome import event_of
 from app.serve.actions.writing import PATIENCE_S
+from app.serve.messages.outcome import event_of
 
 _CHUNK: Final = 1_000
 #: The number of events before a command that are searched for the end of its message.
@@ -32,12 +32,16 @@ class EventWatch:
         return cls(dict(zip(numbers, found, strict=True)))
 
     async def outcomes(self, sources: Mapping[str, int], patience_s: float) -> Counter[str]:
-        """Return the number of requests with each outcome, by event name.
+        """Return the number of requests with each outcome, by event name, as events() finds them."""
+        return Counter(event["event"] for event in (await self.events(sources, patience_s)).values())
+
+    async def events(self, sources: Mapping[str, int], patience_s: float) -> dict[str, dict[str, Any]]:
+        """Return the event of each request, by its source.
 
         `sources` are their `topic-partition-offset`, each with the partition of its ID. Requests without an event
-        within `patience_s` are not counted.
+        within `patience_s` are left out.
         """
-        found, of = dict[str, str](), dict[int, set[str]]()
+        found, of = dict[str, dict[str, Any]](), dict[int, set[str]]()
         for source, home in sources.items():
             of.setdefault(home, set()).add(source)
         waits = (self._wait(home, wanted, found) for home, wanted in of.items() if home in self._readers)
@@ -46,16 +50,16 @@ class EventWatch:
                 await asyncio.gather(*waits)
         except (TimeoutError, aiokafka.errors.KafkaError):
             pass
-        return Counter(found.values())
+        return found
 
-    async def _wait(self, home: int, wanted: set[str], found: dict[str, str]) -> None:
+    async def _wait(self, home: int, wanted: set[str], found: dict[str, dict[str, Any]]) -> None:
         while wanted:
             for record in await self._readers[home].chunk(_CHUNK):
                 event = event_of(record.value)
                 source = "" if event is None else str(event.get("by", event["source"]))
                 if event is not None and source in wanted:
                     wanted.discard(source)
-                    found[source] = event["event"]
+                    found[source] = event
 
 
 async def ending(cluster: Cluster, topic: str, home: int, event: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -18,7 +18,7 @@ from app.kafka.produce.batch import Batch
 from app.serve.actions.job import Job, PartProgress, command_for, concerns, ends_by_crc, mark
 from app.serve.actions.job_limit import JobLimit
 from app.serve.actions.job_log import JobLog
-from app.serve.actions.outcome import event_of
+from app.serve.messages.outcome import event_of
 from app.serve.search.scan import END, Place, ScanQuery
 from app.serve.search.search import Search
 

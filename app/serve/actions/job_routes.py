@@ -9,10 +9,11 @@ from aiohttp import web
 
 from app.base.clock import Clock
 from app.serve.access.caller import CALLER, Caller
+from app.serve.actions.answering import actor_of
 from app.serve.actions.body import BadBody, body_of, moment, span
 from app.serve.actions.job import MESSAGE_ACTIONS, RESEND, Job, JobStatus
 from app.serve.actions.jobs import Jobs
-from app.serve.actions.routes import actor_of, errors_answered
+from app.serve.actions.routes import errors_answered
 from app.serve.dead_letters.filter import NAMES as OF_DEAD_LETTERS
 from app.serve.dead_letters.routes import filter_of as dead_letter_filter_of
 from app.serve.search.filter import NAMES

@@ -21,11 +21,11 @@ from app.serve.actions.commands import NotSent
 from app.serve.actions.job import RESEND, Job, JobAction, JobStatus, status_of
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.job_part import JobPart
-from app.serve.actions.outcome import PENDING, SENT, Outcome
 from app.serve.actions.resend_part import ResendPart
 from app.serve.actions.writing import PATIENCE_S
 from app.serve.dead_letters.dead_letters import DeadLetters
 from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.messages.outcome import PENDING, SENT, Outcome
 from app.serve.search.filter import Filter
 from app.serve.search.scans import ScanFailed
 from app.serve.search.search import Search

@@ -2,7 +2,6 @@
 
 from app.engine.ingest.policy import Policy
 from app.serve.access.caller import Caller
-from app.serve.actions.body import BadBody
 from app.serve.actions.resend import Resend
 from app.serve.search.namespaces import inputs_of
 from app.settings.settings import Settings
@@ -23,17 +22,14 @@ class NamespaceBounds:
         """Apply the namespaces, inputs and allowed destinations in `settings`."""
         self._topics, self._policy = settings.topics, Policy(settings)
 
-    def input_for(self, caller: Caller, id_: str, to: object, cluster: str | None) -> str:
+    def input_for(self, caller: Caller, id_: str, to: str, cluster: str | None) -> str:
         """Return the topic for a request with this ID: an input of its namespace that may deliver to the destination.
 
-        Raises OutsideNamespaces if there is none, BadBody if the destination is not a name, or Refusal.
+        Raises OutsideNamespaces if there is none, or Refusal.
         """
-        if isinstance(to, str):
-            caller.check_destinations(to, None)
+        caller.check_destinations(to, None)
         if not caller.bound:
             return self._topics.requests
-        if not isinstance(to, str):
-            raise BadBody("to must be a topic or a URL")
         namespace = self._topics.namespaces.of_id(id_)
         inputs = inputs_of(self._topics, namespace)
         why = {topic: self._policy.forbids(topic, to, cluster) for topic in inputs or [_ANY]}

@@ -12,7 +12,6 @@ from app.kafka.errors import BatchRejected, Recalled, SendError, TooLarge
 from app.kafka.metadata.reader import PartitionReader, Stored
 from app.kafka.produce.batch import Ack, Batch
 from app.serve.access.caller import Caller
-from app.serve.actions.body import BadBody
 from app.serve.actions.events import EventWatch
 from app.serve.actions.job import Job
 from app.serve.actions.job_log import JobLog
@@ -144,7 +143,7 @@ class ResendPart(JobPart):
                 found.requests[record.offset] = again
             except IncompleteDeadLetter:
                 found.incomplete.append(record.offset)
-            except (OutsideNamespaces, BadBody):
+            except OutsideNamespaces:
                 found.outside.append(record.offset)
         return found
 

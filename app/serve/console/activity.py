@@ -46,7 +46,7 @@ class ActivityPages:
         """Answer GET /recurring with the recurring messages and their next occurrences."""
         query = {"recurring": "yes", "cursor": request.query.get("cursor", "")}
         found = await self._pages.api(request).get("/messages", query)
-        rows = found.get("rows", [])
+        rows = list(map(payload.row_of, found.get("rows", [])))
         return await self._pages.show(request, "recurring.html", found=found, rows=rows, plain=payload.plain)
 
     async def show_audit(self, request: web.Request) -> web.Response:

@@ -1,6 +1,5 @@
 """The pages of dead letters: search, correct, and send again, one dead letter or all that match."""
 
-from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -134,12 +133,8 @@ def _named(text: str) -> dict[str, str]:
     return found
 
 
-def _editable(encoded: str | None) -> str | None:
+def _editable(shown: payload.Shown) -> str | None:
     """Return a value that a form can edit: text that a browser sends back unchanged; None if it is not."""
-    if encoded is None or len(encoded) > _EDITABLE_BYTES * 4 // 3:
+    if not isinstance(shown, str) or len(shown.encode()) > _EDITABLE_BYTES:
         return None
-    try:
-        text = b64decode(encoded).decode()
-    except UnicodeDecodeError:
-        return None
-    return None if "\r" in text or "\0" in text else text
+    return None if "\r" in shown or "\0" in shown else shown

@@ -42,6 +42,7 @@ class FindPages:
             "find.html",
             overview=overview,
             found=found,
+            rows=[] if found is None else list(map(payload.row_of, found.get("rows", []))),
             chosen=chosen,
             shown={name: forms.for_input(text) for name, text in chosen.items() if name.startswith("due_")},
             names=names_of(overview),
@@ -99,13 +100,13 @@ class MessagePages:
         """Answer GET /messages/{id} with the message and its history."""
         id_ = id_in(request)
         found = await self._pages.api(request).get(f"/messages/{IN_QUERY}", {"id": id_, "life": "1"})
-        row: dict[str, Any] | None = found.body if found.well else None
+        row = payload.row_of(found.body) if found.well and "due-ms" in found.body else None
         return await self._pages.show(
             request,
             "message.html",
             id=id_,
             found=found,
-            row=row if row is not None and "due_ms" in row else None,
+            row=row,
             life=found.body.get("life", []),
             looked_back_to_ms=found.body.get("looked_back_to_ms"),
             value=payload.of(row, request.query.get("view", "")) if row else None,

@@ -2,7 +2,7 @@
 
 import re
 from base64 import b64decode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +23,19 @@ _INDENT: Final = 2
 _MARKS: Final = re.compile(rb'[{}\[\],]|"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 
+#: Bytes as the API shows them: text, or an object with `base64`.
+Shown = str | Mapping[str, str] | None
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("key", "value", "to_cluster", "asked_ms", "next_try_ms", "occurrence", "paused_since_ms")),
+    **dict.fromkeys(("attempts", "value_bytes"), 0),
+    "headers": [],
+    "next_ms": [],
+    "paused": False,
+    "masked": False,
+    "zone": "UTC",
+}
+
+
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes as a page shows them: the view, the possible views, and the text."""
 
@@ -31,19 +44,31 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+def row_of(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a pending message of the API as templates read it: with underscores in names, and all fields there."""
+    return {**_DEFAULTS} | {name.replace("-", "_"): value for name, value in message.items()}
+
+
 def of(row: Mapping[str, Any], wanted: str) -> Payload | None:
     """Return the payload of a message or dead letter, None for null."""
     return payload(row.get("value"), wanted, row.get("headers") or ())
 
 
-def payload(encoded: str | None, wanted: str = "", headers: Iterable[Sequence[str | None]] = ()) -> Payload | None:
-    """Return the payload of base64 bytes in the wanted view, or in the first possible view; None for null.
+def raw(shown: Shown) -> bytes | None:
+    """Return the bytes of a field of the API: text, or an object with `base64`; None for null."""
+    if shown is None or isinstance(shown, str):
+        return None if shown is None else shown.encode()
+    return b64decode(shown["base64"])
 
-    If its `headers` (base64) say that the value is encrypted, the text names the key.
+
+def payload(shown: Shown, wanted: str = "", headers: Iterable[tuple[str, Shown]] = ()) -> Payload | None:
+    """Return the payload of bytes in the wanted view, or in the first possible view; None for null.
+
+    If its `headers` say that the value is encrypted, the text names the key.
     """
-    if encoded is None:
+    content = raw(shown)
+    if content is None:
         return None
-    content = b64decode(encoded)
     said = {name: plain(value) for name, value in headers}
     if ALGORITHM_HEADER in said and KEY_ID_HEADER in said:
         key_id, algorithm = said[KEY_ID_HEADER], said[ALGORITHM_HEADER]
@@ -53,11 +78,11 @@ def payload(encoded: str | None, wanted: str = "", headers: Iterable[Sequence[st
     return Payload(view=view, views=list(texts), text=texts[view])
 
 
-def plain(encoded: str | None) -> str:
-    """Return base64 bytes in one line: as text if possible, else hexadecimal after 0x."""
-    if encoded is None:
+def plain(shown: Shown) -> str:
+    """Return bytes in one line: as text if possible, else hexadecimal after 0x."""
+    content = raw(shown)
+    if content is None:
         return ""
-    content = b64decode(encoded)
     text = _text(content)
     return text if text is not None else f"0x{content.hex()}"
 

@@ -93,10 +93,10 @@ def moments(from_ms: int, to_ms: int) -> str:
     return f"{first} to {last.removeprefix(day)}"
 
 
-def schedule(headers: Mapping[str, str]) -> str:
-    """Return when a recurring message is delivered, from its request's headers: `0 8 * * *`, `every 5 min`."""
-    every_ms = headers.get("delay-every", "")
-    return f"every {exact(int(every_ms))}" if every_ms.isdecimal() else headers.get("delay-cron", every_ms)
+def schedule(row: Mapping[str, str]) -> str:
+    """Return when a recurring message is delivered: `0 8 * * *`, `every 5 min`."""
+    every_ms = row.get("every", "")
+    return f"every {exact(int(every_ms))}" if every_ms.isdecimal() else row.get("cron", every_ms)
 
 
 def size(count: int) -> str:

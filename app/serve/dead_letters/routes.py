@@ -11,6 +11,7 @@ from app.serve.access.caller import CALLER, Caller
 from app.serve.dead_letters.dead_letter import DeadLetter, masked, namespace_of, without_secrets
 from app.serve.dead_letters.dead_letters import MOST_ROWS, DeadLetters, Unreadable
 from app.serve.dead_letters.filter import DeadLetterFilter
+from app.serve.search.pending import texted
 from app.serve.search.routes import number, whole
 from app.serve.search.search import LONGEST_S
 from app.serve.search.visibility import check_url, namespaces_within, own_namespaces
@@ -54,7 +55,8 @@ class DeadLetterRoutes:
             wanted = filter_of(query, self._dead_letters.namespaces, caller)
             page = await self._dead_letters.page(wanted, query.get("cursor", ""), limit)
             rows = [shown(one, caller) for one in page.rows]
-            return msgspec.structs.replace(page, rows=rows, looked_at=len(rows) if caller.bound else page.looked_at)
+            looked_at = len(rows) if caller.bound else page.looked_at
+            return msgspec.structs.asdict(page) | {"rows": rows, "looked_at": looked_at}
 
         return await self._answered(ask)
 
@@ -113,7 +115,8 @@ async def own_one(dead_letters: DeadLetters, partition: int, offset: int, caller
     return found if namespace_of(dead_letters.namespaces, found) in caller.namespaces else None
 
 
-def shown(one: DeadLetter, caller: Caller) -> DeadLetter:
-    """Return the parts of a dead letter that `caller` may see."""
+def shown(one: DeadLetter, caller: Caller) -> dict[str, Any]:
+    """Return the parts of a dead letter that `caller` may see, with bytes as text or base64."""
     bare = without_secrets(one)
-    return masked(bare) if caller.masked else bare
+    seen = masked(bare) if caller.masked else bare
+    return texted(seen, seen.key, seen.value, seen.headers)

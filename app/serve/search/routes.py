@@ -9,15 +9,14 @@ from aiohttp import web
 from app.serve.access.caller import CALLER
 from app.serve.search.cursor import Cursor, numbers
 from app.serve.search.filter import Filter, FilterError
-from app.serve.search.page import SearchCount, SearchPage, SearchPart
+from app.serve.search.page import SearchCount, SearchPart
 from app.serve.search.peers import PeerSilent
-from app.serve.search.row import Row
+from app.serve.search.pending import pending
 from app.serve.search.scans import ScanFailed
 from app.serve.search.search import LOCAL, LONGEST_S, MOST_ROWS, Search
 from app.serve.search.timeline import Timeline, TimelinePart, Timelines
 from app.serve.search.timeline_spans import TimelineSpans
-from app.serve.search.visibility import count_shown, filter_of, id_of, page_shown, row_shown
-from app.serve.web import ids
+from app.serve.search.visibility import count_shown, filter_of, page_shown
 from app.serve.web.answers import as_json
 from app.serve.web.problem import RETRY_AFTER, Problem
 from punctual.contract.times import parse_time
@@ -32,7 +31,6 @@ def register(web_app: web.Application, search: Search) -> None:
         [
             web.get("/api/v1/messages", routes.page),
             web.get("/api/v1/messages/count", routes.count),
-            web.get(f"/api/v1/messages/{ids.PLACE}", routes.message),
             web.get("/api/v1/timeline", routes.timeline),
             web.get(f"{LOCAL}/messages", routes.own_page),
             web.get(f"{LOCAL}/count", routes.own_count),
@@ -62,10 +60,11 @@ class SearchRoutes:
         """Answer GET /api/v1/messages with the matches of a filter, by due time."""
         query, caller = request.query, request[CALLER]
 
-        async def ask() -> SearchPage:
+        async def ask() -> dict[str, Any]:
             wanted, (cursor, limit) = filter_of(query, self._search.namespaces, caller), _part(query)
             whole = _flag(query, "whole") and not caller.masked
-            return page_shown(await self._search.page(wanted, cursor, limit, whole=whole), caller, whole=whole)
+            page = page_shown(await self._search.page(wanted, cursor, limit, whole=whole), caller, whole=whole)
+            return msgspec.structs.asdict(page) | {"rows": list(map(pending, page.rows))}
 
         return await _answered(ask)
 
@@ -78,29 +77,6 @@ class SearchRoutes:
             return count_shown(await self._search.count(wanted, _seconds(query)), caller)
 
         return await _answered(ask)
-
-    async def message(self, request: web.Request) -> web.Response:
-        """Answer GET /api/v1/messages/{id} with the pending message of an ID."""
-        said, whole, caller = ids.id_in(request), _flag(request.query, "whole"), request[CALLER]
-        otherwise = f"no message with the id {said!r} is pending"
-        try:
-            id_ = id_of(said, self._search.namespaces, caller)
-        except FilterError as error:
-            raise Problem("invalid-parameter", str(error)) from error
-
-        async def ask() -> Row | None:
-            return row_shown(await self._search.message(id_, whole=whole), caller)
-
-        if not _flag(request.query, "life"):
-            return await _answered(ask, otherwise)
-        try:
-            life = msgspec.to_builtins(await self._search.life(id_))
-            row = await ask()
-        except PeerSilent as error:
-            raise Problem("unreachable", str(error), headers=RETRY_AFTER) from error
-        if row is None:
-            raise Problem("unknown-message", otherwise, **life)
-        return as_json({**msgspec.to_builtins(row), **life})
 
     async def own_page(self, request: web.Request) -> web.Response:
         """Answer another worker with this worker's part of a page."""

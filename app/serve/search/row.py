@@ -51,7 +51,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     `key`, `value` and headers' values are base64, or null as in Kafka; `asked_ms` is when it was scheduled (epoch ms),
     null if unknown. `recurring` is the number of the pending occurrence of a `series`. A message with a bound is due by
-    `latest_ms`; `asked_due_ms` is the requested due time, if that is later.
+    `latest_ms`; `asked_due_ms` is the requested due time, if that is later. `cut` names the URLs that are
+    cut to their origins.
     """
 
     id: str
@@ -74,6 +75,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     asked_due_ms: int | None = None
     masked: bool = False
     policies: RowPolicies = RowPolicies()
+    cut: list[str] = []
 
 
 def row_of(partition: int, key: bytes, entry: Entry, *, most: int | None = SHOWN) -> Row:
@@ -136,9 +138,10 @@ def masked(row: Row) -> Row:
 
 def without_secrets(row: Row) -> Row:
     """Return a row with URLs cut to their origins, because paths and queries may hold secrets."""
-    if "://" in row.to:
-        row = msgspec.structs.replace(row, to=shown(row.to))
-    on_failure = row.policies.on_failure
-    if on_failure is None:
+    to, on_failure = shown(row.to), row.policies.on_failure
+    if to != row.to:
+        row = msgspec.structs.replace(row, to=to, cut=["to"])
+    if on_failure is None or shown(on_failure) == on_failure:
         return row
-    return msgspec.structs.replace(row, policies=msgspec.structs.replace(row.policies, on_failure=shown(on_failure)))
+    policies = msgspec.structs.replace(row.policies, on_failure=shown(on_failure))
+    return msgspec.structs.replace(row, policies=policies, cut=[*row.cut, "on-failure"])

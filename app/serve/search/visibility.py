@@ -11,7 +11,6 @@ from app.serve.search.page import SearchCount, SearchPage
 from app.serve.search.row import Row, masked, without_secrets
 from punctual.contract.destination import shown as origin_of
 from punctual.contract.namespaces import Namespaces
-from punctual.contract.request import Refusal
 
 #: The text in place of masked values.
 MASKED: Final = "masked"
@@ -47,14 +46,6 @@ def check_url(to: str, caller: Caller) -> None:
     """Raise FilterError if a viewer filters by the path of a URL, because paths are never shown."""
     if caller.role == ROLES[0] and origin_of(to) not in (to, to.removesuffix("/")):
         raise FilterError(_HIDDEN)
-
-
-def id_of(said: str, namespaces: Namespaces, caller: Caller) -> str:
-    """Return the full name of the ID that a caller means. Raises FilterError if it is too long."""
-    try:
-        return caller.full_id(said, namespaces)
-    except Refusal as error:
-        raise FilterError(str(error)) from error
 
 
 def page_shown(page: SearchPage, caller: Caller, *, whole: bool = False) -> SearchPage:

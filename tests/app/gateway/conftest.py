@@ -10,7 +10,6 @@ from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import CollectorRegistry
 
-from app.gateway.desk.receipts import Receipts
 from app.gateway.gateway import REGISTER
 from app.gateway.parts import GatewayParts
 from app.gateway.spool import intake
@@ -19,6 +18,7 @@ from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.submission import Submission
 from app.gateway.spool.tally import SpoolTally, TallyCollector
+from app.serve.messages.receipts import Receipts
 from app.settings.settings import Settings
 
 ENV = {

@@ -15,7 +15,6 @@ from prometheus_client import CollectorRegistry
 from app.base.errors import SignInMissing
 from app.gateway import access, health
 from app.gateway.api import error_answers, routes
-from app.gateway.desk.receipts import Receipts
 from app.gateway.parts import GatewayParts
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
@@ -27,6 +26,7 @@ from app.serve.access.cookies import CookieSigner
 from app.serve.access.former import as_toml
 from app.serve.access.sessions import Session
 from app.serve.access.token import digest_of
+from app.serve.messages.receipts import Receipts
 from app.settings.settings import Settings
 from tests.app.serve.access.conftest import bearer, session_key, shown, user
 from tests.app.serve.access.table import BOTH, GATEWAY, may

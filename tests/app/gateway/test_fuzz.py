@@ -19,9 +19,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from app.gateway.api import record_form, short_form
-from app.gateway.desk.acceptance import Acceptance, Draft
 from app.serve.access.caller import ANYBODY, Caller
+from app.serve.messages import record_form, short_form
+from app.serve.messages.acceptance import Acceptance, Draft
 from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.record import PlainRecord

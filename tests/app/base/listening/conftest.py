@@ -11,7 +11,6 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from app.gateway import gateway as gateways
-from app.gateway.desk.receipts import Receipts
 from app.gateway.parts import GatewayParts
 from app.gateway.refusals import cut_off, refused
 from app.gateway.spool.connection import KafkaConnection
@@ -19,6 +18,7 @@ from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import SpoolTally
 from app.ops.multiprocess.front import Front
+from app.serve.messages.receipts import Receipts
 from app.serve.web import guard, problem
 from app.serve.web.server import GATEWAY as GATEWAY_LIMITS
 from app.serve.web.server import WORKER, HttpServer, Refusals, ServerLimits, bound_bodies

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from app.serve.search.pending import pending
 from app.serve.search.row import row_of
 from punctual.cli.exported import Exported
 from punctual.cli.import_requests import requests_of
@@ -35,7 +36,7 @@ def copy(tmp_path: Path) -> Iterator[Copy]:
         row = bench.store.find("weekly") or b""
         entry = bench.store.entry(row)
         assert entry is not None
-        line = Exported.of(msgspec.to_builtins(row_of(0, row, entry)), "delay", bench.now_ms)
+        line = {**msgspec.to_builtins(pending(row_of(0, row, entry))), "app-id": "delay", "exported-ms": bench.now_ms}
         read = Exported.read(msgspec.json.encode(line))
         for asked in requests_of(read, "weekly", made.now_ms if now else None):
             made.run(replace(made.log.record(made.now_ms), headers=list(asked.headers), key=None, value=asked.value))

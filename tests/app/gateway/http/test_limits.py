@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from app.base.listening.limits import JSON_PARTS
-from app.gateway.api import messages, record_form, short_form
-from app.gateway.http.json_input import check_json, check_text
+from app.serve.messages import record_form, routes, short_form
+from app.serve.messages.json_input import check_json, check_text
 from app.serve.web.problem import Problem
 from punctual.batches import MAX_HEADERS
 from punctual.contract.json_fields import MAX_FIELDS
@@ -75,7 +75,7 @@ def _read(raw: bytes) -> None:
         with contextlib.suppress(Problem):
             check_text(raw)
             check_json(raw)
-            messages._is_record(raw)
+            routes._is_record(raw)
             draft(raw, "delay-requests")
 
 

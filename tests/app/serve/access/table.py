@@ -17,18 +17,21 @@ class Row(NamedTuple):
 GATEWAY: Final = {
     "GET /live": Row("open"),
     "GET /ready": Row("open"),
-    "GET /api/v1/openapi.json": Row("open"),
-    "PATCH /api/v1/messages/{id}": Row("operator", bound=True),
-    "DELETE /api/v1/messages/{id}": Row("operator", bound=True),
     "POST /kafka/v3/clusters/{cluster}/topics/{topic}/records": Row("operator", bound=True),
 }
 #: The routes that workers and gateways have.
 BOTH: Final = {
     "GET /problems/{name}": Row("open"),
+    "GET /api/v1/openapi.json": Row("open"),
+    "PATCH /api/v1/messages/{id}": Row("operator", bound=True),
+    "DELETE /api/v1/messages/{id}": Row("operator", bound=True),
     "GET /metrics": Row("viewer"),
     "GET /api/v1/messages/{id}": Row("viewer", bound=True),
     "POST /api/v1/messages": Row("operator", bound=True),
-    "POST /api/v1/messages/{id}/deliver-now": Row("operator", bound=True),
+    **{
+        f"POST /api/v1/messages/{{id}}/{act}": Row("operator", bound=True)
+        for act in ("cancel", "reschedule", "deliver-now", "pause", "resume")
+    },
 }
 #: The routes that only workers have.
 WORKER: Final = {
@@ -59,7 +62,6 @@ WORKER: Final = {
     ),
     **dict.fromkeys(
         (
-            *(f"POST /api/v1/messages/{{id}}/{act}" for act in ("cancel", "reschedule", "pause", "resume")),
             *("POST /api/v1/dead-letters/{partition}-{offset}/resend", "POST /api/v1/jobs/{id}/stop", "POST /new"),
             *("POST /messages/{id}/{act}", "POST /jobs/{id}/stop", "POST /dead-letters/{partition}-{offset}/resend"),
         ),

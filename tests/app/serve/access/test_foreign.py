@@ -50,7 +50,9 @@ async def test_each_finds_what_is_theirs_and_how_much_of_it(client: Client, user
     for id_ in IDS:
         status, found = await asked(client, user, f"/messages/{quote(id_, safe='')}?life=1")
         theirs = id_ in OF[user]
-        assert (status, "id" in found, bool(found["life"])) == ((200, True, True) if theirs else (404, False, False))
+        assert (status, "due-ms" in found, bool(found["life"])) == (
+            (200, True, True) if theirs else (404, False, False)
+        )
 
 
 @pytest.mark.parametrize("user", USERS)
@@ -86,12 +88,13 @@ async def test_no_spelling_of_an_id_reaches_what_is_anothers(client: Client, wor
     never = await asked(client, "a", "/messages/never-given")
     status, found = await asked(client, "a", f"/messages/{spelled}")
     assert status == never[0] == 404
-    assert set(found) == set(never[1]) == {"type", "title", "status", "detail"}
+    assert set(found) == set(never[1]) == {"type", "title", "status", "detail", "id"}
+    assert THERE.of_id(found["id"]) == "team-a"
     status, found = await asked(client, "a", f"/messages/{spelled}?life=1")
     assert (status, found.get("life")) == (404, [])
     for act in ("cancel", "deliver-now", "pause", "resume", "reschedule"):
         body = {"after": "PT1H"} if act == "reschedule" else {}
-        assert (await asked(client, "a", f"/messages/{spelled}/{act}", body))[0] == 200
+        assert (await asked(client, "a", f"/messages/{spelled}/{act}", body))[0] == 202
     targets = {request.id.decode() for _, request, _ in world.sent if request.id is not None}
     assert len(world.sent) == 5
     assert {THERE.of_id(target) for target in targets} == {"team-a"}
@@ -112,30 +115,30 @@ async def test_an_id_without_a_namespace_is_one_of_the_first_of_ones_own(client:
         await asked(client, user, f"/messages/{quote(said, safe='')}/cancel", {})
         assert world.sent[-1][1].id == full.encode()
     status, found = await asked(client, "a", f"/messages/{'y' * 250}/cancel", {})
-    assert (status, "257 bytes with its namespace" in found["detail"]) == (400, True)
+    assert (status, "257 bytes with its namespace" in found["detail"]) == (422, True)
 
 
 @pytest.mark.parametrize(
     ("user", "id_", "to", "status"),
     [
-        ("a", "team-a/n", "orders", 200),
-        ("a", "n", "orders.eu", 200),
-        ("a", "n", "shared.x", 200),
-        ("a", None, "orders", 200),
+        ("a", "team-a/n", "orders", 202),
+        ("a", "n", "orders.eu", 202),
+        ("a", "n", "shared.x", 202),
+        ("a", None, "orders", 202),
         ("a", "n", "billing", 403),
         ("a", "team-b/n", "billing", 403),
-        ("ab", "team-b/n", "billing", 200),
+        ("ab", "team-b/n", "billing", 202),
         ("ab", "team-b/n", "orders", 403),
         ("ab", "n", "billing", 403),
         ("a", "n", "delay-events", 403),
         ("a", "n", "b-in", 403),
         ("a", "n", "__consumer_offsets", 403),
-        ("a", "n", "https://a.example/hook", 200),
+        ("a", "n", "https://a.example/hook", 202),
         ("a", "n", "https://b.example/hook", 403),
         ("a", "n", "https://a.example.evil/hook", 403),
         ("a", "n", "https://b.example/@a.example/", 403),
-        ("a", "n", 7, 400),
-        ("whole", "n", "billing", 200),
+        ("a", "n", 7, 422),
+        ("whole", "n", "billing", 403),
     ],
 )
 async def test_a_message_goes_where_the_inputs_of_its_namespace_may_deliver(
@@ -144,7 +147,7 @@ async def test_a_message_goes_where_the_inputs_of_its_namespace_may_deliver(
     body = {"to": to, "after": "PT1H", **({"id": id_} if id_ else {})}
     answer = await asked(client, user, "/messages", body)
     assert answer[0] == status, answer
-    assert len(world.sent) == (status == 200)
+    assert len(world.sent) == (status == 202)
     if world.sent and user != "whole":
         [(_, request, topic)] = world.sent
         assert request.id is not None
@@ -157,7 +160,7 @@ async def test_a_message_goes_where_the_inputs_of_its_namespace_may_deliver(
 async def test_headers_of_a_message_cannot_name_what_is_anothers(client: Client, world: World) -> None:
     for name in ("delay-id", "delay-op", "delay-parked", "delay-to"):
         body = {"to": "orders", "after": "PT1H", "id": "n", "headers": {name: "team-b/x"}}
-        assert (await asked(client, "a", "/messages", body))[0] == 400
+        assert (await asked(client, "a", "/messages", body))[0] == 422
     for to in ("billing", "b-in"):
         body = {"to": to, "to_cluster": "other", "after": "PT1H", "id": "n"}
         assert (await asked(client, "a", "/messages", body))[0] == 403

@@ -28,7 +28,9 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
         "slow": user("viewer", name="slow", program="slow", rate=1, burst=2),
     }
     (tmp_path / "access").write_text(as_toml({"users": tables}))
-    async with served(real_below="/api/v1/messages", DELAY_WEB_USERS_FILE=tmp_path / "access") as client:
+    everywhere = {"DELAY_DESTINATIONS": "*", "DELAY_HTTP_DESTINATIONS": "*"}
+    env = {"DELAY_WEB_USERS_FILE": tmp_path / "access", **everywhere}
+    async with served(real_below="/api/v1/messages", **env) as client:
         yield client
 
 

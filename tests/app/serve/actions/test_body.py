@@ -10,8 +10,8 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from app.serve.actions import body as module
+from app.serve.actions.answering import shortened
 from app.serve.actions.body import BadBody, body_of
-from app.serve.actions.routes import shortened
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ import pytest
 
 from app.serve.access.caller import CALLER, Caller
 from app.serve.actions import jobs as module
+from app.serve.actions.answering import actor_of
 from app.serve.actions.job import Job, JobAction
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.jobs import Jobs
-from app.serve.actions.routes import actor_of
 from app.serve.search.filter import Filter
 from app.settings.settings import Settings
 from tests.harness.simulated_time import in_simulated_time

@@ -1,15 +1,16 @@
 """Bytes of a message as a page shows them, whatever a sender has put there."""
 
 import json
-from base64 import b64encode
 
+import msgspec
 import pytest
 
 from app.serve.console.payload import Payload, payload
+from app.serve.search import pending
 
 
 def shown(content: bytes, wanted: str = "") -> Payload:
-    found = payload(b64encode(content).decode(), wanted)
+    found = payload(msgspec.to_builtins(pending.shown(content)), wanted)
     assert found is not None
     return found
 

@@ -101,5 +101,5 @@ def test_an_interval_is_named_exactly() -> None:
     assert durations.exact(300_000) == "5 min"
     assert durations.exact(86_400_000 + 3_661_000 + 5) == "1 d 1 h 1 min 1 s 5 ms"
     assert durations.duration(1_999) == "1 s"
-    assert wording.schedule({"delay-every": "300000"}) == "every 5 min"
-    assert wording.schedule({"delay-cron": "0 8 * * *", "delay-zone": "Asia/Tokyo"}) == "0 8 * * *"
+    assert wording.schedule({"every": "300000"}) == "every 5 min"
+    assert wording.schedule({"cron": "0 8 * * *", "zone": "Asia/Tokyo"}) == "0 8 * * *"

@@ -1,4 +1,4 @@
-"""The gateway's API as OpenAPI 3.1, generated from the structures of its requests and responses."""
+"""The document: the operations, and the schemas of their structures."""
 
 import inspect
 from collections.abc import Iterable, Mapping
@@ -6,39 +6,44 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
+from aiohttp import web
 
 from app.base.version import VERSION
-from app.gateway.api import by_id, confluent, error_answers, messages, pending, record_form, short_form
-from app.gateway.api.openapi_operations import OPERATIONS, Operation, OperationAnswer, Parameter
+from app.serve.dead_letters.dead_letter import DeadLetter
+from app.serve.dead_letters.dead_letters import DeadLetterCount
+from app.serve.messages import outcome, record_form, routes, short_form
+from app.serve.openapi import answers, installation
+from app.serve.openapi import messages as of_messages
+from app.serve.openapi.operation import Operation, OperationAnswer, Parameter
+from app.serve.search import pending
+from app.serve.search.page import SearchCount
+from app.serve.search.timeline import Timeline
 from app.serve.web import problem
+from app.serve.web.answers import as_json
 from app.serve.web.problem_types import TYPES, TypeMeaning
 
 _REF: Final = "#/components/schemas/{name}"
 _STRUCTS: Final = (
-    *(short_form.ShortForm, record_form.RecordForm, by_id.Reschedule, messages.MessageOutcome, messages.Messages),
-    *(
-        by_id.CommandOutcome,
-        pending.PendingMessage,
-        problem.ProblemBody,
-        confluent.RecordOutcome,
-        error_answers.Failure,
-        TypeMeaning,
-    ),
+    *(short_form.ShortForm, record_form.RecordForm, routes.Reschedule, routes.MessageOutcome, routes.Messages),
+    *(outcome.Outcome, pending.PendingMessage, problem.ProblemBody, TypeMeaning),
+    *(answers.Overview, answers.PartitionList, answers.DestinationList, answers.PendingPage, answers.NamespaceList),
+    *(DeadLetter, answers.DeadLetterRows, answers.History, answers.JobList, answers.ActionList),
+    *(answers.JobRequest, answers.DestinationPauseRequest, answers.RateRequest, answers.CorrectionRequest),
+    *(SearchCount, Timeline, DeadLetterCount),
 )
+#: All operations, of workers and gateways.
+OPERATIONS: Final = (*of_messages.OPERATIONS, *installation.OPERATIONS)
 _PLAIN: Final[Mapping[str, Mapping[str, Any]]] = {"text": {"type": "string"}, "anything": {"type": "object"}}
 _NAMES: Final = {
-    "CommandOutcome": "Order",
-    "Failure": "ConfluentError",
+    "Outcome": "Order",
     "MessageOutcome": "Message",
     "PendingMessage": "Pending",
     "ProblemBody": "Problem",
-    "RecordOutcome": "Report",
     "TypeMeaning": "Meaning",
 }
 _DESCRIPTION: Final = (
-    "Delayed messages for Kafka, over HTTP. The response is 201 when Kafka has the message, and 202 when it is on the "
-    "gateway's disk because Kafka is down: it will be delivered in both cases. Errors are problems (RFC 9457), with "
-    "the reasons of dead letters as types."
+    "Delayed messages for Kafka, over HTTP. Workers and gateways serve this API; operations with the tag `worker` or "
+    "`gateway` are served by these only. Errors are problems (RFC 9457), with the reasons of dead letters as types."
 )
 
 
@@ -51,7 +56,7 @@ def document() -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {
-            "title": "Punctual's gateway",
+            "title": "Punctual",
             "version": VERSION,
             "description": _DESCRIPTION,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
@@ -60,7 +65,7 @@ def document() -> dict[str, Any]:
         "components": {
             "schemas": _schemas(),
             "securitySchemes": {
-                "bearer": {"type": "http", "scheme": "bearer", "description": "A token, if the gateway has any."}
+                "bearer": {"type": "http", "scheme": "bearer", "description": "A token, if the server has any."}
             },
         },
         "security": [{"bearer": []}, {}],
@@ -78,6 +83,8 @@ def _schemas() -> dict[str, Any]:
         schemas[shown] = {**schemas.pop(name), "title": shown}
     for schema in schemas.values():
         schema["description"] = inspect.cleandoc(schema["description"]).replace("\n", " ")
+    for name in ("key", "value", "headers"):  # as the routes show them
+        schemas["DeadLetter"]["properties"][name] = schemas["Pending"]["properties"][name]
     schemas["Messages"]["properties"]["results"]["items"] = _schema(("Message", "Problem"))
     schemas["Problem"]["properties"]["type"]["examples"] = [kind.uri for kind in TYPES.values()]
     return dict(sorted(schemas.items()))
@@ -91,6 +98,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
         "parameters": [_parameter(one) for one in operation.parameters],
         "responses": {str(answer.status): _answer(answer) for answer in operation.answers} | _problems(operation),
     }
+    if operation.served_by:
+        found["tags"] = [operation.served_by]
+    if operation.deprecated:
+        found["deprecated"] = True
     if operation.takes:
         found["requestBody"] = {
             "required": True,
@@ -133,9 +144,7 @@ def _problems(operation: Operation) -> dict[str, Any]:
     for name in operation.problems:
         by_status.setdefault(TYPES[name].status, []).append(name)
     content: dict[str, Any] = {problem.MEDIA_TYPE: {"schema": _schema(("Problem",))}}
-    if operation.path.startswith(error_answers.PREFIX):
-        content = {"application/json": {"schema": _schema(("ConfluentError",))}}
-    elif any(name.startswith("[") for name in operation.takes):  # a batch can be refused as a whole
+    if any(name.startswith("[") for name in operation.takes):  # a batch can be refused as a whole
         content["application/json"] = {"schema": _schema(("Messages",))}
     taken = {answer.status for answer in operation.answers}
     return {
@@ -162,3 +171,8 @@ def _one_schema(name: str) -> dict[str, Any]:
 
 def _examples(examples: Mapping[str, Any]) -> dict[str, Any]:
     return {name: {"value": value} for name, value in examples.items()}
+
+
+async def show(_request: web.Request) -> web.Response:
+    """Answer GET /api/v1/openapi.json with the document."""
+    return as_json(document())

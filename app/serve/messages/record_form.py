@@ -6,9 +6,9 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from app.gateway.api.short_form import NULL
-from app.gateway.desk.acceptance import Draft
-from app.gateway.http import json_input
+from app.serve.messages import json_input
+from app.serve.messages.acceptance import Draft
+from app.serve.messages.short_form import NULL
 from app.serve.web.problem import Fault, Problem, pointer
 from punctual.contract import headers as names
 

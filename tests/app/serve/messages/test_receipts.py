@@ -3,7 +3,7 @@
 import pytest
 
 from app.base.clock import Clock
-from app.gateway.desk.receipts import Receipts
+from app.serve.messages.receipts import Receipts
 from punctual.contract.home import home_partition, key_partition
 from punctual.contract.request import ID_BYTES
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple
 
+import msgspec
+
 from app.engine.ingest.policy import Policy
-from app.gateway.desk.absolute import absolute
-from app.gateway.desk.receipts import Origin
-from app.gateway.http.json_input import check_headers
-from app.gateway.spool.submission import Submission
 from app.serve.access.caller import Caller
+from app.serve.messages.absolute import absolute
+from app.serve.messages.json_input import check_headers
+from app.serve.messages.receipts import Origin
 from app.serve.web.problem import Fault, Problem, pointer
 from app.settings.settings import Settings
 from punctual.contract import headers as names
@@ -19,6 +20,20 @@ from punctual.contract.dialects.dialects import Dialect, dialect_of
 from punctual.contract.home import home_partition, key_partition
 from punctual.contract.record import PlainRecord
 from punctual.contract.request import Headers, Reason, Refusal, Request
+
+
+class Submission(msgspec.Struct, frozen=True, array_like=True):
+    """A complete record for an input topic: with `delay-id`, `delay-dedupe`, `delay-at` and `delay-asked-at`.
+
+    `partition` is its partition; None derives it from `id`, so that all records for an ID go to one partition.
+    """
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes | None]]
+    id: str
 
 
 @dataclass(slots=True)
@@ -80,8 +95,13 @@ class Accepted(NamedTuple):
 class Acceptance:
     """Refuses messages that a worker would refuse, as far as the settings can tell."""
 
-    def __init__(self, settings: Settings) -> None:
-        """Apply the topics, policies and retention in `settings`."""
+    def __init__(self, settings: Settings, *, completes: bool = True) -> None:
+        """Apply the topics, policies and retention in `settings`.
+
+        With `completes`, messages are independent of when Kafka gets them: due times become absolute, and a message
+        that is sent twice is delivered once.
+        """
+        self._completes = completes
         self._topics, self._policy, self._inputs = settings.topics, Policy(settings), settings.topics.inputs
         #: For each input, the dialect with its policies and namespace, and without them.
         self._spoken = {
@@ -104,10 +124,11 @@ class Acceptance:
         dialect, plain = self._spoken[topic]
         caller.check_size(len(draft.key or b"") + len(draft.value or b""))
         _refuse_parked(draft.headers)
-        headers = _asked_at(draft.headers, now_ms)
+        headers = _asked_at(draft.headers, now_ms, add=self._completes)
         headers = self._named(headers, draft, dialect, caller, partial(self._id, draft, origin, number))
         record = PlainRecord(topic, 0, 0, now_ms, draft.key, draft.value, headers)
-        record = absolute(record, plain.decode, plain.name)
+        if self._completes:
+            record = absolute(record, plain.decode, plain.name)
         asked = dialect.decode(record)
         if caller.namespaces is not None and self._topics.namespaces.of_id(asked.id) not in caller.namespaces:
             # The ID of a retry follows from its earlier ID: the full ID must be written, and be within the namespace.
@@ -118,7 +139,7 @@ class Acceptance:
         if asked.op == "schedule":
             caller.check_destinations(asked.to, asked.on_failure)
         complete = list(record.headers)
-        if _may_dedupe(asked, complete):
+        if self._completes and _may_dedupe(asked, complete):
             asked.dedupe_ms = self._dedupe_ms
             complete.append((names.DEDUPE, b"%d" % asked.dedupe_ms))
         check_headers(complete)
@@ -207,11 +228,11 @@ def _refuse_parked(headers: Headers) -> None:
         raise Refusal(Reason.MALFORMED, f"{names.PARKED} is only for the cold tier. Leave it out.")
 
 
-def _asked_at(headers: Headers, now_ms: int) -> Headers:
-    """Return headers with `delay-asked-at`: the current time if it is missing or in the future."""
+def _asked_at(headers: Headers, now_ms: int, *, add: bool) -> Headers:
+    """Return headers with `delay-asked-at`: the current time if it is in the future, or, with `add`, missing."""
     said = [value or b"" for name, value in headers if name == names.ASKED_AT]
     if not said:
-        return [*headers, (names.ASKED_AT, b"%d" % now_ms)]
+        return [*headers, (names.ASKED_AT, b"%d" % now_ms)] if add else headers
     if len(said) == 1 and said[0].isdigit() and len(said[0]) >= len(str(now_ms)) and int(said[0][:_DIGITS]) > now_ms:
         return [(name, b"%d" % now_ms if name == names.ASKED_AT else value) for name, value in headers]
     return headers

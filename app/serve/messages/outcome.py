@@ -11,26 +11,28 @@ from app.serve.web.problem_types import TYPES
 from punctual.contract.events import decode
 from punctual.durations import duration, when
 
-#: Outcomes that are not names of events.
-PENDING, SENT = "pending", "sent"
+#: Outcomes that are not names of events: no event came in time, none will come, or the record is not in Kafka yet.
+PENDING, SENT, SPOOLED = OPEN = ("pending", "sent", "spooled")
 #: Sentences for actions that move a message without a new due time to show.
 _MOVED: Final = {"deliver-now": "Due now; it is being delivered.", "pause": "Paused."}
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The outcome of a record: an event's name, `sent` if events are switched off, `pending` if none came in time.
+    """The outcome of a command: the name of an event, such as `cancelled`, or `rescheduled` (also for `deliver-now`).
 
-    `source` is the record's `topic-partition-offset`, `sentence` is for people, and `ended` is the name of the event
-    with which the message had ended before, if known. `warning` says that a cron expression is unlikely to mean what
-    it says.
+    `pending`: accepted, outcome not known yet; `spooled`: on a gateway's disk until Kafka accepts it; `sent`: no event
+    will come. `source` is the record's `topic-partition-offset`, `sentence` is for people, `due` is the current due
+    time, and `ended` is the name of the event with which the message had ended before, if known.
     """
 
     outcome: str
     sentence: str
-    source: str
+    id: str | None = None
+    due: str | None = None
+    due_ms: int | None = None
+    source: str | None = None
     ended: str | None = None
     event: dict[str, Any] | None = None
-    warning: str | None = None
 
 
 def event_of(value: bytes | None) -> dict[str, Any] | None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.gateway.api import record_form, short_form
-from app.gateway.desk.acceptance import Acceptance, Accepted
 from app.serve.access.caller import ANYBODY, Caller
+from app.serve.messages import record_form, short_form
+from app.serve.messages.acceptance import Acceptance, Accepted
 from app.serve.web.problem import Problem
 from app.settings.settings import Settings
 from punctual.contract.home import home_partition, key_partition

@@ -4,8 +4,9 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from app.gateway.desk.acceptance import Draft
-from app.gateway.http import json_input
+from app.serve.messages import json_input
+from app.serve.messages.acceptance import Draft
+from app.serve.search.pending import Base64, PendingMessage
 from app.serve.web.problem import Fault, Problem, pointer
 from punctual.contract import headers as names
 from punctual.contract.dialects.json_body import content
@@ -13,12 +14,6 @@ from punctual.contract.request import Headers, Refusal
 
 _LARGEST: Final = 10**15 - 1
 NULL: Final = msgspec.Raw(b"null")
-
-
-class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bytes that are not UTF-8."""
-
-    base64: bytes
 
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
@@ -74,9 +69,29 @@ _decoder: Final = msgspec.json.Decoder(ShortForm)
 _base64: Final = msgspec.json.Decoder(Base64)
 
 
+#: The names that workers gave to these fields in earlier versions; they are read for this release.
+_FORMER: Final = {name.replace("-", "_"): name for name in ("max-late", "if-late", "to-cluster", "to-partition")}
+#: The fields of a pending message that say how it is now, and are ignored when it is sent again.
+READ_ONLY: Final = {field.encode_name for field in msgspec.structs.fields(PendingMessage)} - {
+    field.encode_name for field in msgspec.structs.fields(ShortForm)
+} | {"life", "looked_back_to_ms", "app-id", "exported-ms"}
+#: The fields without which a message would not be the same, and what to do.
+_NOT_WHOLE: Final = {
+    "masked": "Its key, value and headers were masked when it was read. Send it with them, and without masked.",
+    "cut": "Some fields were cut when it was read. Send the whole fields, without cut; `punctual export` reads them.",
+    "paused": "It was paused. Send it without paused, and then pause it.",
+}
+
+
 def draft(raw: bytes, topic: str) -> Draft:
-    """Return the record for a topic from JSON in the short form. Raises Problem."""
-    said = json_input.decode(_decoder, raw)
+    """Return the record for a topic from JSON in the short form, also of a pending message. Raises Problem."""
+    try:
+        said = json_input.decode(_decoder, raw)
+    except Problem:
+        rest = _only_sent(raw)
+        if rest is None:
+            raise
+        said = json_input.decode(_decoder, rest)
     _once.check(raw)
     headers: Headers = []
     for name, header in FIELDS.items():
@@ -86,6 +101,18 @@ def draft(raw: bytes, topic: str) -> Draft:
     headers += _users(said)
     places = _PLACES | {names.TO: pointer("to")}
     return Draft(topic, _bytes(said.key), _value(said.value), headers, places=places)
+
+
+def _only_sent(raw: bytes) -> bytes | None:
+    """Return JSON with the fields of the short form alone, None if it has no others that are known. Raises Problem."""
+    given = json_input.fields(raw)
+    for name, sentence in _NOT_WHOLE.items():
+        if bytes(given.get(name, b"false")) not in (b"false", b"[]"):
+            raise Problem("malformed", sentence, [Fault(pointer(name), sentence)])
+    rest = {_FORMER.get(name, name): value for name, value in given.items() if name not in READ_ONLY}
+    return (
+        None if rest.keys() == given.keys() or len(rest) < len(given.keys() - READ_ONLY) else msgspec.json.encode(rest)
+    )
 
 
 def _users(said: ShortForm) -> Headers:

@@ -1,0 +1,130 @@
+"""The worker's desk behind the routes of messages: each request is in the audit, and waits for its event."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from aiohttp import web
+
+from app.serve.access.caller import CALLER, Caller
+from app.serve.actions.actions import Actions
+from app.serve.actions.answering import actor_of, errors_as_problems
+from app.serve.actions.commands import NotSent, Sending
+from app.serve.messages.acceptance import Acceptance, Accepted, Draft
+from app.serve.messages.desk import full_id, read_all
+from app.serve.messages.outcome import Outcome, problem_of
+from app.serve.messages.receipts import Now, Origin, Receipts
+from app.serve.search.row import Row
+from app.serve.search.search import Search
+from app.serve.search.visibility import row_shown
+from app.serve.web.problem import Problem
+from app.settings.topics import TopicSettings
+from punctual.client.requests import Request
+from punctual.contract import headers as names
+
+_KEY: Final = "Idempotency-Key"
+_YES: Final = ("1", "true", "yes")
+
+
+class UserDone(NamedTuple):
+    """A message that Kafka has stored, and its outcome."""
+
+    accepted: Accepted
+    outcome: Outcome
+    spooled: bool = False
+
+    @property
+    def source(self) -> str | None:
+        """The record's `topic-partition-offset`."""
+        return self.outcome.source
+
+
+class WorkerDesk:
+    """Answers for messages at a worker."""
+
+    def __init__(self, acceptance: Acceptance, topics: TopicSettings, actions: Actions, search: Search) -> None:
+        """Check messages with `acceptance`, send with `actions`, and find pending messages with `search`."""
+        self._acceptance, self._topics = acceptance, topics
+        self._actions, self._search = actions, search
+        self._receipts = Receipts(topics.requests, topics.partitions)
+
+    def full_id(self, request: web.Request, id_: str) -> str:
+        """Return the ID that the user means, within the user's namespaces. Raises Problem."""
+        return full_id(request[CALLER], id_, self._topics.namespaces)
+
+    async def message(self, request: web.Request, id_: str) -> tuple[Row | None, Mapping[str, Any]]:
+        """Return the pending message as the user may see it; with `life=1` in the query, also its history."""
+        query, more = request.query, {}
+        with errors_as_problems():
+            if query.get("life", "") in _YES:
+                more = msgspec.to_builtins(await self._search.life(id_))
+            row = await self._search.message(id_, whole=query.get("whole", "") in _YES)
+        return row_shown(row, request[CALLER]), more
+
+    async def hand_in(
+        self, request: web.Request, count: int, draft: Callable[[int], Draft]
+    ) -> list[UserDone | Problem]:
+        """Schedule messages, and return their outcomes."""
+        _refuse_key(request)
+        caller, origin = request[CALLER], Now(self._receipts)
+        found = await read_all(count, lambda number: self._accepted(draft(number), caller, origin, number))
+        accepted = [one for one in found if isinstance(one, Accepted)]
+        with errors_as_problems():
+            outcomes = iter(await self._sent(request, accepted))
+        return [_told(one, next(outcomes)) if isinstance(one, Accepted) else one for one in found]
+
+    async def command(self, request: web.Request, action: str, draft: Draft) -> Outcome:
+        """Send a command, and return its outcome as soon as a worker reports it. Raises Problem."""
+        _refuse_key(request)
+        accepted = self._accepted(draft, request[CALLER], Now(self._receipts), 0)
+        with errors_as_problems():
+            return await self._actions.send(actor_of(request), action, *_sending(accepted))
+
+    async def _sent(self, request: web.Request, accepted: Sequence[Accepted]) -> list[Outcome | NotSent]:
+        if len(accepted) != 1:
+            return await self._actions.send_all(actor_of(request), [_sending(one) for one in accepted])
+        op = accepted[0].asked.op
+        action = "create" if op == "schedule" else op
+        return [await self._actions.send(actor_of(request), action, *_sending(accepted[0]))]
+
+    def _accepted(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
+        """Return the accepted message of a draft, limited to the user's namespaces. Raises Problem."""
+        if caller.namespaces is None:
+            return self._acceptance.read(draft, caller, origin, number)
+        given = {name: (value or b"").decode(errors="replace") for name, value in draft.headers}
+        namespaces, id_, bounds = self._topics.namespaces, given.get(names.ID), self._actions.bounds
+        full = full_id(caller, id_, namespaces) if id_ else namespaces.full(caller.namespace, "-")
+        if id_:
+            draft.headers = [(name, full.encode() if name == names.ID else value) for name, value in draft.headers]
+        with errors_as_problems():
+            if given.get(names.TO) and names.OP not in given:
+                draft.topic = bounds.input_for(caller, full, given[names.TO], given.get(names.TO_CLUSTER))
+            within = msgspec.structs.replace(caller, namespaces=(namespaces.of_id(full),))
+            accepted = self._acceptance.read(draft, within, origin, number)
+            if accepted.asked.on_failure is not None:
+                bounds.input_for(caller, full, accepted.asked.on_failure, None)
+        return accepted
+
+
+def _sending(accepted: Accepted) -> Sending:
+    """Return the record of an accepted message, and its fields for the audit, which does not keep the content."""
+    one = accepted.submission
+    asked = {
+        name.removeprefix(names.PREFIX): (value or b"").decode(errors="replace")
+        for name, value in one.headers
+        if name.startswith(names.PREFIX) and name != names.OP
+    }
+    return Sending(Request(one.key, one.value, tuple(one.headers), one.id.encode()), asked, one.topic)
+
+
+def _told(accepted: Accepted, outcome: Outcome | NotSent) -> UserDone | Problem:
+    if isinstance(outcome, NotSent):
+        return Problem("kafka-unavailable", str(outcome))
+    return problem_of(outcome) or UserDone(accepted, outcome)
+
+
+def _refuse_key(request: web.Request) -> None:
+    """Raise Problem for an idempotency key, which only gateways keep."""
+    if _KEY in request.headers:
+        sentence = f"Workers do not keep an {_KEY}. Send the request to a gateway, or set id and dedupe."
+        raise Problem("idempotency-key", sentence)

@@ -1,0 +1,84 @@
+"""The desk behind the routes of messages: a worker's writes to Kafka at once, a gateway's also to its spool."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from aiohttp import web
+
+from app.base.errors import untraced
+from app.serve.access.caller import Caller
+from app.serve.messages.acceptance import Accepted, Draft
+from app.serve.messages.outcome import Outcome
+from app.serve.search.row import Row
+from app.serve.web.problem import Problem
+from punctual.contract.namespaces import Namespaces
+from punctual.contract.request import Refusal
+
+#: Other requests get a turn after this time, because some messages take a hundred times as long as others.
+_TURN_S: Final = 0.002
+
+
+class Done(Protocol):
+    """A message that is safe."""
+
+    @property
+    def accepted(self) -> Accepted:
+        """The message as it was accepted."""
+
+    @property
+    def source(self) -> str | None:
+        """The record's `topic-partition-offset`; None if it is not known."""
+
+    @property
+    def spooled(self) -> bool:
+        """Whether its only copy is on this server's disk."""
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """The outcome that a worker has reported, if this was waited for."""
+
+
+class MessageDesk(Protocol):
+    """Schedules messages, sends commands, and finds pending messages, with the permissions of a request's caller."""
+
+    def full_id(self, request: web.Request, id_: str) -> str:
+        """Return the full ID that the caller means. Raises Problem."""
+
+    async def message(self, request: web.Request, id_: str) -> tuple[Row | None, Mapping[str, Any]]:
+        """Return the pending message with a full ID, and more members of the response. Raises Problem."""
+
+    async def hand_in(
+        self, request: web.Request, count: int, draft: Callable[[int], Draft]
+    ) -> Sequence[Done | Problem]:
+        """Schedule `count` messages; `draft` returns each by its number, or raises a Problem. Return all outcomes."""
+
+    async def command(self, request: web.Request, action: str, draft: Draft) -> Outcome:
+        """Send a command, whose key is its ID, and return its outcome. Raises Problem if it is not sent."""
+
+
+def full_id(caller: Caller, id_: str, namespaces: Namespaces) -> str:
+    """Return the full ID that a caller means, within the caller's namespaces. Raises Problem."""
+    try:
+        id_.encode()
+        return caller.full_id(id_, namespaces)
+    except UnicodeEncodeError as error:
+        raise Problem("unknown-message", "The ID is not UTF-8.") from error
+    except Refusal as refusal:
+        raise Problem(refusal.reason.value, refusal.sentence) from refusal
+
+
+async def read_all(count: int, read: Callable[[int], Accepted]) -> list[Accepted | Problem]:
+    """Return `count` messages; `read` returns each by its number, or raises its Problem."""
+    found: list[Accepted | Problem] = []
+    time = asyncio.get_running_loop().time
+    turn_s = time() + _TURN_S
+    for number in range(count):
+        if time() >= turn_s:
+            await asyncio.sleep(0)
+            turn_s = time() + _TURN_S
+        try:
+            found.append(read(number))
+        except Problem as problem:
+            found.append(untraced(problem))  # otherwise a reference cycle would keep the whole request
+    return found

@@ -1,0 +1,256 @@
+"""The routes of messages, the same on workers and gateways: schedule, read, cancel, reschedule, pause and resume."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from aiohttp import web
+
+from app.serve.messages import json_input, record_form, short_form
+from app.serve.messages.acceptance import Draft
+from app.serve.messages.desk import Done, MessageDesk
+from app.serve.messages.outcome import OPEN, problem_of
+from app.serve.messages.short_form import Span
+from app.serve.search.pending import pending, written
+from app.serve.web import problem
+from app.serve.web.answers import as_json
+from app.serve.web.ids import PLACE, address, id_in
+from app.serve.web.problem import Problem, pointer
+from punctual.contract import headers as names
+from punctual.contract.cron import doubt
+
+#: The maximum messages of a request. They are decoded without a break, in which the event loop does no other work.
+MOST: Final = 1_000
+#: Set by handlers if a part of the request failed that may succeed when it is repeated.
+AGAIN: Final = web.RequestKey("again", bool)
+MESSAGES: Final = "/api/v1/messages"
+_CREATED, _ACCEPTED, _MULTI, _REFUSED = 201, 202, 207, 422
+#: The statuses of messages that may succeed when the request is repeated.
+_AGAIN: Final = (429, 503)
+_TAG: Final = re.compile(r'"(\d{1,15})"', re.ASCII)
+_PATCHES: Final = (*json_input.JSON, "application/merge-patch+json")
+_MOVES: Final = ("at", "after", "jitter")
+_IF_DUE: Final = "if_due"
+
+
+class MessageOutcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The outcome of a message: 201, it is in Kafka; 202, it is on a gateway's disk, or no worker has reported it yet.
+
+    Use `id` in later requests. `due` is the due time (RFC 3339), `due_ms` the same in epoch milliseconds; commands
+    other than `reschedule` have none. `source` is the position of its record, `topic-partition-offset`. `warning` is
+    there if a cron expression is probably a mistake. A worker waits for the event of the message: `outcome` is its
+    name, `event` the whole event, and `sentence` the outcome in words.
+    """
+
+    status: int
+    id: str
+    due: str | None = None
+    due_ms: int | None = None
+    to: str | None = None
+    source: str | None = None
+    warning: str | None = None
+    outcome: str | None = None
+    sentence: str | None = None
+    event: dict[str, Any] | None = None
+
+
+class Messages(msgspec.Struct, frozen=True, kw_only=True):
+    """The outcomes of the messages of a batch, in order; a problem for each refused one."""
+
+    results: list[Any]  # Message or Answered: msgspec has no schema for untagged unions
+
+
+class Reschedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The new due time: `at`, or `after` from now, with its own `jitter`, or none."""
+
+    at: Span = None
+    after: Span = None
+    jitter: Span = None
+    if_due: Span = None
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The due time (epoch ms) that the message must have, as earlier versions sent it. Use `If-Match` instead."""
+
+    if_due: Span = None
+
+
+_ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
+_once: Final = json_input.UniqueFields((*_MOVES, _IF_DUE))
+_reschedule: Final = msgspec.json.Decoder(Reschedule)
+_condition: Final = msgspec.json.Decoder(Condition)
+
+
+def register(web_app: web.Application, desk: MessageDesk, topic: str) -> None:
+    """Add the routes to an application that has not started; messages are for the input `topic`."""
+    routes = MessageRoutes(desk, topic)
+    one = f"{MESSAGES}/{PLACE}"
+    web_app.add_routes(
+        [
+            web.post(MESSAGES, routes.post),
+            web.get(one, routes.get),
+            web.delete(one, routes.cancel),
+            web.patch(one, routes.reschedule),
+            *(web.post(f"{one}/{action}", routes.command) for action in ("deliver-now", "pause", "resume")),
+            # The addresses of earlier versions of workers, for this release.
+            web.post(f"{one}/cancel", routes.cancel),
+            web.post(f"{one}/reschedule", routes.reschedule),
+        ]
+    )
+
+
+class MessageRoutes:
+    """Reads messages and commands from requests, and answers with their outcomes."""
+
+    def __init__(self, desk: MessageDesk, topic: str) -> None:
+        """Send through `desk`; messages are for the input `topic`."""
+        self._desk, self._topic = desk, topic
+
+    async def post(self, request: web.Request) -> web.Response:
+        """Answer POST /api/v1/messages: schedule one message or a batch, in either form."""
+        raw = await json_input.read_body(request)
+        if not raw.startswith(b"["):
+            [one] = await self._desk.hand_in(request, 1, lambda _: self._draft(raw))
+            return _answer(one)
+        entries = json_input.decode(_ARRAY, raw)
+        if len(entries) > MOST:
+            sentence = f"The batch has {len(entries)} messages. The maximum is {MOST:,}. Split it."
+            raise Problem("too-many-messages", sentence)
+        results = await self._desk.hand_in(request, len(entries), lambda number: self._draft(bytes(entries[number])))
+        return _batch(request, results)
+
+    def _draft(self, raw: bytes) -> Draft:
+        """Return the record that JSON describes, in either form. Raises Problem."""
+        read = record_form.draft if _is_record(raw) else short_form.draft
+        return read(raw, self._topic)
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Answer GET /api/v1/messages/{id} with the pending message."""
+        id_ = self._id(request)
+        row, more = await self._desk.message(request, id_)
+        if row is None:
+            raise Problem("unknown-message", f"No message with the id {id_!r} is pending.", id=id_, **more)
+        found = pending(row)
+        return as_json({**msgspec.to_builtins(found), **more} if more else found, headers=_tagged(row.due_ms))
+
+    async def cancel(self, request: web.Request) -> web.Response:
+        """Answer DELETE /api/v1/messages/{id}: cancel the message."""
+        return await self._command(request, self._id(request), "cancel", await _condition_in(request))
+
+    async def reschedule(self, request: web.Request) -> web.Response:
+        """Answer PATCH /api/v1/messages/{id}: change the due time of the message."""
+        id_, raw = self._id(request), await json_input.read_body(request, _PATCHES)
+        said = json_input.decode(_reschedule, raw)
+        _once.check(raw)
+        return await self._command(request, id_, "reschedule", msgspec.structs.asdict(said))
+
+    async def command(self, request: web.Request) -> web.Response:
+        """Answer POST /api/v1/messages/{id}/deliver-now, …/pause and …/resume."""
+        action = request.path.rpartition("/")[2]
+        return await self._command(request, self._id(request), action, await _condition_in(request))
+
+    def _id(self, request: web.Request) -> str:
+        """Return the full ID in a request's URL. Raises Problem."""
+        return self._desk.full_id(request, id_in(request))
+
+    async def _command(self, request: web.Request, id_: str, action: str, said: Mapping[str, Any]) -> web.Response:
+        """Send a command for a message, and return the response with its outcome."""
+        matched = _matched(request)
+        headers: list[tuple[str, bytes | None]] = [(names.OP, action.encode()), (names.ID, id_.encode())]
+        headers += [(names.PREFIX + name, str(said[name]).encode()) for name in _MOVES if said.get(name) is not None]
+        if_due = matched if matched is not None else said.get(_IF_DUE)
+        if if_due is not None:
+            headers.append((names.IF_DUE, str(if_due).encode()))
+        places = {names.PREFIX + name: pointer(name) for name in _MOVES} | {names.IF_DUE: pointer(_IF_DUE)}
+        draft = Draft(self._topic, id_.encode(), None, headers, places=places)
+        outcome = await self._desk.command(request, action, draft)
+        failed = problem_of(outcome, conditional=matched is not None, id=id_)
+        if failed is not None:
+            raise failed
+        due_ms = (outcome.event or {}).get("due") if outcome.outcome == "rescheduled" else None
+        due = None if due_ms is None else written(due_ms)
+        answer = msgspec.structs.replace(outcome, id=id_, due=due, due_ms=due_ms)
+        return as_json(answer, _ACCEPTED if outcome.outcome in OPEN else 200, _tagged(due_ms))
+
+
+async def _condition_in(request: web.Request) -> Mapping[str, Any]:
+    """Return the fields of a command's body, which may be empty. Raises Problem."""
+    if not request.can_read_body or not (await request.read()).strip():
+        return {}
+    return msgspec.structs.asdict(json_input.decode(_condition, await json_input.read_body(request)))
+
+
+def _matched(request: web.Request) -> str | None:
+    """Return the due time in If-Match, None without one. Raises Problem."""
+    said = request.headers.getall("If-Match", [])
+    if not said or said == ["*"]:
+        return None
+    match = _TAG.fullmatch(said[0].strip()) if len(said) == 1 else None
+    if match is None:
+        sentence = "If-Match must be one entity tag, as in ETag: the due time in epoch milliseconds, in quotes."
+        raise Problem("changed" if len(said) == 1 and "," not in said[0] else "bad-request", sentence)
+    return match[1]
+
+
+def _is_record(raw: bytes) -> bool:
+    """Return whether JSON has only fields of the record form, and at least one that is in no short form."""
+    fields = json_input.fields(raw)
+    if not fields or not fields.keys() <= set(record_form.NAMES):
+        return False
+    return (
+        not fields.keys().isdisjoint(("partition_id", "timestamp"))
+        or any(bytes(fields.get(name, b"")).startswith(b"{") for name in ("key", "value"))
+        or bytes(fields.get("headers", b"")).startswith(b"[")
+    )
+
+
+def _answer(done: Done | Problem) -> web.Response:
+    """Return the response for one message."""
+    if isinstance(done, Problem):
+        return problem.response(done)
+    message = _told(done)
+    return as_json(message, message.status, {"Location": address(MESSAGES, message.id), **_tagged(message.due_ms)})
+
+
+def _told(done: Done) -> MessageOutcome:
+    """Return the outcome of a message that is safe."""
+    asked, outcome = done.accepted.asked, done.outcome
+    is_due = asked.op in ("schedule", "reschedule")
+    is_open = done.spooled or (outcome is not None and outcome.outcome in OPEN)
+    return MessageOutcome(
+        status=_ACCEPTED if is_open else _CREATED,
+        id=done.accepted.submission.id,
+        due=written(asked.due_ms) if is_due else None,
+        due_ms=asked.due_ms if is_due else None,
+        to=asked.to or None,
+        source=done.source,
+        warning=None if asked.recurrence is None or asked.recurrence.cron is None else doubt(asked.recurrence.cron),
+        outcome=None if outcome is None else outcome.outcome,
+        sentence=None if outcome is None else outcome.sentence,
+        event=None if outcome is None else outcome.event,
+    )
+
+
+def _batch(request: web.Request, results: Sequence[Done | Problem]) -> web.Response:
+    """Return the response for a batch."""
+    outcomes = [one if isinstance(one, Problem) else _told(one) for one in results]
+    bodies = [one.body(f"/{number}") if isinstance(one, Problem) else one for number, one in enumerate(outcomes)]
+    again = [one for one in results if isinstance(one, Problem) and one.status in _AGAIN]
+    request[AGAIN] = bool(again)
+    headers = {name: value for one in again for name, value in one.headers.items()}
+    return as_json(Messages(results=bodies), _status({one.status for one in outcomes}), headers)
+
+
+def _status(of: set[int]) -> int:
+    """Return the status of a batch whose messages have these statuses: a success only if a message succeeded."""
+    if of <= {_CREATED, _ACCEPTED}:
+        return max(of, default=_CREATED)
+    if of & {_CREATED, _ACCEPTED}:
+        return _MULTI
+    return of.pop() if len(of) == 1 else _REFUSED
+
+
+def _tagged(due_ms: int | None) -> dict[str, str]:
+    """Return the header with the entity tag of a message that is due at `due_ms`, none for None."""
+    return {} if due_ms is None else {"ETag": f'"{due_ms}"'}

@@ -1,0 +1,116 @@
+"""The operations on an installation, which only workers serve, and those of each process."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from app.serve.dead_letters.filter import NAMES as OF_DEAD_LETTERS
+from app.serve.openapi.messages import ANY, BODY
+from app.serve.openapi.operation import GATEWAY, WORKER, Operation, OperationAnswer, Parameter
+from app.serve.search.filter import NAMES
+
+_READ: Final = (*ANY, "invalid-parameter", "busy", "unreachable", "kafka-unavailable", "not-ready")
+_ACT: Final = (*_READ, *BODY, "read-only", "unknown-destination", "unknown-message", "conflict", "stale")
+_PAGE: Final = {"limit": "Maximum number of rows.", "cursor": "`next` of the page before."}
+_SECONDS: Final = {"seconds": "Maximum time to count."}
+_TO: Final = Parameter("to", "path", "A topic, or the origin of URLs.", "reminders", {"minLength": 1})
+_JOB: Final = Parameter("id", "path", "ID of the job.", "1795600000000-6066-1", {"minLength": 1})
+_PLACE: Final = (
+    Parameter("partition", "path", "Partition of the dead letter.", "0", {"pattern": "^[0-9]{1,9}$"}),
+    Parameter("offset", "path", "Offset of the dead letter.", "1", {"pattern": "^[0-9]{1,18}$"}),
+)
+
+
+def _query(names: Iterable[str], **more: str) -> tuple[Parameter, ...]:
+    """Return the parameters of a filter, and others by name with their descriptions."""
+    described = dict.fromkeys(names, "Part of the filter.") | more
+    return tuple(Parameter(name, "query", said) for name, said in described.items())
+
+
+def _get(path: str, name: str, summary: str, body: str, *parameters: Parameter, problems: Any = _READ) -> Operation:
+    """Return the operation of a worker that answers 200 with a structure."""
+    answer = OperationAnswer(200, f"{summary}.", (body,))
+    return Operation(
+        "GET", path, name, summary, "From any worker.", (answer,), parameters, problems=problems, served_by=WORKER
+    )
+
+
+def _post(path: str, name: str, summary: str, body: str, *parameters: Parameter, **more: Any) -> Operation:
+    """Return the operation of a worker that acts, and answers with a structure."""
+    said = "The action is written to the audit before it is done."
+    answers = tuple(OperationAnswer(status, f"{summary}.", (body,)) for status in more.pop("statuses", (200, 202)))
+    return Operation("POST", path, name, summary, said, answers, parameters, problems=_ACT, served_by=WORKER, **more)
+
+
+def _of_process(path: str, name: str, summary: str, body: str, by: str, **more: Any) -> Operation:
+    """Return a health check or the metrics of one process."""
+    answers: tuple[OperationAnswer, ...] = (OperationAnswer(200, f"{summary}.", (body,), **more),)
+    return Operation("GET", path, name, summary, "Of this process only.", answers, problems=ANY, served_by=by)
+
+
+OPERATIONS: Final = (
+    _get("/api/v1/overview", "getOverview", "Read the state of the installation", "Overview"),
+    _get("/api/v1/partitions", "getPartitions", "Read the state of all partitions", "PartitionList"),
+    _get("/api/v1/destinations", "getDestinations", "Read the largest destinations", "DestinationList"),
+    _get(
+        "/api/v1/partitions/{partition}/destinations",
+        "getPartitionDestinations",
+        "Read all destinations of a partition",
+        "DestinationList",
+        Parameter("partition", "path", "Number of a partition that the worker serves.", "0"),
+        problems=(*_READ, "unknown-partition"),
+    ),
+    _get(
+        "/api/v1/messages",
+        "findMessages",
+        "Find pending messages",
+        "PendingPage",
+        *_query(NAMES, **_PAGE, whole="1: values of more than 64 KiB and URLs are whole."),
+    ),
+    _get("/api/v1/messages/count", "countMessages", "Count pending messages", "SearchCount",
+         *_query(NAMES, **_SECONDS)),
+    _get("/api/v1/timeline", "getTimeline", "Count messages by due time", "Timeline",
+         *_query(("from", "to", "step", "namespace"))),
+    _get("/api/v1/namespaces", "getNamespaces", "Read the namespaces", "NamespaceList"),
+    _get("/api/v1/history", "getHistory", "Read the last hour, minute by minute", "History"),
+    _get("/api/v1/findings", "getFindings", "Read what the doctor finds", "anything", *_query((), wait="0: at once.")),
+    _get("/api/v1/audit", "getAudit", "Read the newest actions", "ActionList"),
+    _get("/api/v1/jobs", "getJobs", "Read all jobs", "JobList"),
+    _get("/api/v1/jobs/{id}", "getJob", "Read a job", "JobStatus", _JOB, problems=(*_READ, "unknown-job")),
+    _post("/api/v1/jobs", "startJob", "Change all messages that match a filter", "JobStatus",
+          takes=("JobRequest",), examples={"cancel": {"act": "cancel", "filter": {"to": "reminders"}, "confirm": 100}},
+          statuses=(202,)),
+    _post("/api/v1/jobs/{id}/stop", "stopJob", "Stop a job", "JobStatus", _JOB, statuses=(200,)),
+    _get("/api/v1/dead-letters", "findDeadLetters", "Find dead letters", "DeadLetterRows",
+         *_query(OF_DEAD_LETTERS, **_PAGE)),
+    _get("/api/v1/dead-letters/count", "countDeadLetters", "Count dead letters", "DeadLetterCount",
+         *_query(OF_DEAD_LETTERS, **_SECONDS)),
+    _get("/api/v1/dead-letters/{partition}-{offset}", "getDeadLetter", "Read a dead letter", "DeadLetter", *_PLACE,
+         problems=(*_READ, "unknown-dead-letter")),
+    _post("/api/v1/dead-letters/{partition}-{offset}/resend", "resendDeadLetter", "Send a dead letter again", "Order",
+          *_PLACE, takes=("CorrectionRequest",), examples={"header": {"headers": {"delay-to": "reminders"}}}),
+    _post("/api/v1/destinations/{to}/pause", "pauseDestination", "Pause a destination", "Order", _TO,
+          takes=("DestinationPauseRequest",), examples={"reason": {"reason": "migration"}}),
+    _post("/api/v1/destinations/{to}/resume", "resumeDestination", "Resume a destination", "Order", _TO),
+    _post("/api/v1/destinations/{to}/rate", "setRate", "Limit the rate of a destination", "Order", _TO,
+          takes=("RateRequest",), examples={"rate": {"rate": "20/s burst 100"}}),
+    Operation("GET", "/api/v1/events", "followChanges", "Follow changes", "Server-sent events, for the console.",
+              (OperationAnswer(200, "The events.", ("text",), media_type="text/event-stream"),), problems=_READ,
+              served_by=WORKER),
+    Operation("GET", "/problems/{name}", "getProblemType", "Read the meaning of a problem type",
+              "The address in `type` of a problem.", (OperationAnswer(200, "The meaning.", ("Meaning",)),),
+              (Parameter("name", "path", "Name of the type.", "missing-due", {"minLength": 1}),), problems=ANY),
+    Operation("GET", "/api/v1/openapi.json", "getDocument", "Read this document",
+              "Generated from the code that reads and writes messages.",
+              (OperationAnswer(200, "This document.", ("anything",)),), problems=ANY),
+    _of_process("/health/live", "isLive", "Check that a worker answers", "anything", WORKER),
+    Operation("GET", "/health/ready", "isReady", "Check that a worker delivers", "Of this process only.",
+              (OperationAnswer(200, "It delivers.", ("anything",)),), problems=(*ANY, "not-ready"), served_by=WORKER),
+    _of_process("/live", "isGatewayLive", "Check that a gateway answers", "text", GATEWAY, media_type="text/plain"),
+    Operation("GET", "/ready", "isGatewayReady", "Check that a gateway accepts messages",
+              "Into Kafka or onto this gateway's disk.",
+              (OperationAnswer(200, "It accepts messages.", ("anything",)),
+               OperationAnswer(503, "It does not accept messages.", ("anything",), {"Retry-After": "Seconds."})),
+              problems=ANY, served_by=GATEWAY),
+    Operation("GET", "/metrics", "getMetrics", "Read metrics in Prometheus format", "Of this process only.",
+              (OperationAnswer(200, "The metrics.", ("text",), media_type="text/plain"),), problems=ANY),
+)  # fmt: skip
