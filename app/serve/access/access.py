@@ -36,8 +36,9 @@ def register(web_app: web.Application, settings: Settings, tell_others: Tell) ->
     """
     file = access_file(settings, "DELAY_WEB_USERS_FILE", settings.web.users_file)
     former = access_file(settings, "DELAY_WEB_OIDC_FILE", settings.web.oidc_file)
-    if former and file.last.provider is not None:
-        raise SettingInvalid(former.setting, repr(former.path), f"the file of {file.setting} has a provider too")
+    if former and (former.last.provider is None or file.last.provider is not None):
+        why = "it has no provider" if former.last.provider is None else f"the file of {file.setting} has a provider too"
+        raise SettingInvalid(former.setting, repr(former.path), why)
     oidc = oidc_of(settings, former or file)
     web_app.middlewares.append(Gate(settings.web, file, oidc, pages=True).check)
     pages = SignInPages(file, provider=oidc is not None)

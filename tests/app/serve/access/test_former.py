@@ -186,6 +186,12 @@ def test_two_providers_are_one_too_many(tmp_path: Path) -> None:
         stubbed(Settings.from_env(env))
 
 
+def test_a_file_of_a_provider_without_one_does_not_open_the_console(tmp_path: Path) -> None:
+    (tmp_path / "users").write_text(f"ann:viewer:{HASH}\n")
+    with pytest.raises(SettingInvalid, match=r"DELAY_WEB_OIDC_FILE=.*: it has no provider"):
+        stubbed(Settings.from_env({"DELAY_WEB_OIDC_FILE": str(tmp_path / "users")}))
+
+
 def test_a_console_that_asked_for_sign_in_is_not_opened_by_an_upgrade(tmp_path: Path) -> None:
     former = {"DELAY_WEB_OIDC_ISSUER": "https://id.example/realm"}
     with pytest.raises(SettingInvalid, match=r"set DELAY_WEB_USERS_FILE to its path"):
