@@ -3,6 +3,7 @@
 import itertools
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from argparse import ArgumentTypeError
@@ -294,7 +295,7 @@ def test_progress_is_a_line_of_a_terminal_and_gone_in_the_end(monkeypatch: pytes
 )
 @pytest.mark.slow
 def test_a_shell_completes_what_is_typed(typed: tuple[str, ...], offered: list[str]) -> None:
-    punctual = Path(sys.executable).with_name("punctual")
+    punctual = shlex.quote(str(Path(sys.executable).with_name("punctual")))
     script = (
         f'eval "$({punctual} completion bash)"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
         'eval "$(complete -p punctual | sed "s/.*-F \\([^ ]*\\) .*/\\1/")"; printf "%s\\n" "${COMPREPLY[@]}"'
@@ -302,7 +303,7 @@ def test_a_shell_completes_what_is_typed(typed: tuple[str, ...], offered: list[s
     command = ["bash", "-c", script, "bash", *typed]
     said = subprocess.run(command, capture_output=True, text=True, timeout=PROGRAM_S, check=False)
 
-    assert (said.stderr, said.stdout.split()) == ("", offered)
+    assert (said.stderr, [line for line in said.stdout.splitlines() if line]) == ("", offered)
 
 
 def test_every_kind_of_event_can_be_followed() -> None:
