@@ -238,6 +238,25 @@ def test_a_bad_value_names_the_variable_and_says_what_it_takes(name: str) -> Non
     assert "docs/reference/settings.md" in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("DELAY_PARTITIONS", "many", "it must be a whole number from 1 to 10000"),
+        ("DELAY_DEDUPE_WINDOW", "1 year", "ISO 8601"),
+        ("DELAY_GUARANTEE", "exactly_twice", "one of"),
+        ("DELAY_CLUSTERS", "other", "not of the form name=value"),
+        ("DELAY_APP_ID", "two words", "as in topic names"),
+    ],
+)
+def test_a_bad_value_is_shown(name: str, value: str, why: str) -> None:
+    with pytest.raises(SettingInvalid) as raised:
+        Settings.from_env({name: value})
+
+    assert str(raised.value).startswith(f"{name}=")
+    assert value in str(raised.value)
+    assert why in str(raised.value)
+
+
 def test_an_empty_variable_is_as_if_it_were_not_there() -> None:
     assert Settings.from_env(dict.fromkeys(GOOD, "")) == Settings.from_env({})
 
