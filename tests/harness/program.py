@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Self
 
 from app.dev.broker.process import GuardedProcess
+from tests.harness.waiting import eventually
 
 ROOT = Path(__file__).parents[2]
 #: So much of a log is shown where a test fails.
@@ -60,14 +61,17 @@ class Program:
         self._end(kill=True)
 
     def stop(self) -> int | None:
-        """Stop it with SIGTERM; return its exit code when it is gone."""
+        """Stop it with SIGTERM, however long that takes on a crowded machine; return its exit code."""
         return self._end(kill=False)
 
     def _end(self, *, kill: bool) -> int | None:
         process, self._process = self._process, None
         if process is None:
             return None
-        if kill and process.exit_code() is None:
-            os.kill(process.pid, signal.SIGKILL)
-        process.stop()
+        if process.exit_code() is None:
+            os.kill(process.pid, signal.SIGKILL if kill else signal.SIGTERM)
+        try:
+            eventually(lambda: process.exit_code() is not None, what="the program's end")
+        finally:
+            process.stop()
         return process.exit_code()
