@@ -249,6 +249,7 @@ def faust_options(settings: Settings) -> dict[str, Any]:
         "table_standby_replicas": 0,
         "stream_wait_empty": False,
         "canonical_url": settings.process.url,
+        "web_application_options": {"client_max_size": WORKER.body_bytes},
         "web_bind": settings.process.host,
         "web_host": settings.process.host,
         "web_port": settings.process.port,

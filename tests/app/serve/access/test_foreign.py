@@ -1,5 +1,6 @@
 """What is of another namespace is as if it were not: whatever is asked, and however it is spelled."""
 
+import io
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +21,7 @@ from app.serve.search.search import Search
 from app.serve.web.overview_rows import NamespaceRow
 from app.settings.settings import Settings
 from app.worker import create_app
-from tests.app.serve.access.conftest import SECRET, Client, hashed, served
+from tests.app.serve.access.conftest import SECRET, Client, hashed, served, shown
 from tests.app.serve.access.world import IDS, JOBS, OF, PLACES, TEAMS, THERE, USERS, World, asked, row
 from tests.tables.rows import NOW, entry, key
 
@@ -155,6 +156,16 @@ async def test_a_message_goes_where_the_inputs_of_its_namespace_may_deliver(
         assert namespace in {"a": ("team-a",), "ab": ("team-a", "team-b")}[user]
         # By their own input, where the worker looks at all of it once more.
         assert THERE.of_topic(topic) == namespace
+
+
+async def test_a_message_of_megabytes_is_read_as_a_whole(client: Client, world: World) -> None:
+    value = b"x" * (3 << 20)
+    body = io.BytesIO(b'{"to": "shared.x", "after": 1, "value": "%s"}' % value)
+    headers = {"Content-Type": "application/json", **shown("whole")}
+    async with client.post("/api/v1/messages", headers=headers, data=body) as answer:
+        assert answer.status == 202
+    [(_, request, _)] = world.sent
+    assert request.value == value
 
 
 async def test_headers_of_a_message_cannot_name_what_is_anothers(client: Client, world: World) -> None:
