@@ -154,3 +154,22 @@ async def test_more_than_a_body_may_have_is_refused_unread(port: int) -> None:
         answer = await answer_to(port, head(path, JSON, b"Content-Length: 1000000000\r\n\r\n") + b"{")
 
         assert status(answer) in (404, 413)
+
+
+EVIL = b"Origin: https://evil.example\r\n"
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_a_page_of_another_site_changes_and_reads_nothing(port: int, path: str) -> None:
+    change = head(path, JSON, EVIL, b"Content-Length: 2\r\nConnection: close\r\n\r\n") + b"{}"
+    asks_first = b"OPTIONS %b HTTP/1.1\r\nHost: localhost\r\nAccess-Control-Request-Method: POST\r\n" % path.encode()
+    rebound = b"GET %b HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n" % path.encode()
+
+    answers = [await answer_to(port, sent, leaves=False) for sent in (change, rebound)]
+    preflight = await answer_to(port, asks_first + EVIL + b"Connection: close\r\n\r\n", leaves=False)
+
+    assert [status(answer) for answer in answers] == [403, 421]
+    assert status(preflight) in (401, 404, 405)
+    for answer in (*answers, preflight):
+        assert b"access-control-allow" not in answer.lower()
+        assert b"\r\nX-Content-Type-Options: nosniff\r\n" in answer
