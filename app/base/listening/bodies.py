@@ -12,6 +12,7 @@ from app.base.listening.limits import HttpRefusal, HttpRefusals, network
 from app.base.listening.protocol import TooSlow
 from app.base.places import Places
 
+_BODY: Final = web.RequestKey("body", bytes)
 _RETRY: Final = {"Retry-After": "1"}
 #: Exceptions from reading a body that is cut off or malformed.
 _BAD: Final = (web.RequestPayloadError, HttpProcessingError, ClientPayloadError)
@@ -95,6 +96,22 @@ def middleware(bodies: Bodies) -> Middleware:
         return await bodies.check(request, handler)
 
     return check
+
+
+async def read_body(request: web.Request) -> bytes:
+    """Return the body of a request, the same at each call.
+
+    Raises HTTPRequestEntityTooLarge beyond the maximum of the application.
+
+    aiohttp's `Request.read` would let the connection read ahead as much as the maximum, and again.
+    """
+    body = request.get(_BODY)
+    if body is None:
+        body = await read_bounded(request.content, request.client_max_size)
+        if body is None:
+            raise web.HTTPRequestEntityTooLarge(request.client_max_size)
+        request[_BODY] = body
+    return body
 
 
 async def read_bounded(content: StreamReader, max_bytes: int) -> bytes | None:

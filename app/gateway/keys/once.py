@@ -11,6 +11,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from app.base.listening.bodies import read_body
 from app.base.process.fatal import end_process, telling
 from app.gateway.http import moved
 from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, request_digest
@@ -74,7 +75,7 @@ class Once:
         key = key_of(request.headers.getall(HEADER))
         assert key is not None, "the header is there"
         # A key that was used before the address moved (app/gateway/http/moved.py) is still valid for the same request.
-        digest = request_digest(request.method, request.path_qs.removeprefix(moved.PREFIX), await request.read())
+        digest = request_digest(request.method, request.path_qs.removeprefix(moved.PREFIX), await read_body(request))
         given: list[web.StreamResponse] = []
 
         async def submit(asked: FirstReceipt) -> tuple[GivenAnswer, bool]:

@@ -7,6 +7,7 @@ from typing import Final, TypeVar
 import msgspec
 from aiohttp import web
 
+from app.base.listening import bodies
 from app.base.listening.limits import JSON_PARTS, has_too_many_parts
 from app.serve.web.problem import Fault, Problem, pointer
 from punctual.batches import MAX_HEADERS
@@ -124,7 +125,7 @@ async def read_body(request: web.Request, types: Collection[str] = JSON) -> byte
     Raises Problem, and HTTPRequestEntityTooLarge beyond the application's maximum.
     """
     check_type(request, types)
-    raw = (await request.read()).strip(SPACE)
+    raw = (await bodies.read_body(request)).strip(SPACE)
     check_text(raw)
     check_json(raw)
     return raw
