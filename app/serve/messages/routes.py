@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from app.base.listening.bodies import read_body
 from app.serve.messages import json_input, record_form, short_form
 from app.serve.messages.acceptance import Draft
 from app.serve.messages.desk import Done, MessageDesk
@@ -176,7 +177,7 @@ class MessageRoutes:
 
 async def _condition_in(request: web.Request) -> Mapping[str, Any]:
     """Return the fields of a command's body, which may be empty. Raises Problem."""
-    if not request.can_read_body or not (await request.read()).strip():
+    if not request.can_read_body or not (await read_body(request)).strip():
         return {}
     return msgspec.structs.asdict(json_input.decode(_condition, await json_input.read_body(request)))
 
