@@ -77,7 +77,7 @@ def test_each_role_acts_as_far_as_it_may_and_the_audit_says_who_it_was(installat
     to = installation.topic()
     wanted = {"to": to, "after": "PT1H", "id": "one", "value": "v"}
     pause: dict[str, Any] = {"reason": "a test"}
-    for role, create, pausing in (("viewer", 403, 403), ("operator", 200, 403), ("admin", 200, 200)):
+    for role, create, pausing in (("viewer", 403, 403), ("operator", 201, 403), ("admin", 201, 200)):
         assert asked(installation, role, "/api/v1/messages", {**wanted, "id": role})[0] == create
         assert asked(installation, role, f"/api/v1/destinations/{to}/pause", pause)[0] == pausing
         assert asked(installation, role, "/api/v1/messages")[0] == 200
