@@ -78,6 +78,8 @@ ROUTES = [
     (*BODY, {}, b'[{"at": 5, "at"]', 400, "bad-json"),
     ("POST", "/api/v1/messages/x/deliver-now", {}, None, 202, "spooled"),
     ("POST", "/api/v1/messages/x/y/deliver-now", {}, None, 202, "spooled"),
+    ("POST", "/api/v1/messages/x/deliver-now", {}, {"if_due": 5}, 202, "spooled"),
+    ("POST", "/api/v1/messages/x/deliver-now", {}, {"due": 5}, 422, "malformed"),
     ("POST", "/api/v1/messages/x/deliver-now", {"Origin": "https://example.com"}, None, 403, "forbidden"),
     ("GET", "/api/v1/messages/x", {"Host": "example.com"}, None, 421, "misdirected"),
     ("POST", "/api/v1/messages/x", {}, None, 405, "method-not-allowed"),
