@@ -10,6 +10,6 @@ A request passes these packages, in this order:
 
     command  `faust -A app gateway`
     gateway  puts the parts together, and stops them in order
-    health   /live, /ready and /metrics
+    health   health checks and /metrics
     refusals counts refused requests and closed connections
 """

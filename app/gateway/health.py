@@ -1,23 +1,25 @@
 """Health checks and metrics of a gateway."""
 
+from typing import Any
+
 from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, REGISTRY, generate_latest
 
 from app.gateway import refusals
 from app.gateway.parts import GatewayParts
 from app.serve.web.answers import as_json
+from app.serve.web.problem import RETRY_AFTER, Problem, response
 
 
 def register(web_app: web.Application, parts: GatewayParts) -> None:
-    """Add /live, /ready and /metrics to an application that has not started."""
+    """Add the health checks and /metrics to an application that has not started.
+
+    For this release, the health checks also have their former paths, without /health.
+    """
     health = Health(parts)
-    web_app.add_routes(
-        [
-            web.get("/live", health.show_live),
-            web.get("/ready", health.show_ready),
-            web.get("/metrics", health.show_metrics),
-        ]
-    )
+    for path in ("/health", ""):
+        web_app.add_routes([web.get(f"{path}/live", health.show_live), web.get(f"{path}/ready", health.show_ready)])
+    web_app.add_routes([web.get("/metrics", health.show_metrics)])
 
 
 class Health:
@@ -27,15 +29,15 @@ class Health:
         self._parts = parts
 
     async def show_live(self, _request: web.Request) -> web.Response:
-        """Answer GET /live with 200 while the event loop runs."""
-        return web.Response(text="alive\n")
+        """Answer GET /health/live with 200 while the event loop runs."""
+        return as_json({"live": True})
 
     async def show_ready(self, _request: web.Request) -> web.Response:
-        """Answer GET /ready: 200 while Kafka or the spool accepts records, else 503, with the state as JSON."""
+        """Answer GET /health/ready: 200 while Kafka or the spool accepts records, else 503 and why, with the state."""
         intake = self._parts.intake
         reasons = (intake.not_ready, *self._parts.unready)
         missing = "; ".join(filter(None, (reason() for reason in reasons))) or None
-        state = {
+        state: dict[str, Any] = {
             "ready": missing is None,
             "state": intake.state,
             "connected": self._parts.connection.up,
@@ -45,9 +47,9 @@ class Health:
             "missing": missing,
             "trouble": intake.trouble(),
         }
-        answer = as_json(state)
-        answer.set_status(200 if missing is None else 503)
-        return answer
+        if missing is None:
+            return as_json(state)
+        return response(Problem("not-ready", missing, headers=RETRY_AFTER, **state))
 
     async def show_metrics(self, _request: web.Request) -> web.Response:
         """Answer GET /metrics with the metrics in Prometheus' text format."""

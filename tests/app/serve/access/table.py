@@ -21,6 +21,8 @@ GATEWAY: Final = {
 }
 #: The routes that workers and gateways have.
 BOTH: Final = {
+    "GET /health/live": Row("open"),
+    "GET /health/ready": Row("open"),
     "GET /problems/{name}": Row("open"),
     "GET /api/v1/openapi.json": Row("open"),
     "PATCH /api/v1/messages/{id}": Row("operator", bound=True),
@@ -35,7 +37,7 @@ BOTH: Final = {
 }
 #: The routes that only workers have.
 WORKER: Final = {
-    **dict.fromkeys(("GET /health/live", "GET /health/ready", "GET /static/{name}"), Row("open")),
+    "GET /static/{name}": Row("open"),
     **dict.fromkeys(("GET /sign-in", "GET /sign-in/begin", "GET /sign-in/done", "POST /sign-out"), Row("open")),
     **{
         f"GET /api/v1/local/{name}": Row("workers")
