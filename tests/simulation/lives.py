@@ -82,9 +82,25 @@ class Lives:
                 yield f"{source} was never accepted, yet {told}"
             certain = endings if self._exact else kept[source]
             ended = endings or waiting[source] or (not self._exact and self._said("duplicate", source))
+            ended = ended or (not self._exact and self._was_skipped(source))
             if len(certain) + waiting[source] > 1 or not ended:
                 yield f"{source} has the endings {sorted(endings)}, and waits {waiting[source]} times"
             self.retold += len(endings) + waiting[source] > 1
+
+    def _was_skipped(self, life: str) -> bool:
+        """Return whether an occurrence that only steps which were not kept had accepted was skipped in a kept one."""
+        evidence, accepted, skipped = self._evidence, list[int](), list[int]()
+        for event, sent in evidence.told:
+            if event["source"] not in evidence.asks:
+                continue
+            is_kept = evidence.broken_off(sent, evidence.world.home(evidence.asks[event["source"]])) is None
+            if event["event"] == "accepted" and life_of(event) == life:
+                if is_kept:
+                    return False
+                accepted.append(event["due"])
+            elif event["event"] == "skipped" and is_kept and event["source"] == life.partition("@")[0]:
+                skipped.append(event["due"])
+        return any(due_ms >= min(accepted) for due_ms in skipped)
 
     def _kept(self) -> dict[str, set[str]]:
         """Return the endings of each source that were reported in lives that went on."""
