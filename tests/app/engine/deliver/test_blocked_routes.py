@@ -180,7 +180,7 @@ async def test_a_topic_that_brokers_do_not_tell_of_is_asked_for_again_until_it_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.engine.deliver.missing_topics._LOOK_EVERY_S", 0.01)
-    async with Stage(tmp_path, DELAY_GIVE_UP="100") as stage:
+    async with Stage(tmp_path, DELAY_GIVE_UP="1500") as stage:
         await stage.schedule("a")
         partitions = stage.destinations.topics["orders"]
         stage.destinations.topics["orders"] = 0  # it may be there: the worker must not know

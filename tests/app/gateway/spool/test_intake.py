@@ -1,7 +1,8 @@
 """What is handed in goes to Kafka, or to the spool and then to Kafka: in order, and none without an answer."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,18 @@ Open = Callable[..., Intake]
 
 def message(id_: str, partition: int = 0, value: bytes = b"v") -> Submission:
     return Submission("delay-requests", partition, b"k", value, [("delay-id", id_.encode())], id_)
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Check that nothing in the block waits for the patience, which is longer than a crowded machine needs."""
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    with pytest.MonkeyPatch.context() as patch:
+        for patience in ("PATIENCE_S", "_SHORT_S"):
+            patch.setattr(f"app.gateway.spool.intake.{patience}", 2 * LIMIT_S)
+        yield
+    assert loop.time() - began < LIMIT_S
 
 
 def fail(error: BaseException) -> None:
@@ -102,10 +115,9 @@ async def test_what_kafka_keeps_waiting_is_spooled_within_the_patience_and_sent_
     intake, loop = open_intake(), asyncio.get_running_loop()
     kafka.is_down, began = True, loop.time()
     assert await hand_in(intake, "a", "b") == [Taken(spooled=True)] * 2
-    assert PATIENCE_S <= loop.time() - began < PATIENCE_S + 1
-    began = loop.time()
-    assert await hand_in(intake, "c") == [Taken(spooled=True)]  # at once
-    assert loop.time() - began < PATIENCE_S
+    assert PATIENCE_S <= loop.time() - began < LIMIT_S
+    with at_once():
+        assert await hand_in(intake, "c") == [Taken(spooled=True)]
     assert (intake.state, intake.spool_records) == ("spooling", 3)
     kafka.come_back()
     await until(lambda: intake.state == "up")
@@ -278,10 +290,8 @@ async def test_a_full_spool_answers_at_once_and_nothing_waits_behind_it(
     kafka.is_down = True
     with pytest.raises(SpoolFull):
         await hand_in(intake, "a")
-    began = asyncio.get_running_loop().time()
-    with pytest.raises(SpoolFull):
+    with at_once(), pytest.raises(SpoolFull):
         await hand_in(intake, "b")
-    assert asyncio.get_running_loop().time() - began < PATIENCE_S
     assert "Kafka is down, and the spool" in (intake.not_ready() or "")
     kafka.come_back()
     await until(lambda: intake.state == "up")
