@@ -45,7 +45,7 @@ def read(tree: Path) -> Iterator[Callable[[str], Says]]:
 
     def run(name: str, *before: Block) -> Says:
         said: Says = {}
-        with Reader(tree, CARGO_TARGET_DIR=str(ROOT / "kernel" / "target"), PIP_NO_COMPILE="1") as reader:
+        with Reader(tree, CARGO_TARGET_DIR=str(ROOT / "kernel" / "target"), PIP_COMPILE="0") as reader:
             for block in (*before, *blocks(tree / name)):
                 if "kcat" in block.code and shutil.which("kcat") is None:
                     left_out.append(block.code)
