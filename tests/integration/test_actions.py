@@ -59,7 +59,8 @@ def test_a_message_is_created_found_moved_and_delivered_now(installation: Instal
     assert get(installation, "/messages/a%2Fb%20c")[1]["due-ms"] == moved
 
     status, answer = post(installation, "/messages/a%2Fb%20c/deliver-now")
-    assert (status, answer["outcome"], answer["sentence"]) == (200, "rescheduled", "Due now; it is being delivered.")
+    assert (status, answer.get("outcome")) == (200, "rescheduled"), answer
+    assert answer["sentence"] == "Due now; it is being delivered."
     [record] = installation.wait_for(to, 1)
     assert (record.key, record.value, record.header("h")) == (b"k", b"\x00\x01\xff", "1")
 
