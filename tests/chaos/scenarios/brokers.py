@@ -45,6 +45,7 @@ def only_broker(run: Run) -> None:
     "kill -9 and clean stops of one of three brokers in turn, and of two at once", brokers=3, ci=("at_least_once",)
 )
 def three_brokers(run: Run) -> None:
+    in_sync(run)  # another scenario may have ended brokers of this cluster just before
     workers = [run.worker("one").start(), run.worker("two").start()]
     for worker in workers:
         worker.wait_ready()
@@ -68,6 +69,7 @@ def three_brokers(run: Run) -> None:
     ci=("exactly_once",),
 )
 def broker_away(run: Run) -> None:
+    in_sync(run)  # another scenario may have ended brokers of this cluster just before
     workers = [run.worker("one").start(), run.worker("two").start()]
     for worker in workers:
         worker.wait_ready()
