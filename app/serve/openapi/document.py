@@ -33,7 +33,11 @@ _STRUCTS: Final = (
 )
 #: All operations, of workers and gateways.
 OPERATIONS: Final = (*of_messages.OPERATIONS, *installation.OPERATIONS)
-_PLAIN: Final[Mapping[str, Mapping[str, Any]]] = {"text": {"type": "string"}, "anything": {"type": "object"}}
+_PLAIN: Final[Mapping[str, Mapping[str, Any]]] = {
+    "text": {"type": "string"},
+    "anything": {"type": "object"},
+    "event": {"type": "object", "properties": {"event": {"type": "string"}, "data": {"type": "string"}}},
+}
 _NAMES: Final = {
     "Outcome": "Order",
     "MessageOutcome": "Message",

@@ -94,7 +94,7 @@ OPERATIONS: Final = (
     _post("/api/v1/destinations/{to}/rate", "setRate", "Limit the rate of a destination", "Order", _TO,
           takes=("RateRequest",), examples={"rate": {"rate": "20/s burst 100"}}),
     Operation("GET", "/api/v1/events", "followChanges", "Follow changes", "Server-sent events, for the console.",
-              (OperationAnswer(200, "The events.", ("text",), media_type="text/event-stream"),), problems=_READ,
+              (OperationAnswer(200, "The events.", ("event",), media_type="text/event-stream"),), problems=_READ,
               served_by=WORKER),
     Operation("GET", "/problems/{name}", "getProblemType", "Read the meaning of a problem type",
               "The address in `type` of a problem.", (OperationAnswer(200, "The meaning.", ("Meaning",)),),

@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from app.serve.web.problem_types import OF_STATUS, TYPES, TypeMeaning
+from app.serve.web.problem_types import OF_STATUS, PATH, TYPES, TypeMeaning
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +131,7 @@ def middleware(
 
 
 def _is_api(request: web.Request) -> bool:
-    return request.path.startswith("/api/")
+    return request.path.startswith(("/api/", PATH))
 
 
 def _answer(request: web.Request, problem: Problem) -> web.Response:
@@ -141,7 +141,7 @@ def _answer(request: web.Request, problem: Problem) -> web.Response:
     return web.Response(text=f"{text}.\n", status=problem.status, headers=problem.headers)
 
 
-#: Turns errors of a worker's handlers into responses: problems below /api/, sentences elsewhere.
+#: Turns errors of a worker's handlers into responses: problems below /api/ and /problems/, sentences elsewhere.
 problems: Final = middleware(_answer, _is_api, SEE_REFERENCE, "this worker")
 
 
