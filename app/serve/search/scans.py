@@ -100,8 +100,7 @@ class Scans:
                 try:
                     await asyncio.wait_for(_ended(process), _LEAVE_S)
                 except TimeoutError:
-                    process.kill()
-                    await _ended(process)
+                    await _killed(process)
 
     async def _ask(self, question: ScannerQuestion) -> ScannerAnswer:
         if self._process is None or self._process.returncode is not None:
@@ -128,9 +127,7 @@ class Scans:
     async def _kill(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await _ended(process)
+            await _killed(process)
 
     def _stay(self) -> None:
         if self._end is not None:
@@ -145,6 +142,13 @@ class Scans:
         process, self._process, self._idle = self._process, None, not time_slice.supported()
         if process is not None and process.stdin is not None:
             process.stdin.close()  # the process ends by itself after its last result
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    """Kill a process, which may have ended already, and wait for its end."""
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await _ended(process)
 
 
 async def _ended(process: asyncio.subprocess.Process) -> None:
