@@ -330,7 +330,7 @@ def accepted(installation: Installation) -> int:
 
 def stamped(found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Return rows without their request times, which are not known for ids that Punctual gave."""
-    return {id_: {**row, "asked_ms": None} for id_, row in found.items()}
+    return {id_: {**row, "asked-ms": None} for id_, row in found.items()}
 
 
 BAD = [
