@@ -44,6 +44,8 @@ RUN = {
     "docs/how-to/use-from-node.md": f"{_KAFKA}/clients/test_node.py",
     "docs/how-to/use-from-python.md": "tests/punctual/client/test_docs.py",
     "docs/reference/cli.md": "tests/docs/test_cli_is_documented.py",
+    "docs/reference/gateway.md": f"{_KAFKA}/test_gateway_http.py",
+    "docs/reference/http-api.md": "tests/docs/test_http_api.py",
 }
 #: Why a page's blocks are not run as they stand.
 NOT_RUN = {
@@ -62,7 +64,6 @@ NOT_RUN = {
     "docs/how-to/troubleshooting.md": "it looks for faults: tests/docs/test_commands_of_pages.py parses its commands",
     "docs/how-to/upgrade.md": "it needs two releases: tests/chaos upgrades and rolls back",
     "docs/reference/compatibility.md": "it checks the reader's brokers: tests/app/ops/doctor runs the doctor",
-    "docs/reference/gateway.md": "its requests are examples: tests/app/gateway has one of each form",
 }
 
 

@@ -1,16 +1,15 @@
 """The gateway's addresses on a real Kafka with a real worker: messages come, are seen, acted on, and delivered."""
 
-import base64
 import json
-import re
-import subprocess
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.docs.api_examples import ADDRESS, differences, encoded, examples
 from tests.harness.gateway import GatewayProcess
 from tests.harness.kafka import now_ms
 from tests.harness.waiting import LIMIT_S, eventually
@@ -69,10 +68,6 @@ def asker(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         with gateway:
             yield Asker(gateway, made)
             assert "Traceback" not in gateway.log
-
-
-def encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
 
 
 def header(name: str, value: str) -> dict[str, str]:
@@ -198,31 +193,41 @@ def test_a_topic_that_is_no_input_is_none_of_the_gateway_s(asker: Asker) -> None
     assert (status, answer["error_code"]) == (404, 40403)
 
 
-def test_the_commands_of_the_reference_do_what_it_says(asker: Asker) -> None:
+def test_the_commands_of_the_references_do_what_they_say(asker: Asker, tmp_path: Path) -> None:
     made = asker.installation
     to = made.topic()
     names = {
+        ADDRESS: asker.gateway.url,
         "http://127.0.0.1:6067": asker.gateway.url,
         '"reminders"': f'"{to}"',
         encoded("reminders"): encoded(to),
         "delay-requests": f"{made.app_id}-requests",
     }
+    shared = examples("Schedule messages", "Read a message", "Change a message")
+    own = examples(page=PAGE)
+    eventually(lambda: asker.ask("GET", "/api/v1/messages/order-42")[0] == 404, what="a report of the ID's partition")
     said: list[Any] = []
-    for block in re.findall(r"```sh\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL):
-        for name, ours in names.items():
-            block = block.replace(name, ours)  # noqa: PLW2901 - it is the same block
-        ran = subprocess.run(["bash", "-ec", block], capture_output=True, text=True, check=True)  # noqa: S607
-        decoder, text = json.JSONDecoder(), ran.stdout.strip()
+    for example in (*shared, *own):
+        decoder, text = json.JSONDecoder(), example.replaced(names).run(tmp_path)[1].strip()
         while text:
             answer, end = decoder.raw_decode(text)
             said.append(answer)
             text = text[end:].strip()
-    sent, record, batch, seen, moved, cancelled, now, *reports = said
-    assert [sent["status"], sent["id"], record["status"], record["id"]] == [201, "order-42", 201, "order-43"]
+    sent, series, record, batch, seen, moved, paused, resumed, now, cancelled, *late, changed = said[: len(shared)]
+    spooled, *reports, ready = said[len(shared) :]
+    assert [(one["status"], one["id"]) for one in (sent, series, record, spooled)] == [
+        (201, "order-42"),
+        (201, "report"),
+        (201, "order-43"),
+        (201, "order-45"),
+    ]
     assert [one["status"] for one in batch["results"]] == [201, 422]
     assert (seen["id"], seen["value"]) == ("order-42", '{"order":42}')
     assert [moved["outcome"], cancelled["outcome"], now["outcome"]] == ["rescheduled", "cancelled", "rescheduled"]
+    assert [paused["sentence"], resumed["outcome"]] == ["Paused.", "rescheduled"]
+    assert [one["type"] for one in (*late, changed)] == [*["/problems/unknown-message"] * 2, "/problems/changed"]
     assert [report["error_code"] for report in reports] == [200, 400]
+    assert differences(own[-1].answer, ready) == []
     assert [delivered.value for delivered in made.wait_for(to, 1)] == [b'{"order":43}']
 
 
