@@ -49,9 +49,11 @@ def made(installation: Installation, **more: object) -> str:
 def test_a_message_is_created_found_moved_and_delivered_now(installation: Installation) -> None:
     to = installation.topic()
     body = {"to": to, "after": "PT1H", "id": "a/b c", "key": "k", "value": {"base64": "AAH/"}, "headers": {"h": "1"}}
-    assert post(installation, "/messages", body)[1]["outcome"] == "accepted"
+    created = post(installation, "/messages", body)[1]
+    assert created["outcome"] == "accepted"
     status, row = get(installation, "/messages/a%2Fb%20c")
     assert (status, row["value"], row["to"]) == (200, {"base64": "AAH/"}, to)
+    assert row["due-ms"] == created["due_ms"] == created["event"]["due"]
 
     moved = now_ms() + 2 * HOUR_MS
     status, answer = post(installation, "/messages/a%2Fb%20c/reschedule", {"at": moved})

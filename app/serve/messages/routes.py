@@ -217,13 +217,15 @@ def _answer(done: Done | Problem) -> web.Response:
 def _told(done: Done) -> MessageOutcome:
     """Return the outcome of a message that is safe."""
     asked, outcome = done.accepted.asked, done.outcome
-    is_due = asked.op in ("schedule", "reschedule")
+    due_ms = asked.due_ms if asked.op in ("schedule", "reschedule") else None
+    if due_ms is not None and outcome is not None:  # what counts is when Kafka received the message
+        due_ms = (outcome.event or {}).get("due", due_ms)
     is_open = done.spooled or (outcome is not None and outcome.outcome in OPEN)
     return MessageOutcome(
         status=_ACCEPTED if is_open else _CREATED,
         id=done.accepted.submission.id,
-        due=written(asked.due_ms) if is_due else None,
-        due_ms=asked.due_ms if is_due else None,
+        due=None if due_ms is None else written(due_ms),
+        due_ms=due_ms,
         to=asked.to or None,
         source=done.source,
         warning=None if asked.recurrence is None or asked.recurrence.cron is None else doubt(asked.recurrence.cron),
