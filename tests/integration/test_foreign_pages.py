@@ -68,8 +68,8 @@ def status(installation: Installation, path: str) -> int:
 
 def test_every_page_and_answer_is_there_whatever_strangers_have_written(installation: Installation) -> None:
     to, app_id = installation.topic(), installation.app_id
-    assert post(installation, "/messages", {"to": to, "after": "PT0S", "id": "gone", "value": "v"})[0] == 200
-    assert post(installation, "/messages", {"to": to, "after": "PT1H", "id": "stay", "value": "v"})[0] == 200
+    assert post(installation, "/messages", {"to": to, "after": "PT0S", "id": "gone", "value": "v"})[0] == 201
+    assert post(installation, "/messages", {"to": to, "after": "PT1H", "id": "stay", "value": "v"})[0] == 201
     assert post(installation, "/jobs", {"act": "cancel", "filter": {"id_prefix": "stay"}, "confirm": 1})[0] < 300
     eventually(lambda: get(installation, "/messages/gone")[0] == 404, what="the message's end")
     installation.requests.send({"delay-to": "no such topic", "delay-after": "PT1S"}, b"", b"")

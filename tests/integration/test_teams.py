@@ -110,7 +110,7 @@ def test_each_team_does_everything_to_its_own(both: Installation, team: str) -> 
     assert {id_.partition("/")[0] for id_ in ids(both, team)} == {f"team-{team}"}
     status, made = asked(both, team, "/messages", {"to": to(both, team), "after": "PT1H", "id": "by-api", "value": "v"})
     assert (status, made["event"]["id"], made["event"]["source"].rsplit("-", 2)[0]) == (
-        200,
+        201,
         f"{full}by-api",
         f"{both.app_id}-{team}",
     )
@@ -305,7 +305,7 @@ def test_the_console_shows_a_team_what_it_may_see(both: Installation, browser: "
         page.get_by_role("button", name="Schedule the message").click()
         page.wait_for_url("**/messages/team-a%2Fby-form")
         page.goto(f"/messages/{quote('team-b/one', safe='')}")
-        page.get_by_text("No message with the id 'team-b/one' is pending").wait_for()
+        page.get_by_text("No message with the id 'team-a/team-b/one' is pending").wait_for()
         for path in ("/workers", "/destinations", f"/destinations/{to(both, 'b')}"):
             answer = page.goto(path)
             assert answer is not None

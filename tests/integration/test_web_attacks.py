@@ -113,7 +113,7 @@ def test_what_comes_to_the_port_makes_nothing_late(
     log.info("p99 %d ms, beside %d %s %d ms, %d MiB", quiet_ms, len(answers), kind.__name__, beside_ms, more / MIB)
     assert beside_ms < ON_TIME_MS * crowd()
     assert more < MORE_BYTES
-    assert set(answers) <= {0, 400, 403, 404, 415, 431}
+    assert set(answers) <= {0, 400, 403, 404, 413, 415, 431}
     assert not [line for line in worker.log[said:].splitlines() if "[ERROR]" in line or "[CRITICAL]" in line]
 
 
