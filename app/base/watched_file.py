@@ -1,4 +1,4 @@
-"""A file of lines, named by a setting, which is read again when it changes."""
+"""Files that a setting names, and which are read again when they change."""
 
 import logging
 from collections.abc import Callable, Sized
@@ -14,6 +14,47 @@ _EVERY_S: Final = 1.0
 log = logging.getLogger(__name__)
 
 
+class Watch:
+    """Loads files again when they change; what is not valid is logged once, and the last content stays in use."""
+
+    def __init__(self, setting: str, *paths: str | Path, content: str = "content") -> None:
+        """Watch the files at `paths`; the log names the `setting`, and the `content` that stays in use."""
+        self._setting, self._paths, self._content = setting, paths, content
+        self._seen = self._told = state_of(*paths)
+
+    def look(self, load: Callable[[], str]) -> None:
+        """Call `load` if a file has changed; it returns the consequence for the log, or raises ValueError."""
+        state = state_of(*self._paths)
+        if state == self._seen:
+            self._told = state
+            return
+        try:
+            consequence = load()
+        except ValueError as error:
+            if state != self._told:  # and tries again, because permissions are not part of the state
+                self._told = state
+                log.error(  # noqa: TRY400 - the sentence says it
+                    "%s has changed, but is not valid: %s. The previous %s stays in use.",
+                    *(self._setting, error, self._content),
+                )
+        else:
+            self._seen = self._told = state
+            log.info("%s has changed: %s", self._setting, consequence)
+
+
+def state_of(*paths: str | Path) -> tuple[int, ...]:
+    """Return a value that changes when one of the files does."""
+    found: list[int] = []
+    for path in paths:
+        try:
+            stat = Path(path).stat()
+        except OSError:
+            found.append(0)
+        else:
+            found += (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    return tuple(found)
+
+
 class WatchedFile(Generic[T]):
     """The parsed content of a file, without empty lines and lines that begin with `#`.
 
@@ -25,9 +66,9 @@ class WatchedFile(Generic[T]):
 
         Raises ValueError, also from `parse`, which names the problem and the line, without secrets.
         """
-        self._setting, self._parse, self._what = setting, parse, what
+        self._parse, self._what = parse, what
         self._path = Path(path) if path else None
-        self._seen = self._told = self._state()
+        self._watch = Watch(setting, *([path] if path else []))
         self._content = self._read()
         self._checked_s = float("-inf")
 
@@ -39,7 +80,7 @@ class WatchedFile(Generic[T]):
         """Return the content; checks once a second, by the loop's clock, whether the file has changed."""
         if self._path is not None and now_s - self._checked_s >= _EVERY_S:
             self._checked_s = now_s
-            self._look()
+            self._watch.look(self._load)
         return self._content
 
     @property
@@ -47,30 +88,9 @@ class WatchedFile(Generic[T]):
         """The content as it was last read."""
         return self._content
 
-    def _look(self) -> None:
-        state = self._state()
-        if state == self._seen:
-            self._told = state
-            return
-        try:
-            self._content = self._read()
-        except ValueError as error:
-            if state != self._told:  # and tries again, because permissions are not part of the state
-                self._told = state
-                log.error(  # noqa: TRY400 - the sentence says it
-                    "%s has changed, but is not valid: %s. The previous content stays in use.", self._setting, error
-                )
-        else:
-            self._seen = self._told = state
-            log.info("%s has changed: it now has %d %s", self._setting, len(self._content), self._what)
-
-    def _state(self) -> tuple[int, ...]:
-        """Return a value that changes when the file does."""
-        try:
-            stat = self._path.stat() if self._path is not None else None
-        except OSError:
-            return ()
-        return () if stat is None else (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    def _load(self) -> str:
+        self._content = self._read()
+        return f"it now has {len(self._content)} {self._what}"
 
     def _read(self) -> T:
         try:

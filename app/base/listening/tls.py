@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from app.base.errors import SettingInvalid
 from app.base.listening import limits
+from app.base.watched_file import Watch, state_of
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ class Certificate:
     def __init__(self, cert: str, key: str = "") -> None:
         """Load the chain in the file `cert`, and the key in `key` or `cert`. Raises SettingInvalid."""
         self._cert, self._key = cert, key or cert
-        self._seen = self._told = _state(self._cert, self._key)
+        self._watch = Watch(CERT, self._cert, self._key, content="certificate")
         try:
             self.context = self._loaded()
         except ValueError as error:
@@ -32,21 +33,12 @@ class Certificate:
 
     def look(self) -> None:
         """Load the files again if they have changed; if they are not valid, log that once and keep the last content."""
-        state = _state(self._cert, self._key)
-        if state == self._seen:
-            return
-        try:
-            self._loaded()  # a file that is not valid would leave our own context with half of it
-            self._load(self.context)
-        except ValueError as error:
-            if state != self._told:
-                self._told = state
-                log.error(  # noqa: TRY400 - the sentence says it
-                    "%s has changed, but is not valid: %s. The previous certificate stays in use.", CERT, error
-                )
-        else:
-            self._seen = self._told = state
-            log.info("%s has changed: new connections get the new certificate", CERT)
+        self._watch.look(self._load_again)
+
+    def _load_again(self) -> str:
+        self._loaded()  # so that files which are not valid do not leave half of their content in our own context
+        self._load(self.context)
+        return "new connections get the new certificate"
 
     def _loaded(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -93,7 +85,7 @@ class Trust:
 
     def context(self) -> ssl.SSLContext:
         """Return the context for a new connection to another server; the file is read again when it has changed."""
-        state = _state(self._cert) if self._cert else ()
+        state = state_of(self._cert) if self._cert else ()
         if self._context is None or state != self._seen:
             self._seen, context = state, ssl.create_default_context()
             if self._cert:
@@ -108,19 +100,6 @@ class Trust:
 
 def _no_password() -> str:
     raise ValueError("the key is encrypted. Use a key without a password")
-
-
-def _state(*paths: str) -> tuple[int, ...]:
-    """Return a value that changes when one of the files does."""
-    found: list[int] = []
-    for path in paths:
-        try:
-            stat = Path(path).stat()
-        except OSError:
-            found.append(0)
-        else:
-            found += (stat.st_mtime_ns, stat.st_size, stat.st_ino)
-    return tuple(found)
 
 
 class _Admission(Protocol):
