@@ -9,7 +9,6 @@ import msgspec
 
 from punctual.encryption import ALGORITHM_HEADER, KEY_ID_HEADER
 
-VIEWS: Final = ("json", "text", "hex")
 _ROW: Final = 16
 #: More hexadecimal than this is of no use on a page; the JSON twin has the whole value.
 _HEX_BYTES: Final = 4_096

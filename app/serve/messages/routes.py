@@ -16,6 +16,7 @@ from app.serve.messages.short_form import Span
 from app.serve.search.pending import pending, written
 from app.serve.web import problem
 from app.serve.web.answers import as_json
+from app.serve.web.guard import JSON_TYPES
 from app.serve.web.ids import PLACE, address, id_in
 from app.serve.web.problem import Problem, pointer
 from punctual.contract import headers as names
@@ -30,7 +31,6 @@ _CREATED, _ACCEPTED, _MULTI, _REFUSED = 201, 202, 207, 422
 #: The statuses of messages that may succeed when the request is repeated.
 _AGAIN: Final = (429, 503)
 _TAG: Final = re.compile(r'"(\d{1,15})"', re.ASCII)
-_PATCHES: Final = (*json_input.JSON, "application/merge-patch+json")
 _MOVES: Final = ("at", "after", "jitter")
 _IF_DUE: Final = "if_due"
 
@@ -141,7 +141,7 @@ class MessageRoutes:
 
     async def reschedule(self, request: web.Request) -> web.Response:
         """Answer PATCH /api/v1/messages/{id}: change the due time of the message."""
-        id_, raw = self._id(request), await json_input.read_body(request, _PATCHES)
+        id_, raw = self._id(request), await json_input.read_body(request, JSON_TYPES)
         said = json_input.decode(_reschedule, raw)
         _once.check(raw)
         return await self._command(request, id_, "reschedule", msgspec.structs.asdict(said))

@@ -41,12 +41,6 @@ def _post(path: str, name: str, summary: str, body: str, *parameters: Parameter,
     return Operation("POST", path, name, summary, said, answers, parameters, problems=_ACT, served_by=WORKER, **more)
 
 
-def _of_process(path: str, name: str, summary: str, body: str, by: str, **more: Any) -> Operation:
-    """Return a health check or the metrics of one process."""
-    answers: tuple[OperationAnswer, ...] = (OperationAnswer(200, f"{summary}.", (body,), **more),)
-    return Operation("GET", path, name, summary, "Of this process only.", answers, problems=ANY, served_by=by)
-
-
 OPERATIONS: Final = (
     _get("/api/v1/overview", "getOverview", "Read the state of the installation", "Overview"),
     _get("/api/v1/partitions", "getPartitions", "Read the state of all partitions", "PartitionList"),

@@ -17,8 +17,8 @@ from app.serve.web.problem import Problem
 SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 #: This path changes only the user's own session.
 _OUT: Final = "/sign-out"
-#: Browsers ask before they send a body of these types for a page of another site.
-_JSON: Final = ("application/json", "application/merge-patch+json")
+#: The media types of JSON bodies. Before a page of another site sends one of them, the browser asks this server.
+JSON_TYPES: Final = ("application/json", "application/merge-patch+json")
 #: The media type of a body without one; no form of a page has it.
 _UNNAMED: Final = "application/octet-stream"
 HEADERS: Final = {
@@ -93,7 +93,7 @@ def _check_change(request: web.Request, *, read_only: bool, only_json: bool) -> 
     if from_another_site(request):
         raise Problem("forbidden", "the request comes from a page of another site, which is not allowed")
     is_empty = not request.can_read_body and request.content_type == _UNNAMED
-    if only_json and not is_empty and request.path.startswith("/api/") and request.content_type not in _JSON:
+    if only_json and not is_empty and request.path.startswith("/api/") and request.content_type not in JSON_TYPES:
         sentence = f"the body must be application/json, not {request.content_type:.64}"
         raise Problem("unsupported-media-type", sentence)
 
