@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _password(arguments: list[str]) -> None:
-    """Write a user's lines to stdout, for the access file."""
+    """Print the lines of a user, to be added to the access file."""
     parser = argparse.ArgumentParser(
         prog="punctual password",
         description="Print a user's lines for the access file (DELAY_WEB_USERS_FILE). Asks for the password, or reads "

@@ -51,7 +51,7 @@ class Access(msgspec.Struct, frozen=True, dict=True):
     def of_token(self, token: str) -> Caller | None:
         """Return the caller of a token; None if it is unknown or has expired."""
         digest, found = digest_of(token), None
-        for user in self.users.values():  # all of them, so that the time does not depend on the match
+        for user in self.users.values():  # no early end: the time must not depend on which token matches
             for known in user.tokens:
                 if same(known.digest, digest):
                     found = user, known

@@ -69,7 +69,7 @@ class Basic:
             return user
         if not await self._fits(hash_, access.nobody(), password, address, now_s):
             return None
-        assert hash_ is not None, "nobody has the password of nobody"
+        assert hash_ is not None, "the hash of no user matches no password"
         self._known[digest] = (hash_, now_s + _KNOWN_S)
         while len(self._known) > _MOST_KNOWN:
             self._known.popitem(last=False)

@@ -195,7 +195,7 @@ def _matched(request: web.Request) -> str | None:
 
 
 def _is_record(raw: bytes) -> bool:
-    """Return whether JSON has only fields of the record form, and at least one that is in no short form."""
+    """Return whether JSON has only fields of the record form, and at least one that the short form does not have."""
     fields = json_input.fields(raw)
     if not fields or not fields.keys() <= set(record_form.NAMES):
         return False

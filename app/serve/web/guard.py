@@ -61,7 +61,7 @@ def names_of(host: str, url: str, more: Iterable[str] = ()) -> tuple[str, ...]:
 def register(
     web_app: web.Application, names: Iterable[str], *, read_only: bool = False, only_json: bool = False
 ) -> None:
-    """Add the guards to an application that has not started, for the host names `names`, which may be patterns.
+    """Add the guards to an application that has not started; `names` are its host names, or patterns of them.
 
     Another site can have its own name resolve to this machine's address (DNS rebinding), and a browser then lets that
     site read responses. It cannot make a browser use an IP address as host, and only non-browsers send no host. Without
