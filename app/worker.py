@@ -32,17 +32,14 @@ from app.ops.doctor.process import doubts
 from app.ops.multiprocess import option
 from app.ops.repartition.command import repartition
 from app.serve.access import access
-from app.serve.actions import job_routes
+from app.serve.actions import job_routes, message_desk
 from app.serve.actions import routes as action_routes
 from app.serve.actions.actions import Actions
 from app.serve.actions.job_log import JobLog
 from app.serve.actions.jobs import Jobs
-from app.serve.actions.message_desk import WorkerDesk
 from app.serve.console import console
 from app.serve.dead_letters import routes as dead_letters_routes
 from app.serve.dead_letters.dead_letters import DeadLetters
-from app.serve.messages import routes as message_routes
-from app.serve.messages.acceptance import Acceptance
 from app.serve.openapi import document
 from app.serve.search import namespaces as namespaces_routes
 from app.serve.search import routes as search_routes
@@ -201,8 +198,7 @@ def create_app(settings: Settings) -> Punctual:
     examiner.register(web_app, app.engine)
     jobs = Jobs(app.engine, search, actions.audit, job_log, dead_letters)
     app.engine.before_stop = jobs.end
-    desk = WorkerDesk(Acceptance(settings, completes=False), settings.topics, actions, search)
-    message_routes.register(web_app, desk, settings.topics.requests)
+    message_desk.register(web_app, app.engine, actions, search)
     web_app.router.add_get("/api/v1/openapi.json", document.show)
     action_routes.register(web_app, actions, dead_letters)
     job_routes.register(web_app, jobs, settings.topics.namespaces)

@@ -2,9 +2,8 @@
 
 A request passes these packages, in this order:
 
-    http     reads bodies, and redirects former paths
+    moved    redirects former paths
     api      the routes, the forms of a message, the responses
-    keys     idempotency keys: a repeated request gets the response of the first
     desk     checks, defaults, origin and receipts
     spool    to Kafka at once, or in order through the disk
 

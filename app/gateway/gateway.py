@@ -11,16 +11,16 @@ from prometheus_client import CollectorRegistry
 
 from app.base.process.fatal import end_process, telling
 from app.base.version import VERSION
-from app.gateway import access, health
+from app.gateway import access, health, moved
 from app.gateway.api import error_answers, routes
-from app.gateway.http import moved
-from app.gateway.keys import once
 from app.gateway.parts import GatewayParts
 from app.gateway.refusals import cut_off, refused
 from app.gateway.spool.connection import KafkaConnection
 from app.gateway.spool.intake import Intake
 from app.gateway.spool.spool import Spool
 from app.gateway.spool.tally import SpoolTally, TallyCollector
+from app.serve.keys import once
+from app.serve.keys.service import KeyService, RunningKeys
 from app.serve.messages.receipts import Receipts
 from app.serve.web import guard
 from app.serve.web.server import GATEWAY, HttpServer, Refusals
@@ -35,13 +35,22 @@ def _guards(web_app: web.Application, parts: GatewayParts) -> None:
     guard.register(web_app, names)
 
 
+def _keys(web_app: web.Application, parts: GatewayParts) -> None:
+    """Add idempotency keys. Raises a TableError or DataDirectoryUnusable if the disk fails."""
+    settings = parts.settings
+    service = KeyService(settings.kafka, settings.topics, settings.gateway_path, parts.receipts.moment_ms)
+    parts.unready.extend((service.keys.unread, service.keys.unwritable))
+    running = RunningKeys(lambda: service, parts.connection.sender)
+    once.register(web_app, running, settings.topics, at_start=True)
+
+
 #: The functions that add routes, middlewares and metrics to the application, in this order.
 REGISTER: Final[tuple[Callable[[web.Application, GatewayParts], None], ...]] = (
     error_answers.register,
     moved.register,
     _guards,
     access.register,
-    once.register,
+    _keys,
     health.register,
     routes.register,
 )

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from app.base.clock import Clock
+from app.base.process.disk_room import FREE_BYTES, DiskRoom
 from app.base.process.fatal import telling
-from app.gateway.spool.disk_room import FREE_BYTES, DiskRoom
 from app.gateway.spool.spool_store import Place, Shelf, SpooledRecord, SpoolStore, encoded, key_of
 from app.gateway.spool.submission import SpoolFull, Submission
 from app.settings.gateway import GATEWAY_DEDUPE_MS, GatewaySettings

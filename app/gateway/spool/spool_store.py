@@ -14,7 +14,7 @@ import rocksdict
 
 from app.base.errors import DataDirectoryTaken, DataDirectoryUnusable
 from app.base.process.datadir import claim
-from app.gateway.spool.disk_room import can_reopen
+from app.base.process.disk_room import can_reopen
 from app.gateway.spool.errors import SpoolTaken, SpoolUnusable
 from app.gateway.spool.submission import Submission
 from app.settings.gateway import SPOOL

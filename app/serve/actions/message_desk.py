@@ -6,23 +6,26 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from app.serve.access.caller import CALLER, Caller
+from app.engine.engine import Engine
+from app.kafka.produce.sender import Sender
+from app.serve.access.caller import CALLER
 from app.serve.actions.actions import Actions
 from app.serve.actions.answering import actor_of, errors_as_problems
 from app.serve.actions.commands import NotSent, Sending
+from app.serve.keys import once
+from app.serve.keys.service import KEYS, KeyService, RunningKeys
+from app.serve.messages import routes
 from app.serve.messages.acceptance import Acceptance, Accepted, Draft
 from app.serve.messages.desk import full_id, read_all
 from app.serve.messages.outcome import Outcome, problem_of
-from app.serve.messages.receipts import Now, Origin, Receipts
+from app.serve.messages.receipts import ORIGIN, Now, Receipts
 from app.serve.search.row import Row
 from app.serve.search.search import Search
 from app.serve.search.visibility import row_shown
 from app.serve.web.problem import Problem
-from app.settings.topics import TopicSettings
 from punctual.client.requests import Request
 from punctual.contract import headers as names
 
-_KEY: Final = "Idempotency-Key"
 _YES: Final = ("1", "true", "yes")
 
 
@@ -39,14 +42,37 @@ class UserDone(NamedTuple):
         return self.outcome.source
 
 
+def register(web_app: web.Application, engine: Engine, actions: Actions, search: Search) -> None:
+    """Add the routes of messages, and idempotency keys, to an application that has not started.
+
+    The first request with a key opens the keys; a worker that has seen some opens them at its start.
+    """
+    settings, topics = engine.settings, engine.settings.topics
+    receipts, path = Receipts(topics.requests, topics.partitions), settings.data_path
+
+    def opened() -> KeyService:
+        return KeyService(settings.kafka, topics, path, receipts.moment_ms, without_kafka=False)
+
+    async def sender() -> Sender:
+        return engine.sender
+
+    once.register(web_app, RunningKeys(opened, sender), topics, at_start=(path / KEYS).is_dir())
+    routes.register(web_app, WorkerDesk(engine, receipts, actions, search), topics.requests)
+
+
 class WorkerDesk:
     """Answers for messages at a worker."""
 
-    def __init__(self, acceptance: Acceptance, topics: TopicSettings, actions: Actions, search: Search) -> None:
-        """Check messages with `acceptance`, send with `actions`, and find pending messages with `search`."""
-        self._acceptance, self._topics = acceptance, topics
+    def __init__(self, engine: Engine, receipts: Receipts, actions: Actions, search: Search) -> None:
+        """Check messages by the settings of `engine`, send with `actions`, and find pending messages with `search`.
+
+        Messages without an ID get one of `receipts`.
+        """
+        settings = engine.settings
+        self._topics, self._receipts = settings.topics, receipts
         self._actions, self._search = actions, search
-        self._receipts = Receipts(topics.requests, topics.partitions)
+        #: A request that can be recognised again must schedule the same message, so its messages are completed.
+        self._once, self._acceptance = Acceptance(settings), Acceptance(settings, completes=False)
 
     def full_id(self, request: web.Request, id_: str) -> str:
         """Return the ID that the user means, within the user's namespaces. Raises Problem."""
@@ -65,9 +91,7 @@ class WorkerDesk:
         self, request: web.Request, count: int, draft: Callable[[int], Draft]
     ) -> list[UserDone | Problem]:
         """Schedule messages, and return their outcomes."""
-        _refuse_key(request)
-        caller, origin = request[CALLER], Now(self._receipts)
-        found = await read_all(count, lambda number: self._accepted(draft(number), caller, origin, number))
+        found = await read_all(count, lambda number: self._accepted(request, draft(number), number))
         accepted = [one for one in found if isinstance(one, Accepted)]
         with errors_as_problems():
             outcomes = iter(await self._sent(request, accepted))
@@ -75,8 +99,7 @@ class WorkerDesk:
 
     async def command(self, request: web.Request, action: str, draft: Draft) -> Outcome:
         """Send a command, and return its outcome as soon as a worker reports it. Raises Problem."""
-        _refuse_key(request)
-        accepted = self._accepted(draft, request[CALLER], Now(self._receipts), 0)
+        accepted = self._accepted(request, draft, 0)
         with errors_as_problems():
             return await self._actions.send(actor_of(request), action, *_sending(accepted))
 
@@ -87,10 +110,12 @@ class WorkerDesk:
         action = "create" if op == "schedule" else op
         return [await self._actions.send(actor_of(request), action, *_sending(accepted[0]))]
 
-    def _accepted(self, draft: Draft, caller: Caller, origin: Origin, number: int) -> Accepted:
+    def _accepted(self, request: web.Request, draft: Draft, number: int) -> Accepted:
         """Return the accepted message of a draft, limited to the user's namespaces. Raises Problem."""
+        caller, once = request[CALLER], request.get(ORIGIN)
+        acceptance, origin = self._acceptance if once is None else self._once, once or Now(self._receipts)
         if caller.namespaces is None:
-            return self._acceptance.read(draft, caller, origin, number)
+            return acceptance.read(draft, caller, origin, number)
         given = {name: (value or b"").decode(errors="replace") for name, value in draft.headers}
         namespaces, id_, bounds = self._topics.namespaces, given.get(names.ID), self._actions.bounds
         full = full_id(caller, id_, namespaces) if id_ else namespaces.full(caller.namespace, "-")
@@ -100,7 +125,7 @@ class WorkerDesk:
             if given.get(names.TO) and names.OP not in given:
                 draft.topic = bounds.input_for(caller, full, given[names.TO], given.get(names.TO_CLUSTER))
             within = msgspec.structs.replace(caller, namespaces=(namespaces.of_id(full),))
-            accepted = self._acceptance.read(draft, within, origin, number)
+            accepted = acceptance.read(draft, within, origin, number)
             if accepted.asked.on_failure is not None:
                 bounds.input_for(caller, full, accepted.asked.on_failure, None)
         return accepted
@@ -121,10 +146,3 @@ def _told(accepted: Accepted, outcome: Outcome | NotSent) -> UserDone | Problem:
     if isinstance(outcome, NotSent):
         return Problem("kafka-unavailable", str(outcome))
     return problem_of(outcome) or UserDone(accepted, outcome)
-
-
-def _refuse_key(request: web.Request) -> None:
-    """Raise Problem for an idempotency key, which only gateways keep."""
-    if _KEY in request.headers:
-        sentence = f"Workers do not keep an {_KEY}. Send the request to a gateway, or set id and dedupe."
-        raise Problem("idempotency-key", sentence)

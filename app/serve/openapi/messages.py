@@ -47,7 +47,7 @@ _MATCH: Final = Parameter(
 _KEY: Final = Parameter(
     "Idempotency-Key",
     "header",
-    "A string in double quotes. For a day, the same request gets the same response, from any gateway.",
+    "A string in double quotes. For a day, the same request gets the same response, from any server.",
     '"8e03978e-40d5-43dd-bc93-6894a57f9324"',
     {"pattern": '^"[A-Za-z0-9-]{1,64}"$'},
 )

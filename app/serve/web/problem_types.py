@@ -95,7 +95,7 @@ _ITSELF: Final = (
     ProblemType("busy", 503, "Too many large requests, searches or streams are in progress"),
     ProblemType("not-ready", 503, "The worker cannot answer this yet"),
     ProblemType("kafka-unavailable", 503, "Kafka does not answer, or does not accept the record"),
-    ProblemType("keys-unread", 503, "The gateway has not read all idempotency keys yet"),
+    ProblemType("keys-unread", 503, "The server has not read all idempotency keys yet"),
     ProblemType("unreachable", 503, "The worker that has the message or partition does not answer"),
 )
 TYPES: Final = {kind.name: kind for kind in (*_REASONS, *_ORDERS, *_REQUESTS, *_ITSELF)}

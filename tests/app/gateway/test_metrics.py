@@ -76,7 +76,7 @@ async def test_a_gateway_that_can_take_nothing_is_alive_and_not_ready(stage: "St
 async def test_a_gateway_with_too_little_room_takes_no_key_and_is_not_ready(
     stage: "Stage", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.gateway.spool.disk_room.FREE_BYTES", 1 << 60)
+    monkeypatch.setattr("app.base.process.disk_room.FREE_BYTES", 1 << 60)
     status, said = await stage.ask("GET", "/ready")
     assert status == 503
     assert "less than 256 MiB of disk are free, so requests with an Idempotency-Key are refused" in said["missing"]

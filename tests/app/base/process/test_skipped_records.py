@@ -13,8 +13,8 @@ from app.engine.reports.latest_reports import LatestReports
 from app.engine.reports.queues import Queues
 from app.engine.reports.reader import decode_progress
 from app.engine.throttle.controls import Controls
-from app.gateway.keys import receipt
 from app.serve.actions.job_log import JobLog
+from app.serve.keys import receipt
 from app.serve.messages.outcome import event_of
 
 EVENT = b'{"event":"accepted","id":"a","at":1,"source":"delay-requests-0-1"}'

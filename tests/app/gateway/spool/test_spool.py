@@ -154,7 +154,7 @@ async def test_a_spool_whose_oldest_record_is_too_old_takes_nothing_more_and_dro
 
 async def test_a_disk_with_too_little_room_is_not_filled(open_spool: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     spool = open_spool()
-    monkeypatch.setattr("app.gateway.spool.disk_room.FREE_BYTES", 1 << 60)
+    monkeypatch.setattr("app.base.process.disk_room.FREE_BYTES", 1 << 60)
     with pytest.raises(SpoolFull, match="less than 256 MiB of disk are free"):
         spool.add(HERE, [message("a")])
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.gateway.keys.receipt import Answered, GivenAnswer, Known, Receipt
-from app.gateway.keys.store import DAY_MS, KeyStore, Written
+from app.serve.keys.receipt import Answered, GivenAnswer, Known, Receipt
+from app.serve.keys.store import DAY_MS, KeyStore, Written
 
 T = 1_800_000_000_000
 KEY, OTHER = b"k" * 32, b"o" * 32

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.gateway.keys.errors import KeyMalformed
-from app.gateway.keys.once import key_of
+from app.serve.keys.errors import KeyMalformed
+from app.serve.keys.once import key_of
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
 from app.base.process.skipped_records import passed_over
-from app.gateway.keys.receipt import decode
-from app.gateway.keys.store import KeyStore, Written
+from app.serve.keys.receipt import decode
+from app.serve.keys.store import KeyStore, Written
 from punctual.bounded_fetch import bounded
 
 log = logging.getLogger(__name__)

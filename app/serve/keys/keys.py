@@ -1,9 +1,9 @@
-"""Executes a request once for its key, even if it arrives at several gateways.
+"""Executes a request once for its key, even if it arrives at several workers and gateways.
 
-The gateway writes a receipt to the topic and reads it back: the first receipt of a key by offset counts, for all
-gateways. The message's ID follows from the key and the request, its due time from the first receipt. So a gateway that
-completes another gateway's request schedules the same message again, with the same ID and due time, and the duplicate
-is recognised. docs/how-to/idempotency-keys.md has the cases in which Kafka is down.
+A worker or gateway writes a receipt to the topic and reads it back: the first receipt of a key by offset counts, for
+all of them. The message's ID follows from the key and the request, its due time from the first receipt. So a server
+that completes another's request schedules the same message again, with the same ID and due time, and the duplicate is
+recognised. docs/how-to/idempotency-keys.md has the cases in which Kafka is down.
 """
 
 import asyncio
@@ -12,22 +12,22 @@ import logging
 import math
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
-from app.gateway.keys.digests import FirstReceipt, id_seed, key_digest
-from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread, KeysUnwritable
-from app.gateway.keys.follower import ReceiptFollower
-from app.gateway.keys.receipt import Answered, GivenAnswer, Known, Receipt, encode
-from app.gateway.keys.store import KeyStore
-from app.gateway.keys.writer import PATIENCE_S, ReceiptWriter
-from app.gateway.spool.disk_room import FREE_BYTES, DiskRoom
+from app.base.process.disk_room import FREE_BYTES, DiskRoom
 from app.kafka.errors import SendError
+from app.serve.keys.digests import FirstReceipt, id_seed, key_digest
+from app.serve.keys.errors import KeyInProgress, KeyNotStored, KeyReused, KeysUnread, KeysUnwritable
+from app.serve.keys.follower import ReceiptFollower
+from app.serve.keys.receipt import Answered, GivenAnswer, Known, Receipt, encode
+from app.serve.keys.store import KeyStore
+from app.serve.keys.writer import PATIENCE_S, ReceiptWriter
 from punctual.contract.home import key_partition
 
 log = logging.getLogger(__name__)
 
-#: How long a request is left to the gateway that wrote its receipt, longer than a gateway takes to answer. If that
-#: gateway is slower, the same message is scheduled twice, and recognised.
+#: How long a request is left to the server that wrote its receipt, longer than it usually takes to answer. If it is
+#: slower, the same message is scheduled twice, and recognised.
 PENDING_MS: Final = 10_000
 _OWED: Final = 500
 _SWEEP_S, _PAY_S = 60.0, 0.5
@@ -37,14 +37,21 @@ _SWEEP_S, _PAY_S = 60.0, 0.5
 Submit = Callable[[FirstReceipt], Awaitable[tuple[GivenAnswer, bool]]]
 
 
+class OwnKeys(NamedTuple):
+    """The name of a data directory, which marks the receipts of its server; whether requests succeed without Kafka."""
+
+    name: str
+    without_kafka: bool
+
+
 class Keys:
-    """The idempotency keys of one gateway."""
+    """The idempotency keys of one worker or gateway."""
 
     def __init__(
-        self, gateway: str, store: KeyStore, follower: ReceiptFollower, now_ms: Callable[[], int], room: DiskRoom
+        self, own: "OwnKeys", store: KeyStore, follower: ReceiptFollower, now_ms: Callable[[], int], room: DiskRoom
     ) -> None:
-        """Use the keys in `store`; `gateway` is the name of this gateway's data directory, and marks its receipts."""
-        self._gateway, self._store, self._follower, self._room = gateway, store, follower, room
+        """Use the keys in `store`, to which `follower` copies the topic."""
+        self._own, self._store, self._follower, self._room = own, store, follower, room
         self._now_ms = now_ms
         self._writer: ReceiptWriter | None = None
         self._connected = asyncio.Event()
@@ -54,7 +61,7 @@ class Keys:
         """Return why keys cannot be checked yet; None if they can, or if Kafka is down and the store must do."""
         follower = self._follower
         down = follower.begun.is_set() and not follower.connected
-        return None if follower.caught_up.is_set() or down else "the gateway is still reading its idempotency keys"
+        return None if follower.caught_up.is_set() or down else "idempotency keys are still being read"
 
     def unwritable(self) -> str | None:
         """Return why the disk cannot store keys; None if it can."""
@@ -84,12 +91,12 @@ class Keys:
             if first is None or first.answer is None:
                 self._check_disk()
             if first is None:
-                first = await self._receive(digest, Receipt(request, self._gateway, self._now_ms()))
+                first = await self._receive(digest, Receipt(request, self._own.name, self._now_ms()))
             self._same(first, request)
             if first.answer is not None:
                 return first.answer, True
-            if first.gateway != self._gateway:
-                self._leave_to_its_gateway(first)
+            if first.gateway != self._own.name:
+                self._leave_to_its_server(first)
             answer, stays = await submit(FirstReceipt(id_seed(digest, request), first.asked_ms))
             if stays:
                 answer = await self._answer(digest, first, answer)
@@ -147,17 +154,20 @@ class Keys:
         if why is not None:
             raise KeysUnwritable(why)
 
-    def _leave_to_its_gateway(self, first: Known) -> None:
+    def _leave_to_its_server(self, first: Known) -> None:
         left_ms = first.since_ms + PENDING_MS - self._now_ms()
         if left_ms > 0:
             raise KeyInProgress(min(math.ceil(left_ms / 1000), PENDING_MS // 1000))
 
     async def _receive(self, digest: bytes, receipt: Receipt) -> Known:
-        """Write a receipt; return the key's first receipt, which may be an earlier one of another gateway.
+        """Write a receipt; return the key's first receipt, which may be an earlier one of another server.
 
-        If the key cannot be checked because Kafka is down, this receipt counts.
+        If the key cannot be checked because Kafka is down, this receipt counts if the request can succeed then;
+        otherwise this raises KeyNotStored.
         """
         offset = await self._written(digest, receipt)
+        if offset is None and not self._own.without_kafka:
+            raise KeyNotStored
         if offset is None:
             self._store.accept(digest, receipt)
         else:
@@ -180,11 +190,11 @@ class Keys:
         except TimeoutError:
             return None
         except SendError as error:
-            log.warning("Kafka did not accept an idempotency key, so only this gateway knows it: %s", error)
+            log.warning("Kafka did not accept an idempotency key, so only this server knows it: %s", error)
             return None
 
     async def _begun(self) -> ReceiptWriter | None:
-        """Return the writer, or None if brokers are down; at its start a gateway waits for their answer."""
+        """Return the writer, or None if brokers are down; at the start, wait for their answer."""
         await self._follower.begun.wait()
         if not self._follower.partitions:
             return None
@@ -194,11 +204,11 @@ class Keys:
     async def _answer(self, digest: bytes, first: Known, answer: GivenAnswer) -> GivenAnswer:
         """Store a response, in the topic if possible, before it is returned; return the key's first response.
 
-        That is this response, unless another gateway has completed the request first.
+        That is this response, unless another server has completed the request first.
         """
         answered = Answered(first.gateway, first.asked_ms, answer)
         offset = await self._written(digest, answered)
-        alone = first.gateway == self._gateway and self._now_ms() - first.since_ms < PENDING_MS // 2
+        alone = first.gateway == self._own.name and self._now_ms() - first.since_ms < PENDING_MS // 2
         if offset is not None and not alone:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE_S):

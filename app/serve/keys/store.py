@@ -1,4 +1,4 @@
-"""Keys on disk: receipts that this gateway has read from the topic, and receipts that it could not write to the topic.
+"""Keys on disk: receipts that were read from the topic, and receipts that could not be written to it.
 
 A million keys a day take some hundred bytes of disk each, and no memory. A lost or damaged store is read again from the
 topic; only receipts that could not be written to the topic are lost.
@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 import msgspec
 import rocksdict
 
-from app.gateway.keys.errors import KeysUnwritable
-from app.gateway.keys.receipt import Answered, Known, Receipt
-from app.gateway.spool.disk_room import can_reopen
+from app.base.process.disk_room import can_reopen
+from app.serve.keys.errors import KeysUnwritable
+from app.serve.keys.receipt import Answered, Known, Receipt
 from tables.database import Database
 from tables.errors import StoreCorrupt, StoreUnusable, TableError
 
@@ -114,7 +114,7 @@ class KeyStore:
     def take(self, partition: int, records: Iterable[Written], next_offset: int) -> None:
         """Store the next records of a partition, all or none.
 
-        The first receipt of a key within a day counts, by offset, so that all gateways agree. A receipt that was stored
+        The first receipt of a key within a day counts, by offset, so that all servers agree. A receipt that was stored
         without the topic counts here until its day is over, because its sender has got a response.
         """
         batch, changed = rocksdict.WriteBatch(raw_mode=True), dict[bytes, Known]()
@@ -137,7 +137,7 @@ class KeyStore:
         self._write(batch)
 
     def answer(self, digest: bytes, answered: Answered, *, owed: bool) -> None:
-        """Store a response of this gateway, and mark it as `owed` if it could not be written to the topic."""
+        """Store a response of this server, and mark it as `owed` if it could not be written to the topic."""
         before = self._get(digest)
         if before is None or not before.is_of(answered) or before.answer is not None:
             return

@@ -1,4 +1,4 @@
-"""Checks whether the gateway's disk has room for the spool and the keys."""
+"""Checks whether the disk of a server has room for a gateway's spool and for idempotency keys."""
 
 import asyncio
 import os

@@ -1,6 +1,6 @@
 """Ids that follow from keys."""
 
-from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, id_seed, key_digest, request_digest
+from app.serve.keys.digests import FirstReceipt, KeyedOrigin, id_seed, key_digest, request_digest
 from punctual.contract.home import home_partition, key_partition
 
 REQUEST = request_digest("POST", "/api/v1/messages", b"{}")

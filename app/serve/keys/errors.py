@@ -4,7 +4,8 @@ KeyRefused
 ├── KeyMalformed   the header is not a valid key
 ├── KeyReused      the key was used for another request
 ├── KeyInProgress  the first request with this key is in progress
-├── KeysUnread     the gateway has not read all keys yet
+├── KeysUnread     the server has not read all keys yet
+├── KeyNotStored   Kafka has not stored the key
 └── KeysUnwritable the disk cannot store keys
 """
 
@@ -42,14 +43,27 @@ class KeyInProgress(KeyRefused):
 
 
 class KeysUnread(KeyRefused):
-    """The gateway has not read all keys yet."""
+    """The server has not read all keys yet."""
 
     problem = "keys-unread"
 
     def __init__(self, retry_after_s: int) -> None:
         """Make an error that asks for another try after `retry_after_s` seconds."""
-        super().__init__("this gateway has not read all idempotency keys yet; try again, or use another gateway")
+        super().__init__(
+            "not all idempotency keys have been read here yet; try again, or use another worker or gateway"
+        )
         self.retry_after_s = retry_after_s
+
+
+class KeyNotStored(KeyRefused):
+    """Kafka has not stored the key."""
+
+    problem = "kafka-unavailable"
+    retry_after_s = 2
+
+    def __init__(self) -> None:
+        """Make an error that asks for another try."""
+        super().__init__("Kafka has not stored the idempotency key, so nothing was done; try again")
 
 
 class KeysUnwritable(KeyRefused):
@@ -60,4 +74,4 @@ class KeysUnwritable(KeyRefused):
 
     def __init__(self, why: object) -> None:
         """Make an error with the reason `why`."""
-        super().__init__(f"the gateway cannot store keys on its disk ({why}); try again, or use another gateway")
+        super().__init__(f"this server cannot store keys on its disk ({why}); try again, or use another server")

@@ -19,7 +19,7 @@ class GivenAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, tag="receipt", tag_field="kind"):
-    """The receipt of a request: its digest, its gateway, and its arrival by that gateway's clock (ms)."""
+    """The receipt of a request: its digest, its worker or `gateway`, and its arrival by that server's clock (ms)."""
 
     request: bytes
     gateway: str
@@ -51,7 +51,7 @@ def decode(value: bytes | None) -> Record:
 class Known(msgspec.Struct, frozen=True, array_like=True):
     """A known key: its first receipt, and the response if there is one.
 
-    The key is valid for a day from `since_ms`: the broker's time of writing, or this gateway's clock for a receipt
+    The key is valid for a day from `since_ms`: the broker's time of writing, or this server's clock for a receipt
     that is `local`, not read from the topic.
     """
 

@@ -33,9 +33,9 @@ def id_seed(key: bytes, request: bytes) -> bytes:
 
 
 class KeyedOrigin:
-    """The origin of a request with a key: the time of the first receipt, and the same IDs on all gateways.
+    """The origin of a request with a key: the time of the first receipt, and the same IDs on all servers.
 
-    Like other IDs of gateways they contain their home, the partition of the record's key, so that messages with one key
+    They contain their home, the partition of the record's key, so that messages with one key
     keep their order (records.md#commands).
     """
 

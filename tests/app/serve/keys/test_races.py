@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from app.gateway.keys.digests import FirstReceipt, request_digest
-from app.gateway.keys.errors import KeyInProgress, KeyReused, KeysUnread
-from app.gateway.keys.keys import PENDING_MS, Keys
-from app.gateway.keys.receipt import GivenAnswer, decode
-from app.gateway.keys.store import KeyStore, Written
-from app.gateway.spool.disk_room import DiskRoom
+from app.base.process.disk_room import DiskRoom
+from app.serve.keys.digests import FirstReceipt, request_digest
+from app.serve.keys.errors import KeyInProgress, KeyReused, KeysUnread
+from app.serve.keys.keys import PENDING_MS, Keys, OwnKeys
+from app.serve.keys.receipt import GivenAnswer, decode
+from app.serve.keys.store import KeyStore, Written
 
 if TYPE_CHECKING:
-    from app.gateway.keys.follower import ReceiptFollower
-    from app.gateway.keys.writer import ReceiptWriter
+    from app.serve.keys.follower import ReceiptFollower
+    from app.serve.keys.writer import ReceiptWriter
 
 REQUESTS = [request_digest("POST", "/api/v1/messages", body) for body in (b"{}", b"[]")]
 KEYS = ["1", "2"]
@@ -51,7 +51,13 @@ class Side:
         self._topic, self._orders = topic, orders
         self.store = KeyStore(path / name)
         self.partitions, self.connected, self._read = 1, True, 0
-        self.keys = Keys(name, self.store, cast("ReceiptFollower", self), lambda: topic.now_ms, DiskRoom(Path("/")))
+        self.keys = Keys(
+            OwnKeys(name, without_kafka=True),
+            self.store,
+            cast("ReceiptFollower", self),
+            lambda: topic.now_ms,
+            DiskRoom(Path("/")),
+        )
         self.begun = asyncio.Event()
         self.begun.set()
         self.keys.connected(cast("ReceiptWriter", self))

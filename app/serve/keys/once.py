@@ -1,26 +1,24 @@
 """Executes requests with an Idempotency-Key once, on all routes that schedule messages or send commands.
 
+Workers and gateways do the same, and share their keys.
+
 The header is an Item of RFC 8941 that is a String (draft-ietf-httpapi-idempotency-key-header).
 """
 
-import asyncio
+import contextlib
 import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 from app.base.listening.bodies import read_body
-from app.base.process.fatal import end_process, telling
-from app.gateway.http import moved
-from app.gateway.keys.digests import FirstReceipt, KeyedOrigin, request_digest
-from app.gateway.keys.errors import KeyMalformed, KeyRefused
-from app.gateway.keys.keys import Keys
-from app.gateway.keys.receipt import GivenAnswer
-from app.gateway.keys.service import KeyService
-from app.gateway.parts import GatewayParts
 from app.serve.access.caller import caller_of
+from app.serve.keys.digests import FirstReceipt, KeyedOrigin, request_digest
+from app.serve.keys.errors import KeyMalformed, KeyRefused, KeysUnwritable
+from app.serve.keys.receipt import GivenAnswer
+from app.serve.keys.service import RunningKeys
 from app.serve.messages.receipts import ORIGIN
 from app.serve.messages.routes import AGAIN
 from app.serve.web.guard import SAFE, route_of
@@ -45,12 +43,14 @@ _PLACES: Final = frozenset(
 #: The headers that are stored with a response.
 _KEPT: Final = ("Content-Type", "Location", "ETag")
 _LAST_SUCCESS: Final = 299
+#: The prefix that the addresses of gateways got in this release: a key that was used before still holds.
+_PREFIX: Final = "/api"
 
 
 class Once:
     """Checks the idempotency key of requests, and repeats earlier responses."""
 
-    def __init__(self, keys: Keys, topics: TopicSettings) -> None:
+    def __init__(self, keys: RunningKeys, topics: TopicSettings) -> None:
         """Look up keys in `keys`."""
         self._keys, self._topics = keys, topics
 
@@ -74,8 +74,7 @@ class Once:
     async def _once(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         key = key_of(request.headers.getall(HEADER))
         assert key is not None, "the header is there"
-        # A key that was used before the address moved (app/gateway/http/moved.py) is still valid for the same request.
-        digest = request_digest(request.method, request.path_qs.removeprefix(moved.PREFIX), await read_body(request))
+        digest = request_digest(request.method, request.path_qs.removeprefix(_PREFIX), await read_body(request))
         given: list[web.StreamResponse] = []
 
         async def submit(asked: FirstReceipt) -> tuple[GivenAnswer, bool]:
@@ -84,7 +83,7 @@ class Once:
             given.append(answer)
             return _kept(answer), answer.status <= _LAST_SUCCESS and not request.get(AGAIN, False)
 
-        answer, old = await self._keys.once(caller_of(request).login, key, digest, submit)
+        answer, old = await self._keys.begin().once(caller_of(request).login, key, digest, submit)
         return given[0] if given and not old and _kept(given[0]) == answer else _replayed(answer)
 
 
@@ -99,35 +98,25 @@ def _replayed(answer: GivenAnswer) -> web.Response:
     return web.Response(body=answer.body.encode(), status=answer.status, headers={**answer.headers, REPLAYED: "true"})
 
 
-def middleware(once: Once) -> Middleware:
-    """Return the check as a middleware of aiohttp."""
+def register(web_app: web.Application, keys: RunningKeys, topics: TopicSettings, *, at_start: bool) -> None:
+    """Add idempotency keys to an application that has not started, after the gate; the first key opens `keys`.
+
+    With `at_start` they are opened when the application starts, so that the first request with a key need not wait.
+    """
+    once = Once(keys, topics)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         return await once.check(request, handler)
 
-    return check
-
-
-def register(web_app: web.Application, parts: GatewayParts) -> None:
-    """Add idempotency keys to an application that has not started; they are followed while it runs.
-
-    Raises a TableError or DataDirectoryUnusable if the disk fails.
-    """
-    service = KeyService(
-        parts.settings.kafka, parts.settings.topics, parts.settings.gateway_path, parts.receipts.moment_ms
-    )
-    parts.unready.extend((service.keys.unread, service.keys.unwritable))
-    web_app.middlewares.append(middleware(Once(service.keys, parts.settings.topics)))
-
     async def run(_: web.Application) -> AsyncIterator[None]:
-        running = asyncio.get_running_loop().create_task(service.run(parts.connection.sender()))
-        running.add_done_callback(telling(end_process))
+        if at_start:
+            with contextlib.suppress(KeysUnwritable):  # requests with a key are refused
+                keys.begin()
         yield
-        running.cancel()
-        await asyncio.wait({running})
-        service.close()
+        await keys.end()
 
+    web_app.middlewares.append(check)
     web_app.cleanup_ctx.append(run)
 
 

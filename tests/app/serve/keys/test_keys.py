@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from app.base.clock import Clock
-from app.gateway.keys.digests import FirstReceipt, key_digest, request_digest
-from app.gateway.keys.errors import KeyInProgress, KeyReused
-from app.gateway.keys.keys import Keys
-from app.gateway.keys.receipt import GivenAnswer, Receipt
-from app.gateway.keys.service import KeyService
-from app.gateway.keys.store import DAY_MS, KeyStore
-from app.gateway.spool.disk_room import DiskRoom
+from app.base.process.disk_room import DiskRoom
 from app.kafka.metadata.cluster import Cluster
 from app.kafka.produce.sender import Sender
+from app.serve.keys.digests import FirstReceipt, key_digest, request_digest
+from app.serve.keys.errors import KeyInProgress, KeyReused
+from app.serve.keys.keys import Keys, OwnKeys
+from app.serve.keys.receipt import GivenAnswer, Receipt
+from app.serve.keys.service import KeyService
+from app.serve.keys.store import DAY_MS, KeyStore
 from app.settings.settings import Settings
 from punctual.contract.home import key_partition
 from tests.harness.waiting import LIMIT_S
@@ -26,8 +26,8 @@ from tests.integration.installation import new_app_id, topics_removed
 pytestmark = pytest.mark.core
 
 if TYPE_CHECKING:
-    from app.gateway.keys.follower import ReceiptFollower
-    from app.gateway.keys.writer import ReceiptWriter
+    from app.serve.keys.follower import ReceiptFollower
+    from app.serve.keys.writer import ReceiptWriter
 
 REQUEST = request_digest("POST", "/api/v1/messages", b"{}")
 OTHER = request_digest("POST", "/api/v1/messages", b"[]")
@@ -108,8 +108,8 @@ class Gateways:
 @pytest.fixture
 async def gateways(bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Gateways]:
     """Gateways for which slow brokers are not down: while they are, each gateway judges keys by itself."""
-    monkeypatch.setattr("app.gateway.keys.keys.PATIENCE_S", LIMIT_S)
-    monkeypatch.setattr("app.gateway.keys.writer.PATIENCE_S", LIMIT_S)
+    monkeypatch.setattr("app.serve.keys.keys.PATIENCE_S", LIMIT_S)
+    monkeypatch.setattr("app.serve.keys.writer.PATIENCE_S", LIMIT_S)
     app_id = new_app_id("keys")
     env = {"KAFKA_BOOTSTRAP_SERVERS": bootstrap, "DELAY_APP_ID": app_id, "DELAY_REPLICATION_FACTOR": "1"}
     settings = Settings.from_env(env)
@@ -248,7 +248,13 @@ async def test_a_partition_that_is_down_does_not_keep_the_others_from_being_told
     """Nor does it stop what forgets keys whose day is over."""
     partitions, told, store = 4, list[bytes](), KeyStore(tmp_path / "keys")
     follower, writer = SimpleNamespace(partitions=partitions), SimpleNamespace(down=lambda _: False)
-    keys = Keys("gateway", store, cast("ReceiptFollower", follower), Clock.wall_ms, DiskRoom(Path("/")))
+    keys = Keys(
+        OwnKeys("gateway", without_kafka=True),
+        store,
+        cast("ReceiptFollower", follower),
+        Clock.wall_ms,
+        DiskRoom(Path("/")),
+    )
     digests = [key_digest("scope", f"{number}") for number in range(40)]
     for digest in digests:
         store.accept(digest, Receipt(b"request", "gateway", Clock.wall_ms()))

@@ -1,1 +1,0 @@
-"""Reads bodies, and redirects former paths."""

@@ -1,1 +1,0 @@
-"""Idempotency keys: a repeated request gets the first response, from any gateway."""

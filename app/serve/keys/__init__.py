@@ -1,0 +1,1 @@
+"""Idempotency keys: a repeated request gets the first response, from any worker and gateway."""

@@ -1,0 +1,39 @@
+"""A key that the disk or Kafka does not take is refused before its request is carried out."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from app.serve.keys.digests import FirstReceipt
+from app.serve.keys.errors import KeyNotStored, KeysUnwritable
+from app.serve.keys.keys import Keys, OwnKeys
+from app.serve.keys.receipt import GivenAnswer
+
+
+async def submit(_: FirstReceipt) -> tuple[GivenAnswer, bool]:
+    raise AssertionError("it is carried out")
+
+
+@pytest.mark.parametrize(("enough", "failed", "why"), [(False, None, "MiB of disk are free"), (True, "EIO", "EIO")])
+async def test_nothing_is_carried_out(enough: bool, failed: str | None, why: str) -> None:  # noqa: FBT001 - pytest's
+    store: Any = SimpleNamespace(known=lambda *_: None, failed=failed)
+    room: Any = SimpleNamespace(enough=lambda: enough)
+    follower: Any = SimpleNamespace(begun=None)
+    keys = Keys(OwnKeys("gateway", without_kafka=True), store, follower, lambda: 1, room)
+
+    with pytest.raises(KeysUnwritable, match=why):
+        await keys.once("ann", "k", b"request", submit)
+
+
+async def test_a_key_that_kafka_does_not_store_is_refused_where_requests_need_kafka() -> None:
+    store: Any = SimpleNamespace(known=lambda *_: None, failed=None)
+    room: Any = SimpleNamespace(enough=lambda: True)
+    begun = asyncio.Event()
+    begun.set()
+    follower: Any = SimpleNamespace(begun=begun, partitions=0)
+    keys = Keys(OwnKeys("worker", without_kafka=False), store, follower, lambda: 1, room)
+
+    with pytest.raises(KeyNotStored, match="nothing was done"):
+        await keys.once("ann", "k", b"request", submit)
