@@ -41,7 +41,7 @@ make test-all    Run all other tests: kills, faults, attacks, the guides, packag
 make check       Run `make lint` and the fast tests, in about a minute. Do this before you commit.
                  ONLY=app/engine/ingest: run only the tests of that file or folder, in seconds
 make lint        Check format, lint rules, types and import layers.
-make format      Format the code, and fix what ruff can fix.
+make format      Format the code, fix what ruff can fix, and write the generated files again.
 make docs        Build the documentation as a site into build/site.
                  NAME=screenshots: take the console's pictures again, from a demo with traffic (MINUTES, CHROMIUM)
 make bench       Measure a worker on this machine in three minutes (docs/how-to/measure.md).
@@ -100,14 +100,15 @@ check: lint $(KERNEL_STAMP)
 	@$(BIN)/python -m tests.check $(ONLY)
 
 lint: $(CHECK_STAMP)
-	$(BIN)/ruff format --check .
+	$(BIN)/ruff format --check . || { echo 'Run `make format`'; exit 1; }
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 
 format: $(CHECK_STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+	@$(BIN)/python -m tests.docs.generated
 
 docs: $(TEST_STAMP)
 ifeq ($(NAME),)

@@ -18,13 +18,15 @@ def is_secret(env: str) -> bool:
     return env.endswith(("_PASSWORD", "_SECRET"))
 
 
-def setting(env: str, default: str, parse: Callable[[str], Any] = str, *, rotates: bool = False) -> Any:
-    """Declare a setting.
+def setting(
+    env: str, default: str, parse: Callable[[str], Any] = str, *, shared: bool = False, rotates: bool = False
+) -> Any:
+    """Declare a setting. If it is `shared`, it must have the same value on all workers of an installation.
 
     The value of a secret may also be in a file, whose path is in `env` with `_FILE` after it, and which is read at
     start. With `rotates`, the value is then a SecretFile, to be read whenever the secret is needed.
     """
-    metadata = {"env": env, "default": default, "parse": parse, "rotates": rotates}
+    metadata = {"env": env, "default": default, "parse": parse, "shared": shared, "rotates": rotates}
     return field(repr=not is_secret(env), metadata=metadata)
 
 

@@ -17,15 +17,15 @@ class DestinationSettings:
     Allowed destinations are by input; `*` stands for all inputs.
     """
 
-    allowed_topics: dict[str, tuple[str, ...]] = setting("DELAY_DESTINATIONS", "", patterns)
-    allowed_urls: dict[str, tuple[str, ...]] = setting("DELAY_HTTP_DESTINATIONS", "", url_patterns)
-    allowed_callbacks: dict[str, tuple[str, ...]] = setting("DELAY_CALLBACKS", "", url_patterns)
-    http_headers: tuple[str, ...] = setting("DELAY_HTTP_HEADERS", "", lower_words)
+    allowed_topics: dict[str, tuple[str, ...]] = setting("DELAY_DESTINATIONS", "", patterns, shared=True)
+    allowed_urls: dict[str, tuple[str, ...]] = setting("DELAY_HTTP_DESTINATIONS", "", url_patterns, shared=True)
+    allowed_callbacks: dict[str, tuple[str, ...]] = setting("DELAY_CALLBACKS", "", url_patterns, shared=True)
+    http_headers: tuple[str, ...] = setting("DELAY_HTTP_HEADERS", "", lower_words, shared=True)
     http_secrets_file: str = setting("DELAY_HTTP_SECRETS_FILE", "")
-    give_up_ms: int = setting("DELAY_GIVE_UP", "0", parse_duration)
-    rates: dict[str, Rate] = setting("DELAY_RATES", "", rates)
-    catch_up_rate: Rate | None = setting("DELAY_CATCH_UP_RATE", "0", optional)
-    max_destinations: int = setting("DELAY_MAX_DESTINATIONS", "10000", whole(1))
+    give_up_ms: int = setting("DELAY_GIVE_UP", "0", parse_duration, shared=True)
+    rates: dict[str, Rate] = setting("DELAY_RATES", "", rates, shared=True)
+    catch_up_rate: Rate | None = setting("DELAY_CATCH_UP_RATE", "0", optional, shared=True)
+    max_destinations: int = setting("DELAY_MAX_DESTINATIONS", "10000", whole(1), shared=True)
 
     def url_list(self, source: str) -> AllowList:
         """Return the URLs that requests on the input `source` may have as destinations."""

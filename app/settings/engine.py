@@ -19,7 +19,7 @@ class EngineSettings:
     Durations are milliseconds.
     """
 
-    guarantee: str = setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES))
+    guarantee: str = setting("DELAY_GUARANTEE", "at_least_once", one_of(*_GUARANTEES), shared=True)
     session_timeout_ms: int = setting("DELAY_SESSION_TIMEOUT", "PT6S", parse_duration)
     catch_up_ms: int = setting("DELAY_CATCH_UP", "PT2M", parse_duration)
     max_in_flight: int = setting("DELAY_MAX_IN_FLIGHT", "4000", whole(1, 1_000_000))

@@ -28,7 +28,7 @@ class KafkaSettings:
     ssl_cafile: str = setting("KAFKA_SSL_CAFILE", "")
     ssl_certfile: str = setting("KAFKA_SSL_CERTFILE", "")
     ssl_keyfile: str = setting("KAFKA_SSL_KEYFILE", "")
-    clusters: Clusters = setting("DELAY_CLUSTERS", "", clusters)
+    clusters: Clusters = setting("DELAY_CLUSTERS", "", clusters, shared=True)
 
     @property
     def login(self) -> Login:

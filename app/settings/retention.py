@@ -22,8 +22,8 @@ COMMAND_MEMORY_MS = 10 * 60_000
 class RetentionSettings:
     """How long messages wait in the table, and how long ids and commands are remembered, in milliseconds."""
 
-    horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration)
-    dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration)
+    horizon_ms: int = setting("DELAY_HORIZON", "0", parse_duration, shared=True)
+    dedupe_window_ms: int = setting("DELAY_DEDUPE_WINDOW", "0", parse_duration, shared=True)
 
     def longest_dedupe_ms(self, topics: TopicSettings) -> int:
         """Return the longest window that a request may have: 30 days, or more if the settings have more."""

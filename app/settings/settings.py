@@ -71,12 +71,13 @@ class Settings:
         for section in get_type_hints(cls).values():
             yield from fields(section)
 
-    def values(self) -> Iterator[tuple[str, Any]]:
-        """Yield the variable and the value of each setting."""
+    def values(self, *, shared: bool = False) -> Iterator[tuple[str, Any]]:
+        """Yield the variable and the value of each setting; with `shared`, only of shared settings."""
         for part in fields(self):
             section = getattr(self, part.name)
             for declared in fields(section):
-                yield declared.metadata["env"], getattr(section, declared.name)
+                if declared.metadata["shared"] or not shared:
+                    yield declared.metadata["env"], getattr(section, declared.name)
 
     def repartitioned(self, partitions: int) -> "Settings":
         """Return the settings of the same installation with another number of partitions."""

@@ -20,13 +20,13 @@ class TopicSettings:
     """The topics of an installation, and the dialects, policies, namespaces and quotas of its inputs."""
 
     app_id: str = setting("DELAY_APP_ID", "delay", topic_name)
-    extra_inputs: dict[str, str] = setting("DELAY_INPUTS", "", pairs)
-    policies: dict[str, Policies] = setting("DELAY_POLICIES", "", each(parse_policies))
-    namespaces: Namespaces = setting("DELAY_NAMESPACES", "", parse_namespaces)
-    quotas: dict[str, Quota] = setting("DELAY_QUOTAS", "", quotas)
-    partitions: int = setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS))
-    repartitioned: str = setting("DELAY_REPARTITIONED", "off", one_of("off", "on"))
-    replication_factor: int = setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100))
+    extra_inputs: dict[str, str] = setting("DELAY_INPUTS", "", pairs, shared=True)
+    policies: dict[str, Policies] = setting("DELAY_POLICIES", "", each(parse_policies), shared=True)
+    namespaces: Namespaces = setting("DELAY_NAMESPACES", "", parse_namespaces, shared=True)
+    quotas: dict[str, Quota] = setting("DELAY_QUOTAS", "", quotas, shared=True)
+    partitions: int = setting("DELAY_PARTITIONS", "16", whole(1, MAX_PARTITIONS), shared=True)
+    repartitioned: str = setting("DELAY_REPARTITIONED", "off", one_of("off", "on"), shared=True)
+    replication_factor: int = setting("DELAY_REPLICATION_FACTOR", "3", whole(1, 100), shared=True)
 
     @property
     def requests(self) -> str:

@@ -14,7 +14,7 @@ _HERE = Path(__file__).parent
 PLACES = (_HERE, _HERE.parent / "helm" / "punctual" / "monitoring")
 #: Where the runbooks are: the page in this tree, as long as nobody says where it is served.
 RUNBOOKS = "docs/how-to/troubleshooting.md"
-_MADE = "# Made by deploy/monitoring/generate.py of alerts.py: change that, and run it again.\n"
+_MADE = "# Generated from deploy/monitoring/alerts.py: change it, and run `make format`.\n"
 
 
 class _Rules(yaml.SafeDumper):  # type: ignore[misc] # it ships no types

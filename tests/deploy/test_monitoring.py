@@ -15,7 +15,7 @@ from prometheus_client import REGISTRY, generate_latest
 
 from app.base.clock import ALARM_MS
 from deploy.monitoring import alerts, dashboard
-from deploy.monitoring.generate import PLACES, RUNBOOKS, files
+from deploy.monitoring.generate import RUNBOOKS, files
 from tests.harness.waiting import PROGRAM_S
 
 TREE = Path(__file__).parents[2]
@@ -23,12 +23,6 @@ DEPLOY = TREE / "deploy"
 _TESTS = DEPLOY / "monitoring" / "alerts.test.yaml"
 Promtool = Callable[..., None]
 RULES: list[dict[str, Any]] = yaml.safe_load(files()["alerts.yaml"])["groups"][0]["rules"]
-
-
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.parent.name)
-def test_what_is_committed_is_what_is_made(place: Path) -> None:
-    made = files()
-    assert {name: (place / name).read_text("utf-8") for name in made} == made
 
 
 def test_each_alert_has_a_section_of_the_runbook_that_names_it() -> None:

@@ -14,41 +14,13 @@ from punctual.contract.namespaces import Namespaces
 
 log = logging.getLogger(__name__)
 
-#: Settings of the installation that may differ between workers, or that are stored in the topics that workers read.
-OF_A_WORKER = frozenset(
-    {
-        "DELAY_APP_ID",
-        "DELAY_CATCH_UP",
-        "DELAY_HTTP_SECRETS_FILE",
-        "DELAY_LOG_FORMAT",
-        "DELAY_MAX_IN_FLIGHT",
-        "DELAY_ACCEPT_LOSS",
-        "DELAY_PROCESSES",
-        "DELAY_ROW_VERSION",
-        "DELAY_SESSION_TIMEOUT",
-        "DELAY_TLS_CERT",
-        "DELAY_TLS_KEY",
-        "DELAY_WEB_HOSTS",
-        "DELAY_WEB_INSECURE",
-        "DELAY_WEB_METRICS",
-        "DELAY_WEB_OIDC_FILE",
-        "DELAY_WEB_PAYLOADS",
-        "DELAY_WEB_READ_ONLY",
-        "DELAY_WEB_SECRET",  # not even its hash is reported
-        "DELAY_WEB_URL",
-        "DELAY_WEB_USERS_FILE",
-    }
-)
-_OF_GATEWAYS = "DELAY_GATEWAY_"
-
 
 def fingerprint(settings: Settings) -> dict[str, str]:
-    """Return, by name, a short hash of each setting that must be the same: the values stay private."""
-    told = {}
-    for name, value in settings.values():
-        if name.startswith("DELAY_") and not name.startswith(_OF_GATEWAYS) and name not in OF_A_WORKER:
-            told[name] = f"{zlib.crc32(msgspec.json.encode(_unordered(value))):08x}"
-    return told
+    """Return, by name, a short hash of each shared setting: the values stay private."""
+    return {
+        name: f"{zlib.crc32(msgspec.json.encode(_unordered(value))):08x}"
+        for name, value in settings.values(shared=True)
+    }
 
 
 def _unordered(value: Any) -> Any:

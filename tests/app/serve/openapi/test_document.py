@@ -1,18 +1,13 @@
-"""The document has all operations of workers, it is committed, and it is complete in itself."""
+"""The document has all operations of workers, and it is complete in itself."""
 
-import os
 import re
-from pathlib import Path
 from typing import Any
-
-import yaml  # type: ignore[import-untyped]
 
 from app.serve.openapi.document import document
 from app.serve.web.problem_types import TYPES
 from app.settings.settings import Settings
 from app.worker import create_app
 
-COMMITTED = Path(__file__).parents[4] / "docs/reference/openapi.yaml"
 #: What workers serve below /api and beside it, except for the console's pages and what workers ask each other.
 API = ("/api/", "/health/", "/metrics", "/problems/")
 
@@ -30,14 +25,6 @@ def test_each_route_of_a_worker_is_in_the_document_and_each_of_its_paths_is_a_ro
     }
     ours = {route for route in served if not route[1].startswith("/api/v1/local/")}
     assert ours == {place for place, one in operations().items() if one.get("tags") != ["gateway"]}
-
-
-def test_the_committed_document_is_this_one() -> None:
-    """OPENAPI=save writes it."""
-    text = yaml.safe_dump(document(), sort_keys=False, allow_unicode=True, width=120)
-    if os.environ.get("OPENAPI") == "save":
-        COMMITTED.write_text(text, "utf-8")
-    assert yaml.safe_load(COMMITTED.read_text("utf-8")) == document()
 
 
 def test_references_lead_somewhere_and_every_schema_is_used() -> None:
