@@ -173,8 +173,8 @@ def test_only_rounds_that_both_trees_have_measured_count() -> None:
     assert report.ratio_of(turns, "out") is None
 
 
-def test_requests_of_every_dialect_can_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {"native", *dialects.DIALECTS} == DIALECTS.keys()
+def test_requests_of_other_dialects_can_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dialects.DIALECTS.keys() < DIALECTS.keys()
     assert dialects.chosen() is None
     for name, (setting, _) in dialects.DIALECTS.items():
         monkeypatch.setenv(dialects.DIALECT, name)

@@ -16,7 +16,7 @@ from tests.harness.systems import SYSTEMS, Asked
 from tests.harness.waiting import ask_until, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import PARTITIONS, Installation, late_ms
-from tests.punctual.contract.foreign import SET, decode
+from tests.punctual.contract.foreign import SETTINGS, decode
 from tests.punctual.contract.fuzzed import FUZZED
 from tests.punctual.contract.records import FakeRecord
 from tests.punctual.contract.refused import REFUSED
@@ -177,7 +177,7 @@ def outcome_of(name: str, record: Record) -> str:
     """Return a dialect's reading of a record: a schedule, a command, or refused."""
     place = (record.topic, record.partition, record.offset, record.timestamp_ms)
     try:
-        op = decode(SET[name], FakeRecord(record.headers, record.key, record.value, *place)).op
+        op = decode(SETTINGS[name], FakeRecord(record.headers, record.key, record.value, *place)).op
     except Refusal:
         return "refused"
     return "schedule" if op == "schedule" else "command"

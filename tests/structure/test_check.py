@@ -1,6 +1,7 @@
 """`make check ONLY=…` finds the tests that mirror a file or folder, and `make test` leaves no test out."""
 
 import importlib.util
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from tests import check, conftest
 
 _TREE = Path(__file__).parents[2]
+#: The value of ONLY in a command of a document.
+_ONLY = re.compile(r'ONLY=(?:"([^"]+)"|([\w/.]+))')
 
 
 @pytest.mark.parametrize(
@@ -46,6 +49,14 @@ def test_a_part_of_the_tree_has_its_tests(part: str, found: list[str]) -> None:
 def test_a_part_without_tests_is_an_error_message(part: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main([part]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_the_checks_of_contributing_have_tests() -> None:
+    text = (_TREE / "CONTRIBUTING.md").read_text("utf-8")
+    parts = {part for quoted, one in _ONLY.findall(text) for part in (quoted or one).split()}
+
+    assert len(parts) > 10
+    assert all(check.tests_of(Path(part)) for part in parts)
 
 
 def test_what_a_check_leaves_out_is_there_and_installed_by_make_test() -> None:

@@ -1,4 +1,4 @@
-"""The floor plan: few rooms, files of a size to read, one name for one thing, no circles.
+"""The floor plan: few folders, files of a readable size, one name for one thing, no import cycles.
 
 Each limit is today's value; GOALS has the values to reach.
 """
@@ -39,22 +39,27 @@ def _parsed(path: Path) -> ast.Module:
 def test_the_worker_has_few_rooms() -> None:
     rooms = {path.name for path in (_TREE / "app").iterdir()} - {"__init__.py", "py.typed", "__pycache__"}
 
-    assert len(rooms) <= LIMITS["rooms"], rooms
+    assert len(rooms) <= LIMITS["rooms"], f"Put the code into one of the folders of app: {sorted(rooms)}"
 
 
 def test_no_file_is_long() -> None:
     assert _FILES
-    assert not {str(path): lines for path in _FILES if (lines := _lines(path)) > LIMITS["lines"]}
+    long = {str(path): lines for path in _FILES if (lines := _lines(path)) > LIMITS["lines"]}
+
+    assert not long, f"Split files of more than {LIMITS['lines']} lines by subject: {long}"
 
 
 def test_few_files_are_small() -> None:
     small = {
-        path: lines
+        str(path): lines
         for path in _FILES
         if path.parts[0] == "app" and path.name != "__init__.py" and (lines := _lines(path)) < _SMALL
     }
 
-    assert len(small) <= LIMITS["small files"], small
+    assert len(small) <= LIMITS["small files"], (
+        f"app has {len(small)} files of fewer than {_SMALL} lines, and at most {LIMITS['small files']} are allowed. "
+        f"Put the code into a file that uses it: {small}"
+    )
 
 
 def test_few_classes_share_a_name() -> None:
@@ -65,7 +70,7 @@ def test_few_classes_share_a_name() -> None:
                 places[node.name].append(str(path))
     twice = {name: where for name, where in places.items() if len(where) > 1}
 
-    assert len(twice) <= LIMITS["names twice"], twice
+    assert len(twice) <= LIMITS["names twice"], f"Rename a class: {twice}"
 
 
 def test_there_are_few_settings() -> None:

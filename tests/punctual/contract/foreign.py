@@ -6,23 +6,12 @@ from typing import NamedTuple
 
 from app.engine.ingest.pending_rows import row_of
 from punctual.contract import native, request
-from punctual.contract.dialects.dialects import dialect_of
+from punctual.contract.dialects.dialects import DIALECTS, dialect_of
 from punctual.contract.request import Refusal, Request
 from tables.entry import decode as decode_row
 from tables.entry import encode as encode_row
 from tests.punctual.contract.records import NOW, FakeRecord
 
-#: How an input of each dialect is set.
-SET = {
-    "countdown": "countdown",
-    "airtel": "airtel",
-    "etf1": "etf1",
-    "karafka": "karafka",
-    "nats": "nats",
-    "spring": "spring:orders",
-    "deliver-after": "deliver-after:orders",
-    "publish-after": "publish-after:orders",
-}
 DUE = NOW + 60_000
 #: JSON that is to be delivered, and the bytes that are.
 CONTENTS = [
@@ -86,6 +75,19 @@ SPRING = record(
 )
 DELIVER_AFTER = record(("deliverAfter", b"%d" % DUE), ("user", None))
 PUBLISH_AFTER = record(("publish-after-ts", b"%d" % DUE), ("user", b"\xff"))
+#: A valid request of each dialect but the native one.
+EXAMPLES = {
+    "countdown": COUNTDOWN,
+    "airtel": AIRTEL,
+    "etf1": ETF1,
+    "karafka": KARAFKA,
+    "nats": NATS,
+    "spring": SPRING,
+    "deliver-after": DELIVER_AFTER,
+    "publish-after": PUBLISH_AFTER,
+}
+#: The dialect in DELAY_INPUTS of an input that has it.
+SETTINGS = {name: f"{name}:orders" if "to" in DIALECTS[name].options else name for name in EXAMPLES}
 
 
 def decode(setting: str, asked: FakeRecord) -> Request:

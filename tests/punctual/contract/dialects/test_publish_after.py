@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from tests.punctual.contract.foreign import DUE, PUBLISH_AFTER, SET, beside, but, decode, refusal_of
+from tests.punctual.contract.foreign import DUE, PUBLISH_AFTER, SETTINGS, beside, but, decode, refusal_of
 from tests.punctual.contract.records import NOW
 
 NAME = "publish-after"
 
 
 def test_a_message_is_delivered_unchanged_to_the_inputs_destination() -> None:
-    asked = decode(SET[NAME], PUBLISH_AFTER)
+    asked = decode(SETTINGS[NAME], PUBLISH_AFTER)
 
     assert (asked.op, asked.to, asked.due_ms) == ("schedule", "orders", DUE)
     assert (asked.key, asked.value, asked.headers) == (b"k", b"v", PUBLISH_AFTER.headers)
@@ -25,5 +25,5 @@ def test_the_headers_name_is_the_inputs_to_set() -> None:
 
 
 def test_the_last_header_counts_and_an_empty_one_says_nothing() -> None:
-    assert decode(SET[NAME], beside(PUBLISH_AFTER, ("publish-after-ts", b"7"))).due_ms == 7
-    assert decode(SET[NAME], but(PUBLISH_AFTER, publish_after_ts=b"")).due_ms == NOW
+    assert decode(SETTINGS[NAME], beside(PUBLISH_AFTER, ("publish-after-ts", b"7"))).due_ms == 7
+    assert decode(SETTINGS[NAME], but(PUBLISH_AFTER, publish_after_ts=b"")).due_ms == NOW

@@ -2,13 +2,13 @@
 
 import pytest
 
-from tests.punctual.contract.foreign import DUE, SET, SPRING, beside, but, decode
+from tests.punctual.contract.foreign import DUE, SETTINGS, SPRING, beside, but, decode
 
 NAME = "spring"
 
 
 def test_a_retry_is_delivered_unchanged_to_the_inputs_destination() -> None:
-    asked = decode(SET[NAME], SPRING)
+    asked = decode(SETTINGS[NAME], SPRING)
 
     assert (asked.op, asked.to, asked.due_ms) == ("schedule", "orders", DUE)
     assert (asked.key, asked.value, asked.headers) == (b"k", b"v", SPRING.headers)
@@ -26,15 +26,15 @@ def test_a_retry_is_delivered_unchanged_to_the_inputs_destination() -> None:
     ],
 )
 def test_the_time_is_a_number_of_any_width_or_text(value: bytes, due_ms: int) -> None:
-    assert decode(SET[NAME], but(SPRING, retry_topic_backoff_timestamp=value)).due_ms == due_ms
+    assert decode(SETTINGS[NAME], but(SPRING, retry_topic_backoff_timestamp=value)).due_ms == due_ms
 
 
 def test_the_last_retrys_time_counts() -> None:
-    assert decode(SET[NAME], beside(SPRING, ("retry_topic-backoff-timestamp", b"\x01"))).due_ms == 1
+    assert decode(SETTINGS[NAME], beside(SPRING, ("retry_topic-backoff-timestamp", b"\x01"))).due_ms == 1
 
 
 def test_a_retry_of_what_punctual_has_delivered_is_a_message_of_its_own() -> None:
     again = beside(SPRING, delay_id=b"foreign-1-1", delay_due=b"1", delay_source=b"foreign-1-1")
-    asked = decode(SET[NAME], again)
+    asked = decode(SETTINGS[NAME], again)
 
     assert (asked.id, asked.headers) == (asked.source, SPRING.headers)
