@@ -14,7 +14,7 @@ import pytest
 
 TREE = Path(__file__).parents[1]
 _TESTS = Path("tests")
-_FAST = "not slow and not kafka"
+_FAST = "not (slow or kafka or core)"
 #: With Spark, the tests of the pipeline that need no broker; they are slow because Spark takes seconds to start.
 _OF_PIPELINE = "not kafka"
 #: One process for each core, but each of them collects all tests first, which takes seconds.

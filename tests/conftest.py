@@ -130,11 +130,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
 
 
 @pytest.fixture
-def tmp_path(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+def tmp_path(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A directory of the test: of a fast test in memory, since opening a database takes ten times as long on a disk."""
     slow = any(map(request.node.get_closest_marker, ("slow", "kafka")))
     if slow or not _MEMORY.is_dir() or shutil.disk_usage(_MEMORY).free < _ROOM:
-        yield tmp_path
+        yield request.getfixturevalue("tmp_path")
         return
     with tempfile.TemporaryDirectory(prefix="punctual-", dir=_MEMORY, ignore_cleanup_errors=True) as directory:
         yield Path(directory)

@@ -105,6 +105,7 @@ def test_a_run_that_is_interrupted_leaves_nothing_behind(
     ask_until(lambda: left_behind(admin, tmp_path), lambda left: not left, "the end of what the run has made")
 
 
+@pytest.mark.core
 def test_an_unusable_result_is_refused_before_anything_is_measured(tmp_path: Path) -> None:
     command = [*COMMAND, "--against", str(tmp_path / "missing.json"), "--save", str(tmp_path)]
 

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml  # type: ignore[import-untyped] # it ships no types
 
 from app.engine.topics.internal_topics import plan, when_needed
@@ -31,6 +32,7 @@ def topics(text: str) -> dict[str, Any]:
     return {one["spec"]["topicName"]: one for one in yaml.safe_load_all(text) if one["kind"] == "KafkaTopic"}
 
 
+@pytest.mark.core
 def test_the_file_is_what_the_program_prints_for_the_settings_of_the_chart() -> None:
     text = printed(**CHART_SETTINGS)
     assert text == (DEPLOY / "strimzi" / "default.yaml").read_text("utf-8")
@@ -41,6 +43,7 @@ def test_the_file_is_what_the_program_prints_for_the_settings_of_the_chart() -> 
     assert {one["spec"]["replicas"] for one in topics(text).values()} == {settings.topics.replication_factor}
 
 
+@pytest.mark.core
 def test_they_follow_the_settings_of_the_environment() -> None:
     env = {
         "DELAY_APP_ID": "Shop_1",

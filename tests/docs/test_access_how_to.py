@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from app.base.watched_file import lines_of
 from app.serve.access.access_file import AccessFile, access_of
 from app.serve.access.former import tables_of
@@ -50,6 +52,7 @@ def test_its_files_are_valid_together(tmp_path: Path) -> None:
     assert set(access.groups) == {"sre", "orders-team", "*"}
 
 
+@pytest.mark.core
 def test_its_commands_write_and_check_and_convert_a_file(tmp_path: Path) -> None:
     [ann, bob], [shop], [check], [convert] = map(commands, ("password", "token", "access check", "access convert"))
     run(ann, tmp_path, "correct horse\n")

@@ -30,6 +30,7 @@ def test_that_records(record_property: Callable[[str, object], None]) -> None:
     record_property("kept", "in the report")
 
 
+@pytest.mark.core
 def test_a_failed_test_that_records_something_can_be_run_again() -> None:
     name = "tests/matrix/test_matrix.py::test_that_records"
     assert _pytest("", versions()[0], "exactly_once", "-n", "0", name) == {name: "passed"}

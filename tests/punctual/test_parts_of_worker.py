@@ -24,12 +24,14 @@ def _python(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
 
 
+@pytest.mark.core
 def test_importing_them_loads_nothing_of_the_worker() -> None:
     done = _python("import punctual.dev, punctual.testing, sys; print({'app', 'faust', 'rocksdict'} & {*sys.modules})")
 
     assert done.stdout == "set()\n"
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("module", "name", "requirement"),
     [("testing", "Delayed", "punctual-kafka-worker'"), ("dev", "Broker", "punctual-kafka-worker[dev]'")],
@@ -58,6 +60,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error(module: object) -> None:
         module.nonsense  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("arguments", "shown"),
     [
@@ -71,6 +74,7 @@ def test_the_command_runs_the_workers_own_commands(arguments: list[str], shown: 
     assert _python(program).stdout.startswith(shown)
 
 
+@pytest.mark.core
 def test_the_command_names_the_worker_where_it_is_missing() -> None:
     program = f"{_HIDDEN}\nsys.argv[1:] = ['token', 'shop']\nfrom punctual.command import main\nsys.exit(main())"
     done = _python(program)

@@ -111,6 +111,7 @@ def test_damage_that_shows_at_once_is_no_crash_later(path: Path, pattern: str, h
         list(PartitionStore(path).rows())
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("flushed", [1, 2])
 def test_a_step_that_is_missing_in_between_is_missed(tmp_path: Path, flushed: int) -> None:
     """A MANIFEST that has lost its end knows of fewer tables, and the write-ahead log goes on after them.

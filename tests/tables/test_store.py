@@ -173,7 +173,7 @@ def test_what_is_new_below_the_low_water_mark_is_seen(tmp_path: Path) -> None:
 
 
 def test_looking_at_the_head_does_not_wade_through_what_has_been_delivered(tmp_path: Path) -> None:
-    number = 100_000
+    number = 30_000
     store = filled(tmp_path / "x.db", {key(NOW, offset): entry(f"{offset}") for offset in range(number)})
     changes = Changes()
     for offset in range(number):

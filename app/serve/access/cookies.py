@@ -5,6 +5,7 @@ import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections import OrderedDict
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ _LONGEST_ID: Final = 64
 Kind = TypeVar("Kind", bound=msgspec.Struct)
 
 
+@lru_cache(maxsize=2)
 def signing_key(secret: str, installation: str) -> bytes:
     """Return the signing key of an installation, derived from its workers' shared secret."""
     salt = f"punctual sessions 1\0{installation}".encode()

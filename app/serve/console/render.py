@@ -1,6 +1,7 @@
 """Fills the templates: the frame of every page, and the filters and functions that templates may use."""
 
 from collections.abc import Callable
+from functools import cache
 from hashlib import sha256
 from importlib.resources import files
 from typing import Any, Final
@@ -61,6 +62,48 @@ class Assets:
         )
 
 
+@cache
+def templates() -> jinja2.Environment:
+    """Return the templates, with the filters and globals that they use; each is compiled once in a process."""
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader("app.serve.console"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_legible,
+        auto_reload=False,  # files that an upgrade replaces are for the next start, not for this process
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters.update(
+        number=wording.number,
+        measure=wording.measure,
+        counted=wording.counted,
+        duration=durations.duration,
+        moment=durations.moment,
+        iso=wording.iso,
+        schedule=wording.schedule,
+        partitions=wording.partitions,
+        size=wording.size,
+        field=wording.field,
+        described=described,
+        message=lambda id_, rest="": address("/messages", str(id_), rest),
+        exact=escape,
+        block=_block,
+        segment=lambda text: quote(str(text), safe=""),
+        query=lambda given: urlencode({name: value for name, value in given.items() if value not in ("", None)}),
+    )
+    templates.globals.update(
+        relative=durations.relative,
+        local=wording.local,
+        clock=wording.clock,
+        next_due=wording.next_due,
+        percentile=wording.percentile,
+        DASH=wording.DASH,
+        PAUSED_MS=PAUSED_MS,
+    )
+    return templates
+
+
 class Renderer:
     """Makes responses from templates; all values are escaped, control characters too.
 
@@ -70,42 +113,6 @@ class Renderer:
     def __init__(self, now_ms: Callable[[], int], *, read_only: bool) -> None:
         self._now_ms, self._read_only = now_ms, read_only
         self.assets = Assets()
-        self._templates = jinja2.Environment(
-            loader=jinja2.PackageLoader("app.serve.console"),
-            autoescape=True,
-            undefined=jinja2.StrictUndefined,
-            finalize=_legible,
-            auto_reload=False,  # files that an upgrade replaces are for the next start, not for this process
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._templates.filters.update(
-            number=wording.number,
-            measure=wording.measure,
-            counted=wording.counted,
-            duration=durations.duration,
-            moment=durations.moment,
-            iso=wording.iso,
-            schedule=wording.schedule,
-            partitions=wording.partitions,
-            size=wording.size,
-            field=wording.field,
-            described=described,
-            message=lambda id_, rest="": address("/messages", str(id_), rest),
-            exact=escape,
-            block=_block,
-            segment=lambda text: quote(str(text), safe=""),
-            query=lambda given: urlencode({name: value for name, value in given.items() if value not in ("", None)}),
-        )
-        self._templates.globals.update(
-            relative=durations.relative,
-            local=wording.local,
-            clock=wording.clock,
-            next_due=wording.next_due,
-            percentile=wording.percentile,
-            DASH=wording.DASH,
-            PAUSED_MS=PAUSED_MS,
-        )
 
     def page(
         self,
@@ -144,9 +151,9 @@ class Renderer:
         }
         if not ready and not alone:
             recovering = {"reason": overview.error, "recovery": overview.body.get("recovery", [])}
-            text = self._templates.get_template("recovering.html").render(frame | recovering)
+            text = templates().get_template("recovering.html").render(frame | recovering)
             return web.Response(text=text, content_type="text/html", status=overview.status, headers=RETRY_AFTER)
-        text = self._templates.get_template(name).render(frame | given)
+        text = templates().get_template(name).render(frame | given)
         return web.Response(text=text, content_type="text/html", status=status)
 
 

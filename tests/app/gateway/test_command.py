@@ -12,6 +12,7 @@ from app.settings.gateway import SPOOL
 from tests.harness.gateway import GatewayProcess
 
 
+@pytest.mark.core
 def test_a_gateway_warns_once_of_each_variable_that_is_no_setting(tmp_path: Path) -> None:
     env = {"DELAY_GATEWAY_PATIENCE": "100", "DELAY_GATEWAY_SPOOL_BITES": "1"}
     with GatewayProcess("127.0.0.1:1", "delay", tmp_path / "gateway", env=env) as gateway:

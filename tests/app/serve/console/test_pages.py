@@ -17,7 +17,7 @@ from app.engine.reports.state import Wanted
 from app.engine.throttle.control import Control
 from app.serve.access.caller import Caller, put
 from app.serve.console import console, dead_letter_pages, forms, render
-from app.serve.console.render import Renderer
+from app.serve.console.render import templates
 from app.serve.search.pending import pending, shown
 from app.serve.search.row import Row
 from app.serve.web import guard, problem
@@ -142,8 +142,7 @@ async def test_what_a_form_sends_back_is_what_was_typed(client: Client) -> None:
 
 
 def test_a_value_keeps_its_lines_and_headers_are_one_line_each() -> None:
-    renderer = Renderer(lambda: 0, read_only=True)
-    shown = renderer._templates.from_string("{{ text|block }}").render(text="a\tb\r\nc\u202ed\x85<")
+    shown = templates().from_string("{{ text|block }}").render(text="a\tb\r\nc\u202ed\x85<")
     assert shown == "a\tb\nc\\u202ed\\x85&lt;"
     row = {"headers": [["a\u202e", "1\ndelay-to: x"], ["b", "2"]]}
     assert dead_letter_pages._lines_of(row) == "a\\u202e: 1\\ndelay-to: x\nb: 2"

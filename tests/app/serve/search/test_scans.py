@@ -47,6 +47,7 @@ async def scans(stores: dict[int, PartitionStore], tmp_path: Path) -> AsyncItera
     assert not (tmp_path / "scanner").exists() or not list((tmp_path / "scanner").glob("*.sst"))
 
 
+@pytest.mark.core
 async def test_pages_go_through_all_partitions_in_the_order_of_due_times(scans: Scans) -> None:
     after, seen = Place(), list[tuple[str, int]]()
     for _ in range(100):
@@ -59,6 +60,7 @@ async def test_pages_go_through_all_partitions_in_the_order_of_due_times(scans: 
     assert seen == sorted(seen)
 
 
+@pytest.mark.core
 async def test_a_filter_counts_and_leaves_out(scans: Scans) -> None:
     found = await scans.scan(ScanQuery(filter=Filter(to="mail", due_from_ms=NOW + 50), count=True))
     assert (found.matching, found.rows, found.complete) == (75, [], True)
@@ -66,6 +68,7 @@ async def test_a_filter_counts_and_leaves_out(scans: Scans) -> None:
     assert (await scans.scan(ScanQuery(filter=Filter(id_prefix="1-")), only=2)).matching == 0
 
 
+@pytest.mark.core
 async def test_a_bound_on_rows_is_said_and_the_next_scan_goes_on_from_there(scans: Scans) -> None:
     first = await scans.scan(ScanQuery(count=True, rows=100))
     assert (first.matching, first.looked_at, first.complete) == (100, 100, False)
@@ -73,11 +76,13 @@ async def test_a_bound_on_rows_is_said_and_the_next_scan_goes_on_from_there(scan
     assert (second.matching, second.up_to) == (200, END)
 
 
+@pytest.mark.core
 async def test_steps_count_by_destination(scans: Scans) -> None:
     found = await scans.scan(ScanQuery(steps=[NOW, NOW + 10, NOW + 100], filter=Filter(due_to_ms=NOW + 99)))
     assert found.by_step == [{"mail": 15, "orders": 15}, {"mail": 135, "orders": 135}]
 
 
+@pytest.mark.core
 async def test_what_is_written_while_the_scanner_runs_is_seen_at_once(
     scans: Scans, stores: dict[int, PartitionStore]
 ) -> None:
@@ -92,6 +97,7 @@ async def test_what_is_written_while_the_scanner_runs_is_seen_at_once(
     assert (await scans.scan(ScanQuery(count=True))).matching == 300
 
 
+@pytest.mark.core
 async def test_a_store_that_is_made_anew_is_read_anew(
     scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
 ) -> None:
@@ -104,6 +110,7 @@ async def test_a_store_that_is_made_anew_is_read_anew(
     stores[1] = filled(tmp_path / "1.db", {})
 
 
+@pytest.mark.core
 async def test_a_store_that_is_made_anew_is_read_anew_whatever_inodes_its_files_get(
     scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
 ) -> None:
@@ -120,6 +127,7 @@ async def test_a_store_that_is_made_anew_is_read_anew_whatever_inodes_its_files_
     assert (await scans.scan(ScanQuery(count=True))).matching == 201
 
 
+@pytest.mark.core
 async def test_the_worker_goes_on_while_its_databases_are_read(
     scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path
 ) -> None:
@@ -132,6 +140,7 @@ async def test_the_worker_goes_on_while_its_databases_are_read(
     assert (await scans.scan(ScanQuery(count=True))).matching == 301
 
 
+@pytest.mark.core
 async def test_questions_about_one_partition_after_the_other_open_each_once(
     scans: Scans, stores: dict[int, PartitionStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +205,7 @@ async def test_so_many_wait_and_whoever_comes_then_is_told_but_a_job_has_its_tur
     assert (await scans.scan(ScanQuery(count=True))).matching == 300
 
 
+@pytest.mark.core
 async def test_searches_of_one_user_leave_room_for_others(scans: Scans, monkeypatch: pytest.MonkeyPatch) -> None:
     free, ask = asyncio.Event(), scans._ask
 
