@@ -1,4 +1,4 @@
-"""A cluster on a script: each answer to a produce request is what the test says, else the batch is stored."""
+"""A scripted cluster: the test sets the response to each produce request; without one, the batch is stored."""
 
 import asyncio
 from collections import defaultdict, deque
@@ -25,7 +25,7 @@ class Sent(NamedTuple):
 
 
 class Response(NamedTuple):
-    """What a broker answers."""
+    """The response of a broker."""
 
     topics: list[tuple[str, list[tuple[int, int, int, int]]]]
 
@@ -42,7 +42,7 @@ class ScriptedCluster:
     """Stands where app.kafka.Cluster stands; node 0 leads everything."""
 
     def __init__(self, **partitions: int) -> None:
-        """Have topics with so many partitions."""
+        """Create topics with this many partitions."""
         self.topics = dict(partitions)
         self.script: dict[tuple[str, int], deque[Answer]] = defaultdict(deque)
         self.attempts: list[Sent] = []
@@ -51,7 +51,7 @@ class ScriptedCluster:
         self.away: Exception | None = None
         self.hidden: set[str] = set()
 
-    # what the sender asks of it --------------------------------------------------------------------------------------
+    # requests of the sender ------------------------------------------------------------------------------------------
     @property
     def client(self) -> "ScriptedCluster":
         return self

@@ -1,4 +1,4 @@
-"""A topic of one partition without a broker, and the reader of it."""
+"""A topic of one partition without a broker, and its reader."""
 
 import asyncio
 from typing import Any

@@ -47,7 +47,7 @@ class Delivery(NamedTuple):
 
 
 class ScriptedSender:
-    """Stands where app.kafka.Sender stands: batches wait until the test says what becomes of them."""
+    """Replaces app.kafka.Sender: batches wait until the test sets their outcome."""
 
     def __init__(self) -> None:
         """Block nothing."""
@@ -86,7 +86,7 @@ class ScriptedSender:
         return self.stuck.get((topic, partition), 0.0)
 
     def recall(self, topic: str, partition: int) -> None:
-        """Have nothing to give back: each batch is on its way."""
+        """Take back no batch: each batch is on its way."""
 
     def give_up(self, topic: str, partition: int) -> None:
         """Note it."""
@@ -96,9 +96,9 @@ class ScriptedSender:
         """Note it."""
         self.let_gone.append((topic, partition))
 
-    # what the test does ----------------------------------------------------------------------------------------------
+    # actions of the test ---------------------------------------------------------------------------------------------
     def ids(self) -> list[str]:
-        """Return the ids of what waits, in order."""
+        """Return the IDs of the waiting batches, in order."""
         return [delivery.id for batch, _ in self.waiting for delivery in batch]
 
     def accept(self, count: int = 1_000) -> None:
@@ -136,7 +136,7 @@ class Destinations:
 
 
 class Applied:
-    """Stands where app.engine.commit.journal.Journal stands: what is committed is applied, when the test lets it."""
+    """Replaces app.engine.commit.journal.Journal: a committed step is applied when the test lets it."""
 
     def __init__(self, stage: "Stage") -> None:
         """Commit at once."""
@@ -153,7 +153,7 @@ class Applied:
         """Nothing ends here."""
 
     async def deliver(self, partition: int, step: Step) -> Sequence[Delivered]:  # noqa: ARG002 - the journal's signature
-        """Nothing is delivered with steps."""
+        """Take no deliveries along with steps."""
         return ()
 
     async def commit(self, partition: int, step: Step) -> None:
@@ -176,14 +176,14 @@ class Applied:
         return self._sizes
 
     async def check_alone(self, partition: int, now_ms: int) -> None:
-        """There is nobody else."""
+        """Report no other worker."""
 
 
 class Stage(AbstractAsyncContextManager["Stage", None]):
-    """All of it, with a clock whose hands the test moves."""
+    """The assembled parts, with a clock that the test sets."""
 
     def __init__(self, path: Path, partitions: int = 1, batch: int = FIRE_BATCH, /, **env: str) -> None:
-        """Put it together for `partitions` partitions, each of which fires at most `batch` rows in a cycle."""
+        """Assemble `partitions` partitions, each of which delivers at most `batch` rows in a cycle."""
         self.settings = Settings.from_env({**BROAD, "DELAY_PARTITIONS": "1", **env})
         self.clock = SimulatedClock()
         self.clock.compare(self.clock.wall, self.clock.wall, self.clock.wall)
@@ -223,7 +223,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close everything; nothing may have failed."""
+        """Close all parts; fail if any of them has failed."""
         for partition in self.due.partitions.values():
             await partition.pause(0)
         for store in self.stores.values():
@@ -250,7 +250,7 @@ class Stage(AbstractAsyncContextManager["Stage", None]):
         await self.ask(number, **{"delay_id": id_, "delay_to": "orders", "delay_at": at, **said})
 
     def control(self, name: str, **said: Any) -> None:
-        """Say what holds for a destination, nothing but the settings if nothing is said."""
+        """Set the control of a destination; without one, only the settings apply."""
         if said:
             self.controls[destination(name)] = Control(**said)
         else:

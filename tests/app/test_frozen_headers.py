@@ -23,7 +23,7 @@ Headers = list[tuple[str, bytes | None]]
 HORIZON = {"DELAY_PARTITIONS": "1", "DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M"}
 FAR = NOW + 7_200_000
 
-#: What a message says that has asked for everything, sent again.
+#: The headers of a message with every option, sent again.
 EVERYTHING: Headers = [
     ("trace", b"1"),
     ("user", None),
@@ -46,7 +46,7 @@ def bench_at(path: Path, **env: str) -> Workbench:
 
 
 def sent_by(bench: Workbench, *records: FakeRecord) -> OutgoingRecord:
-    """Take records in; return what the last of them sends."""
+    """Take records in; return the records that the last one sends."""
     bench.run(*records)
     bench.close()
     return bench.sends[-1]
@@ -104,7 +104,7 @@ async def test_the_headers_of_a_delivery_are_the_users_then_three(tmp_path: Path
         ]
 
 
-def test_the_headers_of_a_parked_message_are_what_it_asks_for_and_where_from(tmp_path: Path) -> None:
+def test_a_parked_message_has_the_headers_of_its_request_and_its_source(tmp_path: Path) -> None:
     said = [(name, b"%d" % FAR if name == "delay-at" else value) for name, value in SCHEDULES["everything"].headers]
     out = sent_by(bench_at(tmp_path, **HORIZON), replace(SCHEDULES["everything"], headers=said))
 
@@ -133,7 +133,7 @@ def test_the_headers_of_a_parked_message_that_asks_for_little_are_few(tmp_path: 
     ]
 
 
-def test_the_headers_of_a_rejected_message_are_what_it_asks_for_and_why(tmp_path: Path) -> None:
+def test_a_rejected_message_has_the_headers_of_its_request_and_the_reason(tmp_path: Path) -> None:
     bench = bench_at(tmp_path)
     bench.run(SCHEDULES["everything"])
     bench.run(Rejected(bench.claim("everything"), Reason.UNDELIVERABLE, "Nobody took it: näh."))
@@ -149,7 +149,7 @@ def test_the_headers_of_a_rejected_message_are_what_it_asks_for_and_why(tmp_path
     ]
 
 
-def test_zeros_are_said_again_too(tmp_path: Path) -> None:
+def test_values_of_zero_are_written_again(tmp_path: Path) -> None:
     bench = bench_at(tmp_path)
     bench.run(SCHEDULES["zeros"])
     bench.run(Rejected(bench.claim("delay-requests-0-42"), Reason.TOO_LATE, "Late."))
@@ -208,7 +208,7 @@ def test_the_headers_of_a_forward_that_is_none_are_its_own_and_why(tmp_path: Pat
     assert out.headers[4:] == [("delay-source", b"delay-forwards-0-0")]
 
 
-def test_the_headers_of_what_comes_back_from_the_tier_and_is_refused_leave_out_what_the_tier_says(
+def test_a_refused_promotion_has_no_headers_of_the_cold_tier(
     tmp_path: Path,
 ) -> None:
     bench = bench_at(tmp_path, **HORIZON, DELAY_DESTINATIONS="payments")

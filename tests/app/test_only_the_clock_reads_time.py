@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: What runs outside a worker, or beside its loop.
+#: Modules that run outside a worker, or outside its loop.
 ELSEWHERE = {
     "app/base/clock.py": "the one place",
     "app/dev/demo": "shows a worker to a person",
@@ -18,12 +18,12 @@ ELSEWHERE = {
     "app/base/process/watchdog.py": "a thread that looks at the loop from outside",
 }
 _NOW = {"now", "utcnow", "today"}
-#: A module without any of these is not parsed, which would take ten times as long.
+#: A module without any of these words is not parsed, because parsing takes ten times as long.
 _MAYBE = re.compile(r"\b(?:import.*|from\s+)\btime\b|\b(?:now|utcnow|today)\b")
 
 
 def reads(source: str) -> Iterator[str]:
-    """Yield what of a module reads the time."""
+    """Yield the places in a module that read the time."""
     if not _MAYBE.search(source):
         return
     for node in ast.walk(ast.parse(source)):

@@ -1,4 +1,4 @@
-"""What is bent in Faust's worker."""
+"""The changes to Faust's worker."""
 
 import asyncio
 import logging
@@ -12,9 +12,9 @@ from app.worker import Worker
 
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.WARNING, logging.ERROR])
-def test_no_records_are_made_of_what_is_below_the_level(level: int) -> None:
+def test_no_log_records_are_created_below_the_level(level: int) -> None:
     worker = Worker(faust.App("any"), loglevel=level, quiet=False, loop=asyncio.new_event_loop())
-    root = logging.Logger("root", level)  # noqa: LOG001 - not the one of the tests
+    root = logging.Logger("root", level)  # noqa: LOG001 - a logger apart from the tests' own
     worker.on_setup_root_logger(root, level)
     worker.loop.close()
 

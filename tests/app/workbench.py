@@ -46,7 +46,7 @@ class Workbench:
         self.now_ms = NOW
         #: How far the worker's clock is ahead of the brokers'.
         self.ahead_ms = 0
-        #: Whether the step that follows one does what it has left to be done.
+        #: Whether the next step ends the work that a step has left open.
         self.pays = True
         self.partitions_of: Callable[[str], int] = lambda _: 8
         self.events: list[Event] = []
@@ -57,14 +57,14 @@ class Workbench:
         #: The largest timestamp that partition 2 has shown.
         self._elsewhere_ms = 0
         self._others: dict[int, Log] = {}
-        #: What other workers have told of partitions, and the time by which it is looked at.
+        #: The reports of other workers about partitions, and the time of the next look at them.
         self.reports: dict[int, Any] = {}
         self.restoring = set[int]()
         self.seconds = 0.0
         self.open()
 
     def open(self) -> None:
-        """Begin a life: nothing is being sent."""
+        """Start without messages in flight."""
         self.store = PartitionStore(self.path, whose(self.settings.topics.namespaces, self.settings.topics.inputs))
         self.claims = Claims()
         self.stores = {self.number: self.store}
@@ -139,7 +139,7 @@ class Workbench:
         self.ingest.apply(step, found, self.partitions_of, 1 << 30)
 
     def apply(self, step: Step) -> list[Event]:
-        """Commit a step: to the changelog, to the store; what it has ended is not being sent any more."""
+        """Commit a step to the changelog and the store; messages that it has ended are no longer in flight."""
         if step.changes:
             records = list(step.changes.records(self.store.writer))
             self.changelog += records
@@ -174,7 +174,7 @@ class Workbench:
         return row
 
     def claim_plain(self, id_: str) -> bytes:
-        """Begin to send a message as plain ones are sent: with the kernel, nobody decodes its row."""
+        """Start to send a message as plain ones are sent: with the kernel, its row is not decoded."""
         row = self.claim(id_)
         if native_extension.module is not None:
             self.claims.update({row: self.store.raw(row)})  # type: ignore[dict-item]
@@ -185,7 +185,7 @@ class Workbench:
         return Delivered([*rows], 0, "orders", 3, sent_ms or self.now_ms)
 
     def promote(self, id_: str, due: int, made_by: str, stamp: int | None = None, snapshot: int | None = None) -> str:
-        """Send back, as the cold tier does, what the record `made_by` (at `stamp`) has left; return its source.
+        """Send back, as the cold tier does, the message that the record `made_by` parked at `stamp`; return its source.
 
         One that this bench has not written came before all that it has.
         """
@@ -194,7 +194,7 @@ class Workbench:
             stamp = NOW - (int(made_by.rsplit("-", 1)[1]) >= self.log.offset)
         return self.schedule(id_, due, delay_source=made_by, delay_parked=f"{stamp},{known}")
 
-    # what has come of it ---------------------------------------------------------------------------------------------
+    # outcomes --------------------------------------------------------------------------------------------------------
     def told(self, since: int = 0) -> list[tuple[str, str, str | None]]:
         """Return event, source and `by` of each event."""
         return [(event["event"], event["source"], event.get("by")) for event in self.events[since:]]

@@ -32,7 +32,7 @@ def clock() -> SimulatedClock:
     return made
 
 
-def test_nothing_is_fired_before_the_brokers_clock_is_known() -> None:
+def test_no_message_is_delivered_before_the_brokers_clock_is_known() -> None:
     clock = SimulatedClock()
     clock.confirm(clock.now_ms(), clock.jumps, -1)
     assert not clock.may_fire()
@@ -83,7 +83,7 @@ def test_a_jump_forward_makes_the_clock_suspect_until_the_brokers_confirm_it(
     assert clock.may_fire()
 
 
-def test_a_jump_back_is_counted_but_fires_nothing_early(
+def test_a_jump_back_is_counted_and_delivers_no_message_early(
     clock: SimulatedClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     clock.pass_by(10, jump=-JUMP_MS)
@@ -156,7 +156,7 @@ def test_a_record_confirms_the_clock_by_when_it_was_sent_and_when_it_is_acknowle
     assert clock.offset_ms == 5
 
 
-def test_a_record_that_was_on_its_way_while_the_clock_jumped_confirms_nothing(clock: SimulatedClock) -> None:
+def test_a_record_that_was_in_flight_during_a_jump_does_not_confirm_the_clock(clock: SimulatedClock) -> None:
     sent, jumps = clock.now_ms(), clock.jumps
     clock.pass_by(10, jump=3_600_000)
     clock.confirm(sent, jumps, sent + 5)
@@ -165,7 +165,7 @@ def test_a_record_that_was_on_its_way_while_the_clock_jumped_confirms_nothing(cl
     assert clock.jumps == 1
 
 
-def test_a_broker_that_does_not_say_its_time_confirms_nothing(clock: SimulatedClock) -> None:
+def test_a_broker_without_a_timestamp_does_not_confirm_the_clock(clock: SimulatedClock) -> None:
     clock.pass_by(10, jump=JUMP_MS)
     clock.now_ms()
     clock.confirm(clock.now_ms(), clock.jumps, -1)

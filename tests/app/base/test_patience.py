@@ -1,4 +1,4 @@
-"""A start waits for brokers that were lost a moment ago, and for nothing that another try does not mend."""
+"""At the start, only errors that another attempt can fix are retried, such as brokers that were lost a moment ago."""
 
 import aiokafka.errors as kafka
 import pytest
@@ -34,7 +34,7 @@ async def test_a_broker_that_has_just_been_lost_is_waited_for() -> None:
     assert await patiently(cluster.ask, "checking topics") == "answer"
 
 
-async def test_what_another_try_does_not_mend_is_said_at_once() -> None:
+async def test_an_error_that_another_attempt_cannot_fix_is_raised_at_once() -> None:
     cluster = Cluster(kafka.TopicAuthorizationFailedError("delay-requests"))
 
     with pytest.raises(kafka.TopicAuthorizationFailedError):

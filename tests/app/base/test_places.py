@@ -20,7 +20,7 @@ def test_one_alone_takes_half_and_each_next_one_half_of_the_rest() -> None:
     assert taken(places, "a") == 0
 
 
-def test_what_is_given_back_is_there_for_others() -> None:
+def test_a_returned_place_is_free_for_others() -> None:
     places = Places(4)
     assert taken(places, "a") == 2
     places.leave("a")

@@ -36,7 +36,7 @@ def test_a_file_that_could_not_be_read_is_read_as_soon_as_it_can_be(
     assert errors(caplog) == 1
 
 
-def test_a_file_that_goes_away_is_told_each_time(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_disappearance_of_a_file_is_reported(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path, away = tmp_path / "file", tmp_path / "away"
     path.write_text("a", "utf-8")
     file = watched(path)
@@ -48,7 +48,7 @@ def test_a_file_that_goes_away_is_told_each_time(tmp_path: Path, caplog: pytest.
         assert file.content(10 * turn + 4) == ["a"]
 
 
-def test_nothing_but_a_line_feed_ends_a_line(tmp_path: Path) -> None:
+def test_only_a_line_feed_ends_a_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a\u2028b\x85c\x0bd\r\n# e\nf", "utf-8")
 
     assert watched(tmp_path / "file").content(2) == ["a\u2028b\x85c\x0bd", "f"]

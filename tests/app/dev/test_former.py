@@ -10,7 +10,7 @@ from tests.harness.worker import ROOT
 
 
 @pytest.mark.parametrize(("former", "name"), [("app.testing", "punctual.testing"), ("app.embedded", "punctual.dev")])
-def test_a_former_module_warns_and_has_what_the_new_one_has(former: str, name: str) -> None:
+def test_a_former_module_warns_and_has_the_names_of_the_new_one(former: str, name: str) -> None:
     sys.modules.pop(former, None)
     with pytest.warns(DeprecationWarning, match=f"{former} will be removed: import {name}"):
         old = importlib.import_module(former)

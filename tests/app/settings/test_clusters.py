@@ -50,7 +50,7 @@ def test_a_file_says_of_each_cluster_how_it_is_reached(tmp_path: Path) -> None:
     assert found.logins.keys() == {"eu", "plain"}
 
 
-def test_a_cluster_of_which_nothing_is_said_is_asked_as_our_own_is(
+def test_a_cluster_without_its_own_security_settings_uses_those_of_the_home_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "clusters.toml").write_text(FULL, "utf-8")
@@ -100,9 +100,7 @@ PLACE = '[clusters.eu]\nbootstrap_servers = "h:1"\n'
         ("", "may only have tables [clusters.NAME], not 'none'"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_told_with_its_place_and_never_with_a_secret(
-    tmp_path: Path, text: str, says: str
-) -> None:
+def test_an_error_in_a_file_has_its_position_and_never_a_secret(tmp_path: Path, text: str, says: str) -> None:
     (tmp_path / "clusters.toml").write_text(text, "utf-8")
     with pytest.raises(SettingInvalid) as raised:
         Settings.from_env({"DELAY_CLUSTERS": str(tmp_path / "clusters.toml")})

@@ -30,7 +30,7 @@ def test_a_quota_has_parts_that_may_be_left_out() -> None:
         ("orders=rate:fast", "orders=rate:fast: 'fast' is not a rate"),
     ],
 )
-def test_what_is_no_quota_is_said(text: str, why: str) -> None:
+def test_an_invalid_quota_is_refused_with_the_valid_form(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         quotas(text)
 
@@ -57,7 +57,7 @@ def test_quotas_are_those_of_namespaces(named: dict[str, str], why: str) -> None
         Settings.from_env({**named, "DELAY_QUOTAS": "orders=messages:1"})
 
 
-def test_there_is_room_for_so_many_namespaces() -> None:
+def test_the_number_of_namespaces_is_limited() -> None:
     with pytest.raises(SettingInvalid, match="DELAY_NAMESPACES=301 namespaces: the maximum is 300 namespaces"):
         Settings.from_env({"DELAY_NAMESPACES": ",".join(f"team-{number}" for number in range(301))})
     with pytest.raises(SettingInvalid, match="quotas apply to namespaces, but DELAY_NAMESPACES has none"):

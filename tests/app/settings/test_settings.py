@@ -1,4 +1,4 @@
-"""Settings: every variable is read and checked, and a bad value says what it takes."""
+"""Settings: every variable is read and checked, and the error for an invalid value has the valid values."""
 
 import socket
 from pathlib import Path
@@ -165,7 +165,7 @@ def test_every_secret_may_be_in_a_file(name: str, tmp_path: Path) -> None:
         Settings.from_env({name: "0123456789abcdef", f"{name}_FILE": "/x"})
 
 
-def test_what_is_no_secret_has_no_file() -> None:
+def test_only_secrets_can_be_in_files() -> None:
     assert {"KAFKA_SASL_PASSWORD", "KAFKA_SASL_OAUTHBEARER_CLIENT_SECRET", "DELAY_WEB_SECRET"} == SECRETS
     assert [sentence.split()[0] for sentence in unknown({"DELAY_APP_ID_FILE": "x"})] == ["DELAY_APP_ID_FILE"]
 
@@ -230,7 +230,7 @@ def test_each_variable_is_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(BAD))
-def test_a_bad_value_names_the_variable_and_says_what_it_takes(name: str) -> None:
+def test_an_invalid_value_is_an_error_with_the_variable_and_its_valid_values(name: str) -> None:
     text, why = BAD[name]
     with pytest.raises(SettingInvalid) as raised:
         Settings.from_env({name: text})
@@ -271,7 +271,7 @@ def test_the_defaults_are_for_production() -> None:
     assert settings.retention.horizon_ms == 0
 
 
-def test_inputs_have_their_dialects_and_what_comes_from_elsewhere_has_our_own() -> None:
+def test_inputs_have_their_dialects_and_other_topics_have_the_native_one() -> None:
     settings = Settings.from_env({"DELAY_INPUTS": "orders=native"})
 
     assert settings.topics.inputs == {"delay-requests": "native", "orders": "native"}
@@ -330,14 +330,14 @@ def test_namespaces_are_those_of_inputs_but_of_the_requests_topic() -> None:
             Settings.from_env({**inputs, "DELAY_NAMESPACES": text})
 
 
-def test_an_unknown_dialect_is_named_with_those_that_there_are() -> None:
+def test_an_unknown_dialect_is_an_error_with_the_known_dialects() -> None:
     with pytest.raises(
         SettingInvalid, match=r"DELAY_INPUTS=orders=klingon: 'klingon' is not a dialect; the dialects are native"
     ):
         Settings.from_env({"DELAY_INPUTS": "orders=klingon"})
 
 
-def test_a_rate_for_a_cluster_that_nobody_knows_stops_the_start() -> None:
+def test_a_rate_for_an_unknown_cluster_stops_the_start() -> None:
     with pytest.raises(SettingInvalid, match="DELAY_RATES=emea/emails: emea is not a cluster of DELAY_CLUSTERS"):
         Settings.from_env({"DELAY_RATES": "emea/emails=5/s"})
     assert Settings.from_env({"DELAY_RATES": "emea/emails=5/s", "DELAY_CLUSTERS": "emea=h:1"}).destinations.rates
@@ -360,12 +360,12 @@ def test_with_a_horizon_cancels_are_remembered_as_long_as_deliveries() -> None:
     assert Settings.from_env({**short, "DELAY_HORIZON": "P1D"}).retention.command_memory_ms == 600_000
 
 
-def test_what_the_cold_tier_was_told_is_remembered_for_ten_minutes_at_least() -> None:
+def test_commands_to_the_cold_tier_are_remembered_for_ten_minutes_or_longer() -> None:
     assert Settings.from_env({}).retention.cold_memory_ms == 600_000
     assert Settings.from_env({"DELAY_DEDUPE_WINDOW": "PT1H"}).retention.cold_memory_ms == 3_600_000
 
 
-def test_inputs_whose_names_cannot_be_told_apart_in_row_keys_stop_the_start() -> None:
+def test_inputs_whose_names_have_the_same_key_in_rows_stop_the_start() -> None:
     one, other = "plumless", "buckeroo"  # the classic pair
     assert keys.topic_crc(one) == keys.topic_crc(other)
 
@@ -390,7 +390,7 @@ def test_an_input_whose_crc_stands_for_rows_that_have_moved_stops_the_start() ->
         Settings.from_env({"DELAY_INPUTS": f"{name}=native", "DELAY_REPARTITIONED": "on"})
 
 
-def test_passwords_are_shown_to_nobody() -> None:
+def test_passwords_are_never_shown() -> None:
     settings = Settings.from_env({"KAFKA_SASL_PASSWORD": "hunter2"})
 
     assert "hunter2" not in repr(settings)
@@ -419,7 +419,7 @@ def test_topics_begin_with_the_app_id() -> None:
     }
 
 
-def test_places_follow_from_the_port_unless_they_are_told() -> None:
+def test_directories_and_addresses_follow_from_the_port_unless_they_are_set() -> None:
     settings = Settings.from_env({"PORT": "7001"})
 
     assert str(settings.data_path) == ".data/delay-7001"
@@ -450,7 +450,7 @@ def test_a_spool_of_an_earlier_version_is_used_where_it_is(tmp_path: Path, monke
     assert settings.gateway_path == root / "gateway"
 
 
-def test_blanks_around_patterns_are_no_part_of_them() -> None:
+def test_blanks_around_patterns_are_ignored() -> None:
     assert patterns("in: a | b ,c") == {"in": ("a", "b"), "*": ("c",)}
     assert url_patterns("in: https://a.example | https://b.example") == url_patterns(
         "in:https://a.example|https://b.example"
@@ -493,14 +493,14 @@ def test_records_to_be_left_out_are_those_of_their_partition() -> None:
     assert settings.engine.skipped("delay-delays-changelog-1") == frozenset()
 
 
-def test_what_may_have_been_created_again_is_told_from_what_may_have_lost_records() -> None:
+def test_recreated_topics_and_lost_records_are_accepted_separately() -> None:
     settings = Settings.from_env({"DELAY_ACCEPT_LOSS": "recreated:delay-requests,delay-delays-changelog"})
     assert settings.engine.accepts_recreated("delay-requests")
     assert not settings.engine.accepts_recreated("delay-delays-changelog")
 
 
 @pytest.mark.parametrize("text", ["recreated:", "orders", "lost:orders", "delay-delays-changelog-3-x"])
-def test_what_is_accepted_is_named_as_workers_name_it(text: str) -> None:
+def test_accepted_losses_have_the_names_that_workers_print(text: str) -> None:
     with pytest.raises(SettingInvalid, match=r"it must be delay-delays-changelog, .* or recreated:<topic>"):
         Settings.from_env({"DELAY_ACCEPT_LOSS": text})
 
@@ -528,7 +528,7 @@ def test_a_pattern_of_addresses_that_none_can_match_stops_the_start(name: str) -
         ("127.example.com", "", True),  # a name like another
     ],
 )
-def test_who_can_be_reached_by_others_lets_nothing_be_changed_unless_told_so(
+def test_without_logins_a_worker_that_others_can_reach_is_read_only_by_default(
     host: str,
     said: str,
     read_only: bool,  # noqa: FBT001 - a case
@@ -536,7 +536,7 @@ def test_who_can_be_reached_by_others_lets_nothing_be_changed_unless_told_so(
     assert Settings.from_env({"HOST": host, "DELAY_WEB_READ_ONLY": said}).read_only == read_only
 
 
-def test_where_people_sign_in_their_roles_say_what_they_may_change() -> None:
+def test_with_logins_roles_decide_about_changes() -> None:
     signed = {"DELAY_WEB_USERS_FILE": "/etc/punctual/users", "HOST": "10.0.0.1"}
     assert not Settings.from_env(signed).read_only
     assert Settings.from_env(signed | {"DELAY_WEB_READ_ONLY": "on"}).read_only
@@ -546,7 +546,7 @@ def test_where_people_sign_in_their_roles_say_what_they_may_change() -> None:
 @pytest.mark.parametrize(
     "servers", ["a:0", "a:70000", "a:port", "a:9092 b:9092", "kafka://a:9092", "a:9092/x", "[::1", ","]
 )
-def test_what_is_no_list_of_servers_is_refused(servers: str) -> None:
+def test_an_invalid_list_of_servers_is_refused(servers: str) -> None:
     for name, value in (("KAFKA_BOOTSTRAP_SERVERS", servers), ("DELAY_CLUSTERS", f"other={servers}")):
         with pytest.raises(SettingInvalid, match=f"^{name}="):
             Settings.from_env({name: value})

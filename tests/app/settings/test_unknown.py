@@ -1,4 +1,4 @@
-"""Variables that look like settings and are none are named, and nothing else is."""
+"""Unknown variables that look like settings are reported, and other variables are not."""
 
 import pytest
 
@@ -43,7 +43,7 @@ def test_no_setting_and_no_other_variable_is_a_mistake() -> None:
     assert list(unknown(env)) == []
 
 
-def test_a_setting_of_an_earlier_version_is_named_with_what_it_has_become() -> None:
+def test_a_former_setting_is_reported_with_its_replacement() -> None:
     [sentence] = unknown({"DELAY_GATEWAY_CONNECTIONS": "5000"})
 
     assert sentence == (

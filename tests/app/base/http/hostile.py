@@ -1,11 +1,11 @@
-"""URLs that must not be reached, by what is wrong with them; no pattern names any of their hosts.
+"""URLs that must not be reached, by their defect; no pattern names any of their hosts.
 
-Of names, `ADDRESSES` has what they resolve to: what a resolver in an attacker's hands would say.
+`ADDRESSES` has the addresses of host names, as an attacker's resolver would answer.
 """
 
 from ipaddress import ip_address
 
-ANY = "0.0.0.0"  # noqa: S104 - nobody listens on it
+ANY = "0.0.0.0"  # noqa: S104 - no test listens on it
 #: One address at least of each network that is not the world's.
 RESERVED = (
     ANY,
@@ -115,7 +115,7 @@ LITERALS = [
     "https://[::ffff:7f00:0001]:443/",
     "https://\u2460\u2461\u2466.\u24ea.\u24ea.\u2460/",
 ]
-#: What is no host: some parser would find another one in it.
+#: Texts that are not hosts: some parser would find another host in them.
 CONFUSED = [
     "",
     "https:",

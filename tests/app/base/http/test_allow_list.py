@@ -1,4 +1,4 @@
-"""Which URLs patterns allow, and what it takes to name a host or a port."""
+"""Which URLs patterns allow, and how a pattern names a host or a port."""
 
 import pytest
 
@@ -44,7 +44,7 @@ from app.base.http.allow_list import AllowList, NotListed
         ("http://[::1]:*", "http://[::2]:8080/", None),
     ],
 )
-def test_a_pattern_allows_what_it_says_and_names_what_has_no_wildcard(
+def test_a_pattern_allows_listed_urls_and_names_hosts_without_a_wildcard(
     pattern: str, url: str, *, named: bool | None
 ) -> None:
     if named is None:

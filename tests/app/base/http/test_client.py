@@ -1,4 +1,4 @@
-"""Posts to real servers: what is sent, how much of an answer is read, and whose certificate counts."""
+"""Posts to real servers: the request, the part of the response that is read, and the trusted certificates."""
 
 import asyncio
 import shutil
@@ -28,7 +28,7 @@ Conversation = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[
 
 
 class Peer:
-    """A server that says what the test has it say."""
+    """A server whose response the test sets."""
 
     def __init__(self, answer: bytes = b"HTTP/1.1 204 No Content\r\n\r\n") -> None:
         """Answer each request so."""
@@ -82,7 +82,7 @@ class Pieces(Peer):
     """Answers a few bytes at a time."""
 
     def __init__(self, answer: bytes, piece: int) -> None:
-        """Answer in pieces of so many bytes."""
+        """Answer in pieces of this many bytes."""
         super().__init__(answer)
         self._piece = piece
 
@@ -161,7 +161,7 @@ async def post(
         await posts.stop()
 
 
-async def test_a_request_says_what_it_must_and_no_more() -> None:
+async def test_a_request_has_the_required_fields_and_no_others() -> None:
     async with listening(Peer()) as peer:
         await post(peer, path="/a?b=c#d", headers=[("x", "1"), ("x", "2"), ("Content-Type", "text/plain")])
 
@@ -190,7 +190,7 @@ async def test_of_an_endless_answer_little_is_read(monkeypatch: pytest.MonkeyPat
     async with listening(Flood()) as peer:
         async with asyncio.timeout(LIMIT_S):
             assert (await post(peer)).meaning is Meaning.TAKEN
-    assert peer.sent < 32 << 20  # what was under way
+    assert peer.sent < 32 << 20  # the bytes that were in flight
 
 
 async def test_cookies_are_not_kept_and_redirects_not_followed() -> None:
@@ -216,7 +216,9 @@ async def test_cookies_are_not_kept_and_redirects_not_followed() -> None:
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "timeout"),
     ],
 )
-async def test_what_is_no_answer_says_why(said: bytes, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_invalid_response_fails_with_the_reason(
+    said: bytes, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "TIMEOUT_S", 1)
     async with listening(Peer(said)) as peer:
         answer = await post(peer)
@@ -271,7 +273,7 @@ async def test_what_never_ends_is_cut_off_early(monkeypatch: pytest.MonkeyPatch,
         async with asyncio.timeout(LIMIT_S):
             await post(peer)
             await peer.closed.wait()
-    assert peer.sent < 32 << 20  # what was under way
+    assert peer.sent < 32 << 20  # the bytes that were in flight
 
 
 async def test_an_answer_in_many_pieces_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,11 +294,13 @@ class Twice(Peer):
 
 async def stall(seconds: float) -> None:
     """Hold the loop up."""
-    time.sleep(seconds)  # noqa: ASYNC251 - it is what a busy worker does
+    time.sleep(seconds)  # noqa: ASYNC251 - a busy worker blocks its loop like this
 
 
 @pytest.mark.parametrize("wait", [asyncio.sleep, stall])
-async def test_an_answer_that_nobody_asked_for_answers_no_request(wait: Callable[[float], Awaitable[None]]) -> None:
+async def test_an_unsolicited_response_is_not_taken_for_the_answer_to_a_request(
+    wait: Callable[[float], Awaitable[None]],
+) -> None:
     """Also where the loop was busy, so that the answer was not read when the next request is sent."""
     peer = Twice()
     with Apart(peer) as port:
@@ -437,7 +441,7 @@ async def test_certificate_and_host_are_the_names_while_the_address_is_pinned(na
         assert trusted == untrusted
 
 
-async def test_names_that_take_long_hold_up_no_other_and_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_name_lookup_delays_no_other_and_happens_once(monkeypatch: pytest.MonkeyPatch) -> None:
     slow, asked = threading.Event(), []
 
     def getaddrinfo(host: str, *_: Any, **__: Any) -> list[Any]:

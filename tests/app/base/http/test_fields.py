@@ -1,4 +1,4 @@
-"""Header fields: what comes from messages can be no more than a value."""
+"""Header fields: text from messages becomes a value, and cannot add fields."""
 
 import re
 from urllib.parse import unquote
@@ -24,7 +24,7 @@ def test_any_text_becomes_visible_ascii_and_can_be_read_back(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "said"), [("order-17", "order-17"), ("a\r\nb: c", "a%0D%0Ab:%20c"), ("50%é", "50%25%C3%A9")]
 )
-def test_what_is_visible_stays_as_it_is(text: str, said: str) -> None:
+def test_visible_characters_stay_unchanged(text: str, said: str) -> None:
     assert encoded(text) == said
 
 
@@ -38,7 +38,7 @@ def test_headers_travel_only_as_listed() -> None:
 
 
 @pytest.mark.parametrize("name", [*sorted(NEVER), "webhook-signature", "Webhook-Id", "delay-id", "Delay-Id", "HOST"])
-def test_what_is_a_connections_or_the_signers_never_travels(name: str) -> None:
+def test_fields_of_the_connection_and_of_the_signer_are_never_sent(name: str) -> None:
     assert travelling([(name, b"x")], (*ALL, name.lower())) == []
 
 
@@ -49,7 +49,7 @@ def test_what_no_field_can_hold_stays_behind(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a:b", "a\r\nb", "\u00e9", "a\x00", "x" * 257])
-def test_what_is_no_fields_name_stays_behind(name: str) -> None:
+def test_an_invalid_field_name_is_left_out(name: str) -> None:
     assert travelling([(name, b"x")], ALL) == []
 
 

@@ -1,4 +1,4 @@
-"""Room at hosts: one that fails is left alone, and takes none of the others'."""
+"""Room at hosts: a failing host gets no more requests, and takes no room from the others."""
 
 import pytest
 from hypothesis import given
@@ -96,7 +96,7 @@ def test_hosts_that_are_slow_or_new_leave_room_to_quick_ones(hosts: Hosts) -> No
     assert hosts.full("quick")
 
 
-def test_what_is_known_of_hosts_is_bounded(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_memory_of_hosts_is_bounded(hosts: Hosts, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REMEMBERED", 100)
     for number in range(1_000):
         hosts.begin(f"dead-{number}")
@@ -130,7 +130,7 @@ def test_the_sums_are_those_of_the_hosts(acts: list[tuple[str, str]]) -> None:
 
 
 def of_sender(hosts: Hosts, sender: str, number: int, first: int = 0) -> list[str]:
-    """Return the names of so many hosts of a sender."""
+    """Return the names of `number` hosts of a sender."""
     names = [f"{sender}-{one}" for one in range(first, first + number)]
     for name in names:
         hosts.belongs(name, sender)

@@ -24,7 +24,7 @@ def test_the_first_pattern_that_a_url_matches_has_its_secrets(tmp_path: Path) ->
     assert SecretsFile("").of(target_of("https://a.example/x"), 0) == ()
 
 
-def test_a_change_is_seen_within_a_second_and_a_bad_one_changes_nothing(
+def test_a_change_is_seen_within_a_second_and_an_invalid_file_changes_no_secret(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "secrets"
@@ -76,7 +76,7 @@ def test_a_file_that_must_not_be_read_is_named(tmp_path: Path) -> None:
         SecretsFile(str(path))
 
 
-def test_a_secret_signs_nothing_that_goes_to_another_host(tmp_path: Path) -> None:
+def test_a_secret_signs_no_request_to_another_host(tmp_path: Path) -> None:
     path = tmp_path / "secrets"
     path.write_text(f"https://*.example.com/* {A}\n", "utf-8")
     secrets = SecretsFile(str(path))

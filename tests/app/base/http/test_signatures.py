@@ -21,7 +21,7 @@ def test_the_vector_of_the_specification() -> None:
 
 
 @given(st.dictionaries(st.text(max_size=5), st.text(max_size=20)), st.binary(min_size=24, max_size=64))
-def test_what_is_signed_is_verified_by_another_implementation(said: dict[str, str], key: bytes) -> None:
+def test_another_implementation_verifies_the_signature(said: dict[str, str], key: bytes) -> None:
     text, body, id_, now = (
         f"whsec_{base64.b64encode(key).decode()}",
         json.dumps(said),
@@ -57,7 +57,7 @@ def test_an_id_is_the_same_for_the_same_parts_alone_and_has_no_dot() -> None:
         ("whsec_c2hvcnQ=", "a secret has 5 bytes. It must have 24 to 64"),
     ],
 )
-def test_what_is_no_secret_is_refused_without_being_repeated(text: str, why: str) -> None:
+def test_an_invalid_secret_is_refused_and_not_repeated_in_the_message(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why) as raised:
         secret(text)
     assert text not in str(raised.value)

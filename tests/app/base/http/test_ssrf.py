@@ -1,4 +1,4 @@
-"""No URL leads to what is not the world's: the same list at acceptance and where connections are made."""
+"""No URL leads to a private address: the same list applies at acceptance and when a connection is made."""
 
 import asyncio
 import socket
@@ -50,7 +50,7 @@ class Said(AbstractResolver):
         ]
 
     async def close(self) -> None:
-        """There is nothing to close."""
+        """Close no resources."""
 
 
 class Dialled(Exception):
@@ -59,7 +59,7 @@ class Dialled(Exception):
 
 @pytest.fixture
 def dialled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Every address that anything connects to; nothing does get there."""
+    """The addresses to which a connection was attempted; none succeeds."""
     found: list[str] = []
 
     async def start_connection(addr_infos: Sequence[Any], **_: Any) -> Any:
@@ -82,7 +82,7 @@ async def connect(url: str, allowed: AllowList, resolver: AbstractResolver) -> H
 
 
 async def let_through(urls: Sequence[str], dialled: list[str]) -> list[str]:
-    """Return those of these URLs for which a connection to an address that is not the world's is tried, or any port."""
+    """Return the URLs for which a connection to a private address, or to any port, is attempted."""
     allowed, through = AllowList(WIDE), []
     for url in urls:
         dialled.clear()
@@ -92,7 +92,7 @@ async def let_through(urls: Sequence[str], dialled: list[str]) -> list[str]:
     return through
 
 
-def test_there_are_enough_of_them() -> None:
+def test_the_list_has_many_urls() -> None:
     assert len(set(hostile.ALL)) == len(hostile.ALL)
     assert len(hostile.ALL) >= 200
 
@@ -131,7 +131,7 @@ async def test_a_name_of_the_world_does(dialled: list[str]) -> None:
     assert dialled == [GOOD, GOOD, "2606:2800:220:1::1", "64:ff9b::5db8:d822"]
 
 
-async def test_a_name_that_resolves_otherwise_the_second_time_is_connected_to_where_it_was_looked_at(
+async def test_a_name_that_resolves_differently_the_second_time_is_connected_to_its_first_address(
     dialled: list[str],
 ) -> None:
     first, then = {"rebind.example.com": (GOOD,)}, {"rebind.example.com": ("127.0.0.1",)}
@@ -149,7 +149,7 @@ async def test_a_name_that_resolves_otherwise_the_second_time_is_connected_to_wh
 async def test_the_system_resolver_is_asked_once_for_each_connection(
     dialled: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What listens on the private address is real, and hears nothing."""
+    """The server on the private address is real, and receives no request."""
     answers = iter([GOOD, "127.0.0.1", "127.0.0.1"])
     asked = []
 
@@ -279,7 +279,7 @@ def test_every_network_that_stands_for_another_is_looked_into(monkeypatch: pytes
         assert addresses.is_global(public)
 
 
-def test_what_is_checked_is_what_is_connected_to() -> None:
+def test_the_address_that_was_checked_is_the_address_of_the_connection() -> None:
     for url in (
         "https://EXAMPLE.com.:443/a/../b?c=d#e",
         "https://0x5db8d822/",

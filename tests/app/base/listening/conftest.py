@@ -116,7 +116,7 @@ async def port(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 
 async def answer_to(port: int, data: bytes, *more: bytes, leaves: bool = True) -> bytes:
-    """Send bytes on a connection of their own, `more` of them a moment later; return all that comes back.
+    """Send bytes on a new connection, and `more` a moment later; return the whole response.
 
     A client that `leaves` sends no more afterwards, and a request that is not answered by then may not be.
     """

@@ -1,4 +1,4 @@
-"""Every server of ours refuses what is packed, slow, malformed or no HTTP, and logs nothing of it."""
+"""All our servers refuse compressed, slow, malformed and non-HTTP input, and log none of its content."""
 
 import asyncio
 import gzip
@@ -69,7 +69,7 @@ async def test_packed_bodies_are_refused_as_they_are(port: int, path: str, form:
 
 
 @pytest.mark.usefixtures("nothing_unpacked")
-async def test_a_packed_body_that_nobody_reads_is_passed_over_packed(port: int) -> None:
+async def test_a_compressed_body_that_no_handler_reads_is_skipped_compressed(port: int) -> None:
     body = gzip.compress(b" " * (1 << 20))
     first = head("/nowhere", b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(body))
     following = head("/nowhere", b"Connection: close\r\nContent-Length: 0\r\n\r\n")
@@ -107,7 +107,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-async def test_heads_that_are_malformed_are_refused_without_a_word_of_them(port: int, name: str) -> None:
+async def test_malformed_heads_are_refused_without_repeating_them(port: int, name: str) -> None:
     answer = await answer_to(port, MALFORMED[name])
 
     assert status(answer) in (400, 405, 431)
@@ -117,7 +117,7 @@ async def test_heads_that_are_malformed_are_refused_without_a_word_of_them(port:
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("kind", [JSON, PLAIN])
-async def test_chunks_that_are_malformed_are_refused_without_a_word_of_them(port: int, path: str, kind: bytes) -> None:
+async def test_malformed_chunks_are_refused_without_repeating_them(port: int, path: str, kind: bytes) -> None:
     lines = (kind, SECRET, b"Transfer-Encoding: chunked\r\n\r\n")
 
     at_once = await answer_to(port, head(path, *lines) + CANARY.encode() + b"\r\n")
@@ -160,7 +160,7 @@ EVIL = b"Origin: https://evil.example\r\n"
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_a_page_of_another_site_changes_and_reads_nothing(port: int, path: str) -> None:
+async def test_a_page_of_another_site_can_neither_read_nor_change_data(port: int, path: str) -> None:
     change = head(path, JSON, EVIL, b"Content-Length: 2\r\nConnection: close\r\n\r\n") + b"{}"
     asks_first = b"OPTIONS %b HTTP/1.1\r\nHost: localhost\r\nAccess-Control-Request-Method: POST\r\n" % path.encode()
     rebound = b"GET %b HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n" % path.encode()

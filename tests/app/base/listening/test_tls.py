@@ -188,7 +188,7 @@ async def test_a_new_file_that_is_not_valid_is_reported_once_and_the_old_one_sta
         writer.close()
 
 
-def test_clients_that_never_shake_hands_keep_nobody_out(
+def test_clients_that_never_finish_the_handshake_do_not_block_others(
     on_loop: Any, files: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def check() -> None:
@@ -198,7 +198,7 @@ def test_clients_that_never_shake_hands_keep_nobody_out(
             for number in range(60):
                 reader, writer = await asyncio.open_connection("127.0.0.1", port)
                 stack.callback(writer.close)
-                writer.write(b"\x16\x03\x01\x02\x00\x01\x00"[: number % 8])  # a part of a hello, or none of it
+                writer.write(b"\x16\x03\x01\x02\x00\x01\x00"[: number % 8])  # a part of a hello, or no byte at all
                 silent.append(reader)
             reader, writer = await connected(port, trusting(files))
             assert (await asked(reader, writer)).startswith(b"HTTP/1.1 200")

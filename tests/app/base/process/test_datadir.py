@@ -18,7 +18,7 @@ def test_a_directory_is_used_by_one_process_at_a_time(tmp_path: Path) -> None:
     claim(data).close()
 
 
-def test_a_directory_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_directory_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataDirectoryUnusable, match=r"cannot be used: .*Not a directory.*No data is lost"):
         claim(tmp_path / "file" / "data")

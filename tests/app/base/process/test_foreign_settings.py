@@ -1,4 +1,4 @@
-"""Nothing but Punctual's own settings changes anything: what libraries read from the environment is turned off."""
+"""Only Punctual's own settings have an effect: variables that libraries read from the environment are turned off."""
 
 import importlib
 import json

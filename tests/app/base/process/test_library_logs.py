@@ -1,4 +1,4 @@
-"""What others say below a warning is left out; all that is ours is written."""
+"""Lines of libraries below the level of a warning are left out; all lines of Punctual are written."""
 
 import logging
 
@@ -44,7 +44,7 @@ def test_of_others_only_warnings_are_written(name: str, level: int, message: str
         ("app.worker", "Group Coordinator Request failed: %s", GroupCoordinatorNotAvailableError(), "ERROR"),
     ],
 )
-def test_what_others_only_ask_again_is_no_error(name: str, message: str, argument: object, level: str) -> None:
+def test_retries_of_libraries_are_not_errors(name: str, message: str, argument: object, level: str) -> None:
     record = logging.LogRecord(name, logging.ERROR, __file__, 1, message, (argument,), None)
 
     assert LibraryLogFilter().filter(record)

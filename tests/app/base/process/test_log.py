@@ -1,4 +1,4 @@
-"""Log lines as JSON objects: one a line, whatever is said in them."""
+"""Log lines as JSON objects, one per line, whatever the message contains."""
 
 import ast
 import json
@@ -32,7 +32,7 @@ def test_line_has_time_level_logger_and_message() -> None:
     }
 
 
-def test_what_a_line_is_about_are_fields_of_their_own_beside_its_sentence() -> None:
+def test_the_subjects_of_a_line_are_fields_in_addition_to_its_message() -> None:
     record = _record("a record of %s is passed over", "orders")
     about = {"topic": "orders", "partition": 0, "offset": 12, "destination": "orders@other", "unknown": "left out"}
     record.__dict__ |= about
@@ -41,7 +41,7 @@ def test_what_a_line_is_about_are_fields_of_their_own_beside_its_sentence() -> N
     assert {name: line.get(name) for name in about} == {**about, "unknown": None}
 
 
-def test_a_record_that_is_passed_over_is_told_by_its_place(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_skipped_record_is_logged_with_its_position(caplog: pytest.LogCaptureFixture) -> None:
     passed_over("delay-controls-of-this-test", 2, 7, "no JSON")
     line = json.loads(JsonFormatter().format(caplog.records[-1]))
     assert (line["topic"], line["partition"], line["offset"]) == ("delay-controls-of-this-test", 2, 7)

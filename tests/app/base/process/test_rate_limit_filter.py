@@ -1,4 +1,4 @@
-"""Repeated log lines: one is enough while a broker is away, and nothing else is left out."""
+"""Repeated log lines: while a broker is down one line is enough, and all other lines are written."""
 
 import logging
 
@@ -9,7 +9,7 @@ from app.base.process.log import RateLimitFilter
 def written(
     of: RateLimitFilter, at_s: float, message: str, *args: object, name: str = "app.kafka", level: int = 30
 ) -> str:
-    """Return what is written of a record, "" for nothing."""
+    """Return the output for a record, "" if the filter drops it."""
     record = logging.LogRecord(name, level, __file__, 1, message, args, None)
     record.created = at_s
     return record.getMessage() if of.filter(record) else ""
@@ -24,7 +24,7 @@ def test_a_sentence_is_written_once_in_ten_seconds_and_then_how_often_it_came() 
     assert written(of, 121, "broker %d is away", 1) == "broker 1 is away"
 
 
-def test_what_is_not_a_warning_and_what_others_say_is_always_written() -> None:
+def test_lines_below_a_warning_and_lines_of_other_loggers_are_always_written() -> None:
     of = RateLimitFilter()
     for _ in range(2):
         assert written(of, 100, "Ready", level=logging.INFO)

@@ -1,4 +1,4 @@
-"""A record on an internal topic that is larger than Punctual's own is passed over unread, whoever reads it."""
+"""A record on an internal topic that is larger than Punctual's own is skipped unread by every reader."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

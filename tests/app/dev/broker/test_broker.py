@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[4]
 
 
 def admin_of(bootstrap: str) -> AdminClient:
-    # Silent: it may see its broker go, which is what is being tested.
+    # Silent: the test stops the broker while this client is connected.
     return AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
 
 
@@ -87,7 +87,7 @@ def test_topics_survive_a_kill_and_a_restart(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_it_listens_on_the_loopback_address_only_and_leaves_nothing_behind() -> None:
+def test_it_listens_on_the_loopback_address_only_and_leaves_no_files_behind() -> None:
     with Broker() as broker:
         port = int(broker.bootstrap.split(":")[1])
         socket.create_connection(("127.0.0.1", port), 5).close()
@@ -192,7 +192,7 @@ def test_three_brokers_make_one_cluster() -> None:
 
 
 @pytest.mark.slow
-def test_the_command_serves_in_the_foreground_until_it_is_told_to_stop(tmp_path: Path) -> None:
+def test_the_command_serves_in_the_foreground_until_it_is_stopped(tmp_path: Path) -> None:
     port = free_port()
     with command(KAFKA_PORT=str(port), KAFKA_DATA=str(tmp_path / "data")) as kafka:
         assert kafka.stdout is not None

@@ -1,4 +1,4 @@
-"""The guard: what it runs ends with its owner, whatever happens to that one."""
+"""The guard ends its command when its owner ends, however the owner ends."""
 
 import os
 import signal
@@ -21,14 +21,14 @@ def guarded(command: list[str], log: Path, remove: Path | None = None) -> Guarde
         return GuardedProcess(command, output, remove)
 
 
-def test_what_a_command_prints_goes_to_the_log_and_its_end_is_known(tmp_path: Path) -> None:
+def test_the_output_of_a_command_goes_to_the_log_and_its_exit_is_noticed(tmp_path: Path) -> None:
     process = guarded(["sh", "-c", "echo said; exit 3"], tmp_path / "log")
     eventually(lambda: process.exit_code() == 3)
     assert (tmp_path / "log").read_text("utf-8") == "said\n"
     process.stop()
 
 
-def test_a_command_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_a_missing_command_is_an_error(tmp_path: Path) -> None:
     process = guarded(["/nowhere/command"], tmp_path / "log")
     with pytest.raises(ProcessLookupError, match="before its command"):
         _ = process.pid
@@ -84,7 +84,7 @@ OWNER = """
 """
 
 
-def test_what_it_runs_and_its_directory_are_gone_after_the_owner_was_killed(tmp_path: Path) -> None:
+def test_a_killed_owner_leaves_neither_the_command_nor_its_directory(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     with subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(OWNER), directory], stdout=subprocess.PIPE, text=True

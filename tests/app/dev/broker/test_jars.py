@@ -29,7 +29,7 @@ def test_another_content_is_refused_by_name(tmp_path: Path) -> None:
         jars.verify([path], {"a.jar": "0" * 64})
 
 
-def test_a_jar_that_nobody_pinned_is_refused(tmp_path: Path) -> None:
+def test_a_jar_without_a_pinned_hash_is_refused(tmp_path: Path) -> None:
     path, digest = jar(tmp_path, "a.jar", b"a")
     more, _ = jar(tmp_path, "b.jar", b"b")
     with pytest.raises(JarsUnavailableError, match=r"b\.jar does not match its checksum"):
@@ -51,7 +51,7 @@ def test_the_sums_pin_kafka_itself_and_its_log_binding(version: str) -> None:
     assert all(len(digest) == 64 for digest in sums.values())
 
 
-def test_versions_are_in_their_order_and_the_default_is_one_of_them() -> None:
+def test_versions_are_sorted_and_include_the_default() -> None:
     assert jars.versions()[0] == "3.6.2"
     assert jars.DEFAULT_VERSION in jars.versions()
 

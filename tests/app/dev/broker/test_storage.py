@@ -1,4 +1,4 @@
-"""The data directory, and what Kafka is told about it."""
+"""The data directory, and the configuration that Kafka gets for it."""
 
 from pathlib import Path
 

@@ -17,7 +17,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(waiting, "EVERY_S", 0.01)
 
 
-def test_it_is_said_again_and_again_until_it_is_over() -> None:
+def test_the_wait_is_reported_repeatedly_until_it_ends() -> None:
     said, thrice = list[str](), threading.Event()
 
     def say(sentence: str) -> None:

@@ -1,4 +1,4 @@
-"""A running Punctual on a simulated clock: the worker's own code decides, and nothing takes time."""
+"""A running Punctual on a simulated clock: the worker's own code decides, and no time passes."""
 
 import asyncio
 import itertools
@@ -42,7 +42,7 @@ def test_each_message_is_delivered_at_its_own_time_however_far_time_goes(delayed
     assert found == [(b"1", timedelta(days=100)), (b"2", timedelta(days=200)), (b"3", timedelta(days=300))]
 
 
-def test_what_is_due_at_once_is_delivered_without_time_going_on(delayed: Delayed) -> None:
+def test_a_message_that_is_due_at_once_is_delivered_without_advancing_the_clock(delayed: Delayed) -> None:
     delayed.produce({"delay-to": "orders", "delay-at": "2020-01-01T00:00:00Z"}, "late")
 
     assert [record.value for record in delayed.delivered()] == [b"late"]
@@ -112,7 +112,7 @@ async def test_a_record_comes_back_after_each_backoff_and_ends_as_a_dead_letter(
     assert letter.header("delay-reason") == "attempts-exhausted"
 
 
-def test_what_cannot_be_accepted_is_a_dead_letter(delayed: Delayed) -> None:
+def test_an_invalid_request_becomes_a_dead_letter(delayed: Delayed) -> None:
     delayed.produce({"delay-to": "nowhere", "delay-after": "PT1S"}, "x")
     delayed.produce({"delay-to": "orders", "delay-after": "soon"}, "x")
 
@@ -164,7 +164,7 @@ async def test_a_destination_gets_no_more_than_its_rate(delayed: Delayed) -> Non
     assert all(timedelta(seconds=59) < one < timedelta(seconds=61) for one in apart)
 
 
-def test_what_is_written_where_nobody_reads_is_an_error(delayed: Delayed) -> None:
+def test_writing_to_a_topic_without_a_reader_is_an_error(delayed: Delayed) -> None:
     with pytest.raises(NoInput, match="no requests from orders partition 0"):
         delayed.produce(in_(hours=1), topic="orders")
     with pytest.raises(NoInput, match="no requests from delay-requests partition 1"):
@@ -250,10 +250,10 @@ def test_time_goes_forward_only(delayed: Delayed) -> None:
     with pytest.raises(ValueError, match="Time only moves forward"):
         delayed.advance(hours=-1)
     with pytest.raises(ValueError, match="has no time zone"):
-        delayed.advance_to(datetime(2027, 2, 1))  # noqa: DTZ001 - that is what is refused
+        delayed.advance_to(datetime(2027, 2, 1))  # noqa: DTZ001 - naive times are refused
 
 
-def test_a_respond_that_asks_punctual_for_something_is_told_what_to_do_instead() -> None:
+def test_a_respond_function_that_calls_punctual_gets_an_error_with_the_alternative() -> None:
     def respond(_: Post) -> int:
         with pytest.raises(Inside, match=r"react to it after advance\(\) has returned"):
             running.advance(hours=1)

@@ -57,11 +57,11 @@ def test_a_pattern_of_destinations_becomes_the_narrowest_that_acls_can_say(
     assert destinations(patterns) == named
 
 
-def test_without_destinations_nothing_else_is_written_to() -> None:
+def test_without_destinations_only_internal_topics_are_writable() -> None:
     assert {acl.name for acl in worker_acls(settings(DELAY_DESTINATIONS=""))} == {"shop-", "shop"}
 
 
-def test_who_sends_writes_to_inputs_alone_and_who_reads_writes_nothing() -> None:
+def test_producers_write_to_inputs_only_and_readers_write_to_no_topic() -> None:
     both = settings(DELAY_INPUTS="extra=native")
     assert {(acl.name, acl.operations) for acl in producer_acls(both.topics)} == {
         ("shop-requests", ("Write",)),

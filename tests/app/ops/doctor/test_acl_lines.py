@@ -23,7 +23,7 @@ def test_the_commands_of_kafkas_tool_grant_each_right() -> None:
     assert any("--transactional-id delay- " in line for line in lines)
 
 
-def test_a_gateways_rights_are_granted_alike() -> None:
+def test_a_gateways_permissions_are_granted_in_the_same_way() -> None:
     wanted = gateway_acls(SETTINGS)
     assert len(kafka_acls(SETTINGS, "User:gateway", wanted).splitlines()) == len(wanted)
     user = yaml.safe_load(strimzi(SETTINGS, "User:gateway", wanted))
@@ -31,7 +31,7 @@ def test_a_gateways_rights_are_granted_alike() -> None:
     assert named == {acl.name for acl in wanted}
 
 
-def test_a_shell_does_not_expand_what_they_name() -> None:
+def test_a_shell_does_not_expand_the_names_in_the_commands() -> None:
     [line] = [line for line in kafka_acls(ALL, "User:CN=a b").splitlines() if "*" in line]
     assert "--topic '*'" in line
     assert shlex.split(line)[4:6] == ["--allow-principal", "User:CN=a b"]

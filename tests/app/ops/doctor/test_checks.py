@@ -94,7 +94,7 @@ def said(findings: Iterable[Finding], subject: str) -> str:
     return " ".join(one.sentence for one in findings if one.subject == subject and one.level != "ok")
 
 
-def test_nothing_is_wrong_with_a_healthy_installation() -> None:
+def test_a_healthy_installation_has_no_problems() -> None:
     ours, known = settings(), facts()
     every = [
         *brokers.check(known.cluster),
@@ -128,12 +128,14 @@ def test_the_worst_comes_first() -> None:
         ({1: (4, 18), 66: (0, 2)}, "4.0"),
     ],
 )
-def test_a_brokers_release_is_told_by_what_it_speaks(versions: dict[int, tuple[int, int]], release: str | None) -> None:
+def test_a_brokers_release_is_inferred_from_its_api_versions(
+    versions: dict[int, tuple[int, int]], release: str | None
+) -> None:
     assert brokers.release(versions) == release
 
 
 @pytest.mark.parametrize(("newest", "exactly_once", "warned"), [(3, True, True), (4, True, False), (3, False, False)])
-def test_brokers_that_do_not_guard_transactions_are_told_where_it_matters(
+def test_brokers_that_do_not_guard_transactions_are_reported_where_it_matters(
     newest: int, *, exactly_once: bool, warned: bool
 ) -> None:
     old = msgspec.structs.replace(facts().cluster, brokers={1: {1: (0, 15), 24: (0, newest), 66: (0, 0)}})
@@ -143,7 +145,7 @@ def test_brokers_that_do_not_guard_transactions_are_told_where_it_matters(
     assert ("older than Kafka 3.6" in said(found, "broker 1")) == warned
 
 
-def test_a_cluster_that_cannot_be_reached_is_an_error_and_nothing_else_is_said_of_it() -> None:
+def test_a_cluster_that_cannot_be_reached_is_one_error_and_not_checked_further() -> None:
     assert wrong(brokers.check(ClusterFacts(bootstrap="kafka:1", error="nobody answers there"))) == [
         ("error", "kafka:1")
     ]
@@ -233,7 +235,7 @@ def test_transactional_ids_that_are_forgotten_soon_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", [REQUESTS, "delay-forwards", "delay-events"])
-def test_a_topic_that_is_compacted_is_told_of_once(name: str) -> None:
+def test_a_compacted_topic_is_reported_once(name: str) -> None:
     of = healthy()[name].config or {}
     changed = msgspec.structs.replace(healthy()[name], config={**of, "cleanup.policy": "compact"})
     assert wrong(topics.check(settings().topics, settings().retention, facts([changed]))) == [("error", name)]
@@ -244,7 +246,7 @@ def test_before_the_first_start_missing_topics_are_no_errors() -> None:
     assert wrong(found) == [("warning", REQUESTS)]
 
 
-def test_what_is_safe_but_otherwise_than_a_worker_makes_it_is_mentioned() -> None:
+def test_a_safe_configuration_that_differs_from_a_workers_default_is_mentioned() -> None:
     found = list(
         topics.check(settings().topics, settings().retention, facts([topic("delay-events", retention_ms="3600000")]))
     )
@@ -279,7 +281,7 @@ def test_a_short_retention_is_a_warning_and_an_endless_one_is_none() -> None:
         ),
     ],
 )
-def test_a_destination_that_takes_nothing_is_a_warning(changed: Topic, words: str) -> None:
+def test_a_destination_that_accepts_no_messages_is_a_warning(changed: Topic, words: str) -> None:
     found = list(destinations.check(settings().topics, settings().destinations, facts([changed])))
     assert wrong(found) == [("warning", "orders")]
     assert words in said(found, "orders")
@@ -294,7 +296,7 @@ def test_a_destination_may_be_on_another_cluster_alone() -> None:
     )
 
 
-def test_only_names_are_asked_for_and_internal_topics_are_no_destinations() -> None:
+def test_only_exact_names_are_looked_up_and_internal_topics_are_not_destinations() -> None:
     ours = settings(DELAY_DESTINATIONS="orders.*,x:a|b,delay-events,*")
     assert set(destinations.named(ours.destinations)) == {"a", "b", "delay-events"}
     assert ("warning", "delay-events") in wrong(destinations.check(ours.topics, ours.destinations, facts()))
@@ -334,7 +336,7 @@ def test_certificates_that_end_are_named_before(days: int, level: str | None) ->
     assert "the certificate of broker 1 of cluster us" in found[0].sentence
 
 
-def test_certificates_in_files_are_looked_at(tmp_path: Path) -> None:
+def test_certificates_in_files_are_checked(tmp_path: Path) -> None:
     Authority("ours").write(tmp_path, "worker")
     files = {name: str(tmp_path / name) for name in ("ca.pem", "cert.pem", "key.pem")}
     env = {"KAFKA_SSL_CAFILE": files["ca.pem"], "KAFKA_SSL_CERTFILE": files["cert.pem"]}

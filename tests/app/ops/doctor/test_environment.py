@@ -1,4 +1,4 @@
-"""Likely mistakes in the environment are named, and nothing else is."""
+"""Likely mistakes in the environment are reported, and valid environments are not."""
 
 from app.ops.doctor.process import doubts
 from app.settings.settings import Settings
@@ -16,13 +16,13 @@ def test_variables_that_are_no_settings_are_named() -> None:
     assert "did you mean DELAY_GUARANTEE?" in sentence
 
 
-def test_an_installation_that_can_accept_nothing_is_told() -> None:
+def test_an_installation_that_cannot_accept_any_message_is_reported() -> None:
     [sentence] = said({})
 
     assert "'*'" in sentence
 
 
-def test_what_is_posted_and_not_signed_is_told() -> None:
+def test_posts_without_signatures_are_reported() -> None:
     urls = {"DELAY_HTTP_DESTINATIONS": "https://hooks.example.com/*"}
     [sentence] = said(urls)
 
@@ -30,7 +30,7 @@ def test_what_is_posted_and_not_signed_is_told() -> None:
     assert said(urls | {"DELAY_HTTP_SECRETS_FILE": "/dev/null"}) == []
 
 
-def test_who_signs_people_in_without_a_secret_between_workers_is_told() -> None:
+def test_logins_without_a_secret_between_workers_are_reported() -> None:
     signed = FINE | {"DELAY_WEB_USERS_FILE": "/etc/punctual/users"}
     [sentence] = said(signed)
 

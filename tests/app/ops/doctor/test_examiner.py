@@ -1,4 +1,4 @@
-"""The examination that pages show: one at a time, whoever asks."""
+"""The examination that pages show: one at a time, even with several requests."""
 
 import asyncio
 from typing import Any

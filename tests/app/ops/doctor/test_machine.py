@@ -1,4 +1,4 @@
-"""What is seen of this machine, with real files and locks."""
+"""The facts about this machine, with real files and locks."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is said of namespaces, with facts that are right and facts that are wrong."""
+"""The findings about namespaces, with valid and with invalid facts."""
 
 import pytest
 
@@ -18,11 +18,11 @@ def found(*reports: NamespaceHoldings, **env: str) -> list[Finding]:
     )
 
 
-def test_without_namespaces_there_is_nothing_to_say() -> None:
+def test_without_namespaces_there_are_no_findings() -> None:
     assert list(namespaces.check(settings().kafka, settings().topics, facts())) == []
 
 
-def test_where_nobody_signs_in_anybody_may_write_anywhere() -> None:
+def test_without_logins_every_caller_may_write_to_every_namespace() -> None:
     warning, _ = found()
     assert (warning.level, warning.subject) == ("warning", "delay-requests")
     assert "let no team write to delay-requests, delay-forwards, delay-controls" in warning.sentence
@@ -40,7 +40,7 @@ def test_where_nobody_signs_in_anybody_may_write_anywhere() -> None:
         ("orders=remembered:10", "the namespace orders holds 9 remembered ids of 10"),
     ],
 )
-def test_a_quota_that_is_nearly_used_up_is_said(quota: str, says: str) -> None:
+def test_a_quota_that_is_nearly_exhausted_is_reported(quota: str, says: str) -> None:
     [finding] = [
         one
         for one in found(NamespaceHoldings(10, 500, 9), NamespaceHoldings(8, 400), DELAY_QUOTAS=quota)

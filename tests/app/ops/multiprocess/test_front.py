@@ -1,4 +1,4 @@
-"""One address for several processes: what comes back is what one of them says, and another if the first is gone."""
+"""One address for several processes: each response comes from one process, and from another if the first has ended."""
 
 import asyncio
 import gzip
@@ -155,7 +155,7 @@ async def test_metrics_that_are_refused_are_refused_here_too(serve: Serve, front
         assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Basic")
 
 
-async def test_a_whole_address_is_asked_for_by_its_path(serve: Serve, front: Any) -> None:
+async def test_an_absolute_url_is_forwarded_by_its_path(serve: Serve, front: Any) -> None:
     url = URL(await front(child(1, await serve(echo))))
     reader, writer = await asyncio.open_connection(url.host, url.port)
     writer.write(b"GET http://shop.example/a?b=1 HTTP/1.1\r\nHost: shop.example\r\nConnection: close\r\n\r\n")
@@ -165,7 +165,7 @@ async def test_a_whole_address_is_asked_for_by_its_path(serve: Serve, front: Any
     assert b'"path": "/a?b=1"' in answer
 
 
-async def test_nothing_is_answered_under_a_strangers_name(serve: Serve, front: Any) -> None:
+async def test_requests_for_an_unknown_host_are_not_answered(serve: Serve, front: Any) -> None:
     url = await front(child(1, await serve(echo)))
 
     async with aiohttp.ClientSession(headers={"Host": "evil.example"}) as session:
@@ -215,9 +215,7 @@ async def test_many_open_pages_leave_room_for_others(serve: Serve, front: Any) -
             (await one).close()
 
 
-async def test_packed_bodies_are_refused_and_those_that_say_that_they_are_not_go_through(
-    serve: Serve, front: Any
-) -> None:
+async def test_compressed_bodies_are_refused_and_bodies_declared_as_identity_pass(serve: Serve, front: Any) -> None:
     url = await front(child(1, await serve(echo)))
     packed, plain = {"Content-Encoding": "gzip"}, {"Content-Encoding": "identity"}
 

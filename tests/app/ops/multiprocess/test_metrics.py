@@ -41,7 +41,7 @@ def test_each_sample_says_whose_it_is_and_families_stay_together() -> None:
     assert {name: family.type for name, family in families.items()} == {"a": "counter", "b": "gauge", "c": "histogram"}
 
 
-def test_what_is_known_from_outside_is_there_too() -> None:
+def test_facts_that_are_known_from_outside_are_added() -> None:
     families = {
         family.name: family for family in text_string_to_metric_families(own({1: True, 2: False}, {1: 0, 2: 3}))
     }
@@ -50,7 +50,7 @@ def test_what_is_known_from_outside_is_there_too() -> None:
     assert [sample.value for sample in families["delay_process_restarts"].samples] == [0, 3]
 
 
-def test_nothing_but_a_line_feed_ends_a_line() -> None:
+def test_only_a_line_feed_ends_a_line() -> None:
     """A name with what Python takes for the end of a line would forge a sample."""
     for end in ("\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\r"):
         text = f'# HELP b What b is.\n# TYPE b gauge\nb{{to="x{end}b 99{end}# HELP c Forged."}} 2.0\n'

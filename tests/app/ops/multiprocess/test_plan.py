@@ -60,7 +60,7 @@ def test_a_port_without_room_above_it_is_refused() -> None:
 
 
 @pytest.mark.parametrize("text", ["0", "101", "-1", "two", "1.5", "\u0661"])
-def test_what_is_no_number_of_processes_is_refused(text: str) -> None:
+def test_an_invalid_number_of_processes_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="it must be a whole number from 1 to 100"):
         processes(text)
 

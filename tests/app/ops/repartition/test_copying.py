@@ -1,4 +1,4 @@
-"""The new changelog holds what the old one does, and the check finds whatever it does not."""
+"""The new changelog has the content of the old one, and the check finds every difference."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -39,7 +39,7 @@ KeyValue = tuple[bytes, bytes | None]
 
 
 class Journal:
-    """Keeps what is written, by partition."""
+    """Keeps the written records, by partition."""
 
     def __init__(self) -> None:
         self.logs: dict[int, list[KeyValue]] = {number: [] for number in range(AFTER)}
@@ -51,7 +51,7 @@ class Journal:
         self.logs[partition] += batch.records
 
     async def fence(self, partition: int) -> None:
-        """Nobody else is here."""
+        """Report no other member."""
 
 
 class Recorded(Batch):
@@ -139,7 +139,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
             pass
 
 
-async def test_all_of_it_is_there_once_and_at_home(stage: Stage) -> None:
+async def test_each_row_is_copied_once_to_its_home_partition(stage: Stage) -> None:
     await stage.copy()
     there = await stage.check()
     assert (there.rows, there.misplaced, len(there.displaced)) == (stage.found.rows, 0, BEFORE)
@@ -176,7 +176,7 @@ async def test_a_copy_that_was_cut_off_is_the_same_when_it_is_done_again(
         await stage.check()
 
 
-async def test_what_is_forwarded_from_now_on_comes_after_what_has_moved(stage: Stage) -> None:
+async def test_records_that_are_forwarded_from_now_on_come_after_moved_ones(stage: Stage) -> None:
     await stage.copy()
     await stage.check()
     for store in stage.new:
@@ -198,7 +198,7 @@ async def test_what_is_forwarded_from_now_on_comes_after_what_has_moved(stage: S
         ("destination", "messages for"),
     ],
 )
-async def test_the_check_finds_what_is_wrong(stage: Stage, fault: str, says: str) -> None:
+async def test_the_check_finds_defects(stage: Stage, fault: str, says: str) -> None:
     await stage.copy()
     log = stage.journal.logs[1]
     place, (key, value) = next((at, (key, value)) for at, (key, value) in enumerate(log) if keys.is_row(key) and value)

@@ -27,7 +27,7 @@ def entry(id_: str, *commands: Command) -> Entry:
     return Entry(id_, "to", None, b"value", [], "delay-requests-0-0", commands=commands)
 
 
-def test_what_is_read_of_most_rows_is_how_rows_begin() -> None:
+def test_the_decoded_head_is_the_beginning_of_a_row() -> None:
     assert Entry.__struct_fields__[: len(_Head.__struct_fields__)] == _Head.__struct_fields__
 
 
@@ -140,7 +140,7 @@ def test_a_command_that_makes_no_key_is_left_as_it_is() -> None:
     assert moves_of(5, [(partition, key, raw)]).row(partition, key, raw).raw == raw
 
 
-def test_numbers_are_the_same_each_time_and_go_on_after_those_that_are_used() -> None:
+def test_numbers_are_the_same_each_time_and_continue_after_used_ones() -> None:
     assert numbered({(1, 9), (0, 7)}, 4) == {(0, 7): 5, (1, 9): 6}
 
 

@@ -1,4 +1,4 @@
-"""What is in the way of a change is said before anything has changed."""
+"""Obstacles to a change are reported before the change begins."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -66,7 +66,7 @@ def forwarded(id_: str, source: str, offset: int = 3) -> Stored:
 
 
 @pytest.mark.parametrize(("after", "says"), [(2, "can only add"), (1, "can only add"), (10_001, "more than 10,000")])
-def test_only_more_partitions_can_be_had(after: int, says: str) -> None:
+def test_the_number_of_partitions_can_only_grow(after: int, says: str) -> None:
     with pytest.raises(NotReady, match=says):
         readiness.assure_number(OLD, after)
 
@@ -128,7 +128,7 @@ async def test_topics_are_as_they_should_be(there: dict[str, int], layout: Layou
         ),
     ],
 )
-async def test_what_is_half_done_is_no_hindrance(there: dict[str, int], layout: Layout | None) -> None:
+async def test_a_half_finished_run_is_not_an_obstacle(there: dict[str, int], layout: Layout | None) -> None:
     await readiness.assure_topics(ground(there), layout)
 
 
@@ -149,7 +149,7 @@ def test_a_partition_that_was_cut_off_is_named(side: "Side") -> None:
     assert "partition(s) 1 of delay were killed" in forwards.cut_off(side, [1])
 
 
-def test_what_was_not_applied_goes_where_its_id_lives(side: "Side") -> None:
+def test_unapplied_requests_go_to_the_home_partition_of_their_id(side: "Side") -> None:
     moves = Moves(OLD.topics.inputs, 3, {})
     applied(side, 0, 1, 5)
     store = side.stores[0]
@@ -163,5 +163,5 @@ def test_what_was_not_applied_goes_where_its_id_lives(side: "Side") -> None:
 
 
 @pytest.mark.parametrize("value", [b"", b"\x93", encode(Request("schedule", "a", "nonsense", NOW, "x"))])
-def test_what_is_no_forward_is_passed_over(side: "Side", value: bytes) -> None:
+def test_an_invalid_forward_is_skipped(side: "Side", value: bytes) -> None:
     assert forwards._waiting(side, side.stores[0], Stored(3, NOW, b"a", value), Moves((), 3, {}), 0) is None

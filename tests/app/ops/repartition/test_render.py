@@ -19,7 +19,7 @@ DONE = RunReport(
 )
 
 
-def test_people_see_what_was_done_and_what_to_set() -> None:
+def test_people_see_the_result_and_the_settings_to_change() -> None:
     said = command.table(DONE)
     assert "1,000 messages, 600 of them to another partition; 40 to 42 in each" in said
     assert "990 for orders" in said
@@ -28,17 +28,17 @@ def test_people_see_what_was_done_and_what_to_set() -> None:
     assert said.endswith("Start all workers with DELAY_PARTITIONS=24 and DELAY_REPARTITIONED=on.")
 
 
-def test_what_is_in_the_way_is_listed() -> None:
+def test_obstacles_are_listed() -> None:
     said = command.table(
         RunReport(state="not ready", before=16, after=24, changelog="", hindrances=["stop the workers"])
     )
     assert said == "from 16 to 24 partitions: not ready\n! stop the workers"
 
 
-def test_what_was_given_up_says_what_holds() -> None:
+def test_an_abandoned_run_reports_the_valid_settings() -> None:
     said = command.table(RunReport(state="abandoned", before=16, after=24, changelog="delay-delays-changelog"))
     assert said == "abandoned: 16 partitions and delay-delays-changelog, as before"
 
 
-def test_programs_get_all_of_it() -> None:
+def test_programs_get_the_whole_report() -> None:
     assert json.loads(command.as_json(DONE))["destinations"] == {"orders": 990, "": 10}
