@@ -22,7 +22,7 @@ from app.engine.engine import Engine
 from app.engine.faust_host.chunk import ChunkSchema
 from app.engine.faust_host.consumer import Transport
 from app.engine.faust_host.handover import Assignor, Tables
-from app.engine.ingest.quotas import whose
+from app.engine.ingest.quotas import namespace_rule
 from app.gateway.command import gateway
 from app.kafka.patches import lost_connections, side_by_side
 from app.kafka.wire import connection, live_client
@@ -182,7 +182,7 @@ def create_app(settings: Settings) -> Punctual:
             value_type=bytes,
             now_ms=Clock.wall_ms,
             monotonic_ms=Clock.monotonic_ms,
-            whose=whose(settings.topics.namespaces, settings.topics.inputs),
+            namespace_rule=namespace_rule(settings.topics.namespaces, settings.topics.inputs),
         )
     )
     app.engine = Engine(settings, table, app)

@@ -25,7 +25,7 @@ def main() -> int:
         then = Result.load(options.against) if options.against else None
         where = machine.look()
         if where.busy:
-            _say(f"The load average is {where.load_before:g}: other work disturbs what is measured.")
+            _say(f"The load average is {where.load_before:g}: other work disturbs the measurement.")
         with broker_or_given() as bootstrap:
             results = run(options, bootstrap, where)
     except (BenchmarkError, BrokerError, KafkaException) as error:

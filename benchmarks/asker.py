@@ -14,7 +14,7 @@ _TIMEOUT_S = 60.0
 _OK = 200
 
 Ask = Callable[[str], bytes]
-"""Asks for a path and returns what is answered."""
+"""A function that requests a path and returns the body of the response."""
 
 
 class Asker:

@@ -22,7 +22,7 @@ class PromiseBroken(BenchmarkError):
     """The deliveries are not as requested."""
 
     def __init__(self, experiment: str, faults: list[str]) -> None:
-        super().__init__(f"{experiment}: what came out is not what was asked for: {'; '.join(faults)}.")
+        super().__init__(f"{experiment}: the deliveries are not as requested: {'; '.join(faults)}.")
 
 
 class TooSlow(BenchmarkError):
@@ -73,4 +73,4 @@ class CommitUnusable(BenchmarkError):
     """A commit whose code is not available."""
 
     def __init__(self, commit: str, cause: object) -> None:
-        super().__init__(f"The code of {commit!r} is not to be had ({cause}). Give a commit of this repository.")
+        super().__init__(f"The code of {commit!r} is not available ({cause}). Give a commit of this repository.")

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.gateway`: messages a second over HTTP, single and in batches, beside plain producing.
+"""`python -m benchmarks.gateway`: messages per second over HTTP, single and in batches, compared with plain producing.
 
-All in the same run, on one broker with one partition count, closed loop: so many senders, each of which waits for the
-answer before it sends again. Plain producing is a client of Kafka in a process of its own that waits for each record's
-acknowledgement by all replicas, as the gateway does: confluent-kafka, aiokafka, and the gateway's own intake without
-HTTP. No worker runs beside them. CPU is that of the process that is measured.
+All are measured in one run, on one broker with one number of partitions, as a closed loop: each sender waits for the
+answer before it sends again. Plain producing is a Kafka client in its own process that waits for each record's
+acknowledgement by all replicas, as the gateway does: confluent-kafka, aiokafka, and the gateway's intake without HTTP.
+No worker runs. CPU is that of the measured process.
 """
 
 import argparse

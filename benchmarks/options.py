@@ -47,10 +47,14 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         "--full", action="store_const", dest="sizes", const=FULL, default=SHORT, help="a million pending, longer loads"
     )
     form.add_argument(
-        "--smoke", action="store_const", dest="sizes", const=SMOKE, help="see that all works; the figures mean nothing"
+        "--smoke",
+        action="store_const",
+        dest="sizes",
+        const=SMOKE,
+        help="check that all works; the figures are meaningless",
     )
     form.add_argument(
-        "--guard", action="store_const", dest="sizes", const=GUARD, help="small bursts, for a comparison of ratios"
+        "--guard", action="store_const", dest="sizes", const=GUARD, help="small bursts that suffice to compare ratios"
     )
     parser.add_argument("--lead", type=float, metavar="S", help="seconds from the burst's requests to its due time")
     parser.add_argument("--runs", type=int, default=1, metavar="K", help="measure K times and give medians")

@@ -26,7 +26,7 @@ class Plan:
     lead_ms: int = 0
     """The shortest lead."""
     spread_ms: int = 0
-    """Leads are spread at random from the shortest to so much more."""
+    """The maximum of the random time that is added to the shortest lead."""
     start_ms: int = 0
     paced: bool = False
     value_bytes: int = 200

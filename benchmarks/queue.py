@@ -1,8 +1,8 @@
-"""`python -m benchmarks.queue`: an acknowledged queue beside plain consumption of the same topic, in the same run.
+"""`python -m benchmarks.queue`: an acknowledged queue compared with plain consumption of the same topic, in one run.
 
-Both read the same records in batches and do nothing with them. Plain consumption commits its offsets after each batch;
-the queue acknowledges each message by itself. What that costs in Kafka is counted too: records and bytes a message, of
-the consumer and of the worker.
+Both read the same records in batches and process none of them. Plain consumption commits its offsets after each batch;
+the queue acknowledges each message separately. The cost in Kafka is counted too: records and bytes per message, of the
+consumer and of the worker.
 """
 
 import argparse

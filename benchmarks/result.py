@@ -21,7 +21,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     sizes: Sizes
     settings: Mapping[str, str]
-    """What the worker was told, places and names left out."""
+    """The worker's settings, without paths and names."""
     kernel: Kernel | None = "off"
     """Whether the workers used the native extension; None if no worker was measured."""
     figures: Figures

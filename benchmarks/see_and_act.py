@@ -1,8 +1,8 @@
-"""`python -m benchmarks.see_and_act`: what looking at pending messages, and acting on all of them, costs deliveries.
+"""`python -m benchmarks.see_and_act`: the cost to deliveries of reading pending messages and of changing all of them.
 
-One worker holds so many messages, nine tenths for one destination, and delivers a stream to another. In turns: the
-stream alone, beside a page that is asked for all the time, beside searches through everything. At the end one job
-cancels the nine tenths, beside the stream too, and everything is counted.
+One worker holds pending messages, nine tenths of them for one destination, and delivers a stream to another. The
+stream is measured in turns: alone, with constant requests for a page, and with searches through all messages. At the
+end one job cancels the nine tenths during the stream, and all messages are counted.
 """
 
 import argparse
@@ -49,10 +49,10 @@ class Api:
 def main() -> int:
     """Measure, and print a JSON object."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.see_and_act", description=__doc__)
-    parser.add_argument("--pending", type=int, default=1_000_000, help="how many messages wait (%(default)s)")
+    parser.add_argument("--pending", type=int, default=1_000_000, help="number of pending messages (%(default)s)")
     parser.add_argument("--rate", type=int, default=500, help="the stream's messages a second (%(default)s)")
-    parser.add_argument("--seconds", type=int, default=20, help="each turn takes so long (%(default)s)")
-    parser.add_argument("--turns", type=int, default=3, help="of each kind (%(default)s)")
+    parser.add_argument("--seconds", type=int, default=20, help="seconds of each turn (%(default)s)")
+    parser.add_argument("--turns", type=int, default=3, help="turns of each kind (%(default)s)")
     parser.add_argument("--guarantee", default="at_least_once", help="the worker's")
     options = parser.parse_args()
     print_measured("see-and-act", options.guarantee, lambda here: _measure(here, options))

@@ -9,53 +9,53 @@ class Sizes:
 
     name: str
     backlog: int
-    """Pending far ahead, below the steady load of `lateness`."""
+    """Messages that are due in the far future during the steady load of `lateness`."""
     rate: int = 1_000
     """Messages a second of a steady load."""
     seconds: int
-    """How long `lateness` sends."""
+    """Duration of the steady load of `lateness`."""
     due_from_ms: int = 1_000
     due_to_ms: int = 10_000
     """How far ahead of its request a message of `lateness` is due."""
     beside_backlog: int = 100_000
     beside_seconds: int = 15
-    """What is pending, and how long is sent, in the steady load of systems that are measured beside each other."""
+    """Pending messages and duration of the steady load when several systems are compared in one run."""
     burst: int
-    """What `ingest` takes in and `drain` sends."""
+    """Messages that `ingest` reads and `drain` delivers."""
     lead_s: float = 20.0
     """From the first request of the burst to its first due time: ingest must be over by then."""
     mixed_burst: int
-    """What is taken in at full speed while a steady load falls due."""
+    """Messages that are ingested at full speed while a steady load is due."""
     mixed_seconds: int = 10
     kill_burst: int = 150_000
-    """What is due at once when `kill` kills a worker."""
+    """Messages that are due at once when `kill` kills a worker."""
     kills: int = 3
     overload: int = 200_000
-    """What is taken in alone, and as many beside deliveries."""
+    """Messages that are ingested alone, and as many again during deliveries."""
     rows: int
-    """What is pending in `restore` and `footprint`."""
+    """Pending messages in `restore` and `footprint`."""
     value_bytes: int = 200
     soak_rate: int = 1_000
     soak_s: int = 60
     rates: tuple[int, ...] = (100, 1_000, 10_000)
     backlogs: tuple[int, ...] = (0, 100_000)
-    """What `matrix` crosses."""
+    """Rates and pending messages of which `matrix` measures each pair."""
     recoveries: tuple[int, ...] = (50_000,)
-    """What is pending in `recovery`."""
+    """Pending messages in `recovery`."""
     values: tuple[int, ...] = (100, 1_000, 10_000, 100_000)
     looked_at: int = 100_000
-    """What is pending in `look`."""
+    """Pending messages in `look`."""
     looking_rates: tuple[int, ...] = tuple(range(5_000, 40_001, 2_500))
     """The rates that `look` tries, until one is too high."""
     looking_try_s: float = 6
-    """For how long it tries each."""
+    """Seconds for each rate."""
     looking_hold_s: float = 15
-    """For how long four fifths of the highest must not heap up."""
+    """Seconds for which four fifths of the highest rate must not build up a backlog."""
     looking_s: int = 8
-    """How long each turn of `look` takes, of which there are four in a round."""
+    """Seconds of each turn of `look`; a round has four turns."""
     looking_rounds: int = 3
     pipeline_rows: int = 1_000_000
-    """Messages that each job of `pipeline` has to do with."""
+    """Messages that each job of `pipeline` processes."""
 
 
 SHORT = Sizes(name="short", backlog=100_000, seconds=15, burst=200_000, mixed_burst=100_000, rows=200_000)

@@ -32,7 +32,7 @@ class Tally:
         self._found: dict[str, Delivery] = {}
         self._early = 0
         self.repeats = Counter[str]()
-        """How many copies beside the first came, by the name of the plan."""
+        """The number of duplicate deliveries by the name of the plan."""
         self._wrong: list[str] = []
 
     def add(self, key: bytes | None, value: bytes | None, at_ms: int, due: bytes | None) -> None:
@@ -58,13 +58,13 @@ class Tally:
         return [found for id_, found in self._found.items() if id_.rpartition("-")[0] in names]
 
     def faults(self, *, duplicates_allowed: bool = False) -> list[str]:
-        """Say all that is wrong; duplicates are allowed only where a worker was killed."""
+        """Return a sentence for each fault; duplicates are allowed only where a worker was killed."""
         lost = len(self._due) - len(self._found)
         found = [f"{lost} of {len(self._due)} are lost"] if lost else []
         if self._early:
             found.append(f"{self._early} came early (is the brokers' clock the workers'?)")
         if self._wrong:
-            found.append(f"{len(self._wrong)} are not what was sent, such as {self._wrong[0]!r}")
+            found.append(f"{len(self._wrong)} differ from the message that was sent, such as {self._wrong[0]!r}")
         if self.repeats and not duplicates_allowed:
             found.append(f"{self.repeats.total()} came twice")
         return found

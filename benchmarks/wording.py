@@ -15,7 +15,7 @@ class Wording:
     due: str
     """The header of a delivery that repeats the due time."""
     unit_ms: int = 1
-    """The unit in which due times are said: they are whole multiples of it."""
+    """The unit of due times in this wording, of which they are whole multiples."""
 
 
 def _native(to: str, due_ms: int, id_: bytes) -> Headers:

@@ -1,4 +1,4 @@
-"""Says what an installation needs: python deploy/size.py --pending 10000000 --rate 5000 --value-bytes 100."""
+"""Estimates an installation's resources: python deploy/size.py --pending 10000000 --rate 5000 --value-bytes 100."""
 
 import argparse
 import itertools

@@ -1,4 +1,4 @@
-"""Prints Strimzi's resources for the settings of the environment: python deploy/strimzi.py --cluster my-cluster."""
+"""Prints Strimzi resources for the settings in the environment: python deploy/strimzi.py --cluster my-cluster."""
 
 import argparse
 import re

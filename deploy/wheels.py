@@ -1,7 +1,7 @@
-"""Builds what a release publishes, into dist/: `make build`, or python deploy/wheels.py --target x86_64-apple-darwin.
+"""Builds the packages of a release into dist/: `make build`, or python deploy/wheels.py --target x86_64-apple-darwin.
 
-The library and the worker are one wheel each, for all systems. The native extension has its source, and one wheel for
-each system. All are built here: zig links them, for an old C library of Linux, and for macOS.
+The library and the worker are one wheel each, for all systems. The native extension has a source package, and one
+wheel for each system. One machine builds them all: zig links them for an old C library of Linux, and for macOS.
 """
 
 import argparse

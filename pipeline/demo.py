@@ -117,8 +117,8 @@ def _ready() -> bool:
 
 
 def _demonstrate(context: JobContext, rows: int, minutes: float, out: Path) -> int:
-    said = f"{rows:,} messages, due over two years that pass in {minutes:g} minutes. Results are in {out}."
-    print(said, flush=True)
+    intro = f"{rows:,} messages, due over two years that pass in {minutes:g} minutes. Results are in {out}."
+    print(intro, flush=True)
     made, cold, ledger = f"{out}/input", f"{out}/cold", f"{out}/ledger"
     _make(context, rows, made)
     begin = time.time() + 60 + rows / _READY_PER_S

@@ -19,7 +19,7 @@ from punctual.contract.request import Refusal, Request
 _WITHIN = "\n"
 _parsed = lru_cache(maxsize=100)(parse_namespaces)
 _policies = lru_cache(maxsize=100)(parse_policies)
-_SAID = ("op", "id", "to", "at")
+_FIELDS = ("op", "id", "to", "at")
 
 
 def within(dialect: str, namespaces: str) -> str:
@@ -46,27 +46,27 @@ def decoded(row: dict[str, Any], dialect: str) -> Request:
     return reads.decode(PlainRecord(*place, row["key"], row["value"], headers))
 
 
-def said(records: DataFrame, dialect: str) -> DataFrame:
+def with_requests(records: DataFrame, dialect: str) -> DataFrame:
     """Add the columns of each record's request: op, id, to, and at (epoch milliseconds), as texts.
 
     The id is null for an automatic id (topic, partition and offset). A record that its dialect refuses becomes a
     schedule whose other columns are null.
     """
-    schema = StructType([*records.schema, *(StructField(name, StringType()) for name in _SAID)])
+    schema = StructType([*records.schema, *(StructField(name, StringType()) for name in _FIELDS)])
 
     def decode(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = [_said(row, dialect) for row in batch.to_pylist()]
-            columns = (pa.array(column, pa.string()) for column in zip(*found, strict=True))
-            yield pa.RecordBatch.from_arrays([*batch.columns, *columns], names=[*batch.schema.names, *_SAID])
+            requests = [_fields(row, dialect) for row in batch.to_pylist()]
+            columns = (pa.array(column, pa.string()) for column in zip(*requests, strict=True))
+            yield pa.RecordBatch.from_arrays([*batch.columns, *columns], names=[*batch.schema.names, *_FIELDS])
 
     return records.mapInArrow(decode, schema)
 
 
-def _said(row: dict[str, Any], dialect: str) -> tuple[str, str | None, str | None, str | None]:
+def _fields(row: dict[str, Any], dialect: str) -> tuple[str, str | None, str | None, str | None]:
     try:
-        asked = decoded(row, dialect)
+        request = decoded(row, dialect)
     except Refusal:
         return "schedule", None, None, None
-    id_ = None if asked.id == asked.source else asked.id
-    return asked.op, id_, asked.to or None, None if asked.op == "cancel" else str(asked.due_ms)
+    id_ = None if request.id == request.source else request.id
+    return request.op, id_, request.to or None, None if request.op == "cancel" else str(request.due_ms)

@@ -30,8 +30,8 @@ def text(name: str) -> Column:
 
 def number(name: str) -> Column:
     """Return the first header `name` as a long; null if there is none or it is not 1 to 18 digits."""
-    said = text(name)
-    return F.when(said.rlike("^[0-9]{1,18}$"), said.try_cast("long"))
+    digits = text(name)
+    return F.when(digits.rlike("^[0-9]{1,18}$"), digits.try_cast("long"))
 
 
 def users() -> Column:
@@ -53,5 +53,5 @@ def joined(own: dict[str, Column], users_: Column | None = None) -> Column:
         F.struct(F.lit(name).alias("key"), value.cast("string").cast("binary").alias("value"))
         for name, value in own.items()
     ]
-    told = F.filter(F.array(*each), lambda pair: pair["value"].isNotNull()).cast(TYPE)
-    return told if users_ is None else F.concat(users_, told)
+    given = F.filter(F.array(*each), lambda pair: pair["value"].isNotNull()).cast(TYPE)
+    return given if users_ is None else F.concat(users_, given)

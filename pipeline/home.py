@@ -24,9 +24,9 @@ def home(ids: Column, inputs: tuple[str, ...], partitions: int) -> Column:
     hashed = called("org.apache.kafka.common.utils.Utils", "murmur2", ids.cast("binary"))
     by_hash = hashed.bitwiseAND(F.lit(_POSITIVE)) % partitions
     shape = rf"^(?:{'|'.join(each.replace('.', '[.]') for each in inputs)})-([0-9]+)-[0-9]+\z"
-    said = F.regexp_extract(ids, shape, 1).try_cast("int")
+    named = F.regexp_extract(ids, shape, 1).try_cast("int")
     possible = reduce(or_, (ids.startswith(f"{each}-") for each in inputs))  # a regular expression is slow
-    return F.when(possible & ids.rlike(shape) & (said < partitions), said).otherwise(by_hash)
+    return F.when(possible & ids.rlike(shape) & (named < partitions), named).otherwise(by_hash)
 
 
 def paced(values: Column, per_second: float) -> Column:

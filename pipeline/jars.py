@@ -46,12 +46,12 @@ def connector_jars(jars_dir: str | None = None) -> list[Path]:
     wanted = coordinates()
     names = {f"{artifact}-{version}.jar" for _, artifact, version in (each.split(":") for each in wanted)}
     with one_at_a_time():
-        found = {jar.name: jar for jar in _resolve(wanted) if jar.name in names}
-    if len(found) < len(names):
+        jars_by_name = {jar.name: jar for jar in _resolve(wanted) if jar.name in names}
+    if len(jars_by_name) < len(names):
         raise ConnectorMissing(
-            f"{min(names - found.keys())} was not resolved. Give a directory with the jars: --jars-dir."
+            f"{min(names - jars_by_name.keys())} was not resolved. Give a directory with the jars: --jars-dir."
         )
-    return [found[name] for name in sorted(names)]
+    return [jars_by_name[name] for name in sorted(names)]
 
 
 def _resolve(wanted: tuple[str, ...]) -> list[Path]:

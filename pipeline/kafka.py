@@ -55,10 +55,10 @@ class Kafka:
 
         Raises TopicMissing, KafkaUnreachable.
         """
-        found, ends = self._offsets(spark, topics, lambda spec: spec.forTimestamp(when_ms)), self.ends(spark, *topics)
+        offsets, ends = self._offsets(spark, topics, lambda spec: spec.forTimestamp(when_ms)), self.ends(spark, *topics)
         return {
             topic: {number: offset if offset >= 0 else ends[topic][number] for number, offset in there.items()}
-            for topic, there in found.items()
+            for topic, there in offsets.items()
         }
 
     def cluster_id(self, spark: "SparkSession") -> str:
@@ -70,10 +70,10 @@ class Kafka:
         """Return the maximum size in bytes of a record of a topic. Raises TopicMissing, KafkaUnreachable."""
         jvm = _jvm(spark)
         resources = jvm.org.apache.kafka.common.config.ConfigResource
-        asked = resources(resources.Type.TOPIC, topic)
+        resource = resources(resources.Type.TOPIC, topic)
         with self._admin(spark) as admin:
-            configs = admin.describeConfigs(jvm.java.util.List.of(asked)).all().get()
-            return int(configs.get(asked).get("max.message.bytes").value())
+            configs = admin.describeConfigs(jvm.java.util.List.of(resource)).all().get()
+            return int(configs.get(resource).get("max.message.bytes").value())
 
     def _offsets(
         self, spark: "SparkSession", topics: tuple[str, ...], spec_of: Any, *, committed: bool = True
@@ -86,17 +86,17 @@ class Kafka:
             for topic in topics:
                 names.add(topic)
             described = admin.describeTopics(names).allTopicNames().get()
-            asked = jvm.java.util.HashMap()
+            wanted = jvm.java.util.HashMap()
             for topic in topics:
                 for info in described.get(topic).partitions():
                     place = jvm.org.apache.kafka.common.TopicPartition(topic, info.partition())
-                    asked.put(place, spec_of(jvm.org.apache.kafka.clients.admin.OffsetSpec))
+                    wanted.put(place, spec_of(jvm.org.apache.kafka.clients.admin.OffsetSpec))
             options = jvm.org.apache.kafka.clients.admin.ListOffsetsOptions(isolation)
-            answer = admin.listOffsets(asked, options).all().get()
-            found: dict[str, Offsets] = {topic: {} for topic in topics}
-            for place in asked.keySet():
-                found[place.topic()][place.partition()] = answer.get(place).offset()
-            return found
+            answer = admin.listOffsets(wanted, options).all().get()
+            offsets: dict[str, Offsets] = {topic: {} for topic in topics}
+            for place in wanted.keySet():
+                offsets[place.topic()][place.partition()] = answer.get(place).offset()
+            return offsets
 
     @contextmanager
     def _admin(self, spark: "SparkSession") -> "Iterator[Any]":
@@ -187,10 +187,10 @@ def _named(error: Py4JJavaError, bootstrap: str) -> Exception:
     cause = error.java_exception
     while cause.getCause() is not None:
         cause = cause.getCause()
-    kind, said = cause.getClass().getSimpleName(), cause.getMessage()
+    kind, message = cause.getClass().getSimpleName(), cause.getMessage()
     if kind == "UnknownTopicOrPartitionException":
         return TopicMissing(
-            f"a topic is missing on {bootstrap}: {said} Workers create the topics (delay-cold: only with "
+            f"a topic is missing on {bootstrap}: {message} Workers create the topics (delay-cold: only with "
             f"DELAY_HORIZON). Check DELAY_APP_ID."
         )
-    return KafkaUnreachable(f"Kafka at {bootstrap} failed: {kind}: {said} Check KAFKA_BOOTSTRAP_SERVERS.")
+    return KafkaUnreachable(f"Kafka at {bootstrap} failed: {kind}: {message} Check KAFKA_BOOTSTRAP_SERVERS.")

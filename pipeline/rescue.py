@@ -42,8 +42,8 @@ def contents(lake: "Lake", kafka: "Kafka", lost: DataFrame) -> DataFrame:
 
     The column source is that of the lost message. Requests that neither has any more are left out.
     """
-    asked = lake.read("requests", REQUESTS).where("headers is not null")
-    kept = _asked_by(asked, lost)
+    requests = lake.read("requests", REQUESTS).where("headers is not null")
+    kept = _asked_by(requests, lost)
     without = lost.join(kept.select("source"), "source", "left_anti")
     for some in _from_kafka(lake, kafka, without):
         kept = kept.unionByName(some, allowMissingColumns=True)
@@ -72,18 +72,19 @@ def _asked_by(requests: DataFrame, lost: DataFrame) -> DataFrame:
     return requests.withColumn("request", source()).join(lives, "request").drop("request")
 
 
-def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0) -> DataFrame:
+def overtaken(lake: "Lake", lost: DataFrame, originals: DataFrame, since_ms: int = 0) -> DataFrame:
     """Return the sources of lost messages whose id has been scheduled or cancelled since, by its sender's wish.
 
-    `asked` are the requests from `contents`. Three kinds of later requests do not count: those before `since_ms`, those
-    without effect, and those that the lost message had replaced, because they were older although they arrived later.
+    `originals` are the requests from `contents`. Three kinds of later requests do not count: those before `since_ms`,
+    those without effect, and those that the lost message had replaced, because they were older although they arrived
+    later.
     """
     anew = F.col("op").isin("schedule", "cancel") & (F.col("stamp_ms") >= since_ms)
     nothing = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate", "conflict", "stale"))
     requests = lake.read("requests", REQUESTS).where(anew).withColumn("source", source())
     effective = requests.join(nothing.select(F.coalesce("by", "source").alias("source")), "source", "left_anti")
     later = effective.select("id", F.struct("stamp_ms", "offset").alias("later"), F.col("source").alias("later_source"))
-    first = asked.select("source", F.struct("stamp_ms", "offset").alias("first"))
+    first = originals.select("source", F.struct("stamp_ms", "offset").alias("first"))
     both = lost.select("source", "id").join(first, "source").join(later, "id").where("later > first")
     ended = lake.read("outcomes", OUTCOMES).where(F.col("event").isin("replaced", "cancelled"))
     losers = ended.select(F.col("source").alias("later_source"), F.col("by").alias("source")).distinct()
@@ -92,7 +93,7 @@ def overtaken(lake: "Lake", lost: DataFrame, asked: DataFrame, since_ms: int = 0
 
 def again(
     lost: DataFrame,
-    asked: DataFrame,
+    originals: DataFrame,
     inputs: tuple[str, ...],
     partitions: int,
     dialects: Mapping[str, str] | None = None,
@@ -103,19 +104,19 @@ def again(
 
     Args:
         lost: the lost messages (`reconcile.lost.LOST`).
-        asked: their requests (`contents`). A message whose source is another record's by now is left out.
+        originals: their requests (`contents`). A message whose source is another record's by now is left out.
         inputs: the installation's input topics.
         partitions: the number of partitions of each.
         dialects: the dialects of inputs that are not native (DELAY_INPUTS).
     """
     rows = lost.select("source", F.col("id").alias("lost_id"), F.col("due_ms").alias("lost_due_ms"))
     fields = ("topic", "partition", "offset", "stamp_ms", "key", "value", "headers")
-    both = rows.join(asked.select("source", *fields), "source")
+    both = rows.join(originals.select("source", *fields), "source")
 
     def sent(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         for batch in batches:
-            found = (_sent(row, inputs, partitions, dialects or {}) for row in batch.to_pylist())
-            yield pa.RecordBatch.from_pylist([row for row in found if row is not None], schema=_SENT)
+            requests = (_sent(row, inputs, partitions, dialects or {}) for row in batch.to_pylist())
+            yield pa.RecordBatch.from_pylist([row for row in requests if row is not None], schema=_SENT)
 
     return both.mapInArrow(sent, _SENT_DDL)
 
@@ -124,48 +125,48 @@ def _sent(
     row: dict[str, Any], inputs: tuple[str, ...], partitions: int, dialects: Mapping[str, str]
 ) -> dict[str, Any] | None:
     try:
-        asked = decoded(row, dialects.get(row["topic"], NATIVE.name))
+        request = decoded(row, dialects.get(row["topic"], NATIVE.name))
     except Refusal:
         return None
-    if asked.id != row["lost_id"] or asked.op != "schedule":
+    if request.id != row["lost_id"] or request.op != "schedule":
         return None
-    asked.due_ms = _at(asked, row["lost_due_ms"])
+    request.due_ms = _at(request, row["lost_due_ms"])
     number = int(row["source"].rpartition("@")[2]) if "@" in row["source"] else 1
     return {
         "source": row["source"],
-        "key": asked.key,
-        "value": asked.value,
-        "headers": [{"key": name, "value": value} for name, value in _headers(asked, number)],
-        "partition": home_partition(asked.id, inputs, partitions),
+        "key": request.key,
+        "value": request.value,
+        "headers": [{"key": name, "value": value} for name, value in _headers(request, number)],
+        "partition": home_partition(request.id, inputs, partitions),
     }
 
 
-def _at(asked: Request, lost_due_ms: int | None) -> int:
+def _at(request: Request, lost_due_ms: int | None) -> int:
     """Return the due time of the new request: the last known one, or a series' planned time of the lost occurrence.
 
     The due time of an occurrence can include jitter or a move, and the series must continue with its planned times.
     """
-    rule = asked.recurrence
+    rule = request.recurrence
     if rule is None:
-        return asked.due_ms if lost_due_ms is None else lost_due_ms
-    last_ms = None if lost_due_ms is None else rule.last_before(asked.planned_ms - 1, lost_due_ms)
-    return asked.planned_ms if last_ms is None else last_ms
+        return request.due_ms if lost_due_ms is None else lost_due_ms
+    last_ms = None if lost_due_ms is None else rule.last_before(request.planned_ms - 1, lost_due_ms)
+    return request.planned_ms if last_ms is None else last_ms
 
 
-def _headers(asked: Request, number: int) -> Headers:
+def _headers(request: Request, number: int) -> Headers:
     """Return the headers that schedule a message again, or the rest of a series from its occurrence `number` on.
 
     They override each policy of the requests topic. Jitter is left out because the due time includes it.
     """
-    recurs = asked.recurrence is not None
+    recurs = request.recurrence is not None
     if not recurs:
-        asked.dedupe_ms = max(DEDUPE_MS, asked.dedupe_ms or 0)
-    series = [] if asked.recurrence is None else recurring.write(asked.recurrence, number)
-    again = [*native.again(asked, asked.due_ms), *((name, text.encode()) for name, text in series)]
-    return [*again, *without_policies(dict(again), recurs=recurs), _asked_at(asked)]
+        request.dedupe_ms = max(DEDUPE_MS, request.dedupe_ms or 0)
+    series = [] if request.recurrence is None else recurring.write(request.recurrence, number)
+    again = [*native.again(request, request.due_ms), *((name, text.encode()) for name, text in series)]
+    return [*again, *without_policies(dict(again), recurs=recurs), _asked_at(request)]
 
 
-def _asked_at(asked: Request) -> tuple[str, bytes | None]:
+def _asked_at(request: Request) -> tuple[str, bytes | None]:
     """Return the header with the time of the original request: later commands win, even if the ledger lacks them."""
-    at_ms = asked.stamp_ms if asked.asked_at_ms is None else min(asked.stamp_ms, asked.asked_at_ms)
+    at_ms = request.stamp_ms if request.asked_at_ms is None else min(request.stamp_ms, request.asked_at_ms)
     return names.ASKED_AT, b"%d" % at_ms

@@ -33,8 +33,8 @@ def explained(error: Exception) -> PipelineError:
     """Return the pipeline's error for an error of Spark, whose JVM must still run."""
     causes = list(_causes(error))
     text = "\n".join(cause.message for cause in causes) or str(error)
-    asked = _about_input(error) if isinstance(error, PySparkException) else None
-    return asked or _about_files(text, causes) or _about_place(text) or _otherwise(error, causes)
+    about_input = _about_input(error) if isinstance(error, PySparkException) else None
+    return about_input or _about_files(text, causes) or _about_place(text) or _otherwise(error, causes)
 
 
 def _about_input(error: PySparkException) -> PipelineError | None:
@@ -112,13 +112,13 @@ def _causes(error: Exception) -> Iterator[_Cause]:
 
 def _root(causes: list[_Cause]) -> str:
     """Return the innermost cause that has a message, in one line."""
-    said = next((cause for cause in reversed(causes) if cause.message.strip()), None)
-    return f"{said.kind}: {said.message.strip().splitlines()[0]}" if said else ""
+    innermost = next((cause for cause in reversed(causes) if cause.message.strip()), None)
+    return f"{innermost.kind}: {innermost.message.strip().splitlines()[0]}" if innermost else ""
 
 
 def _read(text: str) -> str:
-    found = _FILE.search(text)
-    return _path(found[1]) if found else "INPUT"
+    match = _FILE.search(text)
+    return _path(match[1]) if match else "INPUT"
 
 
 def _path(text: str) -> str:

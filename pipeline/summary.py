@@ -30,9 +30,9 @@ class Summary:
     def line(self, command: str, code: int) -> str:
         """Return the summary of a command and its exit `code` as one line of JSON."""
         seconds = round(time.monotonic() - self._began, 3)
-        said: dict[str, Any] = {"command": command, "exit_code": code, "nothing": self.nothing, "seconds": seconds}
-        said |= {"counts": self.counts, "offsets": self.offsets}
-        return json.dumps(said if self.error is None else said | {"error": self.error}, ensure_ascii=False)
+        result: dict[str, Any] = {"command": command, "exit_code": code, "nothing": self.nothing, "seconds": seconds}
+        result |= {"counts": self.counts, "offsets": self.offsets}
+        return json.dumps(result if self.error is None else result | {"error": self.error}, ensure_ascii=False)
 
 
 @contextmanager

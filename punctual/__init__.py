@@ -66,9 +66,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         msg = f"module 'punctual' has no attribute {name!r}"
         raise AttributeError(msg)
-    found = getattr(importlib.import_module(f"punctual.client.{_FROM.get(name, 'errors')}"), name)
-    globals()[name] = found
-    return found
+    value = getattr(importlib.import_module(f"punctual.client.{_FROM.get(name, 'errors')}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -109,12 +109,12 @@ def plain(raw: memoryview, most: int = MAX_BYTES) -> bytes:
     if raw[_MAGIC] < _NEW_FORMAT:
         _look_into(raw, most)
         return bytes(raw)
-    found = body(raw, most)
+    unpacked = body(raw, most)
     if not codec_of(raw):
         return bytes(raw)
     head = bytearray(raw[:BODY])
     head[_ATTRIBUTES] &= ~_CODEC
-    return bytes(head) + found
+    return bytes(head) + unpacked
 
 
 def check_headers(raw: bytes) -> None:
@@ -147,12 +147,12 @@ def _headers_of(raw: bytes, at: int) -> int:
 
 def _varint(raw: bytes, at: int) -> tuple[int, int]:
     """Return the number at offset `at`, in the zigzag encoding of Protocol Buffers, and the offset after it."""
-    found, shift = 0, 0
+    number, shift = 0, 0
     while (byte := raw[at]) & 0x80 and shift < _VARINT_BITS:
-        found |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
-    found |= byte << shift
-    return (found >> 1) ^ -(found & 1), at + 1
+    number |= byte << shift
+    return (number >> 1) ^ -(number & 1), at + 1
 
 
 def _look_into(raw: memoryview, most: int) -> None:

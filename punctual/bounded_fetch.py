@@ -43,23 +43,23 @@ def bounded(consumer: Any) -> Any:
 
 async def _within_bounds(topic: str, partition: int, raw: bytes | None) -> bytes | None:
     """Return the bytes of a partition without too large batches, and at most as many as can be unpacked at once."""
-    found, left = list[bytes | memoryview](), batches.MAX_BYTES
+    kept, left = list[bytes | memoryview](), batches.MAX_BYTES
     for batch in batches.batches(raw or b""):
         if batch[_MAGIC] < _NEW_FORMAT:  # no producer has written one since 0.11, and it cannot be emptied
-            found.append(batch)
+            kept.append(batch)
             continue
         try:
             size = await _size(batch)
         except batches.UnreadableError as error:
             (first,) = _OFFSET.unpack_from(batch)
             log.warning("%s-%d: the batch at offset %d is passed over: %s", topic, partition, first, error)
-            found.append(_emptied(batch))
+            kept.append(_emptied(batch))
             continue
-        if found and size > left:
+        if kept and size > left:
             break  # it is fetched again after the batches before it
-        found.append(batch)
+        kept.append(batch)
         left -= size
-    return b"".join(found) if found else raw
+    return b"".join(kept) if kept else raw
 
 
 async def _size(batch: memoryview) -> int:

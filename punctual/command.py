@@ -61,10 +61,10 @@ def _main() -> int:
 
 def _run_module(name: str, options: list[str]) -> NoReturn:
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except ModuleNotFoundError:  # its package is not installed
-        found = None
-    if found is None:
+        spec = None
+    if spec is None:
         sys.exit(NO_WORKER)
     # -P: a package `app` in the current directory is not the worker's.
     os.execv(sys.executable, [sys.executable, "-P", "-m", name, *options])  # noqa: S606 - it may ask on the terminal

@@ -199,18 +199,18 @@ def _bound(key_id: str, to: str, key: bytes | None) -> bytes:
 
 
 def _field(record: Any, name: str) -> Any:
-    found = getattr(record, name)
-    return found() if callable(found) else found  # confluent-kafka has methods
+    value = getattr(record, name)
+    return value() if callable(value) else value  # confluent-kafka has methods
 
 
 def _headers(headers: Any) -> dict[str, list[bytes]]:
     """Return headers by name, from any client's form."""
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
-    found: dict[str, list[bytes]] = {}
+    values: dict[str, list[bytes]] = {}
     for name, value in pairs:
         if name in (ALGORITHM_HEADER, KEY_ID_HEADER):
-            found.setdefault(name, []).append(bytes(value or b""))
-    return found
+            values.setdefault(name, []).append(bytes(value or b""))
+    return values
 
 
 def _why_plain(headers: Mapping[str, list[bytes]]) -> str:

@@ -20,7 +20,7 @@ from tables.errors import (
     UnknownRowVersion,
 )
 from tables.inspection import Inspection
-from tables.shares import NamespaceShare, Whose
+from tables.shares import NamespaceRule, NamespaceShare
 from tables.store import PartitionStore
 from tables.stores import Stores
 from tables.table import DelayTable
@@ -33,6 +33,7 @@ __all__ = [
     "DelayTable",
     "Entry",
     "Inspection",
+    "NamespaceRule",
     "NamespaceShare",
     "PartitionStore",
     "Position",
@@ -48,5 +49,4 @@ __all__ = [
     "TableError",
     "UnknownRecordKind",
     "UnknownRowVersion",
-    "Whose",
 ]

@@ -51,10 +51,10 @@ class Database:
         try:
             self._db = rocksdict.Rdict(str(path), options)
         except Exception as error:
-            said = str(error)
-            if _LOCKED.search(said):
+            text = str(error)
+            if _LOCKED.search(text):
                 raise StoreLocked(str(path)) from error
-            if _DISK.search(said) and _MISSING not in said:
+            if _DISK.search(text) and _MISSING not in text:
                 raise StoreUnusable(str(path), error) from error
             raise StoreCorrupt(str(path), error) from error
         self._writes = write_options()
@@ -73,10 +73,10 @@ class Database:
     def get(self, key: bytes) -> bytes | None:
         """Return the value stored under a key, or None."""
         try:
-            found: bytes | None = self._db.get(key)
+            value: bytes | None = self._db.get(key)
         except Exception as error:  # noqa: BLE001 - theirs
             self._trouble(error)
-        return found
+        return value
 
     def number(self, key: bytes) -> int:
         """Return the number stored under a key, 0 if there is none."""
@@ -86,10 +86,10 @@ class Database:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the value stored under each key, or None for a missing key, in one read."""
         try:
-            found: list[bytes | None] = self._db.get(list(keys))
+            values: list[bytes | None] = self._db.get(list(keys))
         except Exception as error:  # noqa: BLE001 - theirs
             self._trouble(error)
-        return found
+        return values
 
     def items(self, start: bytes = b"", end: bytes = b"\xff") -> Iterator[tuple[bytes, bytes]]:
         """Iterate over the keys from `start` to before `end` and their values, in order."""
@@ -140,10 +140,10 @@ class Database:
 
     def _trouble(self, error: Exception) -> NoReturn:
         """Raise StoreUnusable or StoreCorrupt for a RocksDB error that means it, or else the error itself."""
-        said = str(error)
-        if _DISK.search(said):
+        text = str(error)
+        if _DISK.search(text):
             raise StoreUnusable(str(self.path), error) from error
-        if said.startswith("Corruption"):
+        if text.startswith("Corruption"):
             self.condemn()
             raise StoreCorrupt(str(self.path), error) from error
         raise error
@@ -164,13 +164,13 @@ class DatabaseScan:
 
     def take(self, number: int) -> list[tuple[bytes, bytes]]:
         """Return the next `number` items, or fewer at the end."""
-        found = [] if self._ended else list(islice(self._items, number))
-        if found:
-            self._next = found[-1][0] + b"\x00"
-        if len(found) < number and not self._ended:
+        items = [] if self._ended else list(islice(self._items, number))
+        if items:
+            self._next = items[-1][0] + b"\x00"
+        if len(items) < number and not self._ended:
             self._assure_end(self._next)
             self._ended = True
-        return found
+        return items
 
 
 class StepNumbers:

@@ -83,8 +83,8 @@ class ExpiringIndex(Generic[M]):
             return None
         places = self._places
         maybe = [place for place, id_ in enumerate(ids) if places[hash(id_) % _PLACES]]
-        found = self.get_many([ids[place] for place in maybe]) if maybe else ()
-        return next((place for place, mark in zip(maybe, found, strict=True) if mark is not None), None)
+        values = self.get_many([ids[place] for place in maybe]) if maybe else ()
+        return next((place for place, mark in zip(maybe, values, strict=True) if mark is not None), None)
 
     def get(self, id_: str) -> M | None:
         """Return an id's mark, or None."""
@@ -101,8 +101,8 @@ class ExpiringIndex(Generic[M]):
         maybe = [self._kind + id_.encode() for id_ in ids if places[hash(id_) % _PLACES]]
         if len(maybe) == len(ids):
             return [None if raw is None else decode(raw) for raw in self._db.get_many(maybe)]
-        found = iter(self._db.get_many(maybe) if maybe else ())
-        raws = [next(found) if places[hash(id_) % _PLACES] else None for id_ in ids]
+        values = iter(self._db.get_many(maybe) if maybe else ())
+        raws = [next(values) if places[hash(id_) % _PLACES] else None for id_ in ids]
         return [None if raw is None else decode(raw) for raw in raws]
 
     def write(self, batch: rocksdict.WriteBatch, marks: Mapping[str, M | None]) -> None:

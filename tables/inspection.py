@@ -71,9 +71,11 @@ def _read(key: bytes, value: bytes | None) -> None:
     elif kind == keys.POSITION:
         key[1:].decode()
         if value is not None:
-            found = decode_position(value)
-            _assure(0 <= found.offset < _LARGEST and -_LARGEST < found.base < _LARGEST, "its offsets are not valid")
-            _assure(found.stamp_ms <= keys.MAX_DUE_MS, "its timestamp is not valid")
+            position = decode_position(value)
+            _assure(
+                0 <= position.offset < _LARGEST and -_LARGEST < position.base < _LARGEST, "its offsets are not valid"
+            )
+            _assure(position.stamp_ms <= keys.MAX_DUE_MS, "its timestamp is not valid")
     elif kind == keys.SEAL:
         _assure(len(key) == 1, "a seal has no name")
     elif kind in (keys.ORIGIN, keys.WRITER):
@@ -93,29 +95,29 @@ class Inspection:
     def __init__(self, name: str, skip: Collection[int] = ()) -> None:
         """Inspect the changelog partition `name`; unreadable records at the offsets `skip` are accepted as lost."""
         self._name, self._skip = name, skip
-        self._found: dict[bytes, tuple[int, str]] = {}
+        self._unreadable: dict[bytes, tuple[int, str]] = {}
         #: The keys of records that were accepted as lost: their true values have to be written again.
         self.skipped: set[bytes] = set()
 
     @property
     def clean(self) -> bool:
         """Whether no unreadable record is left so far."""
-        return not self._found
+        return not self._unreadable
 
     def passes(self, offset: int, key: bytes, value: bytes | None) -> bool:
         """Return whether a record can be read, and remember it if it cannot."""
         why = trouble(key, value)
         if why is None or value is None:  # an unreadable key belongs to no row, so its tombstone has no effect
-            self._found.pop(key, None)
+            self._unreadable.pop(key, None)
         elif offset in self._skip:
-            self._found.pop(key, None)
+            self._unreadable.pop(key, None)
             self.skipped.add(key)
         else:
-            self._found[key] = (offset, why)
+            self._unreadable[key] = (offset, why)
         return why is None
 
     def conclude(self) -> None:
         """Raise RecordUnreadable if an unreadable record is left."""
-        if self._found:
-            offset, why = min(self._found.values())
-            raise RecordUnreadable(self._name, offset, why, len(self._found))
+        if self._unreadable:
+            offset, why = min(self._unreadable.values())
+            raise RecordUnreadable(self._name, offset, why, len(self._unreadable))

@@ -24,7 +24,7 @@ _LAYOUT = "destinations remembered"
 _CHUNK = 10_000
 
 
-class Whose(NamedTuple):
+class NamespaceRule(NamedTuple):
     """A function that returns the namespace of an id, or "" for none.
 
     `mark` identifies the function: if it changes, all rows are counted again. Without namespaces, `inputs` maps the
@@ -66,12 +66,12 @@ class Shares:
     that case all rows are counted again before the first use.
     """
 
-    def __init__(self, db: Database, whose: Whose, offset: int) -> None:
+    def __init__(self, db: Database, namespace_rule: NamespaceRule, offset: int) -> None:
         """Read the shares that the database holds; unless its last step wrote them, `count` counts all rows again."""
-        self._db, self._of_id = db, whose.of_id
-        self._mark = zlib.crc32(f"{_LAYOUT} {whose.mark}".encode())
+        self._db, self._of_id = db, namespace_rule.of_id
+        self._mark = zlib.crc32(f"{_LAYOUT} {namespace_rule.mark}".encode())
         self._known: dict[str, NamespaceShare] = {}
-        self._inputs, self._holdings = whose.inputs, Holdings()
+        self._inputs, self._holdings = namespace_rule.inputs, Holdings()
         #: The first row that still has to be counted, or None.
         self._from: bytes | None = None
         self._added: dict[str, list[int]] = {}

@@ -33,7 +33,7 @@ from tables.followed import Followed, decode_followed, followed_bytes
 from tables.foreign_writes import ForeignWrites
 from tables.rocksdb_options import rocksdb_options
 from tables.row_writes import IdIndex, RowWrites
-from tables.shares import Shares, Whose
+from tables.shares import NamespaceRule, Shares
 from tables.store_reads import ReadAhead, StoreReads
 
 _META_FORMAT, _META_OFFSET = keys.META + b"format", keys.META + b"offset"
@@ -53,13 +53,13 @@ class PartitionStore(StoreReads):
     All reads show the last applied step. Not thread-safe: one event loop owns it.
     """
 
-    def __init__(self, path: Path, whose: Whose | None = None) -> None:
+    def __init__(self, path: Path, namespace_rule: NamespaceRule | None = None) -> None:
         """Open the database at `path`, creating it if it is not there; with `whose`, usage is counted per namespace.
 
         Raises StoreLocked if another process has it open, StoreCorrupt if its content cannot be trusted,
         StoreUnusable if the disk does not work.
         """
-        self.path, self._whose = path, whose
+        self.path, self._namespace_rule = path, namespace_rule
         self._db = Database(path, rocksdb_options())
         try:
             self._read()
@@ -79,7 +79,7 @@ class PartitionStore(StoreReads):
         self.counts = PendingCounts(self._db)
         self.offset = self._db.number(_META_OFFSET)
         #: The shares of namespaces or senders, None if they are not counted.
-        self.shares = None if self._whose is None else Shares(self._db, self._whose, self.offset)
+        self.shares = None if self._namespace_rule is None else Shares(self._db, self._namespace_rule, self.offset)
         self.seen_ms = self._db.number(_META_SEEN)
         self.writer = self._db.number(_META_WRITER)
         self.positions: dict[str, Position] = {

@@ -103,11 +103,11 @@ class StoreReads:
 
     def image(self, start: bytes, limit: int) -> list[tuple[bytes, bytes]]:
         """Return the next `limit` records for a changelog of this database, by key from `start` on."""
-        found: list[tuple[bytes, bytes]] = []
+        items: list[tuple[bytes, bytes]] = []
         for begin, end in _LOGGED:
-            if start < end and len(found) < limit:
-                found += itertools.islice(self._db.items(max(start, begin), end), limit - len(found))
-        return found
+            if start < end and len(items) < limit:
+                items += itertools.islice(self._db.items(max(start, begin), end), limit - len(items))
+        return items
 
     @property
     def clashes(self) -> set[bytes]:
@@ -134,12 +134,12 @@ class ReadAhead:
         if self._end < bound and len(rows) <= limit:
             self._read(bound, limit)
         number = min(limit, _before(rows, bound))
-        found = rows[:number]
+        due = rows[:number]
         del rows[:number]
-        if found:  # later looks begin there, and the rows may be large
-            self._begin = found[-1][0] + b"\x00"
+        if due:  # later looks begin there, and the rows may be large
+            self._begin = due[-1][0] + b"\x00"
         following = rows[0][0] if rows else self._end
-        return found, following if following < keys.ROWS_END else None
+        return due, following if following < keys.ROWS_END else None
 
     def forget(self, changed: Collection[bytes]) -> None:
         """Drop the rows from the first changed one on, because they may be out of date."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from tables.errors import StoreCorrupt, StoreUnusable, TableError
 from tables.inspection import Inspection
 from tables.restore import ChangelogReader, RestoreProgress, restore
-from tables.shares import Whose
+from tables.shares import NamespaceRule
 from tables.store import PartitionStore
 
 log = logging.getLogger(__name__)
@@ -20,7 +20,7 @@ class Stores:
     stores: dict[int, PartitionStore]
     progress: dict[int, RestoreProgress]
     #: The function that assigns messages to namespaces, if usage is counted.
-    _whose: Whose | None = None
+    _namespace_rule: NamespaceRule | None = None
 
     def __init__(self, directory: Path, now_ms: Callable[[], int], monotonic_ms: Callable[[], int]) -> None:
         """Begin with no open partition. `directory` has the databases; `monotonic_ms` is a clock that never jumps."""
@@ -57,17 +57,17 @@ class Stores:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                return PartitionStore(path, self._whose)
+                return PartitionStore(path, self._namespace_rule)
             except StoreCorrupt as error:
                 log.warning("partition %d: %s", partition, error)
                 shutil.rmtree(path)
-                return PartitionStore(path, self._whose)
+                return PartitionStore(path, self._namespace_rule)
         except OSError as error:
             raise StoreUnusable(str(path), error) from error
 
     def _renew(self, store: PartitionStore) -> PartitionStore:
         store.wipe()
-        return PartitionStore(store.path, self._whose)
+        return PartitionStore(store.path, self._namespace_rule)
 
     def renew(self, partition: int) -> PartitionStore:
         """Delete a partition's store and open an empty one."""

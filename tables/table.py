@@ -6,7 +6,7 @@ from typing import Any
 
 import faust
 
-from tables.shares import Whose
+from tables.shares import NamespaceRule
 from tables.stores import Stores
 
 
@@ -22,14 +22,14 @@ class DelayTable(Stores, faust.Table):
         *args: Any,
         now_ms: Callable[[], int],
         monotonic_ms: Callable[[], int],
-        whose: Whose | None = None,
+        namespace_rule: NamespaceRule | None = None,
         **kwargs: Any,
     ) -> None:
         """Create Faust's table from `args` and `kwargs`. `now_ms` is wall time; `monotonic_ms` never jumps.
 
-        With `whose`, usage is counted per namespace.
+        With a `namespace_rule`, usage is counted per namespace.
         """
-        self._now_ms, self._monotonic_ms, self._whose = now_ms, monotonic_ms, whose
+        self._now_ms, self._monotonic_ms, self._namespace_rule = now_ms, monotonic_ms, namespace_rule
         faust.Table.__init__(self, *args, **kwargs)
 
     def __post_init__(self) -> None:

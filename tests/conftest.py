@@ -16,9 +16,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from app.dev.broker import broker_or_given
 from tests.check import NEEDS, SLOW
 from tests.harness import class_archives, pace
+from tests.harness.shared_broker import shared_broker
 from tests.harness.waiting import LIMIT_S
 
 if TYPE_CHECKING:
@@ -141,9 +141,10 @@ def tmp_path(request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def bootstrap() -> Iterator[str]:
-    """Bootstrap servers of one real broker for the whole session (or KAFKA_BOOTSTRAP_SERVERS, if that is set)."""
-    with broker_or_given() as servers:
+def bootstrap(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Bootstrap servers of one real broker for all processes of a run (or KAFKA_BOOTSTRAP_SERVERS, if that is set)."""
+    own = tmp_path_factory.getbasetemp()
+    with shared_broker(own.parent if hasattr(request.config, "workerinput") else own) as servers:
         yield servers
 
 

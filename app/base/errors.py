@@ -195,8 +195,8 @@ class GroupLost(PunctualError):
 
     def __init__(self, error: object) -> None:
         """Name the error of the group."""
-        said = f"{error!r} {error}"
-        hint = next((hint for name, hint in _GROUP_HINTS.items() if name in said), "Start it again.")
+        text = f"{error!r} {error}"
+        hint = next((hint for name, hint in _GROUP_HINTS.items() if name in text), "Start it again.")
         super().__init__(
             f"this worker has lost its consumer group: {error}. The process ends, so that other workers can take "
             f"over its partitions. {hint}"

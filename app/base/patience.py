@@ -24,19 +24,19 @@ async def patiently(ask: Callable[[], Awaitable[T]], what: str) -> T:
     `what` names the request in the log. Raises the KafkaError that is not retriable, or the last one.
     """
     loop = asyncio.get_running_loop()
-    until_s, told = loop.time() + PATIENCE_S, False
+    until_s, logged = loop.time() + PATIENCE_S, False
     while True:
         try:
             return await ask()
         except kafka.KafkaError as error:
             if not getattr(error, "retriable", False) or loop.time() > until_s:
                 raise
-            if not told:
+            if not logged:
                 log.warning(
                     "%s: a broker does not answer (%r). Waiting for another broker, for at most %g s",
                     what,
                     error,
                     PATIENCE_S,
                 )
-            told = True
+            logged = True
         await asyncio.sleep(_AGAIN_S)

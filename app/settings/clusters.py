@@ -44,39 +44,39 @@ def clusters(text: str, env: Mapping[str, str] = os.environ) -> Clusters:
     """
     if not text.endswith(".toml") or "=" in text:
         return Clusters({name: servers(value) for name, value in pairs(text).items()})
-    found = Clusters(file=text)
-    for name, said in _tables(text).items():
+    result = Clusters(file=text)
+    for name, table in _tables(text).items():
         where = f"[clusters.{name}]"
         topic_name(name)
-        if not isinstance(said, dict):
+        if not isinstance(table, dict):
             raise ValueError(f"{where} must be a table with {_SERVERS}")  # noqa: TRY004 - settings: ValueError
-        _only_known(where, said)
-        found[name] = _bootstrap(where, said)
-        if _RATE in said:
-            found.rates[name] = _rate(where, said[_RATE])
-        if _LOGIN & said.keys() or _FROM_ENV.keys() & said.keys():
-            found.logins[name] = _login(where, said, env)
-    return found
+        _only_known(where, table)
+        result[name] = _bootstrap(where, table)
+        if _RATE in table:
+            result.rates[name] = _rate(where, table[_RATE])
+        if _LOGIN & table.keys() or _FROM_ENV.keys() & table.keys():
+            result.logins[name] = _login(where, table, env)
+    return result
 
 
 def _tables(path: str) -> dict[str, Any]:
     try:
         with Path(path).open("rb") as file:
-            said = tomllib.load(file)
+            document = tomllib.load(file)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ValueError(f"the file cannot be read: {why}") from None
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"the file is not valid TOML: {error}") from None
-    stranger = next((key for key in said if key != "clusters"), None)
-    tables = said.get("clusters")
+    stranger = next((key for key in document if key != "clusters"), None)
+    tables = document.get("clusters")
     if stranger is not None or not isinstance(tables, dict):
         raise ValueError(f"the file may only have tables [clusters.NAME], not {stranger or 'none'!r}")
     return tables
 
 
-def _only_known(where: str, said: Mapping[str, Any]) -> None:
-    for key in said:
+def _only_known(where: str, table: Mapping[str, Any]) -> None:
+    for key in table:
         if key in _SECRETS:
             raise ValueError(
                 f"{where} has {key}: secrets are not allowed in this file. Put it into a separate file and name the "
@@ -86,8 +86,8 @@ def _only_known(where: str, said: Mapping[str, Any]) -> None:
             raise ValueError(f"{where} has {key!r}, which is not a known key. The keys are {', '.join(_KEYS)}")
 
 
-def _bootstrap(where: str, said: Mapping[str, Any]) -> str:
-    given = said.get(_SERVERS)
+def _bootstrap(where: str, table: Mapping[str, Any]) -> str:
+    given = table.get(_SERVERS)
     listed = given if isinstance(given, list) else [given]
     text = servers(",".join(each for each in listed if isinstance(each, str)))
     if not text:
@@ -95,30 +95,30 @@ def _bootstrap(where: str, said: Mapping[str, Any]) -> str:
     return text
 
 
-def _rate(where: str, said: Any) -> Rate:
+def _rate(where: str, value: Any) -> Rate:
     try:
-        return parse_rate(str(said))
+        return parse_rate(str(value))
     except ValueError as error:
         raise ValueError(f"{where} {_RATE}: {error}") from None
 
 
-def _login(where: str, said: Mapping[str, Any], env: Mapping[str, str]) -> Login:
+def _login(where: str, table: Mapping[str, Any], env: Mapping[str, str]) -> Login:
     """Return the login of a cluster from its own keys alone, without those of our own cluster."""
-    if "security_protocol" not in said:
+    if "security_protocol" not in table:
         raise ValueError(f"{where} has security keys, but no security_protocol. Add it")
     texts = {}
-    for key in said.keys() & (_LOGIN | _FROM_ENV.keys()):
-        texts[key.upper()] = said[key]
-        if not isinstance(said[key], str):
+    for key in table.keys() & (_LOGIN | _FROM_ENV.keys()):
+        texts[key.upper()] = table[key]
+        if not isinstance(table[key], str):
             raise ValueError(f"{where} {key} must be text")  # noqa: TRY004 - settings: ValueError
     for key, secret in _FROM_ENV.items():
-        name = said.get(key)
+        name = table.get(key)
         if name is None:
             continue
-        if f"{secret}_file" in said or not env.get(name):
+        if f"{secret}_file" in table or not env.get(name):
             why = (
                 f"cannot be combined with {secret}_file"
-                if f"{secret}_file" in said
+                if f"{secret}_file" in table
                 else "names an environment variable that is not set"
             )
             raise ValueError(f"{where} {key} {why}")

@@ -33,9 +33,9 @@ class KafkaSettings:
     @property
     def login(self) -> Login:
         """The login to our own cluster. Raises LoginInvalid."""
-        said = {name: getattr(self, name.lower()) for name in NAMES if hasattr(self, name.lower())}
-        in_files = {f"{name}_FILE": value.path for name, value in said.items() if isinstance(value, SecretFile)}
-        return login_of({name: value for name, value in said.items() if isinstance(value, str)} | in_files)
+        values = {name: getattr(self, name.lower()) for name in NAMES if hasattr(self, name.lower())}
+        in_files = {f"{name}_FILE": value.path for name, value in values.items() if isinstance(value, SecretFile)}
+        return login_of({name: value for name, value in values.items() if isinstance(value, str)} | in_files)
 
     def login_to(self, cluster: str) -> Login:
         """Return the login to one of DELAY_CLUSTERS: its own, or else our cluster's."""

@@ -50,21 +50,21 @@ def quotas(text: str) -> dict[str, Quota]:
 
     Raises ValueError with a sentence.
     """
-    found: dict[str, Quota] = {}
-    for name, said in pairs(text).items():
+    result: dict[str, Quota] = {}
+    for name, limits in pairs(text).items():
         if name != OTHERS:
             namespace_name(name)
-        found[name] = _quota(name, said)
-    return found
+        result[name] = _quota(name, limits)
+    return result
 
 
-def _quota(name: str, said: str) -> Quota:
+def _quota(name: str, text: str) -> Quota:
     limits: dict[str, Any] = {}
-    for part in said.split("|"):
+    for part in text.split("|"):
         kind, colon, value = part.strip().partition(":")
         if not colon or kind not in _PARSERS or kind in limits:
             msg = (
-                f"{name}={said[:64]}: a quota must look like messages:1000000|bytes:1073741824|rate:500/s, with each "
+                f"{name}={text[:64]}: a quota must look like messages:1000000|bytes:1073741824|rate:500/s, with each "
                 "kind at most once"
             )
             raise ValueError(msg)

@@ -10,7 +10,7 @@ def rates(text: str) -> dict[str, Rate]:
 
     Raises ValueError with a sentence.
     """
-    found: dict[str, Rate] = {}
+    result: dict[str, Rate] = {}
     for item in words(text):
         name, equals, rate = item.partition("=")
         name = name.strip()
@@ -18,11 +18,11 @@ def rates(text: str) -> dict[str, Rate]:
             msg = f"{item!r} is not of the form destination=rate"
             raise ValueError(msg)
         destination(name)
-        if name in found:
+        if name in result:
             msg = f"{name} has two rates"
             raise ValueError(msg)
-        found[name] = parse_rate(rate)
-    return found
+        result[name] = parse_rate(rate)
+    return result
 
 
 def by_destination(named: dict[str, Rate]) -> dict[Destination, Rate]:

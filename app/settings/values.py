@@ -57,8 +57,8 @@ def servers(text: str) -> str:
     """Return a list of servers in the form of Kafka's clients: names or addresses, each with an optional port."""
     listed = words(text)
     for server in listed:
-        found = re.fullmatch(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+(?:%\w+)?\])(?::([0-9]{1,5}))?", server)
-        if found is None or not 0 < int(found[1] or 1) <= MOST_PORT:
+        match = re.fullmatch(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+(?:%\w+)?\])(?::([0-9]{1,5}))?", server)
+        if match is None or not 0 < int(match[1] or 1) <= MOST_PORT:
             msg = f"{server!r} is not a server. Use host:port, several separated by commas: a:9092,b:9092"
             raise ValueError(msg)
     if text and not listed:
@@ -127,31 +127,31 @@ def each(parse: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
     """Return a parser of pairs whose values `parse` reads."""
 
     def parse_each(text: str) -> dict[str, Any]:
-        found = {}
+        parsed = {}
         for name, value in pairs(text).items():
             try:
-                found[name] = parse(value)
+                parsed[name] = parse(value)
             except ValueError as error:
                 msg = f"{name}: {error}"
                 raise ValueError(msg) from error
-        return found
+        return parsed
 
     return parse_each
 
 
 def pairs(text: str) -> dict[str, str]:
     """Return values by name: `name=value,other=value`."""
-    found = {}
+    result = {}
     for item in words(text):
         name, equals, value = item.partition("=")
         if not equals or not name or not value:
             msg = f"{item!r} is not of the form name=value"
             raise ValueError(msg)
-        if name in found:
+        if name in result:
             msg = f"{name} is given twice"
             raise ValueError(msg)
-        found[name] = value
-    return found
+        result[name] = value
+    return result
 
 
 def patterns(text: str) -> dict[str, tuple[str, ...]]:

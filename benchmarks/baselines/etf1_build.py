@@ -44,8 +44,8 @@ def _build(program: Path) -> None:
                 command, cwd=_MODULE, env=env, capture_output=True, text=True, timeout=_LIMIT_S, check=False
             )
         except subprocess.TimeoutExpired as error:
-            raise BaselineMissing("etf1", f"its Go modules, which could not be had in {_LIMIT_S} s") from error
+            raise BaselineMissing("etf1", f"its Go modules, which could not be fetched in {_LIMIT_S} s") from error
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
-            raise BaselineMissing("etf1", f"its Go modules, which could not be had or built: {said}")
+            said = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise BaselineMissing("etf1", f"its Go modules, which could not be fetched or built: {said}")
         made.replace(program)

@@ -34,6 +34,6 @@ def measure(bootstrap: str, sizes: Sizes) -> Figures:
         found = here.tally().deliveries(steady)
         late = [delivery.late_ms for delivery in found if began <= delivery.due_ms <= taken]
         if not late:
-            raise TooSlow("mixed: nothing fell due while the burst was taken in. Run on a quiet machine.")
+            raise TooSlow("mixed: no message was due while the burst was ingested. Run on a quiet machine.")
         figures = spread(late)
         return {"mixed": {**figures, "due_meanwhile": len(late), "ingest_per_s": burst.count / (taken - began) * 1_000}}

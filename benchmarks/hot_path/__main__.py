@@ -23,7 +23,7 @@ def main() -> int:
         signal.signal(signal_, signal.default_int_handler)
     where = machine.look()
     if where.busy:
-        _say(f"The load average is {where.load_before:g}: other work disturbs what is measured.")
+        _say(f"The load average is {where.load_before:g}: other work disturbs the measurement.")
     try:
         with tempfile.TemporaryDirectory(prefix="punctual-hot-path-") as directory:
             turns = _measure(options, Path(directory))
@@ -47,9 +47,9 @@ def _measure(options: Options, directory: Path) -> Turns:
 
 
 def _judged(turns: Turns, limit_percent: float) -> int:
-    """Say which way has become dearer than allowed; return the exit code."""
+    """Print the ways that have become more expensive than allowed; return the exit code."""
     if len(turns.rounds) < ENOUGH:
-        _say(f"Fewer than {ENOUGH} rounds tell nothing for certain.")
+        _say(f"Fewer than {ENOUGH} rounds are too few for a verdict.")
         return 0
     found = {way: ratio_of(turns, way) for way in WAYS}
     worse = [way for way, one in found.items() if one is not None and one.low > 1 + limit_percent / 100]

@@ -30,8 +30,8 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.hot_path",
         description="Measure the CPU of a message's way in and out on one thread, without Kafka.",
-        epilog="DELAY_* variables reach what is measured. Exit codes: 0 fine; 1 a way needs more CPU than allowed, or "
-        "the run failed; 2 the command line makes no sense.",
+        epilog="DELAY_* variables apply to the measured code. Exit codes: 0 fine; 1 a way needs more CPU than allowed, "
+        "or the run failed; 2 the command line is invalid.",
     )
     parser.add_argument("--against", metavar="COMMIT", help="take turns with the code of this commit, and compare")
     parser.add_argument(
@@ -39,7 +39,7 @@ def parse(arguments: Sequence[str] | None = None) -> Options:
         type=float,
         default=2.0,
         metavar="PERCENT",
-        help="code 1 if a message's way in or out needs certainly more CPU by so much (default 2)",
+        help="code 1 if a message's way in or out certainly needs this much more CPU (default 2)",
     )
     parser.add_argument("--pairs", type=_count, default=usual.pairs, help="pairs of processes, one after the other")
     parser.add_argument("--rounds", type=_count, default=usual.rounds, help="rounds of each pair")

@@ -22,7 +22,7 @@ _STEADY = {
 }
 
 Cost = dict[str, float]
-"""Microseconds of CPU a message, by the name of what they were spent on."""
+"""Microseconds of CPU per message, by the name of the stage."""
 
 
 class Measured:

@@ -46,14 +46,14 @@ def moved(chosen: DataFrame, *, shift_ms: int | None = None, at: str | None = No
     if shift_ms is not None:
         new = F.greatest(F.col("due_ms") + shift_ms, F.lit(0))
     elif at is not None:
-        said = Expression.of(chosen.select(*COLUMNS), "--at", at)
-        chosen = chosen.withColumn("said", attempt(said.column))
-        new = due_ms(F.col("said.value"), said.kind, said.option)
+        expression = Expression.of(chosen.select(*COLUMNS), "--at", at)
+        chosen = chosen.withColumn("new_at", attempt(expression.column))
+        new = due_ms(F.col("new_at.value"), expression.kind, expression.option)
     else:
         raise OptionInvalid("The new due time is missing. Give --shift or --at.")
     there = chosen.withColumn("new_ms", new)
     possible = F.when(F.col("new_ms").between(0, _MAX_MS), F.col("new_ms"))
-    return there.withColumn("new_ms", possible).drop("said").where("not new_ms <=> due_ms")
+    return there.withColumn("new_ms", possible).drop("new_at").where("not new_ms <=> due_ms")
 
 
 def reschedules(messages: DataFrame) -> DataFrame:
@@ -61,8 +61,8 @@ def reschedules(messages: DataFrame) -> DataFrame:
     return _commands(messages, {names.OP: F.lit("reschedule"), names.AT: moment(F.col("new_ms"))})
 
 
-def _commands(chosen: DataFrame, told: dict[str, Column]) -> DataFrame:
+def _commands(chosen: DataFrame, headers: dict[str, Column]) -> DataFrame:
     # The condition makes a repeated command harmless: the message is gone by then, or its due time has changed.
-    own = told | {names.ID: F.col("id"), names.IF_DUE: moment(F.col("due_ms"))}
+    own = headers | {names.ID: F.col("id"), names.IF_DUE: moment(F.col("due_ms"))}
     nothing = F.lit(None).cast("binary")
     return chosen.select(nothing.alias("key"), nothing.alias("value"), joined(own).alias("headers"), "partition")

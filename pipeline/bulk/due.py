@@ -41,9 +41,9 @@ def due_ms(value: Column, kind: DataType, option: str) -> Column:
     if isinstance(kind, DecimalType | FractionalType):
         return _plausible(F.ceil(value.try_cast("decimal(38,6)")).try_cast("long"))
     if isinstance(kind, StringType):
-        said = F.trim(value)
-        at = F.upper(said).try_cast("timestamp")
-        return F.when(said.rlike(_DIGITS), _plausible(said.try_cast("long"))).when(said.rlike(_TIME), _millis(at))
+        text = F.trim(value)
+        at = F.upper(text).try_cast("timestamp")
+        return F.when(text.rlike(_DIGITS), _plausible(text.try_cast("long"))).when(text.rlike(_TIME), _millis(at))
     raise SchemaMismatch(
         f"{option} is of the type {kind.simpleString()}, which is not a time. Give a timestamp, a date, epoch "
         f"milliseconds, or a text of one of these."

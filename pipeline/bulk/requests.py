@@ -76,13 +76,13 @@ def _known(rows: DataFrame, mapping: Mapping) -> Column:
         return Expression.of(rows, "--id", mapping.id).text()
     parts = [Expression.of(rows, "--natural-key", quoted(name)).text() for name in mapping.natural_key]
     # Each part follows its length, so that parts with other borders, or null, give another text.
-    told = (F.coalesce(F.concat(F.octet_length(part), F.lit(":"), part), F.lit("-")) for part in parts)
-    return F.when(F.coalesce(*parts).isNotNull(), F.concat(*told))
+    prefixed = (F.coalesce(F.concat(F.octet_length(part), F.lit(":"), part), F.lit("-")) for part in parts)
+    return F.when(F.coalesce(*parts).isNotNull(), F.concat(*prefixed))
 
 
 def _derived(job: str) -> Column:
-    told = F.concat(F.col("known.value"), F.col("due_ms").cast("string"))
-    return F.concat(F.lit(f"{job}:"), F.substring(F.sha2(told, 256), 1, _HASH_DIGITS))
+    key = F.concat(F.col("known.value"), F.col("due_ms").cast("string"))
+    return F.concat(F.lit(f"{job}:"), F.substring(F.sha2(key, 256), 1, _HASH_DIGITS))
 
 
 def _users(rows: DataFrame, mapping: Mapping) -> Column:

@@ -21,14 +21,14 @@ def bounds(rows: DataFrame, known: Epochs) -> tuple[Bounds, Epochs]:
     epochs in `known` come before all rows.
     """
     firsts = rows.groupBy("partition", "epoch").agg(F.min("offset").alias("first")).collect()
-    found, epochs = [], dict(known)
+    stale, epochs = [], dict(known)
     for row in firsts:
         later = [other.first for other in firsts if other.partition == row.partition and other.epoch > row.epoch]
         over = row.epoch < known.get(row.partition, 0)
         if over or later:
-            found.append((row.partition, row.epoch, 0 if over else min(later)))
+            stale.append((row.partition, row.epoch, 0 if over else min(later)))
         epochs[row.partition] = max(row.epoch, epochs.get(row.partition, 0))
-    return found, epochs
+    return stale, epochs
 
 
 def within(rows: DataFrame, limits: Bounds) -> DataFrame:

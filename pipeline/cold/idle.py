@@ -32,8 +32,8 @@ def is_due(files: "LocalFiles", head: "Commit", promotion: "Promotion", before: 
     due = ds.dataset(parts).filter(pc.field("due_ms") < promotion.until_ms)
     if due.count_rows() > _MESSAGES:
         return True
-    found = due.to_table(columns=["id", "partition", "offset", "due_ms"])
-    fresh = [row for row in found.to_pylist() if promotion.is_fresh(before, **row)]
+    candidates = due.to_table(columns=["id", "partition", "offset", "due_ms"])
+    fresh = [row for row in candidates.to_pylist() if promotion.is_fresh(before, **row)]
     if not fresh:
         return False
     voids = _voids(files, head, {row["id"] for row in fresh})
@@ -47,11 +47,11 @@ def _voids(files: "LocalFiles", head: "Commit", ids: set[str]) -> dict[str, int]
         return {}
     if sum(part.stat().st_size for part in parts) > _VOID_BYTES:
         return None
-    found: dict[str, int] = {}
+    voids: dict[str, int] = {}
     rows: pa.Table = ds.dataset(parts).to_table(columns=["id", "offset"], filter=pc.field("id").isin(list(ids)))
     for row in rows.to_pylist():
-        found[row["id"]] = max(row["offset"], found.get(row["id"], 0))
-    return found
+        voids[row["id"]] = max(row["offset"], voids.get(row["id"], 0))
+    return voids
 
 
 def may_bring(look: "Look", topic: str, done: dict[int, int], ends: dict[int, int], until_ms: int) -> bool:
@@ -63,5 +63,5 @@ def may_bring(look: "Look", topic: str, done: dict[int, int], ends: dict[int, in
 
 def _due_ms(headers: "Iterable[tuple[str, bytes | None]]") -> float:
     """Return the due time in a record of the cold topic; infinity for one that neither parks nor moves a message."""
-    said = dict(headers).get(names.AT)
-    return int(said) if said is not None and said.isdigit() else float("inf")
+    at = dict(headers).get(names.AT)
+    return int(at) if at is not None and at.isdigit() else float("inf")

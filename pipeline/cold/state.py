@@ -62,7 +62,7 @@ class ColdState:
         """Apply the records of these ids one after the other."""
         known = ColdState(self.messages.join(F.broadcast(ids), "id", "left_semi"), self.voids).live()
         steps = known.withColumns({"op": F.lit("park"), "if_due_ms": F.lit(None).cast("long")}).unionByName(rows)
-        steps = steps.withColumn("latest_ms", _said(names.FIRST) + _said(names.NO_LATER))
+        steps = steps.withColumn("latest_ms", _header_number(names.FIRST) + _header_number(names.NO_LATER))
         ends = (
             steps.groupBy("id")
             .agg(F.array_sort(F.collect_list(F.struct(*_STEP))).alias("steps"))
@@ -106,10 +106,10 @@ def _begin() -> Column:
     return F.struct(F.lit(_NOTHING).cast("long").alias("base"), no_time.alias("due_ms"), no_time.alias("latest_ms"))
 
 
-def _said(name: str) -> Column:
+def _header_number(name: str) -> Column:
     """Return the number in a header of a parked message; null if there is none."""
-    found = F.filter("headers", lambda each: each["key"] == name)
-    return F.try_element_at(found, F.lit(1))["value"].cast("string").try_cast("long")
+    matches = F.filter("headers", lambda each: each["key"] == name)
+    return F.try_element_at(matches, F.lit(1))["value"].cast("string").try_cast("long")
 
 
 def _next(state: Column, step: Column) -> Column:

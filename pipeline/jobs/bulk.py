@@ -75,17 +75,19 @@ def run(context: "JobContext", options: argparse.Namespace) -> int:
     with using(spark, SETTINGS):
         rows = inputs.read(spark, options.input, options.format, dict(reading))
         with progress(spark, "count"):
-            asked, overview = _counted(requests(rows, mapping, limits), limits.now_ms)
+            counted, overview = _counted(requests(rows, mapping, limits), limits.now_ms)
         print(*overview.lines(), sep="\n", flush=True)
         _summarise(context, overview)
         _assure_future(overview, 0 if options.fail_on_past else options.max_past)
         if overview.rejected and options.rejects:
             with progress(spark, "rejects"):
-                print(f"\nrejected rows are in {rejects.keep(asked, options.rejects)}")
+                print(f"\nrejected rows are in {rejects.keep(counted, options.rejects)}")
         if options.dry_run:
             print("\nNothing was sent: this was a dry run.")
         elif overview.messages:
-            send(context, asked.where("reason is null"), input_topics(context, options.inputs), options.max_per_second)
+            send(
+                context, counted.where("reason is null"), input_topics(context, options.inputs), options.max_per_second
+            )
             context.summary.count(sent=overview.messages)
             print(f"\n{overview.messages:,} requests are on {topic}")
     fails = options.on_rejected == "fail" or (options.on_rejected is None and not options.rejects)
@@ -104,10 +106,10 @@ def _assure_future(overview: Overview, most: int | None) -> None:
         raise TooMany(f"{overview.overdue:,} of {overview.messages:,} messages are already due. Nothing was sent.")
 
 
-def _counted(asked: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:
+def _counted(rows: DataFrame, now_ms: int) -> tuple[DataFrame, Overview]:
     """Return the requests, with duplicate ids rejected, and their overview, in as few passes as possible."""
-    with persisted(essence(asked)) as essences:
+    with persisted(essence(rows)) as essences:
         if not may_repeat(essences):
-            return asked, Overview.of(essences, now_ms)
-    asked = without_repeats(asked)
-    return asked, Overview.of(asked, now_ms)
+            return rows, Overview.of(essences, now_ms)
+    rows = without_repeats(rows)
+    return rows, Overview.of(rows, now_ms)

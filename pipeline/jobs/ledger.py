@@ -80,6 +80,6 @@ def keep(context: JobContext, options: argparse.Namespace) -> Lake:
     context.summary.count(**counts)
     context.summary.read_to(lake.head.positions)
     context.summary.nothing = not any(counts.values())
-    told = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
-    print(f"{options.ledger}: {told or 'nothing'} new")
+    listed = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+    print(f"{options.ledger}: {listed or 'nothing'} new")
     return lake

@@ -98,10 +98,10 @@ def park(context: JobContext, lake: Lake, *, accept_gap: bool = False) -> int:
             lake.commit({}, {topic: ends})  # from now on `promote` finds a cold tier
         return 0
     with progress(spark, "park"):
-        found = parsed(records.coalesce(max(1, new // _ROWS))).withColumn("message", F.col("op") == "park")
+        new_rows = parsed(records.coalesce(max(1, new // _ROWS))).withColumn("message", F.col("op") == "park")
         seen = Observation("parked")
-        found = found.observe(seen, F.count(F.lit(1)).alias("rows"))
-        directories = lake.write("messages", found.sortWithinPartitions("message", "due_ms"), by="message")
+        new_rows = new_rows.observe(seen, F.count(F.lit(1)).alias("rows"))
+        directories = lake.write("messages", new_rows.sortWithinPartitions("message", "due_ms"), by="message")
         all_rows = lake.written(directories, RECORDS)
         count = _assure_listed(lake, all_rows, int(seen.get["rows"]))
         limits, epochs = bounds(all_rows, known_epochs(lake))
@@ -122,13 +122,13 @@ def _assure_listed(lake: Lake, rows: DataFrame, count: int) -> int:
 
     Raises LakeIncomplete if rows are missing.
     """
-    found: int = rows.count()
-    if found != count:
+    listed: int = rows.count()
+    if listed != count:
         raise LakeIncomplete(
-            f"of {count:,} rows that were written below {lake.files.root}, {found:,} are listed by its file system. "
+            f"of {count:,} rows that were written below {lake.files.root}, {listed:,} are listed by its file system. "
             f"This run has no effect. Run it again; if the error repeats, use a file system with consistent listings."
         )
-    return found
+    return listed
 
 
 def known_epochs(lake: Lake) -> Epochs:

@@ -107,7 +107,7 @@ def _tell(verdict: Verdict) -> None:
         )
     elif all(each.agrees for each in verdict.holdings):
         in_flight = sum(each.in_flight for each in verdict.holdings)
-        held = sum(each.told for each in verdict.holdings)
+        held = sum(each.by_worker for each in verdict.holdings)
         print(f"the workers hold {held:,} messages, like the ledger, except for {in_flight:,} changes in flight.")
     for fault in verdict.faults():
         print(fault)

@@ -127,11 +127,11 @@ def rescue(
     KafkaUnreachable, LakeBusy.
     """
     snapshot = judge.snapshot
-    asked = contents(judge.lake, context.kafka, lost)
+    originals = contents(judge.lake, context.kafka, lost)
     with (
-        persisted(overtaken(judge.lake, lost, asked, judge.since_ms)) as left,
+        persisted(overtaken(judge.lake, lost, originals, judge.since_ms)) as left,
         persisted(
-            again(lost.join(left, "source", "left_anti"), asked, snapshot.inputs, snapshot.partitions, dialects)
+            again(lost.join(left, "source", "left_anti"), originals, snapshot.inputs, snapshot.partitions, dialects)
         ) as requests,
     ):
         count, aside = requests.count(), left.count()

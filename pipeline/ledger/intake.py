@@ -101,13 +101,13 @@ class _Run:
     def _listen(self, inputs: tuple[str, ...]) -> Snapshot:
         topic = self._context.topic("progress")
         known = Snapshot.of(self._lake.head.notes.get("snapshot"))
-        listener = Listener(self._context, known.told, self._done(topic))
+        listener = Listener(self._context, known.reports, self._done(topic))
         read = positions(listener.listen(), inputs)
         ends, unsure = self._forwards_end()
-        told = listener.listen()
+        reports = listener.listen()
         self._ends[topic] = listener.done
-        self._forwarded(positions(told, [self._context.topic("forwards")]), ends)
-        return Snapshot(told, read, unsure, inputs, len(self._ends[inputs[0]]))
+        self._forwarded(positions(reports, [self._context.topic("forwards")]), ends)
+        return Snapshot(reports, read, unsure, inputs, len(self._ends[inputs[0]]))
 
     def _forwards_end(self) -> tuple[Offsets, list[int]]:
         """Fix the forwards' ends after all present records; return the ends, and partitions with open transactions."""
@@ -138,9 +138,9 @@ class _Run:
             return whole
         some = {number: min(begin + 1_000, ends[number]) for number, begin in gap.items()}
         first = self._kafka.read(self._spark, topic, gap, some).groupBy("partition").agg(F.min("stamp_ms").alias("at"))
-        found = {row["partition"]: row["at"] for row in first.collect()}
+        first_ms = {row["partition"]: row["at"] for row in first.collect()}
         now = time.time_ns() // 1_000_000
-        return max(whole, *(int(found.get(number, now)) for number in gap))
+        return max(whole, *(int(first_ms.get(number, now)) for number in gap))
 
     def _sort_out(self, events: DataFrame, inputs: tuple[str, ...]) -> tuple[dict[str, int], list[str]]:
         """Add each event to its table; return the number of each kind, and the inputs that were created again.

@@ -85,15 +85,15 @@ def _decided_otherwise(lake: "Lake", living: DataFrame) -> DataFrame | None:
     """
     if "others" not in lake.head.tables:
         return None
-    told = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate"))
-    unended = told.join(living.where(UNENDED), "source", "left_semi")
+    decisions = lake.read("others", OTHERS).where(F.col("event").isin("refused", "duplicate"))
+    unended = decisions.join(living.where(UNENDED), "source", "left_semi")
     decided = unended.groupBy("source").agg(F.max("offset").alias("decided"))
     if decided.isEmpty():
         return None
     again = lake.read("accepted", ACCEPTED).join(F.broadcast(decided), "source", "left_semi")
     began = again.groupBy("source").agg(F.max("offset").alias("began"))
     both = decided.join(began, "source").join(pending(lake, unended=decided.select("source")), "source")
-    fired_to = {number: last.fired_to for number, last in Snapshot.of(lake.head.notes.get("snapshot")).told.items()}
+    fired_to = {number: last.fired_to for number, last in Snapshot.of(lake.head.notes.get("snapshot")).reports.items()}
     dealt_with = F.col("due_ms") + MINUTE_MS < looked_up(fired_to, F.col("partition"))
     return both.where((F.col("decided") > F.col("began")) | dealt_with).select("source")
 
@@ -101,7 +101,7 @@ def _decided_otherwise(lake: "Lake", living: DataFrame) -> DataFrame | None:
 @contextmanager
 def kept_lives(lake: "Lake", since_ms: int = 0) -> Iterator[DataFrame]:
     """Return the real lives (`that_were`) for a block, computed once."""
-    with persisted(lives(lake, since_ms)) as told, persisted(that_were(lake, told)) as living:
+    with persisted(lives(lake, since_ms)) as all_lives, persisted(that_were(lake, all_lives)) as living:
         yield living
 
 

@@ -33,9 +33,9 @@ class ReportedProgress:
     @classmethod
     def of(cls, value: bytes) -> "ReportedProgress":
         """Decode the value of a progress record."""
-        said = json.loads(value)
-        pending = sum(said["pending"].values()) + said.get("pending_rest", {}).get("messages", 0)
-        return cls(said["at"], said["fired_to"], said["positions"], pending, said.get("held") or {})
+        report = json.loads(value)
+        pending = sum(report["pending"].values()) + report.get("pending_rest", {}).get("messages", 0)
+        return cls(report["at"], report["fired_to"], report["positions"], pending, report.get("held") or {})
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Snapshot:
     """The workers' progress as a run of the ledger has read it, before it fixed the end of the events.
 
     Attributes:
-        told: the last report of each partition.
+        reports: the last report of each partition.
         read: the positions of the inputs a moment before. Forwards of earlier records are before the end of the
             forwards topic that was fixed in between.
         unsure: partitions of the forwards topic with a transaction that stayed open, whose records are unknown.
@@ -51,7 +51,7 @@ class Snapshot:
         partitions: the number of partitions of each input.
     """
 
-    told: dict[int, ReportedProgress] = field(default_factory=dict)
+    reports: dict[int, ReportedProgress] = field(default_factory=dict)
     read: dict[str, Offsets] = field(default_factory=dict)
     unsure: list[int] = field(default_factory=list)
     inputs: tuple[str, ...] = ()
@@ -62,13 +62,14 @@ class Snapshot:
         """Return the snapshot in a `note`; an empty one for None."""
         if not note:
             return cls()
-        told = {int(number): ReportedProgress(**said) for number, said in note["told"].items()}
+        reports = {int(number): ReportedProgress(**report) for number, report in note["told"].items()}
         read = {topic: {int(number): at for number, at in there.items()} for topic, there in note["read"].items()}
-        return cls(told, read, note["unsure"], tuple(note["inputs"]), note["partitions"])
+        return cls(reports, read, note["unsure"], tuple(note["inputs"]), note["partitions"])
 
     def note(self) -> dict[str, Any]:
         """Return the snapshot as a value for JSON."""
-        return asdict(self)
+        note = asdict(self)
+        return {"told": note.pop("reports"), **note}
 
 
 class Listener:
@@ -76,7 +77,7 @@ class Listener:
 
     def __init__(self, context: JobContext, known: dict[int, ReportedProgress], done: Offsets) -> None:
         """Continue at the offsets `done`, up to which `known` are the last reports."""
-        self._context, self.told, self.done = context, dict(known), done
+        self._context, self.reports, self.done = context, dict(known), done
         self.topic = context.topic("progress")
 
     def listen(self) -> dict[int, ReportedProgress]:
@@ -86,15 +87,15 @@ class Listener:
         if ends != self.done:
             records = kafka.read(spark, self.topic, self.done, ends).where("value is not null")
             last = records.groupBy("key").agg(F.max_by("value", F.struct("stamp_ms", "offset")).alias("value"))
-            self.told |= {int(row["key"]): ReportedProgress.of(bytes(row["value"])) for row in last.collect()}
+            self.reports |= {int(row["key"]): ReportedProgress.of(bytes(row["value"])) for row in last.collect()}
             self.done = ends
-        return dict(self.told)
+        return dict(self.reports)
 
 
-def positions(told: dict[int, ReportedProgress], topics: Iterable[str]) -> dict[str, Offsets]:
+def positions(reports: dict[int, ReportedProgress], topics: Iterable[str]) -> dict[str, Offsets]:
     """Return the reported positions of each of `topics`, by partition; partitions without a report are left out."""
     return {
-        topic: {number: said.positions[topic] for number, said in told.items() if topic in said.positions}
+        topic: {number: report.positions[topic] for number, report in reports.items() if topic in report.positions}
         for topic in topics
     }
 

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it
 
-from pipeline.dialects import said
+from pipeline.dialects import with_requests
 from pipeline.headers import header, named, text
 from pipeline.ledger.tables import EVENTS, REQUESTS
 from punctual.contract import headers as names
@@ -20,13 +20,13 @@ def events(records: DataFrame) -> DataFrame:
 
     Each life has its own source: for a recurring message, from the second occurrence on, `<source>@<number>`.
     """
-    told = F.from_json(F.col("value").cast("string"), _JSON)
+    event = F.from_json(F.col("value").cast("string"), _JSON)
     renamed = {"at_ms": "at", "due_ms": "due", "late_ms": "late"}
     fields = [
-        F.col(name) if name in ("partition", "offset") else F.col(f"told.{renamed.get(name, name)}").alias(name)
+        F.col(name) if name in ("partition", "offset") else F.col(f"event_fields.{renamed.get(name, name)}").alias(name)
         for name in EVENTS.names
     ]
-    rows = records.select(told.alias("told"), "partition", "offset").select(*fields, "told.occurrence")
+    rows = records.select(event.alias("event_fields"), "partition", "offset").select(*fields, "event_fields.occurrence")
     rows = rows.withColumn("source", F.concat_ws("@", "source", "occurrence")).drop("occurrence")
     readable = F.col("id").isNotNull() & F.col("source").isNotNull() & F.col("at_ms").isNotNull()
     return rows.withColumn("event", F.when(readable, F.coalesce("event", F.lit("unreadable"))).otherwise("unreadable"))
@@ -39,7 +39,7 @@ def requests(records: DataFrame, *, values: bool = True, dialect: str = NATIVE.n
     itself sends it again if it gets lost. The id is null for an automatic id (topic, partition and offset).
     """
     kept = {name: F.col(name) if values else F.lit(None) for name in ("key", "value", "headers")}
-    return (_native(records) if dialect == NATIVE.name else _said(records, dialect)).select(
+    return (_native(records) if dialect == NATIVE.name else _decoded(records, dialect)).select(
         "topic",
         "partition",
         "offset",
@@ -67,8 +67,8 @@ def _native(records: DataFrame) -> DataFrame:
     )
 
 
-def _said(records: DataFrame, dialect: str) -> DataFrame:
-    return said(records, dialect).withColumn("after", F.lit(None).cast("string"))
+def _decoded(records: DataFrame, dialect: str) -> DataFrame:
+    return with_requests(records, dialect).withColumn("after", F.lit(None).cast("string"))
 
 
 def source() -> Column:

@@ -22,13 +22,13 @@ class Holding:
 
     partition: int
     by_ledger: int
-    told: int
+    by_worker: int
     in_flight: int
 
     @property
     def agrees(self) -> bool:
         """Whether the changes in flight explain the difference."""
-        return abs(self.by_ledger - self.told) <= self.in_flight
+        return abs(self.by_ledger - self.by_worker) <= self.in_flight
 
 
 def holdings(lake: "Lake", waiting: DataFrame, lost: DataFrame) -> list[Holding]:
@@ -38,14 +38,14 @@ def holdings(lake: "Lake", waiting: DataFrame, lost: DataFrame) -> list[Holding]
     by_ledger = {row["partition"]: row["count"] for row in there.collect()}
     between = {row["partition"]: row["count"] for row in _in_flight(lake, snapshot).collect()}
     return [
-        Holding(number, by_ledger.get(number, 0), said.pending, between.get(number, 0))
-        for number, said in sorted(snapshot.told.items())
+        Holding(number, by_ledger.get(number, 0), report.pending, between.get(number, 0))
+        for number, report in sorted(snapshot.reports.items())
     ]
 
 
 def _in_flight(lake: "Lake", snapshot: Snapshot) -> DataFrame:
     """Return the number of acceptances and endings since shortly before each partition's last report."""
-    since = {number: said.at - _SLACK_MS for number, said in snapshot.told.items()}
+    since = {number: report.at - _SLACK_MS for number, report in snapshot.reports.items()}
     began = lake.read("accepted", ACCEPTED).select("partition", "at_ms")
     ended = lake.read("outcomes", OUTCOMES).select("partition", "at_ms")
     changes = began.unionByName(ended).where(F.col("at_ms") >= min(since.values(), default=0))

@@ -54,7 +54,9 @@ class Judge:
 
     def never_ended(self, waiting: DataFrame) -> DataFrame:
         """Return the messages of `waiting` that their worker has read and passed without an ending."""
-        fired_to = looked_up({number: told.fired_to for number, told in self.snapshot.told.items()}, F.col("partition"))
+        fired_to = looked_up(
+            {number: report.fired_to for number, report in self.snapshot.reports.items()}, F.col("partition")
+        )
         overdue = F.col("due_ms") + self.grace_ms < fired_to
         read = self._read(F.col("source")) & self._read(F.coalesce("by", "source"))
         lost = waiting.where(overdue & read).withColumn("why", F.lit(_NEVER_ENDED))
@@ -128,8 +130,8 @@ class Judge:
         since = F.col("at_ms") >= since_ms - MINUTE_MS  # the worker's clock and the brokers' differ
         heard = self.lake.read("rescued", RESCUED).where(since).select("source")
         for table, columns in EVENT_TABLES.items():
-            told = self.lake.read(table, columns).where(since)
-            heard = heard.unionByName(told.select(request_of(F.col("source")).alias("source")))
+            events = self.lake.read(table, columns).where(since)
+            heard = heard.unionByName(events.select(request_of(F.col("source")).alias("source")))
         return heard
 
     def _read(self, where: Column) -> Column:
@@ -155,8 +157,8 @@ class Judge:
 
     def _positions(self) -> dict[str, int]:
         """Return the reported positions, by `topic-partition`."""
-        told = self.snapshot.told.items()
-        return {f"{topic}-{number}": at for number, said in told for topic, at in said.positions.items()}
+        reports = self.snapshot.reports.items()
+        return {f"{topic}-{number}": at for number, report in reports for topic, at in report.positions.items()}
 
     def _forwarded(self) -> DataFrame:
         return self.lake.read("forwarded", FORWARDED)

@@ -85,23 +85,23 @@ class Verdict:
 
     def faults(self) -> list[str]:
         """Return a sentence for each fault of the account."""
-        totals, found = self.totals, []
+        totals, sentences = self.totals, []
         total = sum(totals[part] for part in PARTS)
         if totals["accepted"] != total:
-            found.append(f"accepted {totals['accepted']:,} is not the sum of the other columns, {total:,}.")
+            sentences.append(f"accepted {totals['accepted']:,} is not the sum of the other columns, {total:,}.")
         if self.missing:
-            found.append(f"{self.missing:,} missing. Send them again with `rescue`.")
+            sentences.append(f"{self.missing:,} missing. Send them again with `rescue`.")
         if self.unknown:
-            found.append(unknown_sentence(self.unknown))
+            sentences.append(unknown_sentence(self.unknown))
         if self.strangers:
-            found.append(f"{self.strangers:,} messages have an ending, but were never accepted.")
-        found += [
-            f"partition {each.partition} holds {each.told:,} by its worker and {each.by_ledger:,} by the ledger; only "
-            f"{each.in_flight:,} changes were in flight."
+            sentences.append(f"{self.strangers:,} messages have an ending, but were never accepted.")
+        sentences += [
+            f"partition {each.partition} holds {each.by_worker:,} by its worker and {each.by_ledger:,} by the ledger; "
+            f"only {each.in_flight:,} changes were in flight."
             for each in self.holdings
             if not each.agrees
         ]
-        return found
+        return sentences
 
 
 def unknown_sentence(unknown: Counter[int]) -> str:

@@ -20,7 +20,7 @@ _STYLE = """
 body{margin:0;background:#f5f7fa;color:#1f2933;font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,sans-serif}
 main{max-width:1120px;margin:0 auto;padding:32px 24px 48px}
 h1{font-size:26px;margin:0}h2{font-size:16px;margin:0}
-p.said{color:#616e7c;margin:2px 0 12px;font-size:13px}
+p.note{color:#616e7c;margin:2px 0 12px;font-size:13px}
 .verdict{border-radius:10px;padding:14px 18px;margin:20px 0;font-weight:600;background:#e3f5ec;color:#14532d}
 .verdict.wrong{background:#fde8e6;color:#7d1a14}.verdict ul{margin:6px 0 0;padding-left:20px;font-weight:400}
 .tiles{display:grid;grid-template-columns:repeat(4,1fr);gap:14px;margin-bottom:16px}
@@ -49,7 +49,7 @@ def page(findings: Findings) -> str:
     text = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head><body><main>'
-        f'<h1>{title}</h1><p class="said">{html.escape(findings.title)}; the ledger as of {_moment(findings.at_ms)}</p>'
+        f'<h1>{title}</h1><p class="note">{html.escape(findings.title)}; the ledger as of {_moment(findings.at_ms)}</p>'
         f'{_verdict(findings)}<div class="tiles">{"".join(map(_tile, tiles(findings)))}</div>'
         f'<div class="cards">{cards}{_table(findings)}</div></main></body></html>\n'
     )
@@ -60,13 +60,13 @@ def tiles(findings: Findings) -> list[tuple[str, str, bool]]:
     """Return the headline numbers: text of the number, label, whether it is bad news."""
     totals, late = findings.verdict.totals, _all(findings)
     numbers = [(name, totals[name], name == "missing") for name in (*_COLUMNS[:3], "missing")]
-    told = [(brief(number), name, bad and number > 0) for name, number, bad in numbers]
-    told.append((brief(findings.verdict.late), "overdue, not lost", findings.verdict.late > 0))
-    told.append((brief(totals["duplicates"]), "delivered twice", totals["duplicates"] > 0))
+    shown = [(brief(number), name, bad and number > 0) for name, number, bad in numbers]
+    shown.append((brief(findings.verdict.late), "overdue, not lost", findings.verdict.late > 0))
+    shown.append((brief(totals["duplicates"]), "delivered twice", totals["duplicates"] > 0))
     half, most = percentile(late, 0.5), percentile(late, 0.99)
     if half is not None and most is not None:
-        told += [(lasting(half), "median lateness", False), (lasting(most), "lateness, p99", False)]
-    return told
+        shown += [(lasting(half), "median lateness", False), (lasting(most), "lateness, p99", False)]
+    return shown
 
 
 def picture(findings: Findings) -> bytes:
@@ -128,9 +128,9 @@ def _tile(shown: tuple[str, str, bool]) -> str:
 
 
 def _card(findings: Findings, number: int) -> str:
-    heading, said, wide, draw = CHARTS[number]
+    heading, description, wide, draw = CHARTS[number]
     drawn = _svg(findings, number) if there(findings, draw) else '<p class="none">Nothing yet.</p>'
-    about = f'<h2>{html.escape(heading)}</h2><p class="said">{html.escape(said)}</p>'
+    about = f'<h2>{html.escape(heading)}</h2><p class="note">{html.escape(description)}</p>'
     return f'<section class="card{" wide" if wide == 2 else ""}">{about}{drawn}</section>'  # noqa: PLR2004 - of two
 
 
@@ -169,7 +169,7 @@ def _table(findings: Findings) -> str:
         for to, each in shown
     )
     return (
-        '<section class="card wide"><h2>Messages by destination</h2><p class="said">accepted = the endings + pending'
+        '<section class="card wide"><h2>Messages by destination</h2><p class="note">accepted = the endings + pending'
         f' + missing</p><div class="scroll"><table><tr>{head}</tr>{rows}</table></div></section>'
     )
 

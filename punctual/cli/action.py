@@ -27,12 +27,12 @@ _row: Final = msgspec.json.Decoder(_Row).decode
 
 def add_action(parser: Parser) -> None:
     """Add the arguments for ids or a filter, and for limits and confirmation."""
-    said = "ID of a message; - reads IDs from stdin, one per line, or lines of `punctual list --format json`"
-    parser.add_argument("ids", nargs="*", metavar="ID", help=said)
-    said = "the same, for IDs that are or begin with -"
-    parser.add_argument("--id", action="append", default=[], dest="literal", metavar="ID", help=said)
-    said = "only if the message is due exactly then: RFC 3339 or epoch milliseconds"
-    parser.add_argument("--if-due", type=moment_ms, metavar="TIME", help=said)
+    about = "ID of a message; - reads IDs from stdin, one per line, or lines of `punctual list --format json`"
+    parser.add_argument("ids", nargs="*", metavar="ID", help=about)
+    about = "the same, for IDs that are or begin with -"
+    parser.add_argument("--id", action="append", default=[], dest="literal", metavar="ID", help=about)
+    about = "only if the message is due exactly then: RFC 3339 or epoch milliseconds"
+    parser.add_argument("--if-due", type=moment_ms, metavar="TIME", help=about)
     add_form(parser)
     add_filter(parser)
     group = parser.add_argument_group("with a filter: a job changes all matching messages")

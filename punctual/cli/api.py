@@ -162,21 +162,21 @@ class WorkerApi:
 
     def failure(self, answer: ApiAnswer) -> CommandError:
         """Return the error for a response."""
-        said = answer.error
+        error = answer.error
         match answer.status:
             case 401:
-                sentence = f"{self.url} rejected the login ({said}): give --user NAME, or a token in PUNCTUAL_TOKEN"
+                sentence = f"{self.url} rejected the login ({error}): give --user NAME, or a token in PUNCTUAL_TOKEN"
                 return NotAllowed(sentence)
             case 403 | 421:
-                return NotAllowed(f"{self.url} refused it: {said}")
+                return NotAllowed(f"{self.url} refused it: {error}")
             case 400:
-                return WrongUse(said)
+                return WrongUse(error)
             case 404:
-                return NotFound(said)
+                return NotFound(error)
             case 502 | 503 | 504:
-                return Unreachable(f"{self.url} cannot answer at the moment: {said}. Try again, or use another worker")
+                return Unreachable(f"{self.url} cannot answer at the moment: {error}. Try again, or use another worker")
             case _:
-                return CommandError(f"{self.url}: {said}")
+                return CommandError(f"{self.url}: {error}")
 
 
 def escaped(name: str) -> str:
@@ -191,13 +191,13 @@ def message_at(id_: str, rest: str = "") -> tuple[str, dict[str, object]]:
     return f"/messages/{escaped(id_)}{rest}", {}
 
 
-def missing(told: Mapping[str, Any]) -> Incomplete | None:
+def missing(answer: Mapping[str, Any]) -> Incomplete | None:
     """Return an error for the partitions that are missing from a response, None if it is complete."""
-    found = told.get("missing") or []
-    if not found:
+    partitions = answer.get("missing") or []
+    if not partitions:
         return None
-    numbers = sorted(number for one in found for number in one["partitions"])
-    why = "; ".join(sorted({f"{one['worker'] or 'no worker'}: {one['why']}" for one in found}))
+    numbers = sorted(number for one in partitions for number in one["partitions"])
+    why = "; ".join(sorted({f"{one['worker'] or 'no worker'}: {one['why']}" for one in partitions}))
     named = ", ".join(map(str, numbers))
     return Incomplete(f"no data from {len(numbers)} partitions ({named}): {why}. Try again when a worker serves them")
 

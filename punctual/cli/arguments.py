@@ -26,14 +26,14 @@ def add_worker(parser: Parser) -> None:
 
 def add_form(parser: Parser) -> None:
     """Add the argument for the output format."""
-    said = "output format; json writes one object per line (default: table)"
-    parser.add_argument("--format", choices=(TABLE, JSON), default=TABLE, help=said)
+    about = "output format; json writes one object per line (default: table)"
+    parser.add_argument("--format", choices=(TABLE, JSON), default=TABLE, help=about)
 
 
 def add_watch(parser: Parser) -> None:
     """Add the argument for repeated output."""
-    said = f"refresh every SECONDS (default: {_WATCH_S:g}), until Ctrl-C"
-    parser.add_argument("--watch", nargs="?", type=seconds, const=_WATCH_S, metavar="SECONDS", help=said)
+    about = f"refresh every SECONDS (default: {_WATCH_S:g}), until Ctrl-C"
+    parser.add_argument("--watch", nargs="?", type=seconds, const=_WATCH_S, metavar="SECONDS", help=about)
 
 
 def add_filter(parser: Parser) -> None:
@@ -45,8 +45,8 @@ def add_filter(parser: Parser) -> None:
     group.add_argument("--due-to", type=moment_ms, metavar="TIME", help="due at this time or earlier")
     group.add_argument("--key", help="message key")
     group.add_argument("--header", metavar="NAME[:VALUE]", help="header with this name, and this value if you give one")
-    said = "requested through this topic, topic-partition, or topic-partition-offset"
-    group.add_argument("--source", metavar="SOURCE", help=said)
+    about = "requested through this topic, topic-partition, or topic-partition-offset"
+    group.add_argument("--source", metavar="SOURCE", help=about)
     group.add_argument("--id-prefix", metavar="TEXT", help="IDs that begin with TEXT")
     group.add_argument("--namespace", metavar="NAME[,NAME…]", help="IDs of these namespaces")
     group.add_argument("--recurring", action="store_const", const="yes", help="recurring messages only")
@@ -58,11 +58,11 @@ def filter_of(options: Options) -> dict[str, str]:
     Raises WrongUse if a value is empty, because that would match all messages.
     """
     given = {name: getattr(options, name) for name in _FILTER}
-    found = {name: str(value) for name, value in given.items() if value is not None}
-    for name, said in found.items():
-        if not said.strip():
+    conditions = {name: str(value) for name, value in given.items() if value is not None}
+    for name, text in conditions.items():
+        if not text.strip():
             raise WrongUse(f"--{name.replace('_', '-')} is empty: give a value, or leave the option out")
-    return found
+    return conditions
 
 
 def count_of(least: int) -> Callable[[str], int]:

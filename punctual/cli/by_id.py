@@ -34,8 +34,8 @@ def send_commands(api: WorkerApi, action: str, ids: Sequence[str], body: Mapping
             some = ids[start : start + _AT_ONCE]
             answers = commands.give_all(some)
             progress.erase()
-            told = zip(some, answers, strict=True)
-            codes += [_tell(id_, answer.body, form) for id_, answer in told if isinstance(answer, ApiAnswer)]
+            outcomes = zip(some, answers, strict=True)
+            codes += [_tell(id_, answer.body, form) for id_, answer in outcomes if isinstance(answer, ApiAnswer)]
             failed = next((answer for answer in answers if isinstance(answer, CommandError)), None)
             if failed is not None:
                 raise failed
@@ -83,14 +83,14 @@ class _Commands:
         return answer if "outcome" in answer.body else api.failure(answer)
 
 
-def _tell(id_: str, told: dict[str, Any], form: str) -> Exit:
+def _tell(id_: str, outcome: dict[str, Any], form: str) -> Exit:
     """Write the outcome of a command, to stderr if it failed and people read it, and return its exit code."""
-    code = _EXITS.get(told["outcome"], Exit.DONE)
-    if code is Exit.NOT_FOUND and told.get("ended"):
+    code = _EXITS.get(outcome["outcome"], Exit.DONE)
+    if code is Exit.NOT_FOUND and outcome.get("ended"):
         code = Exit.TOO_LATE
     if form == JSON:
-        write_json({"id": id_, **told})
+        write_json({"id": id_, **outcome})
     else:
         tell = write if code is Exit.DONE else say
-        tell(state_line(id_, told.get("sentence") or told["detail"]))
+        tell(state_line(id_, outcome.get("sentence") or outcome["detail"]))
     return code

@@ -39,8 +39,8 @@ autoload -U +X bashcompinit && bashcompinit"""
 
 def add_arguments(parser: Parser) -> None:
     """Add the argument for the shell."""
-    said = f'shell; add to ~/.bashrc: eval "$({PROG} completion bash)", or to ~/.zshrc, after compinit, with zsh'
-    parser.add_argument("shell", choices=("bash", "zsh"), metavar="{bash,zsh}", help=said)
+    about = f'shell; add to ~/.bashrc: eval "$({PROG} completion bash)", or to ~/.zshrc, after compinit, with zsh'
+    parser.add_argument("shell", choices=("bash", "zsh"), metavar="{bash,zsh}", help=about)
 
 
 def run(options: Options) -> Exit:

@@ -30,8 +30,8 @@ async def follow(options: Options) -> AsyncIterator[Events]:
         with _sentences(servers, topic):
             ends = await consumer.end_offsets(consumer.assignment()) if options.no_follow else None
             while ends is None or not await _has_reached(consumer, ends):
-                found = await consumer.getmany(timeout_ms=_POLL_MS)
-                events = [event_of(record) for records in found.values() for record in records]
+                fetched = await consumer.getmany(timeout_ms=_POLL_MS)
+                events = [event_of(record) for records in fetched.values() for record in records]
                 if events:
                     yield sorted(events, key=lambda event: int(event["at"]))
     finally:
@@ -44,9 +44,11 @@ async def begun(servers: str, topic: str, since_ms: int | None = None) -> Any:
 
     from punctual.bounded_fetch import bounded  # noqa: PLC0415 - the same
 
-    said = {"client_id": "punctual", "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
+    consumer_options = {"client_id": "punctual", "isolation_level": "read_committed", "auto_offset_reset": "earliest"}
     with told_errors():
-        consumer = bounded(AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, **said, **security()))
+        consumer = bounded(
+            AIOKafkaConsumer(bootstrap_servers=servers, enable_auto_commit=False, **consumer_options, **security())
+        )
     try:
         with _sentences(servers, topic):
             with told_errors():
@@ -94,8 +96,8 @@ async def _begin(consumer: Any, places: Collection[Any], since_ms: int | None) -
     aiokafka confuses the answer to that reset, the earliest offset, with the answer to a later reset to the end
     (aiokafka 0.14, Fetcher._update_fetch_positions).
     """
-    found = {} if since_ms is None else await consumer.offsets_for_times(dict.fromkeys(places, since_ms))
-    begins = {place: at.offset for place, at in found.items() if at is not None}
+    offsets = {} if since_ms is None else await consumer.offsets_for_times(dict.fromkeys(places, since_ms))
+    begins = {place: at.offset for place, at in offsets.items() if at is not None}
     ends = await consumer.end_offsets([place for place in places if place not in begins])
     for place, offset in {**begins, **ends}.items():
         consumer.seek(place, offset)

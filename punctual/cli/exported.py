@@ -95,11 +95,11 @@ def _renamed(line: dict[str, Any]) -> dict[str, Any]:
     return {**named, **schedule, "headers": line.get("headers", [])}
 
 
-def octets(said: Octets) -> bytes | None:
+def octets(value: Octets) -> bytes | None:
     """Return the bytes of an exported field."""
-    if isinstance(said, ExportedBytes):
-        return said.base64
-    return None if said is None else said.encode()
+    if isinstance(value, ExportedBytes):
+        return value.base64
+    return None if value is None else value.encode()
 
 
 def bytes_of(said: str | Mapping[str, str] | None) -> bytes | None:

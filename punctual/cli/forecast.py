@@ -18,8 +18,8 @@ _ROWS: Final = 3
 
 def add_arguments(parser: Parser) -> None:
     """Add the arguments for a time range and its steps; without them, the range is all messages."""
-    said = "start at: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d (default: with overdue messages)"
-    parser.add_argument("--from", dest="since", type=moment_ms, metavar="TIME", help=said)
+    about = "start at: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d (default: with overdue messages)"
+    parser.add_argument("--from", dest="since", type=moment_ms, metavar="TIME", help=about)
     parser.add_argument("--until", type=moment_ms, metavar="TIME", help="end before this time; required with --from")
     parser.add_argument("--step", type=span, metavar="SPAN", help="size of a step: 1s, 15m, 1h (default: a round size)")
     add_form(parser)
@@ -39,19 +39,19 @@ def run(options: Options) -> Exit:
 
 def _show(api: WorkerApi, options: Options) -> Exit:
     step = None if options.step is None else round(options.step.total_seconds() * 1_000)
-    told = api.get("/timeline", {"from": options.since, "to": options.until, "step": step})
+    timeline = api.get("/timeline", {"from": options.since, "to": options.until, "step": step})
     if options.format == JSON:
-        write_json(told)
+        write_json(timeline)
     else:
-        _write_table(told)
-    lacks = missing(told)
+        _write_table(timeline)
+    lacks = missing(timeline)
     if lacks is not None:
         raise lacks
     return Exit.DONE
 
 
-def _write_table(told: dict[str, Any]) -> None:
-    buckets = told["buckets"]
+def _write_table(timeline: dict[str, Any]) -> None:
+    buckets = timeline["buckets"]
     most = max((bucket["total"] for bucket in buckets), default=0) or 1
     columns = (
         Column("FROM", lambda bucket: written(bucket["from_ms"])),
@@ -63,7 +63,7 @@ def _write_table(told: dict[str, Any]) -> None:
     Table(columns).add(buckets)
     total = sum(bucket["total"] for bucket in buckets)
     least = "" if all(bucket["exact"] for bucket in buckets) else "min "
-    say(f"{least}{total:,} due, {told['overdue']:,} overdue")
+    say(f"{least}{total:,} due, {timeline['overdue']:,} overdue")
 
 
 def _end(to_ms: int) -> str:

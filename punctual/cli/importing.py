@@ -53,19 +53,19 @@ def add_arguments(parser: Parser) -> None:
     """Add the arguments for the file and the target."""
     parser.add_argument("file", nargs="?", default=_STDIN, metavar="FILE", help="file of the export (default: stdin)")
     parser.add_argument("--dry-run", action="store_true", help="only read and count the messages")
-    said = (
+    about = (
         "automatic IDs: keep them, if this is the exported installation, or make new ones (the same for each import), "
         "if it is another installation (default: new if the names of the installations differ)"
     )
-    parser.add_argument("--ids", choices=(_KEEP, _NEW), help=said)
-    said = (
+    parser.add_argument("--ids", choices=(_KEEP, _NEW), help=about)
+    about = (
         "request time of the messages: then (their original time, so that a later cancel, reschedule or replacement "
         "wins), or now (so that they come back in any case)"
     )
-    parser.add_argument("--asked", choices=(_THEN, _NOW), default=_THEN, help=said)
+    parser.add_argument("--asked", choices=(_THEN, _NOW), default=_THEN, help=about)
     parser.add_argument("--no-wait", action="store_true", help="send, and do not wait for the outcome")
-    said = "native input topic to write to, such as a team's (default: the requests topic)"
-    parser.add_argument("--input", metavar="TOPIC", default="", help=said)
+    about = "native input topic to write to, such as a team's (default: the requests topic)"
+    parser.add_argument("--input", metavar="TOPIC", default="", help=about)
     add_form(parser)
     add_kafka(parser)
 
@@ -145,14 +145,14 @@ def _requests(file: IO[bytes], options: Options, counts: ImportCounts) -> "Itera
         try:
             line = Exported.read(text)
             renamed = is_automatic(line) and _gives_new_ids(options, line)
-            asked = requests_of(line, id_elsewhere(line) if renamed else line.id, asked_ms)
+            requests = requests_of(line, id_elsewhere(line) if renamed else line.id, asked_ms)
         except (Refusal, ValueError) as error:
             why = error.sentence.removesuffix(".") if isinstance(error, Refusal) else str(error)
             raise CommandError(
                 f"line {number} is not a message that can be imported: {why}. Fix or remove it, and import the "
                 "file again. Messages that were already imported are not duplicated"
             ) from error
-        yield asked
+        yield requests
         counts.messages += 1
         counts.recurring += line.recurs
         counts.new_ids += renamed
@@ -170,9 +170,9 @@ def _gives_new_ids(options: Options, line: Exported) -> bool:
 
 def _batches(requests: "Iterator[list[Request]]") -> "Iterator[list[list[Request]]]":
     batch, size = list["list[Request]"](), 0
-    for asked in requests:
-        batch.append(asked)
-        size += sum(len(one.value or b"") for one in asked)
+    for group in requests:
+        batch.append(group)
+        size += sum(len(one.value or b"") for one in group)
         if len(batch) >= _BATCH or size >= _BATCH_BYTES:
             yield batch
             batch, size = [], 0
@@ -181,8 +181,8 @@ def _batches(requests: "Iterator[list[Request]]") -> "Iterator[list[list[Request
 
 
 def _shown(requests: "Iterator[list[Request]]", progress: Progress) -> "Iterator[list[Request]]":
-    for number, asked in enumerate(requests, 1):
-        yield asked
+    for number, group in enumerate(requests, 1):
+        yield group
         progress.reach(number)
 
 
@@ -204,7 +204,7 @@ def _send(requests: "Iterator[list[Request]]", options: Options) -> "Counter[str
             if outcomes is not None:
                 await outcomes.open()
             for batch in _batches(requests):
-                sources = await connection.send_all([request for asked in batch for request in asked])
+                sources = await connection.send_all([request for group in batch for request in group])
                 if outcomes is not None:
                     firsts = accumulate(map(len, batch[:-1]), initial=0)  # the rest are commands
                     await outcomes.expect(sources[at] for at in firsts)

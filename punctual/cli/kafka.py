@@ -18,11 +18,11 @@ def add_kafka(parser: Parser) -> None:
     """Add the arguments for the cluster and the installation."""
     group = parser.add_argument_group("Kafka: log in with the KAFKA_… settings, as for a worker")
     servers = os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or _SERVERS
-    said = f"brokers, separated by commas (KAFKA_BOOTSTRAP_SERVERS, or {_SERVERS})"
-    group.add_argument("--bootstrap", default=servers, metavar="HOST:PORT", help=said)
+    about = f"brokers, separated by commas (KAFKA_BOOTSTRAP_SERVERS, or {_SERVERS})"
+    group.add_argument("--bootstrap", default=servers, metavar="HOST:PORT", help=about)
     app_id = os.environ.get("DELAY_APP_ID") or _APP_ID
-    said = f"app ID of the installation (DELAY_APP_ID, or {_APP_ID})"
-    group.add_argument("--app-id", type=_app_id, default=app_id, metavar="NAME", help=said)
+    about = f"app ID of the installation (DELAY_APP_ID, or {_APP_ID})"
+    group.add_argument("--app-id", type=_app_id, default=app_id, metavar="NAME", help=about)
 
 
 def security() -> dict[str, Any]:

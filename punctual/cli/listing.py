@@ -20,8 +20,8 @@ _LONGEST_KEY: Final = 24
 
 def add_arguments(parser: Parser) -> None:
     """Add the arguments for a filter and a limit."""
-    said = f"maximum number of rows (default: {_LIMIT}); 0 for all"
-    parser.add_argument("--limit", type=count_of(0), default=_LIMIT, metavar="COUNT", help=said)
+    about = f"maximum number of rows (default: {_LIMIT}); 0 for all"
+    parser.add_argument("--limit", type=count_of(0), default=_LIMIT, metavar="COUNT", help=about)
     add_form(parser)
     add_watch(parser)
     add_filter(parser)
@@ -35,7 +35,7 @@ def run(options: Options) -> Exit:
 
 
 def _list(api: WorkerApi, options: Options) -> Exit:
-    left, found, at_ms = options.limit or None, 0, now_ms()
+    left, shown, at_ms = options.limit or None, 0, now_ms()
     columns = (
         Column("DUE", lambda row: "paused" if is_paused(row) else written(row["due-ms"])),
         Column("", lambda row: "" if is_paused(row) else relative(row["due-ms"], at_ms)),
@@ -47,14 +47,14 @@ def _list(api: WorkerApi, options: Options) -> Exit:
     table = Table(columns, options.format)
     for page in pages(api, filter_of(options), limit=left):
         table.add(page["rows"])
-        found += len(page["rows"])
+        shown += len(page["rows"])
         lacks = missing(page)
         if lacks is not None:
             raise lacks
-    if not found:
+    if not shown:
         say("no pending messages match" if filter_of(options) else "no messages are pending")
-    elif found == left:
-        say(f"first {found:,} shown; use --limit for more, or a filter")
+    elif shown == left:
+        say(f"first {shown:,} shown; use --limit for more, or a filter")
     return Exit.DONE
 
 

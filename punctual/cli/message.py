@@ -36,16 +36,16 @@ def run(options: Options) -> Exit:
         pending = answer.status in range(200, 300)
         if not pending and (answer.status != _NOT_FOUND or "life" not in answer.body):
             raise api.failure(answer)
-    told = answer.body
+    message = answer.body
     if options.raw and pending:
-        _write_value(told)
+        _write_value(message)
     elif options.format == JSON:
-        write_json(told)
+        write_json(message)
     elif not options.raw:
-        _write_lines(told, pending=pending)
+        _write_lines(message, pending=pending)
     if pending:
         return Exit.DONE
-    say(f"no message with the id {legible(options.id)} is pending{_ending(told['life'])}")
+    say(f"no message with the id {legible(options.id)} is pending{_ending(message['life'])}")
     return Exit.NOT_FOUND
 
 
@@ -55,21 +55,21 @@ def _write_value(row: dict[str, Any]) -> None:
     show_bytes(bytes_of(row.get("value")) or b"")
 
 
-def _write_lines(told: dict[str, Any], *, pending: bool) -> None:
+def _write_lines(message: dict[str, Any], *, pending: bool) -> None:
     at_ms = now_ms()
-    lines = _facts(told, at_ms) if pending else []
+    lines = _facts(message, at_ms) if pending else []
     width = max((len(name) for name, _ in lines), default=0)
     for name, text in lines:
         write(f"{styled(name.ljust(width), 'bold')}  {legible(text)}")
-    if told["life"]:
+    if message["life"]:
         write(styled("life", "bold"))
-    for event in told["life"]:
+    for event in message["life"]:
         late = f", {duration(event['late'])} late" if event.get("late") else ""
         reason = f", {event['reason']}" if event.get("reason") else ""
         when = f"{written(event['at'])}  {relative(event['at'], at_ms)}"
         write(f"  {when}  {legible(event['event'] + late + reason)}")
-    if told["looked_back_to_ms"] is not None:
-        say(f"events before {written(told['looked_back_to_ms'])} were not scanned")
+    if message["looked_back_to_ms"] is not None:
+        say(f"events before {written(message['looked_back_to_ms'])} were not scanned")
 
 
 def _facts(row: dict[str, Any], at_ms: int) -> list[tuple[str, str]]:

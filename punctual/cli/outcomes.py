@@ -27,7 +27,7 @@ class OutcomeFollower:
         self._consumer: Any = None
         self._left: set[str] = set()
         #: The outcome so far, by the source of the request.
-        self._found: dict[str, str] = {}
+        self._outcomes: dict[str, str] = {}
         self._counts = Counter[str]()
         #: Why no more events are expected, empty while they are.
         self.silent = ""
@@ -53,9 +53,9 @@ class OutcomeFollower:
         """Wait for the events of all messages; return how many are `accepted`, `outdated`, `refused` and `unknown`."""
         await self._wait(0)
         self._sum_up()
-        found = self._counts.copy()
-        found["unknown"] = len(self._left)
-        return found
+        counts = self._counts.copy()
+        counts["unknown"] = len(self._left)
+        return counts
 
     async def _wait(self, most: int) -> None:
         heard_s = time.monotonic()
@@ -73,18 +73,18 @@ class OutcomeFollower:
             kind, source = event.get("event"), event.get("source", "")
             if kind in _FIRST and source in self._left:
                 self._left.discard(source)
-                self._found[source] = "refused" if kind == "refused" else "accepted"
+                self._outcomes[source] = "refused" if kind == "refused" else "accepted"
                 heard = True
-            elif kind in _OUTDATED and source in self._found and not self._is_ours(event.get("by", "")):
-                self._found[source] = "outdated"
-        if len(self._found) > _AHEAD:
+            elif kind in _OUTDATED and source in self._outcomes and not self._is_ours(event.get("by", "")):
+                self._outcomes[source] = "outdated"
+        if len(self._outcomes) > _AHEAD:
             self._sum_up()
         return heard
 
     def _is_ours(self, source: str) -> bool:
         """Return whether a request was sent here. A message that is imported twice replaces itself."""
-        return source in self._left or source in self._found
+        return source in self._left or source in self._outcomes
 
     def _sum_up(self) -> None:
-        self._counts.update(self._found.values())
-        self._found.clear()
+        self._counts.update(self._outcomes.values())
+        self._outcomes.clear()

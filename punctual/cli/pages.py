@@ -30,8 +30,8 @@ def pages(
     cursor: str | None = None
     most = min(size, _FIRST_WHOLE) if whole else size
     while True:
-        asked = {**wanted, "limit": most if limit is None else min(most, limit), "cursor": cursor}
-        page = _page(api, {**asked, "whole": "1" if whole else None}, patience_s)
+        query = {**wanted, "limit": most if limit is None else min(most, limit), "cursor": cursor}
+        page = _page(api, {**query, "whole": "1" if whole else None}, patience_s)
         yield page
         if page["missing"]:
             patience_s = 0.0
@@ -45,11 +45,11 @@ def pages(
             return
 
 
-def _page(api: WorkerApi, asked: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
+def _page(api: WorkerApi, query: Mapping[str, Any], patience_s: float) -> dict[str, Any]:
     """Return a page, repeating the request until no partition is missing or the patience is over."""
     until = time.monotonic() + patience_s
     while True:
-        page = api.get("/messages", asked, patience_s=max(0.0, until - time.monotonic()))
+        page = api.get("/messages", query, patience_s=max(0.0, until - time.monotonic()))
         if not page["missing"] or time.monotonic() >= until:
             return page
         time.sleep(_AGAIN_S)

@@ -11,8 +11,8 @@ def add_arguments(parser: Parser) -> None:
     """Add the arguments for a destination or a recurring message, a reason, and an end."""
     add_object(parser)
     parser.add_argument("--reason", metavar="TEXT", help="reason, shown to others")
-    said = "end of the pause: RFC 3339, epoch milliseconds, or from now: 15m, 2h, 1d (default: until resumed)"
-    parser.add_argument("--until", type=moment_ms, metavar="TIME", help=said)
+    about = "end of the pause: RFC 3339, epoch milliseconds, or from now: 15m, 2h, 1d (default: until resumed)"
+    parser.add_argument("--until", type=moment_ms, metavar="TIME", help=about)
     add_control(parser)
 
 

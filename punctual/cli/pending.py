@@ -32,10 +32,10 @@ def run(options: Options) -> Exit:
 
 
 def _show(api: WorkerApi, form: str) -> Exit:
-    told = api.get("/overview")
-    at_ms = told["at_ms"]
+    overview = api.get("/overview")
+    at_ms = overview["at_ms"]
     if form == JSON:
-        write_json({name: told[name] for name in _KEPT if name in told})
+        write_json({name: overview[name] for name in _KEPT if name in overview})
     else:
         columns = (
             Column("DESTINATION", lambda row: row["destination"]),
@@ -45,15 +45,15 @@ def _show(api: WorkerApi, form: str) -> Exit:
             ),
             Column("STATE", lambda row: _state(row, at_ms)),
         )
-        rows = list(told["destinations"])
-        if told["pending_unnamed"]:
-            rows.append({"destination": "(others)", "pending": told["pending_unnamed"], **_OTHERS})
+        rows = list(overview["destinations"])
+        if overview["pending_unnamed"]:
+            rows.append({"destination": "(others)", "pending": overview["pending_unnamed"], **_OTHERS})
         Table(columns).add(rows)
-        say(_verdict(told))
+        say(_verdict(overview))
     for name, what in (("partitions_stale", "counted as last reported"), ("partitions_missing", "not counted")):
-        if told[name]:
-            say(f"no recent report from partitions {', '.join(map(str, told[name]))}: {what}")
-    if told["partitions_missing"]:
+        if overview[name]:
+            say(f"no recent report from partitions {', '.join(map(str, overview[name]))}: {what}")
+    if overview["partitions_missing"]:
         raise Incomplete("the count is incomplete: start a worker, or try again when all partitions have reported")
     return Exit.DONE
 
@@ -76,8 +76,8 @@ def _state(row: dict[str, Any], at_ms: int) -> str:
     return ""
 
 
-def _verdict(told: dict[str, Any]) -> str:
-    following = told["next_due_ms"]
-    soon = "" if following is None else f", next due {relative(following, told['at_ms'])}"
-    overdue = f", {told['overdue']:,} overdue" if told["overdue"] else ", none overdue"
-    return f"{told['pending']:,} pending{overdue}{soon}"
+def _verdict(overview: dict[str, Any]) -> str:
+    following = overview["next_due_ms"]
+    soon = "" if following is None else f", next due {relative(following, overview['at_ms'])}"
+    overdue = f", {overview['overdue']:,} overdue" if overview["overdue"] else ", none overdue"
+    return f"{overview['pending']:,} pending{overdue}{soon}"

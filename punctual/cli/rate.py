@@ -12,8 +12,8 @@ _SETTINGS: Final = "default"
 def add_arguments(parser: Parser) -> None:
     """Add the arguments for a destination and its rate limit."""
     parser.add_argument("destination", metavar="DESTINATION", help="a topic, or the origin of URLs")
-    said = f"20/s or '20/s burst 100'; none for no limit, {_SETTINGS} for the limit in the workers' settings"
-    parser.add_argument("rate", metavar="RATE", help=said)
+    about = f"20/s or '20/s burst 100'; none for no limit, {_SETTINGS} for the limit in the workers' settings"
+    parser.add_argument("rate", metavar="RATE", help=about)
     add_control(parser)
 
 

@@ -12,8 +12,8 @@ from punctual.cli.times import moment_ms, span
 def add_arguments(parser: Parser) -> None:
     """Add the arguments for the new due time, and for ids or a filter."""
     group = parser.add_mutually_exclusive_group(required=True)
-    said = "new due time: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d"
-    group.add_argument("--at", type=moment_ms, metavar="TIME", help=said)
+    about = "new due time: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d"
+    group.add_argument("--at", type=moment_ms, metavar="TIME", help=about)
     group.add_argument(
         "--after", type=span, metavar="SPAN", help="new delay, from when the worker processes the command: 15m, 2h, 1d"
     )

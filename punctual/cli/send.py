@@ -26,14 +26,14 @@ _OPTIONS: Final = (
 
 def add_arguments(parser: Parser) -> None:
     """Add the arguments for the message and its due time."""
-    said = "value of the message; without it, or with -, read from stdin"
-    parser.add_argument("value", nargs="?", metavar="VALUE", help=said)
+    about = "value of the message; without it, or with -, read from stdin"
+    parser.add_argument("value", nargs="?", metavar="VALUE", help=about)
     parser.add_argument("--file", metavar="PATH", help="read the value from a file")
     parser.add_argument("--null", action="store_true", help="send a null value")
     parser.add_argument("--to", required=True, metavar="TOPIC", help="destination: a topic or a URL")
     parser.add_argument("--key", help="message key")
-    said = "a header; without a value, null. Repeat it for more headers"
-    parser.add_argument("--header", action="append", default=[], metavar="NAME[:VALUE]", help=said)
+    about = "a header; without a value, null. Repeat it for more headers"
+    parser.add_argument("--header", action="append", default=[], metavar="NAME[:VALUE]", help=about)
     parser.add_argument("--id", help="message ID; replaces the pending message with this ID (default: a new ID)")
     add_form(parser)
     _add_due(parser)
@@ -44,8 +44,8 @@ def add_arguments(parser: Parser) -> None:
 
 def _add_due(parser: Parser) -> None:
     group = parser.add_argument_group("due time").add_mutually_exclusive_group()
-    said = "due time: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d"
-    group.add_argument("--at", type=moment, metavar="TIME", help=said)
+    about = "due time: RFC 3339, epoch milliseconds, now, or from now: 15m, 2h, 1d"
+    group.add_argument("--at", type=moment, metavar="TIME", help=about)
     group.add_argument(
         "--after", type=span, metavar="SPAN", help="delay, from when Kafka receives the request: 90s, 15m, PT1H"
     )
@@ -58,8 +58,8 @@ def _add_recurrence(parser: Parser) -> None:
     group.add_argument("--zone", metavar="NAME", help="time zone of --cron: Europe/Berlin (default: UTC)")
     group.add_argument("--until", type=moment, metavar="TIME", help="no occurrence after this time")
     group.add_argument("--count", type=count_of(1), help="number of occurrences")
-    said = 'missed occurrences: catch-up-last, catch-up or skip, and optionally a maximum lateness: "skip PT5M"'
-    group.add_argument("--misfire", metavar="POLICY", help=said)
+    about = 'missed occurrences: catch-up-last, catch-up or skip, and optionally a maximum lateness: "skip PT5M"'
+    group.add_argument("--misfire", metavar="POLICY", help=about)
 
 
 def _add_policies(parser: Parser) -> None:
@@ -68,8 +68,8 @@ def _add_policies(parser: Parser) -> None:
     group.add_argument("--to-cluster", metavar="NAME", help="name of a cluster in DELAY_CLUSTERS")
     group.add_argument("--max-late", type=span, metavar="SPAN", help="maximum lateness")
     group.add_argument("--if-late", choices=("deliver", "drop", "dead-letter"), help="what to do beyond --max-late")
-    said = "debounce: maximum delay after the first request for this ID, however often it is replaced"
-    group.add_argument("--no-later", type=span, metavar="SPAN", help=said)
+    about = "debounce: maximum delay after the first request for this ID, however often it is replaced"
+    group.add_argument("--no-later", type=span, metavar="SPAN", help=about)
     group.add_argument("--jitter", type=span, metavar="SPAN", help="random delay after the due time, at most this long")
     group.add_argument("--on-failure", metavar="URL", help="URL to call if the message cannot be delivered")
 

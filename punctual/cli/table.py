@@ -57,11 +57,11 @@ class Table:
         return _GAP.join(padded).rstrip()
 
 
-def write_json(told: Any) -> None:
+def write_json(value: Any) -> None:
     """Write an object as a line of JSON, in UTF-8 whatever the locale is, without terminal control characters."""
     if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(encoding="utf-8")
-    write(legible_json(msgspec.json.encode(told).decode()))
+    write(legible_json(msgspec.json.encode(value).decode()))
 
 
 def _width(text: str) -> int:

@@ -22,15 +22,15 @@ EVENTS: Final = (
 
 def add_arguments(parser: Parser) -> None:
     """Add the arguments for a filter of events, and the start."""
-    said = "start at: RFC 3339, epoch milliseconds, or before now: 15m, 2h, 1d (default: now)"
-    parser.add_argument("--since", type=past_ms, metavar="TIME", help=said)
+    about = "start at: RFC 3339, epoch milliseconds, or before now: 15m, 2h, 1d (default: now)"
+    parser.add_argument("--since", type=past_ms, metavar="TIME", help=about)
     parser.add_argument("--no-follow", action="store_true", help="exit at the last event")
     add_form(parser)
     group = parser.add_argument_group("filter: events that match all of these")
     group.add_argument("--id", help="message ID, with its occurrences if it recurs")
     group.add_argument("--to", metavar="TOPIC", help="destination: a topic, or a URL (its origin counts)")
-    said = f"kind of event; repeat it for more: {', '.join(EVENTS)}"
-    group.add_argument("--event", action="append", choices=EVENTS, metavar="EVENT", help=said)
+    about = f"kind of event; repeat it for more: {', '.join(EVENTS)}"
+    group.add_argument("--event", action="append", choices=EVENTS, metavar="EVENT", help=about)
     add_kafka(parser)
 
 
@@ -44,14 +44,14 @@ def run(options: Options) -> Exit:
     return Exit.DONE
 
 
-async def _tell(options: Options, told: Any) -> None:
-    table, found = Table(_COLUMNS, options.format), 0
-    async for events in told:
+async def _tell(options: Options, batches: Any) -> None:
+    table, shown = Table(_COLUMNS, options.format), 0
+    async for events in batches:
         fitting = [event for event in events if _fits(event, options)]
         table.add(fitting)
         sys.stdout.flush()
-        found += len(fitting)
-    if not found and options.format != JSON:
+        shown += len(fitting)
+    if not shown and options.format != JSON:
         say("no event matches")
 
 

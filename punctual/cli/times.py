@@ -63,11 +63,11 @@ def _time_or_span(text: str, direction: int, meaning: str) -> int:
 
 def _time(text: str) -> int:
     """Return the epoch milliseconds of a time. Raises ValueError for a number too small to be a recent time."""
-    found = parse_time(text)
-    if text.isdigit() and 0 < found < _RECENT_MS:
-        msg = f"{text!r} is in {moment_of(found):%B %Y} as epoch milliseconds. Use a recent time"
+    at = parse_time(text)
+    if text.isdigit() and 0 < at < _RECENT_MS:
+        msg = f"{text!r} is in {moment_of(at):%B %Y} as epoch milliseconds. Use a recent time"
         raise ValueError(msg)
-    return found
+    return at
 
 
 def _span_with_unit(text: str) -> int:
@@ -99,12 +99,12 @@ def span(text: str) -> timedelta:
 def seconds(text: str) -> float:
     """Parse a number of seconds above 0, as a number or a span. Raises ArgumentTypeError with a sentence."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = span(text).total_seconds()
-    if not 0.1 <= found < 1e6:  # noqa: PLR2004 - prevents a flood of requests, and an endless wait
+        number = span(text).total_seconds()
+    if not 0.1 <= number < 1e6:  # noqa: PLR2004 - prevents a flood of requests, and an endless wait
         raise ArgumentTypeError(f"{text[:64]!r} is not a number of seconds of 0.1 or more")
-    return found
+    return number
 
 
 def written(moment_ms: int) -> str:

@@ -26,10 +26,10 @@ def control(
     """
     if rate not in (None, UNLIMITED):
         _check(rate)
-    said: dict[str, Any] = {"paused": paused, "reason": reason, "by": by, "rate": rate}
+    fields: dict[str, Any] = {"paused": paused, "reason": reason, "by": by, "rate": rate}
     if until is not None:
-        said["until"] = until if isinstance(until, int) else epoch_ms(until, "until")
-    value = json.dumps({field: value for field, value in said.items() if value is not None}).encode()
+        fields["until"] = until if isinstance(until, int) else epoch_ms(until, "until")
+    value = json.dumps({field: value for field, value in fields.items() if value is not None}).encode()
     return Request(_key(name), value, (), None)
 
 

@@ -103,11 +103,16 @@ class Producer:
         for partition, requests in by_partition.items():
             batch, within = self._kafka.create_batch(), list[Request]()
             for request in requests:
-                said = {"timestamp": None, "key": request.key, "value": request.value, "headers": list(request.headers)}
-                if batch.append(**said) is None:  # the batch is full
+                record = {
+                    "timestamp": None,
+                    "key": request.key,
+                    "value": request.value,
+                    "headers": list(request.headers),
+                }
+                if batch.append(**record) is None:  # the batch is full
                     batches.append((await self._kafka.send_batch(batch, topic, partition=partition), within))
                     batch, within = self._kafka.create_batch(), []
-                    batch.append(**said)
+                    batch.append(**record)
                 within.append(request)
             batch.close()
             batches.append((await self._kafka.send_batch(batch, topic, partition=partition), within))

@@ -99,8 +99,8 @@ def encrypted(request: Request, keyring: Keyring) -> Request:
     if request.value is None:
         return request
     to = dict(request.headers)[names.TO] or b""
-    value, said = keyring.encrypt(request.value, to=to.decode(), key=request.key)
-    return replace(request, value=value, headers=(*request.headers, *said))
+    value, key_header = keyring.encrypt(request.value, to=to.decode(), key=request.key)
+    return replace(request, value=value, headers=(*request.headers, *key_header))
 
 
 def command(

@@ -29,7 +29,7 @@ def series_headers(
     Warns of a cron expression that is unlikely to be intended. Raises InvalidOptionError, with the worker's own
     sentence.
     """
-    said = {
+    headers = {
         names.EVERY: None if every is None else str(span_ms(every, "every")),
         names.CRON: cron,
         names.ZONE: zone,
@@ -37,7 +37,7 @@ def series_headers(
         names.COUNT: None if count is None else str(count),
         names.MISFIRE: misfire,
     }
-    given = {name: text for name, text in said.items() if text is not None}
+    given = {name: text for name, text in headers.items() if text is not None}
     if not given:
         return []
     try:

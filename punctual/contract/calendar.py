@@ -55,15 +55,15 @@ class Calendar:
         It takes some microseconds, and at most 41 years of months.
         """
         day, second = divmod(wall + 1, DAY_S)
-        found = self._day_from(day)
-        if found == day:
+        match = self._day_from(day)
+        if match == day:
             time = self._time_from(second)
             if time is not None:
                 return day * DAY_S + time
-            found = self._day_from(day + 1)
-        if found is None:
+            match = self._day_from(day + 1)
+        if match is None:
             return None
-        return found * DAY_S + (self._hours[0] * 60 + self._minutes[0]) * 60 + self._seconds[0]
+        return match * DAY_S + (self._hours[0] * 60 + self._minutes[0]) * 60 + self._seconds[0]
 
     def number(self, after: int, until: int) -> int:
         """Return the number of times after `after`, up to and including `until`, both as this clock shows them."""
@@ -83,13 +83,13 @@ class Calendar:
 
     def _days_before(self, day: date) -> int:
         """Return the number of days of the expression in the year of `day`, before `day`."""
-        found = 0
+        days = 0
         for month in self._months:
             if month > day.month:
                 break
             mask = self._mask_of(day.year, month)
-            found += (mask & (1 << day.day) - 1 if month == day.month else mask).bit_count()
-        return found
+            days += (mask & (1 << day.day) - 1 if month == day.month else mask).bit_count()
+        return days
 
     def _days_of_year(self, year: int) -> int:
         """Return the number of days of the expression in a year, cached for the 14 different calendars of a year."""
@@ -109,12 +109,12 @@ class Calendar:
         """Return the number of times up to `second` on a day of the expression."""
         hour, minute, second = second // 3600, second // 60 % 60, second % 60
         hours, minutes = bisect_left(self._hours, hour), bisect_left(self._minutes, minute)
-        found = hours * len(self._minutes) * len(self._seconds)
+        number = hours * len(self._minutes) * len(self._seconds)
         if hour in self._hours[hours : hours + 1]:
-            found += minutes * len(self._seconds)
+            number += minutes * len(self._seconds)
             if minute in self._minutes[minutes : minutes + 1]:
-                found += bisect_right(self._seconds, second)
-        return found
+                number += bisect_right(self._seconds, second)
+        return number
 
     def _day_from(self, day: int) -> int | None:
         """Return the first day of the expression from `day` on, in days since 1970."""

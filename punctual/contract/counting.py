@@ -28,8 +28,8 @@ def nth_after(rule: Recurrence, after_ms: int, number: int, to_ms: int) -> int |
     """Return the planned time with this number after `after_ms`, counted from 1; None if it is after `to_ms`."""
     if rule.every_ms is not None:
         first_ms = rule.after(after_ms)
-        found = None if first_ms is None else rule.after(first_ms - 1 + (number - 1) * rule.every_ms)
-        return None if found is None or found > to_ms else found
+        at_ms = None if first_ms is None else rule.after(first_ms - 1 + (number - 1) * rule.every_ms)
+        return None if at_ms is None or at_ms > to_ms else at_ms
     if planned_between(rule, after_ms, to_ms, number) < number:
         return None
     low, high = after_ms // 1_000, to_ms // 1_000

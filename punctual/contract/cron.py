@@ -59,8 +59,8 @@ class Schedule:
         while wall is not None:
             reached = stretch.end + stretch.offset
             if wall < reached:
-                found = max(wall - stretch.offset, stretch.start)  # the start, if the time was skipped
-                return found if found <= until else None
+                at = max(wall - stretch.offset, stretch.start)  # the start, if the time was skipped
+                return at if at <= until else None
             if stretch.end > until:
                 return None
             far = reached > base + _FAR_S and wall - _FAR_S > stretch.end
@@ -95,10 +95,10 @@ class Schedule:
     def _shows(self, wall: int, near: int) -> int:
         """Return the first moment at which clocks show `wall` or a later time."""
         stretch = stretch_at(self._zone, wall - self.offset(near))
-        found, before = wall - stretch.offset, wall - (stretch.reached - stretch.start)
+        at, before = wall - stretch.offset, wall - (stretch.reached - stretch.start)
         if before < stretch.start:
-            return min(found, before)
-        return found if found < stretch.end else min(found, wall - self.offset(stretch.end))
+            return min(at, before)
+        return at if at < stretch.end else min(at, wall - self.offset(stretch.end))
 
     def _nearest(self, moment: int) -> int | None:
         following = self.after(moment - 1)
@@ -121,15 +121,15 @@ class Schedule:
         low, high = after + first.offset, until + last.offset
         if not self._wild:
             low, high = max(low, first.reached - 1), max(high, last.reached - 1)
-        found = self._number(low, high) - self._number(high, low)
+        number = self._number(low, high) - self._number(high, low)
         for stretch in changes_between(self._zone, first.end, last.start):
             begin, reached = stretch.start + stretch.offset, stretch.reached
             if self._wild:
-                found += self._number(begin - 1, reached - 1) - self._number(reached - 1, begin - 1)
+                number += self._number(begin - 1, reached - 1) - self._number(reached - 1, begin - 1)
             elif reached < begin:
                 skipped = self._number(reached - 1, begin)
-                found += min(1, skipped) - skipped  # together they occur once, at the start
-        return found
+                number += min(1, skipped) - skipped  # together they occur once, at the start
+        return number
 
 
 @lru_cache(maxsize=2048)

@@ -36,10 +36,10 @@ def shown(to: str) -> str:
     """
     if TOPIC_NAME.fullmatch(to):
         return to
-    found = _PARTS.match(to)
-    assert found is not None, "each part may be empty"
-    scheme, slashes, authority = found[1] or "", found[2], found[3].rpartition("@")[2]
-    if "@" in to[found.end() :] and not authority.endswith("]") and not authority.rpartition(":")[2].isdecimal():
+    match = _PARTS.match(to)
+    assert match is not None, "each part may be empty"
+    scheme, slashes, authority = match[1] or "", match[2], match[3].rpartition("@")[2]
+    if "@" in to[match.end() :] and not authority.endswith("]") and not authority.rpartition(":")[2].isdecimal():
         authority = authority.partition(":")[0]  # a password with a slash would begin after the colon
     return f"{scheme}{slashes}{authority}"
 

@@ -18,37 +18,44 @@ def decode(record: Record) -> Request:
     Raises Refusal for a record that no partition writes, because other clients may write to the topic.
     """
     try:
-        asked = request.decode(record.value or b"")
-        possible = _is_possible(asked)
+        result = request.decode(record.value or b"")
+        possible = _is_possible(result)
     except (msgspec.MsgspecError, ValueError) as error:
         raise Refusal(Reason.MALFORMED, f"this is not a forward of Punctual: {error}.") from error
     if not possible:
         raise Refusal(Reason.MALFORMED, "this is not a forward of Punctual: no partition sends such a request.")
-    return asked
+    return result
 
 
-def _is_possible(asked: Request) -> bool:
+def _is_possible(request: Request) -> bool:
     """Return whether a partition can have written the request; raises ValueError if its source is invalid."""
-    topic, partition, offset = asked.source.rsplit("-", 2)
+    topic, partition, offset = request.source.rsplit("-", 2)
     numbers = (partition, offset)
     spans = (
-        *(asked.due_ms, asked.stamp_ms, asked.max_late_ms, asked.dedupe_ms, asked.if_due_ms, asked.no_later_ms),
-        None if asked.parked is None else asked.parked.first_ms,
+        *(
+            request.due_ms,
+            request.stamp_ms,
+            request.max_late_ms,
+            request.dedupe_ms,
+            request.if_due_ms,
+            request.no_later_ms,
+        ),
+        None if request.parked is None else request.parked.first_ms,
     )
     return (
         bool(topic)
         and all(number.isascii() and number.isdigit() for number in numbers)
         and int(partition) < _PARTITIONS
         and int(offset) < _OFFSETS
-        and 0 < len(asked.id.encode()) <= ID_BYTES
+        and 0 < len(request.id.encode()) <= ID_BYTES
         and all(span is None or 0 <= span < _LATEST_MS for span in spans)
-        and (asked.op != "schedule" or TOPIC_NAME.fullmatch(asked.to) is not None or _is_url(asked))
-        and (asked.partition is None or 0 <= asked.partition < _PARTITIONS)
-        and (asked.recurrence is None or recurring.is_possible(asked.recurrence))
+        and (request.op != "schedule" or TOPIC_NAME.fullmatch(request.to) is not None or _is_url(request))
+        and (request.partition is None or 0 <= request.partition < _PARTITIONS)
+        and (request.recurrence is None or recurring.is_possible(request.recurrence))
     )
 
 
-def _is_url(asked: Request) -> bool:
+def _is_url(request: Request) -> bool:
     """Return whether it is for a URL; whether the address is allowed is checked when it is delivered."""
-    alone = asked.cluster is None and asked.partition is None
-    return alone and len(asked.to) <= _LONGEST_URL and asked.to.startswith(("https://", "http://"))
+    alone = request.cluster is None and request.partition is None
+    return alone and len(request.to) <= _LONGEST_URL and request.to.startswith(("https://", "http://"))

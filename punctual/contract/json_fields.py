@@ -40,6 +40,6 @@ def fields(raw: bytes | msgspec.Raw) -> tuple[dict[str, msgspec.Raw], set[str]]:
         (repeated if name in names else names).add(name)
         return _FieldName(name)
 
-    found: dict[str, msgspec.Raw] = {}
-    found |= msgspec.json.decode(raw, type=dict[_FieldName, msgspec.Raw], dec_hook=take)
-    return found, repeated
+    result: dict[str, msgspec.Raw] = {}
+    result |= msgspec.json.decode(raw, type=dict[_FieldName, msgspec.Raw], dec_hook=take)
+    return result, repeated

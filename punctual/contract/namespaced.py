@@ -23,12 +23,12 @@ def with_namespace(dialect: Dialect, namespaces: Namespaces, namespace: str) -> 
 
 
 def _decode(decode: Callable[[Record], Request], full: Callable[[str], str], record: Record) -> Request:
-    asked = decode(record)
-    if asked.parked is not None:  # it reports the memory of the id's partition, and is trusted
+    request = decode(record)
+    if request.parked is not None:  # it reports the memory of the id's partition, and is trusted
         sentence = f"{names.PARKED} is only for the cold tier, which writes to the requests topic."
         raise Refusal(Reason.MALFORMED, f"{sentence} Leave it out.")
-    asked.id = full(asked.id)
-    return asked
+    request.id = full(request.id)
+    return request
 
 
 def _kept(kept: Callable[[Record], Headers], full: Callable[[str], str], prefix: bytes, record: Record) -> Headers:

@@ -55,29 +55,31 @@ def decode(record: Record) -> Request:
 
 
 def _decode(record: Record) -> Request:
-    said, users = read(record)
-    op = op_of(said) if _OP in said else "schedule"
-    rare = op != "schedule" or len(said) - (_ID in said) > _PLAIN or (_AT not in said and _AFTER not in said)
+    headers, users = read(record)
+    op = op_of(headers) if _OP in headers else "schedule"
+    rare = (
+        op != "schedule" or len(headers) - (_ID in headers) > _PLAIN or (_AT not in headers and _AFTER not in headers)
+    )
     source, stamp_ms = f"{record.topic}-{record.partition}-{record.offset}", record.timestamp
-    id_ = _id(said, op, source)
+    id_ = _id(headers, op, source)
     if op == "schedule":
-        to = _to(said, users)
+        to = _to(headers, users)
         request = Request(op, id_, source, stamp_ms, record.topic, 0, to, record.key, record.value, users)
     else:
         request = Request(op, id_, source, stamp_ms, record.topic)
     if rare:
-        read_rest(request, said, record)
+        read_rest(request, headers, record)
     if op == "deliver-now":
         request.due_ms = stamp_ms
-    elif op == "pause" and _AT in said:
-        request.due_ms = due_of(said, users, stamp_ms)
-    elif op == "schedule" and _RETRY in said:
-        retry.decode(request, said, record.headers)
-    elif op == "schedule" and rare and not _RECURRENCE.isdisjoint(said):
-        first_ms = due_of(said, users, stamp_ms) if _AT in said or _AFTER in said else None
-        recurring.begin(request, said, first_ms)
+    elif op == "pause" and _AT in headers:
+        request.due_ms = due_of(headers, users, stamp_ms)
+    elif op == "schedule" and _RETRY in headers:
+        retry.decode(request, headers, record.headers)
+    elif op == "schedule" and rare and not _RECURRENCE.isdisjoint(headers):
+        first_ms = due_of(headers, users, stamp_ms) if _AT in headers or _AFTER in headers else None
+        recurring.begin(request, headers, first_ms)
     elif op in ("schedule", "reschedule"):
-        request.due_ms = due_of(said, users, stamp_ms)
+        request.due_ms = due_of(headers, users, stamp_ms)
     if rare and request.jitter_ms:
         request.due_ms = spread_of(request, request.jitter_ms)
     return request
@@ -111,7 +113,7 @@ def copy_of(headers: Sequence[tuple[str, bytes | None]]) -> Copy | None:
 
 def again(message: Message, due_ms: int) -> Headers:
     """Return the headers of a request for the same message, due at `due_ms`: the user's own, then Punctual's."""
-    said: list[tuple[str, str | None]] = [
+    headers: list[tuple[str, str | None]] = [
         (names.ID, message.id),
         (names.TO, message.to),
         (names.AT, write_time(due_ms)),
@@ -123,7 +125,7 @@ def again(message: Message, due_ms: int) -> Headers:
         (names.ON_FAILURE, message.on_failure),
         (names.NO_LATER, None if message.no_later_ms is None else str(message.no_later_ms)),
     ]
-    return [*message.headers, *((name, value.encode()) for name, value in said if value is not None)]
+    return [*message.headers, *((name, value.encode()) for name, value in headers if value is not None)]
 
 
 def kept(record: Record) -> Headers:
@@ -146,27 +148,29 @@ def failure(reason: Reason, sentence: str, source: str) -> Headers:
     return [(names.REASON, reason.value.encode()), (names.ERROR, sentence.encode()), (_SOURCE, source.encode())]
 
 
-def op_of(said: dict[str, str]) -> Op:
+def op_of(headers: dict[str, str]) -> Op:
     """Return the operation in `names.OP`, which must be there. Raises Refusal if it is unknown."""
-    op = _OPS.get(said[names.OP])
+    op = _OPS.get(headers[names.OP])
     if op is None:
-        raise Refusal(Reason.MALFORMED, f"{names.OP} is {said[names.OP][:64]!r}. It must be one of {', '.join(_OPS)}.")
+        raise Refusal(
+            Reason.MALFORMED, f"{names.OP} is {headers[names.OP][:64]!r}. It must be one of {', '.join(_OPS)}."
+        )
     return op
 
 
 def read(record: Record) -> tuple[dict[str, str], Headers]:
     """Return the headers for Punctual as text, and the user's own headers. Raises Refusal."""
-    said: dict[str, str] = {}
+    headers: dict[str, str] = {}
     users: Headers = []
     ours = names.REQUEST
     for header in record.headers:
         name, value = header
         if name in ours:
-            if name in said:
+            if name in headers:
                 reason = Reason.AMBIGUOUS_DUE if name in (_AT, _AFTER) else Reason.MALFORMED
                 raise Refusal(reason, f"the header {name} is given twice. Send it once.")
             try:
-                said[name] = value.decode() if value is not None else ""
+                headers[name] = value.decode() if value is not None else ""
             except UnicodeDecodeError as error:
                 reason = Reason.BAD_ID if name == names.ID else Reason.MALFORMED
                 raise Refusal(reason, f"the header {name} is not UTF-8.") from error
@@ -180,11 +184,11 @@ def read(record: Record) -> tuple[dict[str, str], Headers]:
                 f"the header {name[:64]!r} is unknown. Names that begin with 'delay-' are reserved: rename "
                 f"yours, or see docs/reference/records.md for the names.{_in_capitals([name], ours)}",
             )
-    return said, users
+    return headers, users
 
 
-def _id(said: dict[str, str], op: str, source: str) -> str:
-    id_ = said.get(_ID)
+def _id(headers: dict[str, str], op: str, source: str) -> str:
+    id_ = headers.get(_ID)
     if id_ is None:
         if op != "schedule":
             raise Refusal(Reason.BAD_ID, f"{op} needs {names.ID}: the id of the message to change.")
@@ -194,47 +198,47 @@ def _id(said: dict[str, str], op: str, source: str) -> str:
     return id_
 
 
-def _to(said: dict[str, str], users: Headers) -> str:
-    to = said.get(_TO)
+def _to(headers: dict[str, str], users: Headers) -> str:
+    to = headers.get(_TO)
     if not to:
         hint = _in_capitals([name for name, _ in users], {names.TO})
         raise Refusal(Reason.MISSING_DESTINATION, f"{names.TO} is missing: name the topic to deliver to.{hint}")
     return to
 
 
-def read_rest(request: Request, said: dict[str, str], record: Record) -> None:
+def read_rest(request: Request, headers: dict[str, str], record: Record) -> None:
     """Read rare headers into the request. Raises Refusal."""
-    request.if_due_ms = _number(said, names.IF_DUE)
-    request.asked_at_ms = _number(said, names.ASKED_AT)
-    if names.PARKED in said:
-        request.parked = _parked(record, said, request.op)
-    if names.JITTER in said and request.op in ("schedule", "reschedule"):
-        request.jitter_ms = _parsed(said, names.JITTER, parse_duration)
+    request.if_due_ms = _number(headers, names.IF_DUE)
+    request.asked_at_ms = _number(headers, names.ASKED_AT)
+    if names.PARKED in headers:
+        request.parked = _parked(record, headers, request.op)
+    if names.JITTER in headers and request.op in ("schedule", "reschedule"):
+        request.jitter_ms = _parsed(headers, names.JITTER, parse_duration)
     if request.op == "schedule":
-        _options(request, said)
+        _options(request, headers)
 
 
-def _options(request: Request, said: dict[str, str]) -> None:
-    request.partition = _number(said, names.TO_PARTITION)
-    request.cluster = said.get(names.TO_CLUSTER)
-    request.max_late_ms = _parsed(said, names.MAX_LATE, parse_duration)
-    request.if_late = said.get(names.IF_LATE)
-    request.dedupe_ms = _parsed(said, names.DEDUPE, parse_duration)
-    request.on_failure = said.get(names.ON_FAILURE)
-    request.no_later_ms = _parsed(said, names.NO_LATER, parse_duration)
+def _options(request: Request, headers: dict[str, str]) -> None:
+    request.partition = _number(headers, names.TO_PARTITION)
+    request.cluster = headers.get(names.TO_CLUSTER)
+    request.max_late_ms = _parsed(headers, names.MAX_LATE, parse_duration)
+    request.if_late = headers.get(names.IF_LATE)
+    request.dedupe_ms = _parsed(headers, names.DEDUPE, parse_duration)
+    request.on_failure = headers.get(names.ON_FAILURE)
+    request.no_later_ms = _parsed(headers, names.NO_LATER, parse_duration)
     if request.if_late is not None and request.if_late not in LATE_POLICIES:
         raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} must be one of {', '.join(LATE_POLICIES)}.")
     if request.if_late is not None and request.max_late_ms is None:
         raise Refusal(Reason.MALFORMED, f"{names.IF_LATE} needs {names.MAX_LATE}: the maximum lateness.")
     if request.max_late_ms == 0 and request.if_late not in (None, "deliver") and request.parked is None:
         raise Refusal(Reason.MALFORMED, f"{names.MAX_LATE} 0 with {names.IF_LATE} {request.if_late} {NOTHING}.")
-    if _RETRY not in said and not _ATTEMPTS.isdisjoint(said):
-        retry.carry(request, said)
+    if _RETRY not in headers and not _ATTEMPTS.isdisjoint(headers):
+        retry.carry(request, headers)
 
 
-def due_of(said: dict[str, str], users: Headers, stamp_ms: int) -> int:
+def due_of(headers: dict[str, str], users: Headers, stamp_ms: int) -> int:
     """Return the due time, where needed relative to `stamp_ms`. Raises Refusal."""
-    at, after = said.get(_AT), said.get(_AFTER)
+    at, after = headers.get(_AT), headers.get(_AFTER)
     if at is not None and after is not None:
         raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.AT} and {names.AFTER} are both given. Send one of them.")
     try:
@@ -254,20 +258,20 @@ def _in_capitals(given: Iterable[str], wanted: Container[str]) -> str:
     return f" Names of headers are lower case: {meant[:64]!r} is not {meant.lower()!r}." if meant else ""
 
 
-def _parked(record: Record, said: dict[str, str], op: str) -> Parked:
+def _parked(record: Record, headers: dict[str, str], op: str) -> Parked:
     """Return the cold tier's report about a message that it sends back. Raises Refusal."""
-    stamp, _, snapshot = said[names.PARKED].partition(",")
+    stamp, _, snapshot = headers[names.PARKED].partition(",")
     sources = [value or b"" for name, value in record.headers if name == names.SOURCE]
     source = sources[0].decode(errors="replace") if len(sources) == 1 else ""
     first = next(
         ((value or b"").decode(errors="replace") for name, value in record.headers if name == names.FIRST), "0"
     )
     numbers = [stamp, snapshot, *source.rsplit("-", 2)[1:], first]
-    if op == "schedule" and names.ID in said and len(numbers) == 5 and all(map(_is_number, numbers)):  # noqa: PLR2004
+    if op == "schedule" and names.ID in headers and len(numbers) == 5 and all(map(_is_number, numbers)):  # noqa: PLR2004
         return Parked(int(stamp), int(snapshot), source, int(first) or None)
     raise Refusal(
         Reason.MALFORMED,
-        f"{names.PARKED} is {said[names.PARKED][:64]!r}. It is only for the cold tier, on a schedule with "
+        f"{names.PARKED} is {headers[names.PARKED][:64]!r}. It is only for the cold tier, on a schedule with "
         f"{names.ID}, {names.SOURCE} and two times. Leave it out.",
     )
 
@@ -276,8 +280,8 @@ def _is_number(text: str) -> bool:
     return len(text) <= MAX_DIGITS and text.isascii() and text.isdigit()
 
 
-def _number(said: dict[str, str], name: str) -> int | None:
-    text = said.get(name)
+def _number(headers: dict[str, str], name: str) -> int | None:
+    text = headers.get(name)
     if text is None:
         return None
     if not _is_number(text):
@@ -285,8 +289,8 @@ def _number(said: dict[str, str], name: str) -> int | None:
     return int(text)
 
 
-def _parsed(said: dict[str, str], name: str, parse: Callable[[str], int]) -> int | None:
-    text = said.get(name)
+def _parsed(headers: dict[str, str], name: str, parse: Callable[[str], int]) -> int | None:
+    text = headers.get(name)
     if text is None:
         return None
     try:

@@ -34,27 +34,27 @@ def parse_policies(text: str) -> Policies:
 
     Raises ValueError with a sentence.
     """
-    found: dict[str, Any] = {}
-    said = text.split()
-    for name, *value in (said[place : place + 2] for place in range(0, len(said), 2)):
+    values: dict[str, Any] = {}
+    words = text.split()
+    for name, *value in (words[place : place + 2] for place in range(0, len(words), 2)):
         if name not in _PARSERS:
             msg = f"{name!r} is not a policy. Use {', '.join(_PARSERS)}"
             raise ValueError(msg)
         field, parse = _PARSERS[name]
-        if not value or field in found:
+        if not value or field in values:
             msg = f"{name} is given twice" if value else f"{name} needs a value after it"
             raise ValueError(msg)
-        found[field] = parse(value[0])
-    if not found:
+        values[field] = parse(value[0])
+    if not values:
         msg = f"it has no policy. Write names and values, as in 'no-later PT10S'; the names are {', '.join(_PARSERS)}"
         raise ValueError(msg)
-    if "if_late" in found and "max_late_ms" not in found:
+    if "if_late" in values and "max_late_ms" not in values:
         msg = "if-late needs max-late: the maximum lateness."
         raise ValueError(msg)
-    if found.get("max_late_ms") == 0 and found.get("if_late") in ("drop", "dead-letter"):
+    if values.get("max_late_ms") == 0 and values.get("if_late") in ("drop", "dead-letter"):
         msg = f"max-late 0 {NOTHING}"
         raise ValueError(msg)
-    return Policies(**found)
+    return Policies(**values)
 
 
 @lru_cache(maxsize=1_000)
@@ -63,45 +63,45 @@ def with_policies(dialect: Dialect, policies: Policies) -> Dialect:
     return replace(dialect, decode=partial(_decode, dialect.decode, policies))
 
 
-def without_policies(said: Container[str], *, recurs: bool) -> Iterator[tuple[str, bytes | None]]:
+def without_policies(headers: Container[str], *, recurs: bool) -> Iterator[tuple[str, bytes | None]]:
     """Yield headers that keep policies of an input from changing when a request is due, or whether it is sent.
 
-    There is one header for each policy without a name in `said`. The time for which the delivery is remembered
+    There is one header for each policy without a name in `headers`. The time for which the delivery is remembered
     still follows the input, because no header stands for the installation's setting.
     """
-    if names.JITTER not in said:
+    if names.JITTER not in headers:
         yield names.JITTER, b"0"
-    if names.MAX_LATE not in said and names.IF_LATE not in said:
+    if names.MAX_LATE not in headers and names.IF_LATE not in headers:
         yield names.MAX_LATE, _NEVER
-    if names.NO_LATER not in said and not recurs:
+    if names.NO_LATER not in headers and not recurs:
         yield names.NO_LATER, _NEVER
 
 
 def _decode(decode: Callable[[Record], Request], policies: Policies, record: Record) -> Request:
-    asked = decode(record)
+    request = decode(record)
     # Messages from the cold tier already have their policies. For attempts, the program that counts them sets the due
     # time: a queue's marker that is due earlier hands a message out twice, and a dropped marker loses the message.
-    if asked.parked is None and not any(name in _OF_ATTEMPTS for name, _ in record.headers):
-        _add(asked, policies)
-    return asked
+    if request.parked is None and not any(name in _OF_ATTEMPTS for name, _ in record.headers):
+        _add(request, policies)
+    return request
 
 
-def _add(asked: Request, policies: Policies) -> None:
-    if policies.jitter_ms and asked.jitter_ms is None and asked.op in ("schedule", "reschedule"):
-        asked.jitter_ms = policies.jitter_ms
-        if asked.recurrence is not None:
-            asked.recurrence = msgspec.structs.replace(asked.recurrence, jitter_ms=policies.jitter_ms)
-        asked.due_ms = spread_of(asked, policies.jitter_ms)
-    if asked.op != "schedule":
+def _add(request: Request, policies: Policies) -> None:
+    if policies.jitter_ms and request.jitter_ms is None and request.op in ("schedule", "reschedule"):
+        request.jitter_ms = policies.jitter_ms
+        if request.recurrence is not None:
+            request.recurrence = msgspec.structs.replace(request.recurrence, jitter_ms=policies.jitter_ms)
+        request.due_ms = spread_of(request, policies.jitter_ms)
+    if request.op != "schedule":
         return
-    if asked.max_late_ms is None:
-        asked.max_late_ms, asked.if_late = policies.max_late_ms, policies.if_late
-    if asked.recurrence is not None:
+    if request.max_late_ms is None:
+        request.max_late_ms, request.if_late = policies.max_late_ms, policies.if_late
+    if request.recurrence is not None:
         return  # recurring messages have no debounce or dedupe
-    if asked.no_later_ms is None:
-        asked.no_later_ms = policies.no_later_ms
-    if asked.dedupe_ms is None:
-        asked.dedupe_ms = policies.dedupe_ms
+    if request.no_later_ms is None:
+        request.no_later_ms = policies.no_later_ms
+    if request.dedupe_ms is None:
+        request.dedupe_ms = policies.dedupe_ms
 
 
 def _if_late(text: str) -> str:

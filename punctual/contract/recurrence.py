@@ -48,8 +48,8 @@ class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
             return None if self.until_ms is not None and planned > self.until_ms else planned
         assert self.cron is not None
         until = cron.END_S if self.until_ms is None else self.until_ms // 1000
-        found = cron.schedule(self.cron, self.zone or UTC).after(ms // 1000, until)
-        return None if found is None else found * 1000
+        at = cron.schedule(self.cron, self.zone or UTC).after(ms // 1000, until)
+        return None if at is None else at * 1000
 
     def due(self, id_: str, planned_ms: int) -> int:
         """Return the due time of the occurrence planned for `planned_ms`: jitter keeps it before the next planned time.
@@ -98,9 +98,9 @@ class Recurrence(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     def following(self, ms: int, limit: int) -> list[int]:
         """Return the next planned times after `ms`, at most `limit`; `count` is ignored."""
-        found: list[int] = []
+        times: list[int] = []
         planned = self.after(ms)
-        while planned is not None and len(found) < limit:
-            found.append(planned)
+        while planned is not None and len(times) < limit:
+            times.append(planned)
             planned = self.after(planned)
-        return found
+        return times

@@ -29,11 +29,11 @@ _COUNT: Final = re.compile(r"[1-9]\d{0,8}", re.ASCII)
 _ALONE: Final = (names.RETRY, names.MAX_ATTEMPTS, names.ATTEMPT, names.NO_LATER, names.DEDUPE)
 
 
-def begin(request: Request, said: Mapping[str, str], at_ms: int | None) -> None:
+def begin(request: Request, headers: Mapping[str, str], at_ms: int | None) -> None:
     """Make a request the first occurrence of a series, from `at_ms` on if that is given. Raises Refusal."""
-    beside = next((name for name in _ALONE if name in said), None)
+    beside = next((name for name in _ALONE if name in headers), None)
     if beside is not None:
-        kind = names.CRON if names.CRON in said else names.EVERY
+        kind = names.CRON if names.CRON in headers else names.EVERY
         raise Refusal(Reason.MALFORMED, f"{beside} and {kind} cannot be combined. Leave one of them out.")
     if len(request.id.encode()) > ID_BYTES:
         sentence = (
@@ -41,15 +41,15 @@ def begin(request: Request, said: Mapping[str, str], at_ms: int | None) -> None:
             "time. Shorten it."
         )
         raise Refusal(Reason.BAD_ID, sentence)
-    request.recurrence, request.planned_ms = decode(said, request.stamp_ms, at_ms)
+    request.recurrence, request.planned_ms = decode(headers, request.stamp_ms, at_ms)
     request.due_ms = request.planned_ms
-    request.says_when = at_ms is not None and at_ms != _unsaid(said, request.asked_at_ms)
+    request.says_when = at_ms is not None and at_ms != _unsaid(headers, request.asked_at_ms)
 
 
-def _unsaid(said: Mapping[str, str], asked_at_ms: int | None) -> int | None:
+def _unsaid(headers: Mapping[str, str], asked_at_ms: int | None) -> int | None:
     """Return when a series without a requested beginning would begin; a gateway writes this into requests it keeps."""
     try:
-        return None if asked_at_ms is None else decode(said, asked_at_ms, None)[1]
+        return None if asked_at_ms is None else decode(headers, asked_at_ms, None)[1]
     except Refusal:  # it would have no occurrence
         return None
 
@@ -75,17 +75,17 @@ def is_possible(recurrence: Recurrence) -> bool:
     )
 
 
-def decode(said: Mapping[str, str], stamp_ms: int, at_ms: int | None) -> tuple[Recurrence, int]:
+def decode(headers: Mapping[str, str], stamp_ms: int, at_ms: int | None) -> tuple[Recurrence, int]:
     """Return the recurrence in a request's headers, and the time of its first occurrence. Raises Refusal.
 
     `at_ms` is the requested due time, if any: no occurrence is planned before it, and an interval is counted from it.
     Otherwise the first occurrence is the first after `stamp_ms`, with an interval one interval after it.
     """
-    every, schedule = said.get(names.EVERY), said.get(names.CRON)
+    every, schedule = headers.get(names.EVERY), headers.get(names.CRON)
     if every is not None and schedule is not None:
         raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.EVERY} and {names.CRON} are both given. Send one of them.")
     if every is None and schedule is None:
-        given = next(name for name in sorted(names.RECURRENCE) if name in said)
+        given = next(name for name in sorted(names.RECURRENCE) if name in headers)
         raise Refusal(
             Reason.MALFORMED, f"{given} needs {names.EVERY} or {names.CRON}, which says when the message recurs."
         )
@@ -93,21 +93,21 @@ def decode(said: Mapping[str, str], stamp_ms: int, at_ms: int | None) -> tuple[R
     anchor_ms = 0
     if every_ms is not None:
         anchor_ms = stamp_ms + every_ms if at_ms is None else at_ms
-    misfire, window_ms = parsed(names.MISFIRE, said.get(names.MISFIRE, "catch-up-last"), _misfire)
+    misfire, window_ms = parsed(names.MISFIRE, headers.get(names.MISFIRE, "catch-up-last"), _misfire)
     recurrence = Recurrence(
         every_ms=every_ms,
         cron=None if schedule is None else parsed(names.CRON, schedule, cron.parse),
         anchor_ms=anchor_ms,
-        zone=_zone(said),
-        until_ms=parsed(names.UNTIL, said[names.UNTIL], parse_time) if names.UNTIL in said else None,
-        count=parsed(names.COUNT, said[names.COUNT], _count) if names.COUNT in said else None,
+        zone=_zone(headers),
+        until_ms=parsed(names.UNTIL, headers[names.UNTIL], parse_time) if names.UNTIL in headers else None,
+        count=parsed(names.COUNT, headers[names.COUNT], _count) if names.COUNT in headers else None,
         misfire=misfire,
         window_ms=window_ms,
-        jitter_ms=parsed(names.JITTER, said[names.JITTER], parse_duration) if names.JITTER in said else None,
+        jitter_ms=parsed(names.JITTER, headers[names.JITTER], parse_duration) if names.JITTER in headers else None,
     )
     first_ms = recurrence.after(stamp_ms if at_ms is None else at_ms - 1)
     if first_ms is None:
-        raise Refusal(Reason.MALFORMED, _never(said))
+        raise Refusal(Reason.MALFORMED, _never(headers))
     return recurrence, first_ms
 
 
@@ -118,7 +118,7 @@ def write(recurrence: Recurrence, number: int = 1) -> list[tuple[str, str]]:
     """
     window_ms, count = recurrence.window_ms, recurrence.count
     misfire = recurrence.misfire if window_ms is None else f"{recurrence.misfire} {window_ms}"
-    said = [
+    headers = [
         (names.EVERY, None if recurrence.every_ms is None else str(recurrence.every_ms)),
         (names.CRON, recurrence.cron),
         (names.ZONE, recurrence.zone),
@@ -127,7 +127,7 @@ def write(recurrence: Recurrence, number: int = 1) -> list[tuple[str, str]]:
         (names.MISFIRE, misfire),
         (names.JITTER, None if recurrence.jitter_ms is None else str(recurrence.jitter_ms)),
     ]
-    return [(name, value) for name, value in said if value is not None]
+    return [(name, value) for name, value in headers if value is not None]
 
 
 def _interval(text: str) -> int:
@@ -138,13 +138,13 @@ def _interval(text: str) -> int:
     return every_ms
 
 
-def _zone(said: Mapping[str, str]) -> str | None:
-    if names.ZONE not in said:
+def _zone(headers: Mapping[str, str]) -> str | None:
+    if names.ZONE not in headers:
         return None
-    if names.EVERY in said:
+    if names.EVERY in headers:
         sentence = f"{names.ZONE} works only with {names.CRON}: an interval does not depend on the zone. Leave it out."
         raise Refusal(Reason.MALFORMED, sentence)
-    zone = parsed(names.ZONE, said[names.ZONE], parse_zone)
+    zone = parsed(names.ZONE, headers[names.ZONE], parse_zone)
     return None if zone == UTC else zone
 
 
@@ -168,7 +168,7 @@ def _misfire(text: str) -> tuple[Misfire, int | None]:
     return _MISFIRES[policy], _SKIP_MS if window_ms is None and policy == "skip" else window_ms
 
 
-def _never(said: Mapping[str, str]) -> str:
-    if names.UNTIL in said:
-        return f"{names.UNTIL}: {said[names.UNTIL][:64]!r} is before the first occurrence. Use a later time."
-    return f"{names.CRON}: {said[names.CRON][:64]!r} never occurs. Use a schedule that does."
+def _never(headers: Mapping[str, str]) -> str:
+    if names.UNTIL in headers:
+        return f"{names.UNTIL}: {headers[names.UNTIL][:64]!r} is before the first occurrence. Use a later time."
+    return f"{names.CRON}: {headers[names.CRON][:64]!r} never occurs. Use a schedule that does."

@@ -104,10 +104,10 @@ _encode = msgspec.msgpack.Encoder().encode
 _ALL_BUT_LAST = b"\xdc" + (len(Request.__struct_fields__) - 1).to_bytes(2)
 
 
-def encode(asked: Request) -> bytes:
+def encode(request: Request) -> bytes:
     """Return a request as msgpack, without `says_when` unless it recurs."""
-    raw = _encode(asked)
-    return raw if asked.says_when is not None else _ALL_BUT_LAST + raw[len(_ALL_BUT_LAST) : -1]
+    raw = _encode(request)
+    return raw if request.says_when is not None else _ALL_BUT_LAST + raw[len(_ALL_BUT_LAST) : -1]
 
 
 decode = msgspec.msgpack.Decoder(Request).decode

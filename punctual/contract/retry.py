@@ -94,10 +94,10 @@ def names_attempt(id_: str, attempt: int, topic: str | None) -> bool:
 
     None stands for any topic.
     """
-    found = _ATTEMPT.search(id_)
-    if found is None or int(found[1] or found[2]) != attempt:
+    match = _ATTEMPT.search(id_)
+    if match is None or int(match[1] or match[2]) != attempt:
         return False
-    return found[3] is None or topic in (None, found[3])
+    return match[3] is None or topic in (None, match[3])
 
 
 def copy_source(source: str, due: bytes | None, key: bytes | None, value: bytes | None) -> str:
@@ -111,62 +111,62 @@ def copy_source(source: str, due: bytes | None, key: bytes | None, value: bytes 
     return f"{source}@{(due or b'').decode(errors='replace')}#{content.hexdigest()}"
 
 
-def decode(request: Request, said: dict[str, str], headers: Iterable[tuple[str, bytes | None]]) -> None:
+def decode(request: Request, fields: dict[str, str], headers: Iterable[tuple[str, bytes | None]]) -> None:
     """Make a request the next attempt at the record that it forwards; `headers` are all headers of the record.
 
     An id together with `names.DUE` belongs to the delivery that the record was before. Raises Refusal.
     """
-    twice = next((name for name in (names.AT, names.AFTER) if name in said), None)
+    twice = next((name for name in (names.AT, names.AFTER) if name in fields), None)
     if twice is not None:
         raise Refusal(Reason.AMBIGUOUS_DUE, f"{names.RETRY} and {twice} are both given. Send one of them.")
-    backoff = parsed(names.RETRY, said[names.RETRY], parse_backoff)
-    most = _count(said, names.MAX_ATTEMPTS)
+    backoff = parsed(names.RETRY, fields[names.RETRY], parse_backoff)
+    most = _count(fields, names.MAX_ATTEMPTS)
     known: dict[str, bytes | None] = {}
     for name, value in headers:
         known.setdefault(name, value)
     source = (known.get(names.SOURCE) or b"").decode(errors="replace")
-    failed = _failed(request, said, source, forwarded=names.DUE in known)
+    failed = _failed(request, fields, source, forwarded=names.DUE in known)
     if most is not None and failed >= most:
         raise Refusal(Reason.ATTEMPTS_EXHAUSTED, _exhausted(failed, most, known.get(names.ERROR)))
     if names.DUE in known and source:
         source = copy_source(source, known[names.DUE], request.key, request.value)
-    if names.ID not in said or names.DUE in known:
+    if names.ID not in fields or names.DUE in known:
         request.id = retry_id(source or request.source, failed + 1, request.to, request.cluster)
     request.headers = [*request.headers, (names.ATTEMPT, b"%d" % (failed + 1))]
     request.due_ms = request.stamp_ms + backoff.delay_ms(failed, request.id)
 
 
-def _failed(request: Request, said: dict[str, str], source: str, *, forwarded: bool) -> int:
+def _failed(request: Request, headers: dict[str, str], source: str, *, forwarded: bool) -> int:
     """Return the number of failed attempts at a record.
 
     A record that is `forwarded` as it was received has the count of its own delivery, or of another message whose
     headers were copied: an attempt's id contains its number and its topic. A consumer may have put the record's place
     into `source`, which then contains the topic. With any other id, a program has counted by itself.
     """
-    count = _count(said, names.ATTEMPT)
+    count = _count(headers, names.ATTEMPT)
     if not count:
         return 1
     read_from = source.rsplit("-", 2)[0]
     topic = None if read_from in ("", request.input) else read_from
-    id_ = said.get(names.ID, "")
+    id_ = headers.get(names.ID, "")
     is_of_another = forwarded and _ATTEMPT_AT_RECORD.search(id_) is not None and not names_attempt(id_, count, topic)
     return 1 if is_of_another else count
 
 
-def carry(request: Request, said: dict[str, str]) -> None:
+def carry(request: Request, headers: dict[str, str]) -> None:
     """Keep the count of attempts of a request that is not a retry.
 
     Raises Refusal.
     """
-    if names.MAX_ATTEMPTS in said:
+    if names.MAX_ATTEMPTS in headers:
         raise Refusal(Reason.MALFORMED, f"{names.MAX_ATTEMPTS} needs {names.RETRY}, which says when to try again.")
-    count = _count(said, names.ATTEMPT)
+    count = _count(headers, names.ATTEMPT)
     if count is not None:
         request.headers = [*request.headers, (names.ATTEMPT, b"%d" % count)]
 
 
-def _count(said: dict[str, str], name: str) -> int | None:
-    text = said.get(name)
+def _count(headers: dict[str, str], name: str) -> int | None:
+    text = headers.get(name)
     return None if text is None else parsed(name, text, _parse_count)
 
 

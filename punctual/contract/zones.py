@@ -63,15 +63,15 @@ def _stretches(zone: str, span: int) -> list[Stretch]:
     start, end = span << _SPAN_BITS, (span + 1) << _SPAN_BITS
     offset = _offset(clock, start)
     reached = start + offset
-    found = []
+    stretches = []
     for moment in (*range(start + _STEP_S, end, _STEP_S), end - 1):
         then = _offset(clock, moment)
         if then != offset:
             change = _change(clock, max(start, moment - _STEP_S), moment)
-            found.append(Stretch(start, change, offset, reached))
+            stretches.append(Stretch(start, change, offset, reached))
             start, offset, reached = change, then, change + offset
-    found.append(Stretch(start, end, offset, reached))
-    return found
+    stretches.append(Stretch(start, end, offset, reached))
+    return stretches
 
 
 def _offset(clock: ZoneInfo, moment: int) -> int:

@@ -58,17 +58,17 @@ class Held:
 
     def hand_out(self, most: int) -> tuple[list[Message], int]:
         """Return at most `most` messages to hand out, and the number of messages dropped because of their deadlines."""
-        found: list[Message] = []
+        messages: list[Message] = []
         late, now = 0, self._clock()
-        while self._waiting and len(found) < most:
+        while self._waiting and len(messages) < most:
             message = self._waiting.popleft()
             if message.deadline <= now:
                 late += 1
                 continue
             self._out[message.id] = message
             self.watch(message)
-            found.append(message)
-        return found, late
+            messages.append(message)
+        return messages, late
 
     def watch(self, message: Message) -> None:
         """Record the deadline of a message that is out."""
@@ -96,6 +96,6 @@ class Held:
 
     def take_back(self) -> list[Message]:
         """Remove and return all waiting messages, without those past their deadlines."""
-        found = [message for message in self._waiting if message.deadline > self._clock()]
+        messages = [message for message in self._waiting if message.deadline > self._clock()]
         self._waiting.clear()
-        return found
+        return messages

@@ -86,18 +86,18 @@ class QueueIntake:
         """
         from aiokafka import errors  # noqa: PLC0415 - loaded already
 
-        found = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=limit)
-        if not found:
+        fetched = await self._consumer.getmany(timeout_ms=_POLL_MS, max_records=limit)
+        if not fetched:
             return []
         done = False
         try:
             deadline = clock() + self._markers.timeout_ms / 1000  # before the marker's, which counts from its append
-            messages = [self._message(record, deadline) for records in found.values() for record in records]
+            messages = [self._message(record, deadline) for records in fetched.values() for record in records]
             over = [one for one in messages if self._markers.is_over(one.attempt)]
             messages = [one for one in messages if not self._markers.is_over(one.attempt)]
             letters = [self._markers.exhausted(one, _TIMED_OUT) for one in over]
             await send_surely(self._connection, [*map(self._markers.start, messages), *letters])
-            await self._consumer.commit({place: records[-1].offset + 1 for place, records in found.items()})
+            await self._consumer.commit({place: records[-1].offset + 1 for place, records in fetched.items()})
             done = True
         except (errors.CommitFailedError, errors.IllegalStateError) as error:
             log.info(
@@ -106,7 +106,7 @@ class QueueIntake:
             return []
         finally:
             if not done:
-                self._go_back(found)
+                self._go_back(fetched)
         self.exhausted += len(over)
         return messages
 
@@ -125,10 +125,10 @@ class QueueIntake:
             deadline=deadline,
         )
 
-    def _go_back(self, found: Mapping[Any, Sequence[Any]]) -> None:
+    def _go_back(self, fetched: Mapping[Any, Sequence[Any]]) -> None:
         """Seek back to these records, so that a later commit does not skip them."""
         from aiokafka import errors  # noqa: PLC0415 - loaded already
 
-        for place, records in found.items():
+        for place, records in fetched.items():
             with suppress(errors.IllegalStateError):  # another consumer has the partition now
                 self._consumer.seek(place, records[0].offset)

@@ -72,13 +72,13 @@ class Markers:
     def later(self, message: Message, after_ms: int) -> Request:
         """Return the command that brings a message back after exactly `after_ms` milliseconds."""
         id_ = message.id.encode()
-        said: tuple[RawHeader, ...] = (
+        headers: tuple[RawHeader, ...] = (
             (names.OP, b"reschedule"),
             (names.ID, id_),
             (names.AFTER, b"%d" % after_ms),
             (names.JITTER, b"0"),  # overrides the input's policy
         )
-        return Request(id_, None, said, id_)
+        return Request(id_, None, headers, id_)
 
     def exhausted(self, message: Message, error: BaseException | str | None) -> Request:
         """Return the request that makes a message a dead letter after its last attempt."""
@@ -93,10 +93,10 @@ class Markers:
     def _back(self, message: Message, attempt: int, after_ms: int) -> Request:
         id_ = message.id.encode()
         users = [header for header in message.headers if not header[0].startswith(names.PREFIX)]
-        said: tuple[RawHeader, ...] = (
+        headers: tuple[RawHeader, ...] = (
             (names.TO, self.to.encode()),
             (names.AFTER, b"%d" % after_ms),
             (names.ID, id_),
             (names.ATTEMPT, b"%d" % attempt),
         )
-        return Request(message.key, message.value, (*users, *said), id_)
+        return Request(message.key, message.value, (*users, *headers), id_)

@@ -205,12 +205,12 @@ class DelayQueue:
             self._expire()
             passing = 1 if self.breaker.is_open else most
             if not self.breaker.wait_s():
-                found, late = self._held.hand_out(passing)
+                messages, late = self._held.hand_out(passing)
                 self.stats.expired += late
-                if found:
+                if messages:
                     self.breaker.passed()
                     self._changed.set()
-                    return found
+                    return messages
             await self._pause(_LOOK_S)
         raise StopAsyncIteration
 

@@ -80,48 +80,48 @@ def login_from_env(env: Mapping[str, str] = os.environ) -> Login:
     return login_of({name: env.get(f"KAFKA_{name}", "") for name in NAMES})
 
 
-def login_of(said: Mapping[str, str]) -> Login:
+def login_of(settings: Mapping[str, str]) -> Login:
     """Return the login for settings by their NAMES; equal settings return the same object.
 
     Raises LoginInvalid for invalid values, missing secrets, and missing files.
     """
-    return _checked(tuple(said.get(name, "") for name in NAMES))
+    return _checked(tuple(settings.get(name, "") for name in NAMES))
 
 
 @lru_cache(maxsize=_KEPT)
 def _checked(values: tuple[str, ...]) -> Login:
     """Return the login, checked once: a file that disappears later does not affect running programs."""
-    said = dict(zip(NAMES, values, strict=True))
-    protocol = _one_of(said, "SECURITY_PROTOCOL", PROTOCOLS)
-    mechanism = _one_of(said, "SASL_MECHANISM", MECHANISMS, DEFAULT_MECHANISM)
-    files = _files(said) if "SSL" in protocol else ("", "", "")
+    settings = dict(zip(NAMES, values, strict=True))
+    protocol = _one_of(settings, "SECURITY_PROTOCOL", PROTOCOLS)
+    mechanism = _one_of(settings, "SASL_MECHANISM", MECHANISMS, DEFAULT_MECHANISM)
+    files = _files(settings) if "SSL" in protocol else ("", "", "")
     if not protocol.startswith("SASL"):
         return Login(protocol, "", "", "", *files)
     if mechanism == OAUTHBEARER:
-        return Login(protocol, mechanism, "", "", *files, _oauth(said))
-    if not said.get("SASL_USERNAME"):
+        return Login(protocol, mechanism, "", "", *files, _oauth(settings))
+    if not settings.get("SASL_USERNAME"):
         raise LoginInvalid("SASL_USERNAME", "''", f"{protocol} needs a user")
-    return Login(protocol, mechanism, said["SASL_USERNAME"], _secret(said, "SASL_PASSWORD"), *files)
+    return Login(protocol, mechanism, settings["SASL_USERNAME"], _secret(settings, "SASL_PASSWORD"), *files)
 
 
-def _one_of(said: Mapping[str, str], name: str, choices: tuple[str, ...], default: str = "") -> str:
-    found = said.get(name) or default or choices[0]
-    if found not in choices:
-        raise LoginInvalid(name, repr(found[:64]), f"it must be one of {', '.join(choices)}")
-    return found
+def _one_of(settings: Mapping[str, str], name: str, choices: tuple[str, ...], default: str = "") -> str:
+    value = settings.get(name) or default or choices[0]
+    if value not in choices:
+        raise LoginInvalid(name, repr(value[:64]), f"it must be one of {', '.join(choices)}")
+    return value
 
 
-def _files(said: Mapping[str, str]) -> tuple[str, str, str]:
-    ca, certificate, key = (said.get(name, "") for name in _FILES)
+def _files(settings: Mapping[str, str]) -> tuple[str, str, str]:
+    ca, certificate, key = (settings.get(name, "") for name in _FILES)
     for name, file in zip(_FILES, (ca, certificate, key), strict=True):
         if file and not os.access(file, os.R_OK):
             raise LoginInvalid(name, repr(file), "there is no such file, or it cannot be read")
     return ca, certificate, key
 
 
-def _secret(said: Mapping[str, str], name: str) -> str | SecretFile:
+def _secret(settings: Mapping[str, str], name: str) -> str | SecretFile:
     """Return a secret, or the file that contains it, after checking that there is one."""
-    path, text = said.get(f"{name}_FILE", ""), said.get(name, "")
+    path, text = settings.get(f"{name}_FILE", ""), settings.get(name, "")
     if not path:
         return text
     if text:
@@ -134,24 +134,24 @@ def _secret(said: Mapping[str, str], name: str) -> str | SecretFile:
     return file
 
 
-def _oauth(said: Mapping[str, str]) -> OAuthClient:
-    url, client = said.get(f"{_OAUTH}TOKEN_ENDPOINT_URL", ""), said.get(f"{_OAUTH}CLIENT_ID", "")
+def _oauth(settings: Mapping[str, str]) -> OAuthClient:
+    url, client = settings.get(f"{_OAUTH}TOKEN_ENDPOINT_URL", ""), settings.get(f"{_OAUTH}CLIENT_ID", "")
     if not (_SECURE.fullmatch(url) or _NEAR.fullmatch(url)):
         why = "OAUTHBEARER needs the https:// address of a token endpoint; http:// only on this machine"
         raise LoginInvalid(f"{_OAUTH}TOKEN_ENDPOINT_URL", repr(url), why)
     if not client:
         raise LoginInvalid(f"{_OAUTH}CLIENT_ID", "''", "OAUTHBEARER needs a client at the token endpoint")
-    secret = _secret(said, f"{_OAUTH}CLIENT_SECRET")
+    secret = _secret(settings, f"{_OAUTH}CLIENT_SECRET")
     if not secret:
         raise LoginInvalid(f"{_OAUTH}CLIENT_SECRET", "''", f"the client {client} needs a secret, or a file of it")
-    cafile = said.get(f"{_OAUTH}CAFILE", "")
+    cafile = settings.get(f"{_OAUTH}CAFILE", "")
     if cafile and not os.access(cafile, os.R_OK):
         raise LoginInvalid(f"{_OAUTH}CAFILE", repr(cafile), "there is no such file, or it cannot be read")
-    return OAuthClient(url, client, secret, said.get(f"{_OAUTH}SCOPE", ""), _extensions(said), cafile)
+    return OAuthClient(url, client, secret, settings.get(f"{_OAUTH}SCOPE", ""), _extensions(settings), cafile)
 
 
-def _extensions(said: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    text = said.get(f"{_OAUTH}EXTENSIONS", "")
+def _extensions(settings: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    text = settings.get(f"{_OAUTH}EXTENSIONS", "")
     pairs = [pair.strip().partition("=") for pair in text.split(",") if pair.strip()]
     for name, _, value in pairs:
         if not _EXTENSION.fullmatch(name) or name == "auth" or not value.isprintable() or not value:

@@ -24,24 +24,24 @@ class SecretFile:
         Raises ValueError if it could never be read.
         """
         try:
-            found = self._read()
+            text = self._read()
         except ValueError:
             if not self._last:
                 raise
         else:
-            self._last = found
+            self._last = text
         return self._last
 
     def _read(self) -> str:
         try:
             with Path(self.path).open("rb") as file:
-                found = file.read(_MOST_BYTES + 1)
-            text = found.decode().strip()
+                content = file.read(_MOST_BYTES + 1)
+            text = content.decode().strip()
         except OSError as error:
             raise ValueError(f"it cannot be read: {error.strerror}") from error
         except UnicodeDecodeError:
             raise ValueError("it is not UTF-8") from None  # the cause contains the bytes
-        if not text or len(found) > _MOST_BYTES:
+        if not text or len(content) > _MOST_BYTES:
             raise ValueError("it must contain one secret and no other text")
         return text
 

@@ -30,7 +30,7 @@ class WatchedContext(ssl.SSLContext):
     def __init__(self, login: Login) -> None:
         """Read the files of a login. Raises OSError; ssl.SSLError is one."""
         self._login, self._lock = login, threading.Lock()
-        self._seen = self._told = self._state()
+        self._seen = self._logged = self._state()
         self._current = self._read()
 
     def wrap_socket(self, *args: Any, **options: Any) -> ssl.SSLSocket:
@@ -53,8 +53,8 @@ class WatchedContext(ssl.SSLContext):
         try:
             self._current = self._read()
         except OSError as error:
-            if state != self._told:  # and tries again at the next connection
-                self._told = state
+            if state != self._logged:  # and tries again at the next connection
+                self._logged = state
                 log.error("%s have changed, but are not used: %s. The old ones stay in use.", self._named, error)  # noqa: TRY400 - the sentence has it
         else:
             self._seen = state
@@ -78,14 +78,14 @@ class WatchedContext(ssl.SSLContext):
 
     def _state(self) -> list[tuple[int, ...]]:
         """Return a value that changes when a file does."""
-        found: list[tuple[int, ...]] = []
+        state: list[tuple[int, ...]] = []
         for file in self._files:
             try:
                 stat = os.stat(file)  # noqa: PTH116 - for each connection
-                found.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
+                state.append((stat.st_mtime_ns, stat.st_size, stat.st_ino))
             except OSError:
-                found.append(())
-        return found
+                state.append(())
+        return state
 
 
 def _no_password() -> str:
@@ -116,14 +116,14 @@ def ends_ms(login: Login) -> dict[str, int]:
 
     Raises OSError if they cannot be read.
     """
-    found = {}
+    ends = {}
     if login.certfile:
-        said = ssl._ssl._test_decode_cert(login.certfile)  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
-        found[login.certfile] = end_ms(said)
+        certificate = ssl._ssl._test_decode_cert(login.certfile)  # type: ignore[attr-defined]  # noqa: SLF001 - there is no public way
+        ends[login.certfile] = end_ms(certificate)
     if login.cafile:
         authorities = ssl.create_default_context(cafile=login.cafile).get_ca_certs()
-        found |= {login.cafile: max(map(end_ms, authorities))} if authorities else {}
-    return found
+        ends |= {login.cafile: max(map(end_ms, authorities))} if authorities else {}
+    return ends
 
 
 def end_ms(certificate: Any) -> int:

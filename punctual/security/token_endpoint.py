@@ -43,14 +43,14 @@ def ask(client: OAuthClient) -> Token:
     try:
         handlers = [_NoRedirects(), *_https(client)]
         with urllib.request.build_opener(*handlers).open(request, timeout=_TIMEOUT_S) as answer:
-            said = answer.read(_MOST_BYTES)
+            body = answer.read(_MOST_BYTES)
     except urllib.error.HTTPError as error:
         with error:
             raise _refused(client, error.code, error.read(_MOST_BYTES)) from None
     except (OSError, ValueError) as error:
         why = getattr(error, "reason", None) or error
         raise _error(client, f"does not answer: {why}. Check that it can be reached from here") from None
-    return _token(client, said)
+    return _token(client, body)
 
 
 def _form(client: OAuthClient) -> bytes:
@@ -81,9 +81,9 @@ def _https(client: OAuthClient) -> list[urllib.request.HTTPSHandler]:
     return [urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=client.cafile or None))]
 
 
-def _token(client: OAuthClient, said: bytes) -> Token:
+def _token(client: OAuthClient, body: bytes) -> Token:
     try:
-        answer = json.loads(said)
+        answer = json.loads(body)
         text, lasts = answer["access_token"], answer.get("expires_in")
         if not isinstance(text, str) or not _TOKEN.fullmatch(text):
             raise _error(client, "returned a token with characters that a header cannot have")

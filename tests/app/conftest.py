@@ -12,7 +12,7 @@ from tests.app.workbench import Workbench
 @pytest.fixture(autouse=True)
 def unseen_topics() -> None:
     """Each test meets foreign records for the first time: only the first one of a topic is logged."""
-    skipped_records._said.clear()
+    skipped_records._logged.clear()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import msgspec
 
 from app.engine.ingest.ingest import Ingest
 from app.engine.ingest.policy import Policy
-from app.engine.ingest.quotas import Quotas, whose
+from app.engine.ingest.quotas import Quotas, namespace_rule
 from app.engine.partition.claims import Claims
 from app.engine.steps.context import PartitionContext
 from app.engine.steps.occurrences import number_of
@@ -65,7 +65,9 @@ class Workbench:
 
     def open(self) -> None:
         """Start without messages in flight."""
-        self.store = PartitionStore(self.path, whose(self.settings.topics.namespaces, self.settings.topics.inputs))
+        self.store = PartitionStore(
+            self.path, namespace_rule(self.settings.topics.namespaces, self.settings.topics.inputs)
+        )
         self.claims = Claims()
         self.stores = {self.number: self.store}
         self.quotas = quotas = Quotas(

@@ -32,7 +32,7 @@ def test_without_its_modules_it_is_left_out_with_the_reason(monkeypatch: pytest.
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("shutil.which", lambda *_, **__: str(go))
 
-    with pytest.raises(BaselineMissing, match="could not be had or built: proxy: no answer"):
+    with pytest.raises(BaselineMissing, match="could not be fetched or built: proxy: no answer"):
         etf1_build.scheduler()
 
     assert not list(tmp_path.rglob("kafka-message-scheduler"))

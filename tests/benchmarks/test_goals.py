@@ -1,4 +1,4 @@
-"""What is to be reached, against what was measured."""
+"""Measured figures are compared with their goals."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The hot path without Kafka: what it measures, and whether it tells trees apart that differ."""
+"""The hot path without Kafka: its figures, and whether it distinguishes trees that differ."""
 
 import re
 import shutil

@@ -49,7 +49,7 @@ class Came:
 
 
 class Here:
-    """An installation that takes so many messages a second, and fewer when it has to for long."""
+    """An installation with a maximum rate, which is lower over a long time."""
 
     bootstrap = out = ""
 

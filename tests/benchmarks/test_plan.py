@@ -1,4 +1,4 @@
-"""What is asked for follows from the plan alone, in whichever process."""
+"""The requests follow from the plan alone, in every process."""
 
 import zlib
 

@@ -50,9 +50,9 @@ def test_the_last_append_is_that_of_the_latest_partition(bootstrap: str, new_top
 
 
 def test_an_installation_s_topics_go_and_others_stay(bootstrap: str, new_topic: Callable[..., str]) -> None:
-    mine, other = new_topic(prefix="bench-gone"), new_topic(prefix="bench-gone2")
+    mine, other = new_topic(prefix="gone"), new_topic(prefix="gone2")
 
-    topics.delete_all(bootstrap, "bench-gone")
+    topics.delete_all(bootstrap, "gone")
 
     there = set(topics.consumer(bootstrap).list_topics(timeout=LIMIT_S).topics)
     assert mine not in there

@@ -14,7 +14,7 @@ from tests.benchmarks.test_page import MACHINE
 
 
 class Experiments:
-    """Stand for those of a broker: they note which path workers were told to take."""
+    """Stand for those of a broker: they record which path the workers take."""
 
     def __init__(self, says: Kernel | None = None) -> None:
         self.done: list[str] = []

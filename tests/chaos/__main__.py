@@ -1,4 +1,4 @@
-"""`python -m tests.chaos`: do to installations what may happen to them, and count what comes out."""
+"""`python -m tests.chaos`: expose installations to faults, and account for every message."""
 
 import argparse
 import signal

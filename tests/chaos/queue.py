@@ -1,6 +1,6 @@
 """`python -m tests.chaos.queue`: an acknowledged queue whose consumers forget messages and are killed.
 
-Twice the same messages: with one worker, and with three of which one after the other is killed too.
+The same messages are processed twice: with one worker, and with three workers that are killed one after the other.
 """
 
 import argparse

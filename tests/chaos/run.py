@@ -49,13 +49,13 @@ class Run:
     partitions: int = 8
     max_in_flight: int = 200
     done: Counter[str] = field(default_factory=Counter)
-    """What was done, and how often."""
+    """Faults and how often each was caused."""
     measured: dict[str, int] = field(default_factory=dict)
     """What else was measured, in milliseconds or pieces as the name says."""
     may_repeat: int = 0
     """How many duplicates the promise allows so far."""
     fast_ms: int = 0
-    """How far a worker's clock was put ahead: so much earlier than by the brokers' clock may messages come."""
+    """How far a worker's clock is ahead, and how early a message may arrive by the brokers' clock."""
     broken: list[str] = field(default_factory=list)
     """Sentences on what else was promised and did not hold."""
     afterwards: list[Callable[[], None]] = field(default_factory=list)

@@ -31,7 +31,7 @@ class Verdict:
     revived: int = 0
     """Delivered though cancelled, replaced or rescheduled well before."""
     altered: int = 0
-    """Delivered with other bytes or under an id that nobody has used."""
+    """Delivered with other bytes or with an unknown id."""
     unbalanced: int = 0
     double_endings: int = 0
     hanging: int = 0

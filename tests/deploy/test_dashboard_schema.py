@@ -1,4 +1,4 @@
-"""Grafana's own schema knows all that the dashboard says: what it does not know, a Grafana would ignore."""
+"""Each field of the dashboard is in Grafana's schema, because Grafana ignores unknown fields."""
 
 import json
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def panels_and_data_sources() -> None:
 
 
 def lost(said: Any, read: Any, path: str = "") -> Iterator[str]:
-    """Yield where something was said that is not the same after Grafana's schema has read it."""
+    """Yield the places whose value changes when Grafana's schema reads it."""
     if isinstance(said, dict) and isinstance(read, dict):
         for name, value in said.items():
             yield from lost(value, read.get(name, "nothing"), f"{path}/{name}")

@@ -81,7 +81,7 @@ def _render(helm: str, *sets: str) -> "subprocess.CompletedProcess[str]":
 
 
 def _rendered(helm: str, *sets: str) -> dict[str, dict[str, Any]]:
-    """Return what is rendered for people who sign in, by kind; of services the last."""
+    """Return the resources with sign-in, by kind; the last service counts."""
     answer = _render(helm, *SIGN_IN, *sets)
     assert answer.returncode == 0, answer.stderr
     return {one["kind"]: one for one in yaml.safe_load_all(answer.stdout) if one}
@@ -171,7 +171,7 @@ def test_the_workers_and_whom_the_values_name_reach_the_port_and_nobody_else(hel
 
 
 def _named(helm: str, *sets: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return what is rendered for people who sign in, by kind and name."""
+    """Return the resources with sign-in, by kind and name."""
     answer = _render(helm, *SIGN_IN, *sets)
     assert answer.returncode == 0, answer.stderr
     return {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(answer.stdout) if one}

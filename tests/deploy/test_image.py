@@ -24,7 +24,7 @@ def test_the_kernel_is_compiled_elsewhere_and_has_to_run() -> None:
         "RUN PUNCTUAL_KERNEL=require python -c 'from tables import native_extension; assert native_extension.module"
         in last
     )
-    # What is built for the newer C library of the one must not come to the older one of the other.
+    # Builds for a newer C library must not reach an image with an older one.
     assert kernel.startswith("rust:")
     assert "-slim-bookworm AS kernel" in kernel
 

@@ -1,4 +1,4 @@
-"""What the image's recipe copies is enough: the command and the console run from it alone."""
+"""The files that the image copies suffice to run the command and the console."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""Alerts and dashboard: made of what is committed, of metrics that there are, with runbooks that there are."""
+"""Alerts and dashboard match their sources, and use existing metrics and runbooks."""
 
 import json
 import os
@@ -114,7 +114,7 @@ def test_every_alert_has_a_promtool_test_that_fires_it() -> None:
 
 @pytest.fixture
 def promtool() -> Promtool:
-    """What runs promtool, and fails with what it says."""
+    """Return a function that runs promtool and fails with its output."""
     found = os.environ.get("PROMTOOL") or shutil.which("promtool")
     if found is None:
         pytest.skip("no promtool on the PATH or in PROMTOOL: Prometheus' own checks were not made")

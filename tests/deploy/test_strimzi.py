@@ -21,7 +21,7 @@ CHART_SETTINGS: dict[str, str] = yaml.safe_load((DEPLOY / "helm" / "punctual" / 
 
 
 def printed(*options: str, **env: str) -> str:
-    """Return what the program prints."""
+    """Return the output of the program."""
     command = [sys.executable, str(DEPLOY / "strimzi.py"), *options]
     mine = {name: value for name, value in os.environ.items() if not name.startswith(("DELAY_", "KAFKA_"))}
     return subprocess.run(command, env=mine | env, capture_output=True, text=True, check=True, timeout=PROGRAM_S).stdout

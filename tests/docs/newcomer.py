@@ -1,6 +1,6 @@
 """`make test NAME=newcomer`: README from a clone to the first message of your own, with the seconds of each step.
 
-Exit code 0: it arrived in time; 1: a step failed, a port is taken, or it took longer. Nothing is left behind.
+Exit code 0: the message arrived in time; 1: a step failed, a port is taken, or it took longer. All files are removed.
 """
 
 import argparse

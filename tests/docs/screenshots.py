@@ -1,6 +1,6 @@
-"""`make docs NAME=screenshots`: the pictures of the console in the documentation, of a demonstration with traffic.
+"""`make docs NAME=screenshots`: takes the documentation's pictures of the console, from a demo with traffic.
 
-Exit code 0: they are in docs/images; 1: there is no Chromium, or something failed. Nothing is left running.
+Exit code 0: the pictures are in docs/images; 1: there is no Chromium, or a step failed. All processes are stopped.
 """
 
 import argparse

@@ -36,6 +36,18 @@ def _kafka() -> None:
         broker.stop()
 
 
+def _kafka_jars() -> None:
+    from app.dev.broker.jars import kafka_jars  # noqa: PLC0415 - the same
+
+    kafka_jars()
+
+
+def _spark_jars() -> None:
+    from pipeline.jars import connector_jars  # noqa: PLC0415 - the same
+
+    connector_jars()
+
+
 def _spark() -> None:
     """Do what most commands of the pipeline do, of all that Spark can."""
     from pipeline.session import session  # noqa: PLC0415 - the same
@@ -48,12 +60,13 @@ def _spark() -> None:
 
 def main(name: str) -> None:
     """Create the archive `name` unless it exists."""
-    archive, fill, patience = {
-        "kafka": (KAFKA, _kafka, "app.dev.broker.process.STOP_GRACE_S"),
-        "spark": (SPARK, _spark, "pipeline.py4j_gateway.END_S"),
+    archive, fetch, fill, patience = {
+        "kafka": (KAFKA, _kafka_jars, _kafka, "app.dev.broker.process.STOP_GRACE_S"),
+        "spark": (SPARK, _spark_jars, _spark, "pipeline.py4j_gateway.END_S"),
     }[name]
     if archive.exists():
         return
+    fetch()  # with tools of Java, each of which would write an archive too
     _DIRECTORY.mkdir(parents=True, exist_ok=True)
     written = archive.with_suffix(".new")  # no JVM is to find one half written
     with pytest.MonkeyPatch.context() as patch:

@@ -26,7 +26,7 @@ TIMES = st.one_of(st.integers(NOW - 10**6, NOW + 10**6), st.integers(0, 2**55))
 
 
 class Asked(NamedTuple):
-    """What a record has that is in no batch yet."""
+    """The fields of a record before it is in a batch."""
 
     timestamp: int
     key: bytes | None

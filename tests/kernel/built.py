@@ -19,11 +19,11 @@ kernel: Any = None
 with contextlib.nullcontext() if os.environ.get("PUNCTUAL_KERNEL") == "require" else contextlib.suppress(ImportError):
     kernel = importlib.import_module("punctual_kernel")
 
-#: Marks what cannot be tested without it.
+#: Marks tests that need the native extension.
 needed = pytest.mark.skipif(
     kernel is None, reason="the native extension is not built: `make build NAME=kernel` shows why"
 )
-#: Whether it is the kernel that is tested, or what does the same in Python.
+#: Whether the native extension is tested, or its Python counterpart.
 WAYS = [pytest.param(True, marks=needed, id="kernel"), pytest.param(False, id="python")]
 
 

@@ -1,4 +1,4 @@
-"""Rows of all kinds, for the kernel: most are plain."""
+"""Rows of all kinds for the native extension; most are plain."""
 
 from hypothesis import strategies as st
 
@@ -44,7 +44,7 @@ def entries(**fields: st.SearchStrategy[object]) -> st.SearchStrategy[Entry]:
     return st.builds(Entry, **{**plain, **fields})
 
 
-#: What is not plain about a row.
+#: The features that make a row not plain.
 NOT_PLAIN = {
     "to": st.sampled_from(["https://host/path", "a/b"]),
     "cluster": st.just("emea"),

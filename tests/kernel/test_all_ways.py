@@ -1,4 +1,4 @@
-"""A partition that takes many at a time, with the kernel or in Python, does step for step what one does one by one."""
+"""A partition that processes many records per call, in Rust or Python, makes the same steps as one by one."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -170,7 +170,7 @@ def test_most_of_it_goes_many_at_a_time(watermark_ms: int, way: str) -> None:
 
 
 def _looked(monkeypatch: pytest.MonkeyPatch, side: Side) -> list[int]:
-    """Return how many rows are looked at from now on, look by look."""
+    """Return a list of the number of rows that each later scan reads."""
     looked, memory, end_plain = list[int](), side.bench.memory, side.bench.memory.end_plain
 
     def counted(step: Step, rows: list[bytes]) -> int | None:
@@ -185,7 +185,7 @@ def _looked(monkeypatch: pytest.MonkeyPatch, side: Side) -> list[int]:
 def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_many_at_a_time(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    """One that is known of makes nobody look at the whole rest again."""
+    """A known row does not cause another scan of all remaining rows."""
     with TemporaryDirectory() as directory:
         side = Side(Path(directory) / "0", way, watermark_ms=NOW)
         asked = _requests(400)

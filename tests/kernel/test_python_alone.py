@@ -1,4 +1,4 @@
-"""Where the kernel is, the suite goes its way: what it stands in for is tested once more without it."""
+"""With the native extension, the suite uses it, so its Python counterpart is tested here once more."""
 
 import os
 import subprocess

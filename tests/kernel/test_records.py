@@ -1,4 +1,4 @@
-"""What the kernel unpacks is what aiokafka's reader does, and it refuses the same bytes."""
+"""The native extension unpacks the same records as aiokafka's reader, and refuses the same bytes."""
 
 import pytest
 from hypothesis import given

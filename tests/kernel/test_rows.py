@@ -1,4 +1,4 @@
-"""What the kernel does with rows: where they go and count, what is sent of them, and what their delivery says."""
+"""Rows in the native extension: keys and counts, deliveries, and the events of deliveries."""
 
 import itertools
 from collections import Counter
@@ -66,7 +66,7 @@ def _fit(found: Entries, batch: Any) -> tuple[int, int]:
 
 
 def _gone(plain: Iterable[tuple[bytes, Entry | None]], offset: int, watermark_ms: int) -> list[tuple[Entry, Event]]:
-    """Return the rows that are gone once delivered, and what is told of that, as far as they are plain (else None)."""
+    """Return the rows that a delivery removes, with their events, up to the first row that is not plain (None)."""
     gone: list[tuple[Entry, Event]] = []
     for at, (key, entry) in enumerate(plain, offset):
         if entry is None or entry.stamp_ms >= watermark_ms or any(entry.id == other.id for other, _ in gone):

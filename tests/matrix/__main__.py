@@ -1,7 +1,7 @@
 """`make test NAME=matrix`: the contract on each version of Kafka, with each guarantee.
 
-One broker for each version, and on it the tests of `CONTRACT`, which are integration tests of the suite. What passed is
-saved in results.json, and the table of docs/reference/compatibility.md is written from that.
+Each version has one broker, on which the integration tests of `CONTRACT` run. The results are saved in results.json,
+from which the table of docs/reference/compatibility.md is written.
 """
 
 import argparse

@@ -96,7 +96,7 @@ def _lend_dependencies(python: Path) -> None:
 
 
 def _lend(python: Path, *names: str) -> None:
-    """What the library depends on, and nothing else."""
+    """The dependencies of the library, without others."""
     for name in names:
         for found in DEPENDENCIES.glob(f"{name}*"):
             if found.suffix != ".dist-info":
@@ -179,7 +179,7 @@ def test_the_command_and_pytest_find_the_installed_worker(built: Path, empty: Pa
 @pytest.mark.skipif(not os.environ.get("PUNCTUAL_LONG"), reason="PUNCTUAL_LONG=1 compiles the kernel for its wheel")
 def test_a_worker_takes_the_kernel_of_a_wheel(built: Path, empty: Path, tmp_path: Path) -> None:
     how = ("--profile", "dev", "--locked", "--compatibility", "linux", "--out", tmp_path)
-    # Beside the other builds: cargo would compile all of it anew, for one as for the other.
+    # A separate target directory, because cargo would compile everything again for each build.
     beside = {"CARGO_TARGET_DIR": str(ROOT / "kernel/target/packages")}
     done = _run(sys.executable, "-m", "maturin", "build", *how, cwd=ROOT / "kernel", **beside)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""A ledger as a test wants it, written without Spark and without Kafka."""
+"""Writes a ledger with the rows of a test, without Spark and without Kafka."""
 
 import json
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ SCHEMAS: Mapping[str, StructType] = {
 
 
 class Book:
-    """Rows of a ledger of an installation with four partitions, whose workers have read 100 requests of each."""
+    """The rows of a ledger: four partitions, of which workers have read 100 requests each."""
 
     def __init__(self) -> None:
         self.rows: dict[str, list[dict[str, Any]]] = {}
@@ -72,5 +72,5 @@ class Book:
 
 
 def told(fired_to: int = NOW_MS, read: int = 100, pending: int = 0) -> ReportedProgress:
-    """Return a partition's last word."""
+    """Return a partition's last progress report."""
     return ReportedProgress(NOW_MS, fired_to, {REQUESTS_TOPIC: read, FORWARDS_TOPIC: 10}, pending, {})

@@ -1,4 +1,4 @@
-"""Spark in this process, one session for all tests, on the real broker; each test has an installation of its own."""
+"""One Spark session in this process for all tests, and a real broker; each test has its own installation."""
 
 import gc
 import os
@@ -19,7 +19,7 @@ from pipeline.session import session
 from tests.harness import class_archives
 from tests.harness.waiting import LIMIT_S, eventually
 
-#: Plans of a few rows are interpreted sooner than they are compiled.
+#: Interpreting the plan of a few rows takes less time than compiling it.
 _QUICK = {
     "spark_sql_shuffle_partitions": "1",
     "spark_sql_adaptive_enabled": "false",
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One session: starting it takes five seconds."""
+    """Return the session of all tests, because starting one takes five seconds."""
     with session("tests", "local[2]", memory="1g", **_QUICK) as made:
         yield made
         with warnings.catch_warnings():
@@ -55,7 +55,7 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture
 def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> JobContext:
-    """An installation without a worker: its topics, with four partitions."""
+    """Return an installation without a worker: its topics, with four partitions."""
     app_id = f"p{uuid.uuid4().hex[:8]}"
     stamped = {"message.timestamp.type": "LogAppendTime"}
     new = [NewTopic(f"{app_id}-{name}", 1 if name == "progress" else PARTITIONS, 1, config=stamped) for name in TOPICS]
@@ -68,7 +68,7 @@ def context(spark: SparkSession, bootstrap: str, admin: AdminClient) -> JobConte
 
 @pytest.fixture(scope="session")
 def produce(bootstrap: str) -> Iterator[Produce]:
-    """Appends records to a topic: `produce(topic, value, key=…, headers=[…], partition=…)`, acknowledged on return."""
+    """Return a function that appends a record to a topic and waits for its acknowledgement."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
 
     def send(topic: str, value: bytes | None = None, **record: Any) -> None:
@@ -83,7 +83,7 @@ def produce(bootstrap: str) -> Iterator[Produce]:
 
 @pytest.fixture(scope="session")
 def consume(bootstrap: str) -> Consume:
-    """Gives all committed records of a topic, partition by partition."""
+    """Return a function that returns all committed records of a topic, partition by partition."""
 
     def read(topic: str) -> list[Message]:
         consumer = Consumer(
@@ -112,7 +112,7 @@ def consume(bootstrap: str) -> Consume:
 
 @pytest.fixture
 def own_spark(tmp_path: Path) -> dict[str, str]:
-    """The environment of a command that has a JVM of its own, and leaves what it does when killed in `tmp_path`."""
+    """Return the environment of a command with its own JVM, whose files stay in `tmp_path` after a kill."""
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_GATEWAY")}
     options = class_archives.java_options(class_archives.SPARK)
     return ours | {"TMPDIR": str(tmp_path), "JAVA_TOOL_OPTIONS": options}

@@ -1,4 +1,4 @@
-"""What ends a command of the pipeline at a named point of its writes, and runs it again."""
+"""Ends commands of the pipeline at named points of their writes, and runs them again."""
 
 import argparse
 import itertools
@@ -26,7 +26,7 @@ _PATIENCE_S = 300
 
 
 class Cutter(ABC):
-    """Runs commands of one installation, and ends them; `cuts` counts where."""
+    """Runs commands of one installation and ends them; `cuts` counts the points."""
 
     def __init__(self, context: JobContext) -> None:
         self.context = context
@@ -34,7 +34,7 @@ class Cutter(ABC):
 
     @abstractmethod
     def points(self, *jobs: str) -> list[str]:
-        """Return the points at which these are to be ended."""
+        """Return the points at which these commands are ended."""
 
     @abstractmethod
     def run(self, job: ModuleType, *words: str) -> int:
@@ -42,7 +42,7 @@ class Cutter(ABC):
 
     @abstractmethod
     def cut(self, point: str, job: ModuleType, *words: str) -> bool:
-        """Run one, to be ended at a point if it gets there; return whether it was."""
+        """Run a command and end it when it reaches a point; return whether it did."""
 
 
 class CutterHere(Cutter):
@@ -53,7 +53,7 @@ class CutterHere(Cutter):
         self._patch = patch
 
     def points(self, *jobs: str) -> list[str]:
-        """Return each point of these, as often as it is to be passed."""
+        """Return each of these points as many times as it is passed."""
         return points_of(*jobs) * KILLS
 
     def run(self, job: ModuleType, *words: str) -> int:
@@ -64,7 +64,7 @@ class CutterHere(Cutter):
         return int(job.run(context, parser.parse_args(words, argparse.Namespace(app_id=context.app_id))) or 0)
 
     def cut(self, point: str, job: ModuleType, *words: str) -> bool:
-        """Run one, to be cut off at a point if it gets there; return whether it was."""
+        """Run a command and cut it off when it reaches a point; return whether it did."""
         before = self.cuts[point]
 
         def crash() -> None:
@@ -91,7 +91,7 @@ class Killer(Cutter):
     Args:
         context: the installation.
         env: the environment of these processes.
-        log: where they say what they do.
+        log: the file for the output of these processes.
     """
 
     def __init__(self, context: JobContext, env: Mapping[str, str], log: Path) -> None:
@@ -99,7 +99,7 @@ class Killer(Cutter):
         self._env, self._log = env, log
 
     def points(self, *jobs: str) -> list[str]:
-        """Return so many points of each of these, the first one in the middle of a write."""
+        """Return a number of points of each command, the first one in the middle of a write."""
         return [point for job in jobs for point in itertools.islice(itertools.cycle(points_of(job)), KILLS)]
 
     def run(self, job: ModuleType, *words: str) -> int:
@@ -107,7 +107,7 @@ class Killer(Cutter):
         return self._process("-m", "pipeline", _name(job), *words)
 
     def cut(self, point: str, job: ModuleType, *words: str) -> bool:
-        """Run one, which kills itself at a point if it gets there; return whether it has."""
+        """Run a command that kills itself when it reaches a point; return whether it did."""
         code = self._process(_HOOKED, _name(job), *words, point=point)
         assert code in (0, -signal.SIGKILL), self._log.read_text("utf-8")[-3_000:]
         self.cuts[point] += code != 0

@@ -1,4 +1,4 @@
-"""Ids far in the future that are cancelled and at once asked for anew; and what must come of them, by the contract."""
+"""Commands for ids far in the future, cancelled and at once scheduled again, and their expected deliveries."""
 
 import itertools
 import random
@@ -15,26 +15,26 @@ from tests.harness.waiting import eventually
 from tests.integration.installation import PARTITIONS, Installation
 
 _FAR_MS = 24 * 3_600_000
-#: Orders of so long are sent together.
+#: Commands of this period are sent together.
 _TOGETHER_S = 0.1
-#: What is asked for once more, of one id in five while it is parked and of one while a worker holds it.
+#: The further commands: one id in five gets one while it is parked, and one in five while a worker holds it.
 _MORE, _MORE_SHARE = ("schedule", "reschedule", "deliver-now", "cancel"), 0.2
 _PARK_S = 180.0
 
 
 @dataclass(frozen=True)
 class Form:
-    """How much is asked for and when, in seconds.
+    """The number and the times (in seconds) of the commands.
 
     Args:
-        ids: how many there are.
-        asking_s: how long it takes until each of them is asked for anew.
-        horizon_s: the worker's.
-        lead_s: the cold tier's.
-        beyond_s: so long after the horizon they are due, between the two.
-        parked_s: so long after it was asked for anew an id may have one more order.
-        held_s: so long before its due time it may instead.
-        later_s: by so much that one may be due later.
+        ids: the number of ids.
+        asking_s: the period over which the ids are scheduled again.
+        horizon_s: the worker's horizon.
+        lead_s: the lead of `promote`.
+        beyond_s: minimum and maximum of the due time after the horizon.
+        parked_s: when a parked id gets a further command, counted from its second schedule.
+        held_s: when a held id gets a further command, counted back from its due time.
+        later_s: by how much a further command moves the due time at most.
     """
 
     ids: int
@@ -48,7 +48,7 @@ class Form:
 
 
 class Order(NamedTuple):
-    """What is asked of an id; `anew` is a cancel and a schedule. Times count in seconds from the beginning."""
+    """A command for an id; `anew` is a cancel and a schedule. Times are seconds from the beginning."""
 
     at_s: float
     id: str
@@ -57,7 +57,7 @@ class Order(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What must be delivered of an id; `at_once` says that it was to be delivered now."""
+    """The expected delivery of an id; `at_once` is true after a `deliver-now`."""
 
     value: bytes | None
     due_ms: int
@@ -65,7 +65,7 @@ class Wanted(NamedTuple):
 
 
 def plan(form: Form, chance: random.Random) -> list[Order]:
-    """Return everything that is asked for, in its order."""
+    """Return all commands, sorted by time."""
     orders = []
     for number in range(form.ids):
         id_, at = f"id-{number}", form.asking_s * number / form.ids
@@ -79,7 +79,7 @@ def plan(form: Form, chance: random.Random) -> list[Order]:
 
 
 class Orders(Background):
-    """Asks for all of it while its `with` block lasts: first for each id in a day, which is parked; then by a plan."""
+    """Sends commands during its `with` block: schedules each id in a day, which parks it, and then follows a plan."""
 
     def __init__(self, here: Installation, to: str, form: Form) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class Orders(Background):
 
     @property
     def over(self) -> bool:
-        """Whether everything has been asked for."""
+        """Whether all commands have been sent."""
         return not self._thread.is_alive()
 
     def _work(self) -> None:
@@ -104,7 +104,7 @@ class Orders(Background):
             self._send(int(began * 1_000), list(some), acknowledged=bool(number % 2))
 
     def _send(self, began_ms: int, orders: Sequence[Order], *, acknowledged: bool) -> None:
-        """Send what is due now; what follows a cancel at once, or as soon as that is acknowledged."""
+        """Send some commands; a schedule follows its cancel at once, or after its acknowledgement."""
         anew = []
         for order in orders:
             where, due = self._partition(order.id), began_ms + int(order.due_s * 1_000)
@@ -128,16 +128,16 @@ class Orders(Background):
         self._here.requests.send(said, None, f"{id_} due {due_ms}".encode(), partition=partition)
 
     def _partition(self, id_: str) -> int:
-        """Return any partition, and often the home of an id, where orders overtake those that are forwarded."""
+        """Return a random partition, often the home of an id, where commands overtake forwarded ones."""
         home = self._chance.random() < 0.5
         return home_partition(id_, (), PARTITIONS) if home else self._chance.randrange(PARTITIONS)
 
 
 def wanted(requests: Iterable[Record]) -> dict[str, Wanted]:
-    """Return what must be delivered, by what is on the requests topic: of each id, what was ordered last.
+    """Return the expected deliveries by the records of the requests topic: the last command for each id decides.
 
-    Orders sort by their stamp, the largest timestamp of their partition so far, then by partition and offset. What the
-    cold tier has sent is no order.
+    Commands sort by their stamp, the largest timestamp of their partition so far, then by partition and offset. Records
+    from the cold tier are not commands.
     """
     stamps, found = Counter[int](), dict[str, Wanted]()
     orders = []
@@ -159,12 +159,12 @@ def wanted(requests: Iterable[Record]) -> dict[str, Wanted]:
 
 
 def wanted_of(here: Installation) -> dict[str, Wanted]:
-    """Return what must be delivered by an installation."""
+    """Return the expected deliveries of an installation."""
     return wanted(read(here.bootstrap, here.requests.topic))
 
 
 def faults(expected: Mapping[str, Wanted], came: Mapping[str, Sequence[Record]]) -> list[str]:
-    """Return a sentence for everything lost, revived, altered, early, or delivered twice."""
+    """Return a sentence for each message that was lost, revived, altered, early, or delivered twice."""
     found = [f"{id_} is lost" for id_ in expected.keys() - came.keys()]
     for id_, records in came.items():
         if id_ not in expected:

@@ -1,4 +1,4 @@
-"""What was read back from Kafka, as the worker sees it."""
+"""Records that were read back from Kafka, in the form that a worker decodes."""
 
 from confluent_kafka import Message
 

@@ -1,4 +1,4 @@
-"""Tells requests, events and progress as users and workers write them, where a test needs no worker."""
+"""Writes requests, events and progress reports as users and workers do, for tests without a worker."""
 
 import time
 from collections import Counter
@@ -21,11 +21,11 @@ class Teller:
     def __init__(self, context: JobContext, produce: Produce) -> None:
         self._context, self._produce = context, produce
         self.requests = context.topic("requests")
-        #: The next offset of each partition: what the worker has read, if it has read everything.
+        #: The end offset of each partition, and the position of a worker that has read all records.
         self.ends: Counter[tuple[str, int]] = Counter()
 
     def append(self, name: str, value: bytes | None, partition: int, **record: Any) -> str:
-        """Append to one of the installation's topics; return the place."""
+        """Append a record to one of the installation's topics; return its place."""
         topic = self._context.topic(name)
         self._produce(topic, value, partition=partition, **record)
         self.ends[topic, partition] += 1
@@ -36,26 +36,26 @@ class Teller:
         return home_partition(id_, (self.requests,), PARTITIONS)
 
     def request(self, id_: str | None = None, due_ms: int = NOW_MS, to: str = "orders", **more: Any) -> str:
-        """Ask for a message; return the source."""
+        """Write a request; return its source."""
         said = {"delay-to": to, "delay-at": str(due_ms), **({} if id_ is None else {"delay-id": id_})}
         partition = more.pop("partition", 0 if id_ is None else self.home(id_))
         headers = [*said.items(), *more.pop("headers", ())]
         return self.append("requests", more.pop("value", b"v"), partition, headers=headers, **more)
 
     def event(self, kind: Kind, source: str, id_: str | None = None, **more: Any) -> str:
-        """Tell an event; return its place."""
+        """Write an event; return its place."""
         id_ = source if id_ is None else id_
         said = {"to": "orders", "due": NOW_MS, "at": NOW_MS, **more}
         return self.append("events", encode(Event(event=kind, id=id_, source=source, **said)), self.home(id_), key=id_)
 
     def life(self, source: str, id_: str | None = None, ending: Kind = "delivered", **more: Any) -> None:
-        """Tell the beginning and the end of a life."""
+        """Write the events of a life's beginning and end."""
         self.event("accepted", source, id_, **more)
         late = {"late": 5, "delivered": f"orders-0-{sum(self.ends.values())}"} if ending == "delivered" else {}
         self.event(ending, source, id_, **late, **more)
 
     def progress(self, fired_to: int = NOW_MS, pending: Mapping[int, int] | None = None, **more: Any) -> None:
-        """Tell the progress of all partitions, which have read everything unless `positions` say otherwise."""
+        """Write the progress of all partitions, at the end of the inputs or at `positions`."""
         for number in range(PARTITIONS):
             topics = (self.requests, self._context.topic("forwards"))
             said = {

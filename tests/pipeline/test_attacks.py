@@ -1,4 +1,4 @@
-"""What may happen to directories, clocks and runs of the cold tier and the ledger costs no message."""
+"""Accidents with directories, clocks and runs of the cold tier and the ledger lose no message."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ def live(context: JobContext, cold: str) -> set[str]:
 def test_two_promotions_at_once_send_the_same_and_one_of_them_says_so(
     context: JobContext, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The worker knows again what it has: it is the same order of the same id."""
+    """The worker recognises the second copy: it has the same order and the same id."""
     cold, write = str(tmp_path), type(context.kafka).write
     for name in "abc":
         worker.parks(name, NOW_MS)
@@ -60,7 +60,7 @@ def test_two_promotions_at_once_send_the_same_and_one_of_them_says_so(
 def test_a_file_system_that_lists_late_loses_nothing(
     context: JobContext, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither what was just written, nor the last commit."""
+    """This holds for the rows that were just written and for the last commit."""
     cold, names = str(tmp_path), Files.names
     worker.parks("a", NOW_MS)
     worker.touches("b")
@@ -93,7 +93,7 @@ def test_a_file_system_that_lists_late_loses_nothing(
 def test_a_directory_whose_commits_are_gone_is_not_begun_anew(
     context: JobContext, worker: Worker, tmp_path: Path
 ) -> None:
-    """It has what Kafka may have no longer."""
+    """It has records that Kafka may have deleted."""
     cold = tmp_path / "cold"
     for name in "ab":
         worker.parks(name, NOW_MS)
@@ -122,7 +122,7 @@ def test_a_ledger_that_is_gone_is_what_kafka_has_when_it_is_begun_anew(
 def test_a_clock_that_is_five_minutes_ahead_sends_earlier_and_the_same(
     context: JobContext, worker: Worker, consume: Consume, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """How early the worker is told is nothing to whom it delivers: it fires by its own clock."""
+    """An early promotion does not make a delivery early, because the worker fires by its own clock."""
     cold = str(tmp_path)
     due = time.time_ns() // 1_000_000 + HOUR_MS
     for name, at in {"in": due + 240_000, "out": due + 400_000}.items():

@@ -1,4 +1,4 @@
-"""`bulk` on a real Kafka: what arrives, what is kept back, how fast."""
+"""`bulk` on a real Kafka: requests that arrive, rows that are rejected, and the rate."""
 
 import argparse
 import itertools
@@ -141,8 +141,8 @@ def test_a_run_keeps_its_pace_and_after_a_kill_the_same_again_asks_for_the_same(
         process.send_signal(signal.SIGKILL)
     stamps = sorted(message.timestamp()[1] for message in consume(topic))
     assert 0 < len(stamps) < rows
-    # Never ahead of the pace by more than what is sent at once, and no long silence either. On a crowded machine the
-    # first message is late itself, and the others are ahead of it by what was due meanwhile.
+    # Never ahead of the rate by more than one batch, and without a long pause. On a busy machine the first message can
+    # be late, and the next ones are ahead of it by the messages that were due in the meantime.
     ahead = [place - rate * (stamp - stamps[0]) / 1000 for place, stamp in enumerate(stamps)]
     assert max(ahead) < rate / 2 * crowd()
     assert max(usual_ms(stamp, later) for stamp, later in itertools.pairwise(stamps)) < 1000

@@ -1,4 +1,4 @@
-"""Counts and bars that tell what would be sent."""
+"""The overview of a bulk request: counts and bars."""
 
 from collections import Counter
 

@@ -1,4 +1,4 @@
-"""Rows become requests, or have the reason why they don't."""
+"""Rows become requests, or are rejected with a reason."""
 
 import datetime as dt
 import hashlib

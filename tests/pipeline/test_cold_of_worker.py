@@ -1,7 +1,7 @@
-"""The cold tier beside a real worker: of what was cancelled and asked for anew, the last order is what comes.
+"""The cold tier of a real worker: messages that were cancelled and scheduled again follow the last command.
 
-Meanwhile `park`, its compaction and `promote` are ended at each point of their writes, and run again. COLD_IDS=20000 is
-the long form: that many ids, and commands that are processes, which are killed with SIGKILL.
+During the run, `park`, its compaction and `promote` are ended at each point of their writes, and run again.
+COLD_IDS=20000 is the long form, with 20,000 ids, where the commands are processes that are killed with SIGKILL.
 `make chaos NAME=cold` runs it.
 """
 
@@ -64,7 +64,7 @@ class Tier:
             assert self.cutter.run(job, *words) == 0
 
     def finish(self) -> None:
-        """Run the commands until all that must come has come, and the tier has nothing left; judge what came."""
+        """Run the commands until all expected messages have arrived and none is parked; check the deliveries."""
         expected, until = wanted_of(self.here), time.monotonic() + FORM.horizon_s + _DRAIN_S
         last_s = max(each.due_ms for each in expected.values()) / 1_000
         while time.monotonic() < until and (time.time() < last_s or expected.keys() - self._came().ids or self._left()):

@@ -1,4 +1,4 @@
-"""What is parked after any records, in any batches: compared with applying them one by one."""
+"""The parked messages after random records in random batches, compared with applying the records one by one."""
 
 import random
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Message:
 
 
 def one_by_one(records: list[dict[str, Any]]) -> dict[str, Message]:
-    """Return what is parked after the records, in their order."""
+    """Return the parked messages after the records, applied in their order."""
     parked: dict[str, Message] = {}
     for record in records:
         id_, there = record["id"], parked.get(record["id"])
@@ -48,7 +48,7 @@ def one_by_one(records: list[dict[str, Any]]) -> dict[str, Message]:
 
 
 def made_up(chosen: random.Random, count: int) -> list[dict[str, Any]]:
-    """Make up records of a few ids, with automatic ones among them."""
+    """Return random records of a few ids, some of them automatic."""
     records: list[dict[str, Any]] = []
     for offset in range(count):
         op = chosen.choice(["park", "park", "void", "cancel", "reschedule", "deliver-now"])
@@ -105,7 +105,7 @@ def found(parked: ColdState) -> dict[str, Message]:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_what_is_parked_is_what_the_records_say_one_after_the_other(spark: SparkSession, seed: int) -> None:
-    """One batch of several runs of ids: two hundred worlds in one job, each with ids of its own."""
+    """Two hundred worlds share each batch, and each has its own ids, because a job takes seconds."""
     chosen, worlds = random.Random(seed), 200  # noqa: S311 - it makes up records
     stories = [made_up(chosen, chosen.choice([1, 3, 8, 15])) for _ in range(worlds)]
     for number, story in enumerate(stories):

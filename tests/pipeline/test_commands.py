@@ -1,4 +1,4 @@
-"""`cancel` and `reschedule` of many messages, by what the ledger knows."""
+"""`cancel` and `reschedule` of many messages that are selected from the ledger."""
 
 import argparse
 from pathlib import Path
@@ -43,7 +43,7 @@ def run(job: ModuleType, context: JobContext, *words: str) -> None:
 
 
 def sent(context: JobContext, consume: Consume) -> dict[str, tuple[int, Request]]:
-    """Return for each id where its command stands, and the command as the worker reads it."""
+    """Return the partition of each id's command, and the command as the worker decodes it."""
     requests = [(message.partition(), decode(Kept(message))) for message in consume(context.topic("requests"))]
     return {request.id: (partition, request) for partition, request in requests}
 

@@ -1,4 +1,4 @@
-"""Spark finds the same homes as every other client."""
+"""Spark computes the same home partitions as every other client."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it

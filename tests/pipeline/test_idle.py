@@ -1,4 +1,4 @@
-"""Before Spark starts a look tells that there is nothing to do: never when there is something."""
+"""The check before Spark starts reports an idle command, and never one that has work."""
 
 import asyncio
 import json
@@ -44,13 +44,13 @@ class Tier:
         self.source = source_of(context.app_id, look.cluster_id(context.topic("cold")))
 
     def parks(self) -> None:
-        """Park, and say whether the look knew."""
+        """Park, and assert that the check has reported an idle command exactly if no record was parked."""
         idle = park.idle(self.look, self.source, self._options(park))
         parked = park.park(self.context, self.context.lake(self.cold, park.KIND))
         assert idle == (parked == 0)
 
     def promotes(self, *, idle: bool) -> None:
-        """Promote, after a look."""
+        """Promote, and assert that the check has returned `idle`."""
         assert promote.idle(self.look, self.source, self._options(promote)) == idle
         sent = promote.promote(self.context, self.cold, HOUR_MS)
         assert not idle or not sent, "nothing that is due is overlooked"
@@ -101,14 +101,14 @@ def test_a_look_never_overlooks_what_is_due(
     tier.promotes(idle=False)
 
 
-#: What a table of a commit can be: not there, of no directory, of one without files, of a file without rows, of rows.
+#: The states of a table in a commit: missing, no directory, a directory without files, a file without rows, rows.
 STATES = ("absent", "no directory", "no file", "no row", "rows")
 MESSAGES = pa.schema([("id", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("due_ms", pa.int64())])
 VOIDS = pa.schema([("id", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())])
 
 
 def table(root: Path, name: str, state: str, columns: pa.Schema, row: dict[str, object]) -> dict[str, list[str]]:
-    """Write a table in a state, and return what the commit says of it."""
+    """Write a table in a state, and return its directories for the commit."""
     if state == "absent":
         return {}
     if state == "no directory":
@@ -140,7 +140,7 @@ def test_a_table_that_is_absent_is_as_good_as_an_empty_one(
 
 
 def test_a_look_that_fails_stops_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is wrong with the command, Spark finds out."""
+    """The command runs, and reports the error itself."""
 
     @contextmanager
     def looking(_: str) -> Iterator[object]:

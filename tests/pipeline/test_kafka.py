@@ -1,4 +1,4 @@
-"""What is written to topics."""
+"""Writes to topics."""
 
 import os
 

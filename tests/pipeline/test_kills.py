@@ -1,7 +1,8 @@
-"""Whatever point of its writes a command is ended at: run again, nothing is lost and nothing is there twice.
+"""A command that is ended at any point of its writes, and run again, neither loses nor repeats a record.
 
-It is cut off in this process at each point, and killed with SIGKILL, in a process of its own, in the middle of a write.
-KILLS=10 does the first ten times, and kills ten processes of each command, at each point in turn.
+A command in this process is cut off at each point, and a command in its own process is killed with SIGKILL in the
+middle of a write. With KILLS=10, each point is cut ten times, and ten processes of each command are killed, at each
+point in turn.
 """
 
 import itertools
@@ -21,24 +22,24 @@ from tests.pipeline.cutter import Cutter, CutterHere, Killer
 from tests.pipeline.teller import HOUR_MS, NOW_MS, Teller
 from tests.pipeline.test_park_promote import Worker
 
-#: So large that a send of some takes a while, a request for each.
+#: Bytes of a value: a send of several takes a while, because each needs its own request.
 _LARGE = bytes(20_000)
 
 
 @pytest.fixture
 def here(context: JobContext, monkeypatch: pytest.MonkeyPatch) -> CutterHere:
-    """What runs commands again: it takes a second."""
+    """Return the cutter that runs commands in this process, in a second."""
     return CutterHere(context, monkeypatch)
 
 
 @pytest.fixture(params=["cut-off", "killed"])
 def cutter(request: pytest.FixtureRequest, here: CutterHere, own_spark: dict[str, str], tmp_path: Path) -> Cutter:
-    """What ends them."""
+    """Return the cutter that ends commands."""
     return here if request.param == "cut-off" else Killer(here.context, own_spark, tmp_path / "commands.log")
 
 
 def ids(consume: Consume, topic: str) -> Counter[tuple[str, str]]:
-    """Count what is on a topic by id and due time."""
+    """Return the number of records on a topic by id and due time."""
     said = [dict(message.headers() or []) for message in consume(topic)]
     return Counter((each["delay-id"].decode(), each["delay-at"].decode()) for each in said if "delay-at" in each)
 
@@ -97,7 +98,7 @@ def test_promote(
     found = ids(consume, context.topic("requests"))
     count = next(numbers)
     assert set(found) == {(f"m{number}", str(NOW_MS + number)) for number in range(count)}
-    # What was sent before a cut is sent once more, and the worker knows it by its order.
+    # Messages that were sent before a cut are sent once more, and the worker recognises them by their order.
     assert max(found.values()) <= 2
     assert cutter.cuts == Counter(points)
 
@@ -146,7 +147,7 @@ def test_rescue(
 
 
 def _deliver(teller: Teller, consume: Consume, told: set[str]) -> None:
-    """Read what a rescue has sent as a worker does."""
+    """Return the request of a rescue as a worker decodes it."""
     for message in consume(teller.requests):
         place = (teller.requests, message.partition())
         source = f"{teller.requests}-{message.partition()}-{message.offset()}"

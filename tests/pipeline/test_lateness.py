@@ -1,4 +1,4 @@
-"""Lateness in histograms."""
+"""Histograms of lateness and their percentiles."""
 
 import math
 import random

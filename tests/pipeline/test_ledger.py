@@ -1,4 +1,4 @@
-"""The ledger: what it counts, and that it counts it once."""
+"""The ledger counts each life once."""
 
 import json
 from functools import reduce
@@ -110,7 +110,7 @@ def _abort(bootstrap: str, topic: str, event: str, source: str) -> None:
 
 
 def _rows(lake: Lake) -> dict[str, int]:
-    """Return how many rows each table has, in one query."""
+    """Return the number of rows of each table, in one query."""
     tables = {"requests": REQUESTS, **EVENT_TABLES}.items()
     rows = reduce(DataFrame.unionAll, (lake.read(table, columns).select(F.lit(table)) for table, columns in tables))
     return {row[0]: row["count"] for row in rows.groupBy(rows[0]).count().collect()}

@@ -1,4 +1,4 @@
-"""The ledger beside a real worker: the account tells what is lost, and that comes back once."""
+"""The ledger of a real worker: the account shows a lost message, and `rescue` brings it back once."""
 
 import time
 from pathlib import Path

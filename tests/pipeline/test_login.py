@@ -1,4 +1,4 @@
-"""Spark comes in by each mechanism that the worker does, with the worker's own settings."""
+"""Spark logs in to Kafka by each mechanism that the worker supports, with the worker's settings."""
 
 from pathlib import Path
 

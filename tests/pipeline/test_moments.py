@@ -1,4 +1,4 @@
-"""Times are written as they are read: milliseconds of long ago do not look like seconds."""
+"""Times are written so that they are read unchanged: old milliseconds do not look like seconds."""
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everyone calls it

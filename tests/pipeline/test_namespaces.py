@@ -1,4 +1,4 @@
-"""Inputs of teams: the ledger has the full names of ids, as the events have them."""
+"""Inputs of teams: ids in the ledger have their full names, as in events."""
 
 import argparse
 from typing import Any

@@ -1,4 +1,4 @@
-"""What must come is told by the orders, and whatever else comes is found."""
+"""The expected deliveries follow from the commands, and each other delivery is a fault."""
 
 from tests.harness.kafka import Record
 from tests.pipeline.orders import Wanted, faults, wanted

@@ -23,7 +23,7 @@ NOW_MS = time.time_ns() // 1_000_000
 
 
 class Worker:
-    """What a worker writes to the cold topic; everything in partition 1 unless told otherwise."""
+    """Writes to the cold topic as a worker does, by default to partition 1."""
 
     def __init__(self, context: JobContext, produce: Produce) -> None:
         self._topic, self._produce, self._source = context.topic("cold"), produce, 0
@@ -31,7 +31,7 @@ class Worker:
     def parks(
         self, id_: str | None, due_ms: int, headers: list[Any] | None = None, epoch: int = 1, **record: Any
     ) -> str:
-        """Park a message; without an id under its source, which is given."""
+        """Park a message and return its source, which is its id if none is given."""
         self._source += 1
         source = f"requests-1-{self._source}"
         said = {"delay-op": "schedule", "delay-id": id_ or source, "delay-to": "there", "delay-at": due_ms}
@@ -39,7 +39,7 @@ class Worker:
         return source
 
     def touches(self, id_: str, op: str = "schedule", epoch: int = 1, **headers: int) -> None:
-        """Say that something happens to an id: `at`, `if_due`."""
+        """Write a touch of an id, with its due time and `if_due`."""
         self._source += 1
         said = {f"delay-{name.replace('_', '-')}": value for name, value in headers.items()}
         self._send([("delay-op", op), ("delay-id", id_), *said.items()], f"requests-1-{self._source}", epoch)
@@ -183,7 +183,7 @@ def test_files_are_merged_after_so_many_runs_also_if_nothing_was_parked(
 def test_many_are_parked_in_several_files_each_sorted_by_due_time(
     context: JobContext, worker: Worker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also if they are of one partition: its records are read by several tasks."""
+    """This holds for one partition too, because several tasks read its records."""
     monkeypatch.setattr("pipeline.kafka._PIECE", 20)
     monkeypatch.setattr("pipeline.jobs.park._ROWS", 20)
     due = [NOW_MS + number * 7919 % 1_000 for number in range(60)]
@@ -211,7 +211,7 @@ def test_two_that_write_at_once_do_not_spoil_each_other(context: JobContext, wor
 
 
 def delete_before(offset: int, context: JobContext, admin: Any) -> None:
-    """Have Kafka delete what stands before an offset of the cold topic."""
+    """Let Kafka delete the records before an offset of the cold topic."""
     place = TopicPartition(context.topic("cold"), 1, offset)
     admin.delete_records([place])[place].result(LIMIT_S)
 

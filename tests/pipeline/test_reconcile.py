@@ -1,4 +1,4 @@
-"""The proof of account: what is lost, what is only late, and whether everything adds up."""
+"""Reconciliation: lost messages, late messages, and whether the account balances."""
 
 from pathlib import Path
 
@@ -21,7 +21,7 @@ def place(partition: int, offset: int) -> str:
 
 
 def living_in(partition: int, name: str) -> str:
-    """Return an id whose home is a certain partition."""
+    """Return an id with this home partition."""
     ids = (f"{name}-{number}" for number in range(1_000))
     return next(id_ for id_ in ids if home_partition(id_, (REQUESTS_TOPIC,), 4) == partition)
 

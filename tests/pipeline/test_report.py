@@ -1,4 +1,4 @@
-"""The report: one file that shows what the ledger says, and asks nobody else for anything."""
+"""The report: one file that shows the ledger's data and loads no other resource."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Rescue: what is lost is sent again once, and nothing else ever."""
+"""Rescue: lost messages are sent again once, and no other messages are."""
 
 from argparse import ArgumentParser, Namespace
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What is brought back is what it was: on the times that it had, if it recurs, and under its input's policies."""
+"""A rescued message is the original: with its planned times if it recurs, and with its input's policies."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Spark says is passed on in one line."""
+"""Spark's messages are reported in one line."""
 
 import pytest
 from pyspark.errors import PySparkException

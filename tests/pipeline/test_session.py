@@ -1,4 +1,4 @@
-"""A session works where its user is, leaves nothing there, and shows no secrets."""
+"""A session uses its user's working directory, leaves no files there, and logs no secrets."""
 
 import os
 import subprocess

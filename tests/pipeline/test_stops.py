@@ -1,4 +1,4 @@
-"""A command that cannot go on says why in one sentence, with an exit code, and leaves nothing half done."""
+"""A command that fails prints the reason in one sentence, has an exit code, and leaves no partial result."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def where(context: JobContext) -> tuple[str, ...]:
 
 @pytest.fixture
 def stops(context: JobContext, capfd: pytest.CaptureFixture[str]) -> Stops:
-    """Runs a command line that must stop: gives the exit code and the only line on stderr."""
+    """Return a function that runs a failing command line and returns its exit code and its line on stderr."""
 
     def run(*words: str) -> tuple[int, str]:
         capfd.readouterr()

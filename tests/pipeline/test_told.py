@@ -1,4 +1,4 @@
-"""What a progress record says of what is pending, all of it."""
+"""The pending messages in a progress record include the summed-up rest."""
 
 import json
 

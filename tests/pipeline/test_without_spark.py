@@ -1,4 +1,4 @@
-"""`python -m pipeline` where Spark is not installed, as after `make install`: no traceback, and what to do."""
+"""`python -m pipeline` without Spark, as after `make install`: no traceback, but the command that installs it."""
 
 import subprocess
 import sys

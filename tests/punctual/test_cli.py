@@ -1,4 +1,4 @@
-"""The command line without a worker: what it loads, and how it writes."""
+"""The command line without a worker: imported modules and output."""
 
 import itertools
 import os
@@ -62,7 +62,7 @@ def test_help_takes_less_than_its_budget_of_processor_time() -> None:
 
 
 class _Answering(BaseHTTPRequestHandler):
-    """Answers with what it is made to answer."""
+    """Returns a given response."""
 
     def answer(self, status: int, body: bytes) -> None:
         self.send_response(status)

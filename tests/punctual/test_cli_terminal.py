@@ -1,4 +1,4 @@
-"""What a command writes moves no cursor, changes no terminal and no direction of writing, in any form."""
+"""The output of a command moves no cursor, and changes neither terminal nor writing direction, in any form."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""JSON in thousands of layers is no answer, no event and no message, for the command line as for the rest."""
+"""JSON with thousands of levels is refused as an answer, an event and a message, also by the command line."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Values that are encrypted: read by who has the key, and by nobody else; what was swapped or changed is noticed."""
+"""Encrypted values: only keyrings with the key read them, and swapped or changed values are detected."""
 
 import base64
 import subprocess

@@ -1,4 +1,4 @@
-"""`python -m tests.simulation`: many seeds on all cores, or one seed with all that happens in it."""
+"""`python -m tests.simulation`: runs many seeds on all cores, or one seed with a trace of its events."""
 
 import argparse
 import sys

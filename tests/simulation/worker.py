@@ -18,7 +18,7 @@ from app.engine.due.due_loop import FIRE_BATCH, DueLoop
 from app.engine.due.input_lag import margins_of
 from app.engine.due.input_liveness import InputLiveness
 from app.engine.ingest.destination_topics import DestinationTopics
-from app.engine.ingest.quotas import whose
+from app.engine.ingest.quotas import namespace_rule
 from app.engine.ownership.arrival_search import ArrivalSearch
 from app.engine.ownership.assignment import Ownership, Stages
 from app.engine.ownership.changelog_guard import ChangelogGuard
@@ -38,7 +38,7 @@ from app.engine.topics.internal_topics import TopicLimits
 from app.kafka import Cluster, Sender
 from app.kafka.transactions.coordinator import Fenced
 from app.settings.settings import Settings
-from tables import DelayTable, Entry, Whose
+from tables import DelayTable, Entry, NamespaceRule
 from tables.changes import PlainRows
 from tables.entry import entry_of
 from tests.simulation.broker import NODES, Broker
@@ -95,9 +95,9 @@ class Client:
 class Table(DelayTable):
     """The table without Faust around it."""
 
-    def __init__(self, directory: str, clock: WorkerClock, of: Whose | None) -> None:
+    def __init__(self, directory: str, clock: WorkerClock, of: NamespaceRule | None) -> None:
         """Keep databases under `directory`, which is no real one."""
-        self.directory, self._whose = directory, of
+        self.directory, self._namespace_rule = directory, of
         self._now_ms, self._monotonic_ms = clock.wall_ms, clock.monotonic_ms
         self.__post_init__()
 
@@ -216,7 +216,7 @@ class Worker:
             except kafka.KafkaError:  # its supervisor would start it again
                 await asyncio.sleep(0.1)
         self.senders = (sender, deliveries)
-        self.table = Table(self.slot, clock, whose(settings.topics.namespaces, settings.topics.inputs))
+        self.table = Table(self.slot, clock, namespace_rule(settings.topics.namespaces, settings.topics.inputs))
         targets: dict[str | None, DestinationCluster] = {None: DestinationCluster(self.cluster, deliveries)}
         dispatcher, journal = dispatcher_and_journal(settings, clock, targets, self.cluster, sender, self.table)
         partitions: dict[int, Partition] = {}

@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tables import Changes, Command, Entry, NamespaceShare, PartitionStore, Whose, keys
+from tables import Changes, Command, Entry, NamespaceRule, NamespaceShare, PartitionStore, keys
 from tables.counts import display_name
 from tables.entry import encode
 from tables.near_counts import MINUTE_MS
@@ -18,7 +18,7 @@ CRC = keys.topic_crc("delay-requests")
 NOW = 1_767_225_600_000
 HOUR = keys.BUCKET_MS
 #: Ids but `c` are each of a namespace of their own.
-WHOSE = Whose(lambda id_: "" if id_ == "c" else f"team-{id_}", "")
+WHOSE = NamespaceRule(lambda id_: "" if id_ == "c" else f"team-{id_}", "")
 
 
 def fast_directory() -> Path:
@@ -70,7 +70,7 @@ def image(store: PartitionStore) -> dict[bytes, bytes]:
 
 
 def assert_sound(store: PartitionStore) -> None:
-    """Hold what is kept beside the rows against a full scan of them."""
+    """Compare the derived data with a full scan of the rows."""
     rows = list(store.rows())
     destinations: dict[str, int] = {}
     hours: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""A step's changes: what they come to, and the changelog records in which they travel."""
+"""A step's changes: their effect, and their changelog records."""
 
 from tables import Changes, ColdMark, Position, RememberedCommands, keys
 from tables.changes import cold_mark_bytes, position_bytes

@@ -183,7 +183,7 @@ def test_what_opens_after_any_damage_is_the_whole_image_of_a_prefix(seed: int) -
 
 
 def work(store: PartitionStore, chosen: random.Random, images: dict[int, dict[bytes, bytes]]) -> None:
-    """Apply steps that add, remove and remember, and note what the database holds after each."""
+    """Apply steps that add, remove and remember, and record the database's content after each."""
     for _ in range(chosen.choice([3, 30, 100])):
         changes = Changes()
         rows = [row for row, _ in store.rows()]

@@ -1,4 +1,4 @@
-"""What is remembered for a while is looked for where it ends, and not among what was forgotten before."""
+"""Marks that are kept for a limited time are found by their expiry, without a scan of expired ones."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Changelogs with records that cannot be read: nothing raises but what names them, and there is a way to go on."""
+"""Changelogs with unreadable records: each error names a record, and there is a way to continue."""
 
 from pathlib import Path
 

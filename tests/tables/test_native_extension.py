@@ -1,4 +1,4 @@
-"""Which kernel is taken, and what is said of one that is not."""
+"""The choice of the native extension, and the reason if it is not used."""
 
 import sys
 from pathlib import Path

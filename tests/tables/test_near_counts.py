@@ -1,4 +1,4 @@
-"""Rows are counted by minute as far as they were looked at, and stay so whatever comes and goes."""
+"""Rows are counted by minute up to the scanned time, and the counts stay correct as rows change."""
 
 import random
 from pathlib import Path

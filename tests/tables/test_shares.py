@@ -1,4 +1,4 @@
-"""What waits per namespace is counted with each step, and anew if that was not done."""
+"""Pending messages per namespace are counted with each step, and again if a step was not counted."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tables import Changes, Entry, NamespaceShare, PartitionStore, Whose, keys
+from tables import Changes, Entry, NamespaceRule, NamespaceShare, PartitionStore, keys
 from tables.entry import encode
 from tables.inspection import ChangelogRecord
 from tables.restore import RestoreProgress, restore
@@ -82,7 +82,7 @@ def test_what_others_have_counted_or_nobody_is_counted_anew(tmp_path: Path, step
         assert_sound(store)
         store.close()
 
-    other = Whose(lambda id_: "all" if id_ != "a" else "", "another")
+    other = NamespaceRule(lambda id_: "all" if id_ != "a" else "", "another")
     store = PartitionStore(tmp_path / "s.db", other)
     assert known(store) == {"all": NamespaceShare(2 + steps_between, 2 * (2 + steps_between))}
     fill(store, "e")
@@ -95,8 +95,8 @@ def test_what_others_have_counted_or_nobody_is_counted_anew(tmp_path: Path, step
 
 @pytest.mark.parametrize("inputs", [None, {CRC: "payments"}])
 def test_destinations_are_counted_for_each_sender(tmp_path: Path, inputs: dict[int, str] | None) -> None:
-    whose = Whose(WHOSE.of_id, "of inputs", inputs)
-    store = PartitionStore(tmp_path / "s.db", whose)
+    namespace_rule = NamespaceRule(WHOSE.of_id, "of inputs", inputs)
+    store = PartitionStore(tmp_path / "s.db", namespace_rule)
     fill(store, "a", "b", "c")
     changes = Changes()
     changes.put_plain([key(NOW, 7), key(NOW, 8, crc=5)], [encode(entry("a", "jobs")), encode(entry("d", "jobs"))], 0)
@@ -109,7 +109,7 @@ def test_destinations_are_counted_for_each_sender(tmp_path: Path, inputs: dict[i
     assert store.shares.destinations == everywhere
     store.close()
 
-    store = PartitionStore(tmp_path / "s.db", whose)
+    store = PartitionStore(tmp_path / "s.db", namespace_rule)
     assert store.shares is not None
     assert store.shares.destinations == everywhere
     changes = Changes()

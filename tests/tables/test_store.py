@@ -1,4 +1,4 @@
-"""What the store does at its edges: clashes of ids, marks, locks, damage, and where reads begin."""
+"""Edge cases of the store: clashes of ids, marks, locks, damage, and where reads begin."""
 
 import subprocess
 import sys
@@ -338,7 +338,7 @@ def test_a_changelog_record_of_an_unknown_kind_is_from_a_newer_version(tmp_path:
 
 
 def test_a_store_of_an_earlier_version_is_read_and_is_then_one_that_earlier_versions_restore(tmp_path: Path) -> None:
-    """They would not know what to do with what the cold tier was told."""
+    """Older workers would not understand the marks of the cold tier."""
     store = filled(tmp_path / "x.db", {key(1): entry()})
     batch = rocksdict.WriteBatch(raw_mode=True)
     batch.put(keys.META + b"format", keys.long_bytes(1))

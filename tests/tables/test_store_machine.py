@@ -28,7 +28,7 @@ destinations = st.sampled_from(["orders", "payments", "r"])
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """Gathers changes as ingest and outcomes do, applies them, and compares with what they mean."""
+    """Gathers changes as ingest and outcomes do, applies them, and compares the store with a model."""
 
     @initialize()
     def begin(self) -> None:

@@ -39,8 +39,8 @@ class Pattern(NamedTuple):
         authority, slash, path = rest.partition("/")
         authority = authority.lower().removesuffix(f":{DEFAULT_PORTS.get(scheme, 0)}")
         host, port = authority, ""
-        if (found := re.fullmatch(r"(.*?\]|[^\[\]:]*):([0-9]+|[0-9]*\*)", authority)) is not None:
-            host, port = found.groups()
+        if (match := re.fullmatch(r"(.*?\]|[^\[\]:]*):([0-9]+|[0-9]*\*)", authority)) is not None:
+            host, port = match.groups()
         elif authority.endswith("*"):  # as in http://127.0.0.1*
             host, port = authority[:-1], "*"
         return cls(scheme, authority, slash + path, host.removeprefix("[").removesuffix("]"), port)

@@ -68,11 +68,11 @@ class AnswerReader:
         """Read one head, interim or final; return whether it was complete."""
         start = len(self._buffer) - len(self._buffer.lstrip(b"\r\n"))
         self._cut(start)
-        found = _HEAD_END.search(self._buffer)
-        if found is None:
+        match = _HEAD_END.search(self._buffer)
+        if match is None:
             return False
-        head = bytes(self._buffer[: found.end()])
-        self._cut(found.end())
+        head = bytes(self._buffer[: match.end()])
+        self._cut(match.end())
         if self._head > HEAD_BYTES:
             raise AnswerError("the headers of the response are too large")
         line = _STATUS.match(head)
@@ -130,9 +130,9 @@ class AnswerReader:
                 return
             length = int(size[1], 16)
             if not length:  # trailers, and an empty line
-                found = _HEAD_END.search(self._buffer, line_end)
-                if found is not None:
-                    self._end(at=found.end())
+                match = _HEAD_END.search(self._buffer, line_end)
+                if match is not None:
+                    self._end(at=match.end())
                 return
             after = line_end + 1 + length
             if len(self._buffer) < after + 2:

@@ -57,13 +57,13 @@ class HttpClient:
         try:
             async with session.post(
                 to.target.url, data=body, headers=CIMultiDict([*_OWN_HEADERS, *headers]), allow_redirects=False
-            ) as said:
-                answer = answer_of(said.status, said.headers.get("Retry-After"), self._now_ms())
+            ) as response:
+                answer = answer_of(response.status, response.headers.get("Retry-After"), self._now_ms())
                 try:  # Exchange drops the body's content; only its end arrives here
                     async with asyncio.timeout(BODY_S):
-                        await said.content.read()
+                        await response.content.read()
                 except (aiohttp.ClientError, TimeoutError):  # there is a status already
-                    said.close()
+                    response.close()
                 return answer
         except TimeoutError:
             return HttpOutcome(Meaning.AGAIN, "timeout", of_host=True)
@@ -117,8 +117,8 @@ _ERRORS: tuple[tuple[type[BaseException], str], ...] = (
 def _failure(error: BaseException) -> HttpOutcome:
     if isinstance(error, AnswerRefusedError):
         return HttpOutcome(Meaning.AGAIN, error.why)
-    found = (error, getattr(error, "os_error", None), error.__cause__)
-    why = next((why for of, why in _ERRORS if any(isinstance(one, of) for one in found)), "")
+    errors = (error, getattr(error, "os_error", None), error.__cause__)
+    why = next((why for of, why in _ERRORS if any(isinstance(one, of) for one in errors)), "")
     return HttpOutcome(Meaning.AGAIN, why or "no HTTP answer", of_host=bool(why))
 
 

@@ -43,8 +43,8 @@ def encoded(text: str) -> str:
 
 def content_type(headers: Headers) -> str:
     """Return the content type of a message: the last header of that name, in any case, with a valid value."""
-    said = (_value(value) for name, value in headers if name.lower() == "content-type")
-    return next((value for value in reversed([*said]) if value), _OCTETS)
+    values = (_value(value) for name, value in headers if name.lower() == "content-type")
+    return next((value for value in reversed([*values]) if value), _OCTETS)
 
 
 def travelling(headers: Headers, patterns: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -52,12 +52,12 @@ def travelling(headers: Headers, patterns: tuple[str, ...]) -> list[tuple[str, s
 
     Values with control characters or invalid UTF-8 are left out, and so are the names in `NEVER`.
     """
-    found = []
+    fields = []
     for name, raw in headers if patterns else ():
         lower, value = name.lower(), _value(raw)
         if value is not None and _NAME.fullmatch(name) and _is_free(lower) and _is_listed(lower, patterns):
-            found.append((name, value))
-    return found
+            fields.append((name, value))
+    return fields
 
 
 def _is_free(lower: str) -> bool:

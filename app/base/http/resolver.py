@@ -37,10 +37,10 @@ class CheckedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """Return a host's addresses. Raises AddressRefused if one is not allowed."""
-        found = await self._resolver.resolve(host, port, family)
-        if not all(self._may(ip_address(one["host"])) for one in found):
+        addresses = await self._resolver.resolve(host, port, family)
+        if not all(self._may(ip_address(one["host"])) for one in addresses):
             raise AddressRefused(f"{host} has an address that is not allowed")
-        return found
+        return addresses
 
     async def close(self) -> None:
         """Close the other resolver."""
@@ -84,23 +84,23 @@ class SystemResolver(AbstractResolver):
         answer: asyncio.Future[list[Any]] = loop.create_future()
 
         def ask() -> None:
-            end, said = answer.set_result, list[Any]()
+            end, result = answer.set_result, list[Any]()
             try:
-                said = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)
+                result = socket.getaddrinfo(host, None, family, socket.SOCK_STREAM)
             except (OSError, UnicodeError) as error:
                 failure = error if isinstance(error, OSError) else OSError(str(error))
                 end = lambda _: answer.set_exception(failure)  # noqa: E731 - it is called only once
             with contextlib.suppress(RuntimeError):  # the loop is closed, so no caller is left
-                loop.call_soon_threadsafe(lambda: answer.done() or end(said))
+                loop.call_soon_threadsafe(lambda: answer.done() or end(result))
 
         async with self._kept if host in self._quick else self._room:
             self._quick.pop(host, None)
             began = loop.time()
             threading.Thread(target=ask, daemon=True, name="names").start()
-            found = await answer
+            addresses = await answer
             if loop.time() - began <= _QUICK_S:
                 self._note_quick(host)
-            return found
+            return addresses
 
     def _note_quick(self, host: str) -> None:
         if len(self._quick) >= _REMEMBERED:

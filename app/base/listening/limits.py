@@ -61,12 +61,12 @@ def network(address: str | None) -> str:
     """Return the name under which an address is counted: the address, or its /64 network for IPv6."""
     text = (address or "").partition("%")[0]
     try:
-        found = ipaddress.ip_address(text)
+        parsed = ipaddress.ip_address(text)
     except ValueError:
         return text
-    if found.version == 4 or found.ipv4_mapped is not None:  # noqa: PLR2004 - IPv4
-        return str(found)
-    return str(ipaddress.ip_network((int(found), _NETWORK), strict=False))
+    if parsed.version == 4 or parsed.ipv4_mapped is not None:  # noqa: PLR2004 - IPv4
+        return str(parsed)
+    return str(ipaddress.ip_network((int(parsed), _NETWORK), strict=False))
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,10 +144,10 @@ class ClientConnection(web.RequestHandler):
         """Answer bytes that are not HTTP. They are neither logged nor sent back, because they may be a secret."""
         if not isinstance(exc, HttpProcessingError):
             return super().handle_error(request, status, exc, message)
-        found = _refusal(exc, self.max_field_size)
+        refusal = _refusal(exc, self.max_field_size)
         exc.__traceback__ = exc.__context__ = exc.__cause__ = None  # its frames keep the received bytes, in a cycle
-        log.debug("%s from %s", found.sentence, request.remote)
-        answer = self._refusals.answer(found)
+        log.debug("%s from %s", refusal.sentence, request.remote)
+        answer = self._refusals.answer(refusal)
         answer.force_close()
         return answer
 

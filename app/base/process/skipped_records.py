@@ -12,7 +12,7 @@ from prometheus_client import Counter
 log = logging.getLogger(__name__)
 
 _PASSED = Counter("delay_foreign_records", "Foreign records on an internal topic that were skipped.", ["topic"])
-_said: set[str] = set()
+_logged: set[str] = set()
 #: The maximum size. Punctual's own records are smaller, and unpacking a mebibyte of JSON blocks the loop up to 50 ms.
 MAX_BYTES: Final = 1 << 20
 
@@ -28,8 +28,8 @@ def bounded(value: bytes | None) -> bytes:
 def passed_over(topic: str, partition: int, offset: int, why: object) -> None:
     """Count a foreign record; the first one of a topic is logged as a warning that says `why`."""
     _PASSED.labels(topic).inc()
-    level = logging.DEBUG if topic in _said else logging.WARNING
-    _said.add(topic)
+    level = logging.DEBUG if topic in _logged else logging.WARNING
+    _logged.add(topic)
     log.log(
         level,
         "%s-%d-%d was not written by Punctual and is skipped: %s. Check who may write to this topic; more of these "

@@ -33,5 +33,5 @@ def shorten() -> None:
     """
     if supported():
         nice = os.getpriority(os.PRIO_PROCESS, 0)
-        said = _ATTRIBUTES.pack(_ATTRIBUTES.size, _NORMAL, _RESET_ON_FORK, nice, 0, SHORTEST_NS, 0, 0)
-        ctypes.CDLL(None).syscall(_CALLS[platform.machine()], 0, ctypes.create_string_buffer(said), 0)
+        attributes = _ATTRIBUTES.pack(_ATTRIBUTES.size, _NORMAL, _RESET_ON_FORK, nice, 0, SHORTEST_NS, 0, 0)
+        ctypes.CDLL(None).syscall(_CALLS[platform.machine()], 0, ctypes.create_string_buffer(attributes), 0)

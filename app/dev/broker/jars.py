@@ -37,8 +37,8 @@ def kafka_version() -> str:
 
 def versions() -> list[str]:
     """Return the versions of Kafka whose jars are pinned, oldest first."""
-    found = (path.name.removesuffix(".sha256") for path in RELEASES.glob("*.sha256"))
-    return sorted(found, key=lambda version: [int(part) for part in version.split(".")])
+    names = (path.name.removesuffix(".sha256") for path in RELEASES.glob("*.sha256"))
+    return sorted(names, key=lambda version: [int(part) for part in version.split(".")])
 
 
 def kafka_jars(say: Say = silently) -> list[Path]:

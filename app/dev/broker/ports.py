@@ -23,8 +23,8 @@ def server_ports() -> range:
         low, high = map(int, _OF_CONNECTIONS.read_text("ascii").split())
     except (OSError, ValueError):
         low, high = _LINUX
-    found = max(range(_FIRST, low), range(max(_FIRST, high + 1), _LAST + 1), key=len)
-    return found if len(found) >= _ENOUGH else range(_FIRST, _LAST + 1)
+    ports = max(range(_FIRST, low), range(max(_FIRST, high + 1), _LAST + 1), key=len)
+    return ports if len(ports) >= _ENOUGH else range(_FIRST, _LAST + 1)
 
 
 def free_port(room: int = 1) -> int:

@@ -33,14 +33,14 @@ def stored_cluster_id(logs: Path, node_id: int) -> str | None:
                 logs, "it is not empty, but has no meta.properties, which Kafka writes when it formats a directory"
             )
         return None
-    found = read_properties(meta)
+    properties = read_properties(meta)
     expected = {"version": "1", "node.id": str(node_id)}
     for key, value in expected.items():
-        if found.get(key) != value:
-            raise _unusable(logs, f"{meta} says {key}={found.get(key, '(nothing)')}, where {value} is expected")
-    if not found.get("cluster.id"):
+        if properties.get(key) != value:
+            raise _unusable(logs, f"{meta} says {key}={properties.get(key, '(nothing)')}, where {value} is expected")
+    if not properties.get("cluster.id"):
         raise _unusable(logs, f"{meta} has no cluster.id")
-    return found["cluster.id"]
+    return properties["cluster.id"]
 
 
 def format_logs(logs: Path, node_id: int, cluster_id: str) -> None:
@@ -53,8 +53,8 @@ def format_logs(logs: Path, node_id: int, cluster_id: str) -> None:
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir()
     shutil.copyfile(_FEATURES, new / "bootstrap.checkpoint")
-    said = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": new_cluster_id()}
-    write_properties(new / "meta.properties", said)
+    properties = {"version": "1", "cluster.id": cluster_id, "node.id": str(node_id), "directory.id": new_cluster_id()}
+    write_properties(new / "meta.properties", properties)
     new.replace(logs)
 
 

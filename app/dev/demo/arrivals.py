@@ -39,8 +39,8 @@ class DeliveryReader:
     async def run(self) -> None:
         """Show arrivals until cancelled."""
         async for record in self._consumer:
-            said = dict(record.headers)
-            message_id, due = said.get(names.ID), said.get(names.DUE)
+            headers = dict(record.headers)
+            message_id, due = headers.get(names.ID), headers.get(names.DUE)
             if message_id is not None and due is not None:
                 self._arrived(message_id.decode(), record.timestamp - int(due), record.value)
 

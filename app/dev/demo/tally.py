@@ -64,12 +64,12 @@ class DemoTally:
 
 def percentiles(counts: Counter[int], shares: Iterable[float]) -> list[int]:
     """Return for each share the smallest counted value that at least this share of all values does not exceed."""
-    ordered, total, found = sorted(counts.items()), counts.total(), []
+    ordered, total, result = sorted(counts.items()), counts.total(), []
     for share in shares:
         rank, seen = max(1, ceil(share * total)), 0
         for value, count in ordered:
             seen += count
             if seen >= rank:
-                found.append(value)
+                result.append(value)
                 break
-    return found
+    return result

@@ -138,7 +138,7 @@ class Delayed:
         Punctual does not read the topic or partition.
         """
         pairs = headers.items() if isinstance(headers, Mapping) else headers
-        raw, to = tuple((name, _bytes(said)) for name, said in pairs), topic or self._settings.topics.requests
+        raw, to = tuple((name, _bytes(content)) for name, content in pairs), topic or self._settings.topics.requests
         place = self._place(to, _bytes(key)) if partition is None else partition
         if place >= self.partitions(to):
             raise NoInput(to, place)
@@ -199,8 +199,8 @@ class Delayed:
         return record.cluster is not None or record.topic not in self._settings.topics.internal_topics
 
 
-def _bytes(said: Said) -> bytes | None:
-    return said.encode() if isinstance(said, str) else said
+def _bytes(value: Said) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
 
 
 def _epoch_ms(moment: datetime) -> int:

@@ -22,7 +22,7 @@ from app.engine.deliver.dispatcher import Dispatcher
 from app.engine.deliver.posts import Posts
 from app.engine.due.due_loop import DueLoop
 from app.engine.due.series_pace import SeriesPace
-from app.engine.ingest.quotas import Quotas, whose
+from app.engine.ingest.quotas import Quotas, namespace_rule
 from app.engine.partition.partition import Partition
 from app.engine.partition.services import Services
 from app.engine.throttle.control import Control, decode
@@ -113,7 +113,7 @@ class Installation:
         #: The errors of partitions and of the test's own functions.
         self._failures: list[BaseException] = []
         self.web = Web(clock, respond, self._failures.append)
-        of = whose(settings.topics.namespaces, settings.topics.inputs)
+        of = namespace_rule(settings.topics.namespaces, settings.topics.inputs)
         self.stores = {
             number: PartitionStore(directory / f"{number}.db", of) for number in range(settings.topics.partitions)
         }

@@ -34,8 +34,8 @@ class Record:
 
     def header(self, name: str) -> str | None:
         """Return the last header with a name as text, None if there is none."""
-        found = [value for key, value in self.headers if key == name and value is not None]
-        return found[-1].decode() if found else None
+        values = [value for key, value in self.headers if key == name and value is not None]
+        return values[-1].decode() if values else None
 
     def json(self) -> Any:
         """Return the value, parsed as JSON."""

@@ -178,9 +178,9 @@ class Journal:
         Each record has its value at the time of writing, so the changelog is right wherever this is interrupted.
         """
         store, start, written = self._table.stores[partition], b"", 0
-        while found := store.image(start, _IMAGE):
-            start, written = found[-1][0] + b"\x00", written + len(found)
-            for batch in self._batches_of(found, store.writer, now_ms):
+        while chunk := store.image(start, _IMAGE):
+            start, written = chunk[-1][0] + b"\x00", written + len(chunk)
+            for batch in self._batches_of(chunk, store.writer, now_ms):
                 await self._append(partition, batch, now_ms, last=False)
         return written
 
@@ -217,16 +217,16 @@ class Journal:
                 there.append(self.new_batch(TARGET_BYTES))
                 there[-1].append(step.now_ms, out.key, out.value, out.headers)
         if step.events:
-            batches.setdefault((self._events_topic, partition), []).extend(self._told(step))
+            batches.setdefault((self._events_topic, partition), []).extend(self._event_batches(step))
         return [(topic, number, batch) for (topic, number), there in batches.items() for batch in there]
 
-    def _told(self, step: Step) -> list[Batch]:
+    def _event_batches(self, step: Step) -> list[Batch]:
         batches = [self.new_batch(TARGET_BYTES)]
-        for told in step.events:
-            done = batches[-1].extend(step.now_ms, told)
-            while done < len(told):
+        for events in step.events:
+            done = batches[-1].extend(step.now_ms, events)
+            while done < len(events):
                 batches.append(self.new_batch(TARGET_BYTES))
-                done += batches[-1].extend(step.now_ms, told, done)
+                done += batches[-1].extend(step.now_ms, events, done)
         return batches
 
     def new_batch(self, limit: int = WHOLE) -> Batch:

@@ -23,10 +23,10 @@ class MissingTopics:
     """Routes to topics and partitions that are being looked for, or are known to be gone."""
 
     def __init__(
-        self, targets: Mapping[str | None, DestinationCluster], found: Callable[[Route], bool], give_up_ms: int
+        self, targets: Mapping[str | None, DestinationCluster], is_known: Callable[[Route], bool], give_up_ms: int
     ) -> None:
-        """Look in `targets` for routes that are not `found`; give up after `give_up_ms` without metadata (0: never)."""
-        self._targets, self._found, self._give_up_s = targets, found, give_up_ms / 1000
+        """Search `targets` for routes not `is_known`; give up after `give_up_ms` without metadata (0: never)."""
+        self._targets, self._is_known, self._give_up_s = targets, is_known, give_up_ms / 1000
         #: Missing routes, with the time until when this is believed; and routes being looked for, with the start time.
         self._gone: dict[Route, float] = {}
         self.asking: dict[Route, float] = {}
@@ -63,7 +63,7 @@ class MissingTopics:
 
     def hopeless(self, route: Route) -> bool:
         """Return whether brokers have returned no metadata for a route for longer than DELAY_GIVE_UP."""
-        if not self._give_up_s or route not in self.asking or self._found(route):
+        if not self._give_up_s or route not in self.asking or self._is_known(route):
             return False
         return self._loop.time() - self.asking[route] >= self._give_up_s
 
@@ -76,7 +76,7 @@ class MissingTopics:
             while looks < _LOOKS:
                 try:
                     missing = topic in await known.refresh([topic])
-                    if self._found(route):
+                    if self._is_known(route):
                         return
                     if missing or known.partitions(topic):
                         looks += 1

@@ -44,8 +44,8 @@ class PostWriter:
         """Return the request for a row: key, value and user headers of a delivery, JSON of a callback."""
         body = entry.value or b""
         if entry.url is not None:
-            said = [(name, fields.encoded((value or b"").decode(errors="replace"))) for name, value in entry.headers]
-            own = [("Content-Type", _JSON), ("Idempotency-Key", fields.encoded(entry.source)), *said]
+            given = [(name, fields.encoded((value or b"").decode(errors="replace"))) for name, value in entry.headers]
+            own = [("Content-Type", _JSON), ("Idempotency-Key", fields.encoded(entry.source)), *given]
         else:
             own = [
                 *fields.travelling(entry.headers, self._destinations.http_headers),
@@ -65,11 +65,11 @@ class PostWriter:
         begins = "msg" if entry.url is None else "callback"
         id_ = signatures.webhook_id(self._cluster, self._topics.app_id, kind, source, kind=begins)
         seconds = self._clock.wall_ms() // 1000
-        said = [("webhook-id", id_), ("webhook-timestamp", str(seconds))]
+        signed = [("webhook-id", id_), ("webhook-timestamp", str(seconds))]
         secrets = self._secrets.of(to.target, asyncio.get_running_loop().time())
         if secrets:
-            said.append(("webhook-signature", signatures.signature(secrets, id_, seconds, body)))
-        return said
+            signed.append(("webhook-signature", signatures.signature(secrets, id_, seconds, body)))
+        return signed
 
 
 def _input_of(entry: Entry) -> str:

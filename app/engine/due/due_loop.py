@@ -174,10 +174,10 @@ class DueLoop:
         if limit <= 0:
             in_flight.full = len(in_flight.claims) - claimed >= room
             return 0.0
-        found, following = partition.store.due(now - behind_ms, in_flight.cursor, limit)
-        if found:
-            self._fire_all(partition, self.unread.others(partition, found, now) if self.unread.active else found, now)
-            in_flight.move_on(found)
+        rows, following = partition.store.due(now - behind_ms, in_flight.cursor, limit)
+        if rows:
+            self._fire_all(partition, self.unread.others(partition, rows, now) if self.unread.active else rows, now)
+            in_flight.move_on(rows)
         # Set again, because the next cycle for this partition may be after its first outcomes.
         in_flight.full = len(in_flight.claims) - claimed >= room
         if following is not None:
@@ -189,22 +189,22 @@ class DueLoop:
             return longest_s
         return min(longest_s, max(0.0, (next_ms + behind_ms - self._clock.wall_ms()) / 1000))
 
-    def _fire_all(self, partition: Partition, found: Pairs, now: int) -> None:
+    def _fire_all(self, partition: Partition, rows: Pairs, now: int) -> None:
         """Send due rows, plain rows many at a time."""
         in_flight, begin = partition.in_flight, 0
-        plain = not self.rows.sets_aside and in_flight.untouched([*map(_first, found)])
-        while begin < len(found):
-            taken = self._fire_plain(partition, found, begin, now) if plain else 0
+        plain = not self.rows.sets_aside and in_flight.untouched([*map(_first, rows)])
+        while begin < len(rows):
+            taken = self._fire_plain(partition, rows, begin, now) if plain else 0
             begin += taken
             others = begin + (1 if taken else ONE_BY_ONE)
-            for key, raw in found[begin:others]:
+            for key, raw in rows[begin:others]:
                 if not in_flight.busy(key):
                     self.rows.decide(partition, key, in_flight.row(key, raw), now)
             begin = others
 
-    def _fire_plain(self, partition: Partition, found: Pairs, begin: int, now: int) -> int:
+    def _fire_plain(self, partition: Partition, due: Pairs, begin: int, now: int) -> int:
         """Send the plain rows from index `begin` on; return how many."""
-        taken, groups = self._dispatcher.plain_routes(found, begin)
+        taken, groups = self._dispatcher.plain_routes(due, begin)
         for route, rows in groups:
             if self._is_free(route):
                 self._dispatcher.add_plain(partition, rows, route, now)

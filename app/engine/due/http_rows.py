@@ -74,8 +74,8 @@ class HttpRows:
     def _take_up(self, partition: Partition, route: Route, now: int, until: int) -> None:
         """Decide again about rows held for one host, at most a batch, so that rows for topics need not wait."""
         in_flight = partition.in_flight
-        found, _ = partition.store.due(until, in_flight.held.pop(route), self._batch)
-        for key, raw in found:
+        rows, _ = partition.store.due(until, in_flight.held.pop(route), self._batch)
+        for key, raw in rows:
             if key >= in_flight.cursor:  # the due loop has not reached these rows yet
                 return
             entry = in_flight.row(key, raw)
@@ -84,8 +84,8 @@ class HttpRows:
             self._decide(partition, key, entry, now)
             if route in in_flight.held:
                 return
-        if len(found) == self._batch:
-            in_flight.hold_from(route, found[-1][0] + b"\0")
+        if len(rows) == self._batch:
+            in_flight.hold_from(route, rows[-1][0] + b"\0")
             self._posts.more()
         elif keys.due_bound(until) < in_flight.cursor:  # the clock has gone back, or inputs are unread: the rest waits
             in_flight.hold_from(route, keys.due_bound(until))

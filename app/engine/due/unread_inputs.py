@@ -42,12 +42,12 @@ class UnreadInputs:
         self.active = bool(self._apart_ms or partition.in_flight.unread)
         return self.behind_ms(partition)
 
-    def others(self, partition: Partition, found: Pairs, now: int) -> Pairs:
+    def others(self, partition: Partition, rows: Pairs, now: int) -> Pairs:
         """Return the due rows that may be sent, and hold the others back."""
         in_flight = partition.in_flight
         return [
             (key, raw)
-            for key, raw in found
+            for key, raw in rows
             if key in in_flight.claims or not self.waits(partition, key, in_flight.row(key, raw), now)
         ]
 

@@ -110,26 +110,26 @@ class Consumer(driver.Consumer):
             return
         generation = self.app.consumer_generation_id
         began = self.loop.time()
-        found = await self._fetch(open_, poll_s)
+        fetched = await self._fetch(open_, poll_s)
         # Otherwise a rebalance has begun, and the partitions' positions are sought again when they are ready.
-        if found and generation == self.app.consumer_generation_id:
+        if fetched and generation == self.app.consumer_generation_id:
             chunks = []
-            for tp, records in found.items():
+            for tp, records in fetched.items():
                 weighs, begins = type(records) is lenient_records.Heavy, range(0, len(records), CHUNK)
                 new = [Chunk(records[begin : begin + CHUNK], generation, heavy=weighs) for begin in begins]
                 self._ahead[tp] = self._ahead.get(tp, 0) + len(new)
                 heavy.send_on(len(new) * weighs)
                 chunks += new
             if self.flow_active:  # otherwise a rebalance begins: dropped chunks count until forget()
-                tp, records = next(iter(found.items()))
+                tp, records = next(iter(fetched.items()))
                 await self.callback(self._to_message(tp, FetchedChunks(chunks, records[-1].offset)))
-        await asyncio.sleep(self._until_beat(began) if found else 0)
+        await asyncio.sleep(self._until_beat(began) if fetched else 0)
 
     async def _fetch(self, open_: set[TP], poll_s: float) -> Any:
         """Return the next records by partition."""
         self._quiet.clear()
         try:
-            found = await self._getmany(active_partitions=open_, timeout=poll_s)
+            fetched = await self._getmany(active_partitions=open_, timeout=poll_s)
         except self.consumer_stopped_errors:
             raise
         except aiokafka.errors.OffsetOutOfRangeError as error:
@@ -141,7 +141,7 @@ class Consumer(driver.Consumer):
             self._quiet.set()
         if epochs.risen:
             await self._see_uncut()
-        return found
+        return fetched
 
     async def _see_uncut(self) -> None:
         """End the process if the records of a new leader do not follow the records of the old one.

@@ -58,12 +58,12 @@ class ConsumerThread(driver.AIOKafkaConsumerThread):
         aiokafka takes records from the first partition that has any (fetcher.py, fetched_records), so one with a
         megabyte of small records would delay the others until all are read.
         """
-        found = await super()._fetch_records(consumer, *args, **options)
+        records = await super()._fetch_records(consumer, *args, **options)
         fetched = consumer._fetcher._records
-        for tp in found:
+        for tp in records:
             if tp in fetched:
                 fetched[tp] = fetched.pop(tp)
-        return found
+        return records
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         """Commit only assigned partitions; with none left, Faust would crash (drivers/aiokafka.py:798)."""

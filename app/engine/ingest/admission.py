@@ -157,11 +157,11 @@ class Admission:
                 "Send it again when a destination has no more pending messages, or raise DELAY_MAX_DESTINATIONS."
             )
         if not self._topics.namespaces:
-            whose = f"the input {sender}"
+            owner = f"the input {sender}"
         else:
-            whose = f"the namespace {sender}" if sender else "the group of senders without a namespace"
+            owner = f"the namespace {sender}" if sender else "the group of senders without a namespace"
         return (
-            f"{whose} has pending messages for {self._census.held(sender):,} destinations, which is its share of the "
-            f"{most:,} that are possible, so {name!r} cannot be added. Send it again when one of these destinations "
-            "has no more pending messages, or raise DELAY_MAX_DESTINATIONS."
+            f"{owner} has pending messages for {self._census.held(sender):,} destinations, which is its share of "
+            f"the {most:,} that are possible, so {name!r} cannot be added. Send it again when one of these "
+            "destinations has no more pending messages, or raise DELAY_MAX_DESTINATIONS."
         )

@@ -97,8 +97,8 @@ class Ingest:
         forwarded, broker_ms, check = topic == self._forwards, step.broker_ms, self._policy.check
         allowed, furthest_ms = self._policy.allowed_so_far(topic), self._policy.furthest_ms(broker_ms)
         decode = self._decoder(records[0], position, latest_ms)
-        found: list[Read] = []
-        append = found.append
+        reads: list[Read] = []
+        append = reads.append
         for record in each(records):
             if record.offset < start:
                 continue
@@ -127,7 +127,7 @@ class Ingest:
             except Refusal as refusal:
                 append((record, untraced(refusal)))  # its traceback would be a cycle that keeps all records
         self._read_ms = stamp_ms
-        return found
+        return reads
 
     def _decoder(self, first: Record, position: Position, latest_ms: int) -> Callable[[Record], Request]:
         """Return the decoder for a topic's records from `first` on."""
@@ -148,15 +148,15 @@ class Ingest:
             return msgspec.structs.replace(position, stamp_ms=position.timestamp_ms)
         return position
 
-    def apply(self, step: Step, found: list[Read], partitions_of: Callable[[str], int], limit: int) -> int:
+    def apply(self, step: Step, reads: list[Read], partitions_of: Callable[[str], int], limit: int) -> int:
         """Add the effects of decoded records to `step`, and return how many records were taken.
 
         It stops when the step has `limit` bytes: a small command can move a large row. `partitions_of` returns a
         destination topic's number of partitions, 0 if the topic does not exist.
         """
-        self._look_up(step, [request.id for _, request in found if isinstance(request, Request)])
+        self._look_up(step, [request.id for _, request in reads if isinstance(request, Request)])
         taken = 0
-        for record, request in found:
+        for record, request in reads:
             if taken and step.size >= limit:
                 break
             taken += 1
@@ -171,10 +171,10 @@ class Ingest:
                 else:
                     self._refusals.refuse(step, record, refusal)
         if taken:
-            last, largest_ms = found[taken - 1][0], self._read_ms
-            if taken < len(found):
+            last, largest_ms = reads[taken - 1][0], self._read_ms
+            if taken < len(reads):
                 latest_ms = step.broker_ms + AHEAD_MS
-                stamps = (record.timestamp for record, _ in found[:taken])
+                stamps = (record.timestamp for record, _ in reads[:taken])
                 largest_ms = max((stamp for stamp in stamps if stamp <= latest_ms), default=-1)
             before = self._position(step, last.topic)
             self._move_on(step, last, last.offset + 1 - before.base, before, largest_ms)

@@ -93,16 +93,16 @@ class IdHistory:
         """
         if step.ids[request.id] is not None:
             return "here"
-        told = step.changes.cold_marks.get(request.id) or self._store.cold_marks.get(request.id)
-        if told is None or told.expires_ms <= step.broker_ms:
+        mark = step.changes.cold_marks.get(request.id) or self._store.cold_marks.get(request.id)
+        if mark is None or mark.expires_ms <= step.broker_ms:
             return ""
-        if told.kept:
+        if mark.kept:
             return "here"
-        if told.source == parked.source:
+        if mark.source == parked.source:
             return ""
         known = self._memory.of(step, request.id)
         ended = known.ended if known is not None and known.cancelled and known.has_ended(stamp_of(request)) else None
-        return "" if ended is not None and ended.source == told.source else "superseded"
+        return "" if ended is not None and ended.source == mark.source else "superseded"
 
 
 def row_of(request: Request) -> Entry:

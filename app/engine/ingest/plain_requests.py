@@ -79,8 +79,8 @@ class PlainRequests:
         deliveries = step.changes.delivered or self._store.delivered.count
         return step.version == VERSION and not (deliveries or self._cold.there)
 
-    def _known(self, step: Step, ids: Sequence[str], found: Sequence[bytes | None]) -> int | None:
+    def _known(self, step: Step, ids: Sequence[str], row_keys: Sequence[bytes | None]) -> int | None:
         """Return the index of the first id that is not new, None if all are new."""
-        there = next(place for place, key in enumerate(found) if key is not None) if any(found) else None
+        there = next(place for place, key in enumerate(row_keys) if key is not None) if any(row_keys) else None
         places = (there, step.first_known(ids), self._store.commands.first_of(ids))
         return min((place for place in places if place is not None), default=None)

@@ -157,10 +157,10 @@ class Policy:
 
         A caller need not look these up again, which saves most of the time of check().
         """
-        found = self._allowed.setdefault(source, set())
-        if len(found) > _REMEMBERED:
-            found.clear()
-        return found
+        allowed = self._allowed.setdefault(source, set())
+        if len(allowed) > _REMEMBERED:
+            allowed.clear()
+        return allowed
 
     def furthest_ms(self, broker_ms: int) -> int:
         """Return the latest due time (epoch ms) allowed at `broker_ms`, whatever the request's own timestamp."""
@@ -177,7 +177,7 @@ class Policy:
         """Return whether admitted() need not look up a destination."""
         return self._admission is None or self._admission.is_known(cluster, topic)
 
-    async def admitted(self, found: list[Read], *, forwarded: bool) -> list[Read]:
+    async def admitted(self, reads: list[Read], *, forwarded: bool) -> list[Read]:
         """Look up the destinations of requests; return the list with refusals in place of forbidden requests.
 
         Messages from the cold tier are only looked up, because check() refuses them. Requests that were `forwarded`
@@ -185,22 +185,22 @@ class Policy:
         """
         admission = self._admission
         if admission is None:
-            return found
+            return reads
         doubtful = [
             request
-            for _, request in found
+            for _, request in reads
             if isinstance(request, Request)
             and request.op == "schedule"
             and not admission.is_known(request.cluster, request.to)
             and not (forwarded and request.parked is None)
         ]
         if not doubtful:
-            return found
+            return reads
         await admission.learn(doubtful)
         if forwarded:
-            return found
+            return reads
         return [
-            (record, self._judged(request) if isinstance(request, Request) else request) for record, request in found
+            (record, self._judged(request) if isinstance(request, Request) else request) for record, request in reads
         ]
 
     def _judged(self, request: Request) -> Request | Refusal:

@@ -9,7 +9,7 @@ from app.settings.topics import TopicSettings
 from punctual.contract import headers as names
 from punctual.contract.namespaces import Namespaces
 from punctual.contract.request import Reason, Refusal
-from tables import NamespaceShare, Whose, keys
+from tables import NamespaceRule, NamespaceShare, keys
 
 #: Seconds between counts that include other workers' reports; between two counts, admitted messages are subtracted.
 _COUNT_EVERY_S = 0.5
@@ -173,22 +173,22 @@ class Quotas:
                 messages, size = messages + admitted[name][0], size + admitted[name][1]
         for number, report in self._reports.items():
             if number not in self._stores or number in self._restoring:
-                told = report.progress.namespaces.get(name, _NONE)
-                messages, size = messages + told.messages, size + told.bytes
-                remembered += told.remembered
+                reported = report.progress.namespaces.get(name, _NONE)
+                messages, size = messages + reported.messages, size + reported.bytes
+                remembered += reported.remembered
         most, largest, ids = (
             _ENDLESS if limit is None else limit for limit in (quota.messages, quota.bytes, quota.remembered_limit)
         )
         return _NamespaceRoom(most - messages, largest - size, ids - remembered, self._now())
 
 
-def whose(namespaces: Namespaces, inputs: Collection[str]) -> Whose | None:
+def namespace_rule(namespaces: Namespaces, inputs: Collection[str]) -> NamespaceRule | None:
     """Return the rule by which the table finds a message's namespace or input, None if all are of one sender."""
     if namespaces:
-        return Whose(namespaces.of_id, str(namespaces))
+        return NamespaceRule(namespaces.of_id, str(namespaces))
     if len(inputs) == 1:
         return None
-    return Whose(namespaces.of_id, ",".join(sorted(inputs)), {keys.topic_crc(topic): topic for topic in inputs})
+    return NamespaceRule(namespaces.of_id, ",".join(sorted(inputs)), {keys.topic_crc(topic): topic for topic in inputs})
 
 
 def _sentence(name: str, what: str) -> str:

@@ -43,7 +43,7 @@ class RefusalWriter:
         """
         due_ms = request.due_ms if request.recurrence is None else request.planned_ms
         series = () if request.recurrence is None else recurring.write(request.recurrence)
-        headers = [*native.again(request, due_ms), *((name, said.encode()) for name, said in series)]
+        headers = [*native.again(request, due_ms), *((name, text.encode()) for name, text in series)]
         letter = OutgoingRecord(self._topics.dead_letters, self._number, request.key, request.value, headers)
         step.reject(dead_letters.signed(letter, self._limits.dead_letter, refusal, request.source), refusal.reason)
         step.tell(Event("refused", request.id, step.now_ms, request.source, reason=refusal.reason.value))

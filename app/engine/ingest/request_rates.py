@@ -122,27 +122,27 @@ class RequestRates:
         if limit is not None:
             _take(limit.delivered, number, now_ms // limit.window_ms, limit.most)
 
-    def told(self, number: int) -> dict[str, dict[str, int]]:
+    def recent(self, number: int) -> dict[str, dict[str, int]]:
         """Return a partition's counts in the last spans of each kind, by namespace and span, to report to others."""
-        found: dict[str, dict[str, int]] = {}
+        rates: dict[str, dict[str, int]] = {}
         for name, limit in self._limits.items():
-            told = {
+            reported = {
                 f"{mark}{window}": spans[window][number]
                 for mark, spans in (("", limit.taken), (_DELIVERIES, limit.delivered))
                 for window in sorted(spans)[-_TOLD:]
                 if number in spans[window]
             }
-            if told:
-                found[name] = told
-        return found
+            if reported:
+                rates[name] = reported
+        return rates
 
     def _elsewhere(self, name: str, span: str) -> int:
-        told = (
+        reported = (
             report.progress.requests.get(name, {})
             for number, report in self._reports.items()
             if number not in self._owned
         )
-        return sum(spans.get(span, 0) for spans in told)
+        return sum(spans.get(span, 0) for spans in reported)
 
     def _sentence(self, name: str, limit: _Limit) -> str:
         return (

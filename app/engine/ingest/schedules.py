@@ -217,16 +217,16 @@ class Schedules:
                 if last is not None and not last.rivals(command):
                     self._memory.wait(step, entry.id, last)
                 last = command
-                found = moves.moved(entry, entry.asked_due(keys.row_key(due_ms, 0, 0)), command)
-                if found.passed is not None:
-                    skipped(step, entry, found.passed)
-                due_ms, entry = msgspec.structs.replace(found.entry, moved=command.stamp).within(found.due_ms)
-                if found.over:
+                move = moves.moved(entry, entry.asked_due(keys.row_key(due_ms, 0, 0)), command)
+                if move.passed is not None:
+                    skipped(step, entry, move.passed)
+                due_ms, entry = msgspec.structs.replace(move.entry, moved=command.stamp).within(move.due_ms)
+                if move.over:
                     ended(step, "dropped", due_ms, entry, by=command.source, reason="missed")
                     self._memory.end(step, keys.row_key(due_ms, 0, 0), entry, command)
                     self._leave(step, request, commands[place + 1 :])
                     return
-                ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, found.due_ms))
+                ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, move.due_ms))
         self._hold(step, record, request, entry, due_ms, encode(entry, step.version), last)
 
     def _leave(self, step: Step, request: Request, commands: Sequence[Command]) -> None:

@@ -68,9 +68,9 @@ class ArrivalSearch:
 
         With exactly once there are none, because the rows of arrived messages are removed in the same transaction.
         """
-        found, size = defaultdict[Route, dict[Copy, UnconfirmedRow]](dict), 0
+        rows, size = defaultdict[Route, dict[Copy, UnconfirmedRow]](dict), 0
         if self._engine.exactly_once:
-            return found
+            return rows
         for count, (key, raw) in enumerate(self._due(store), 1):
             entry, due_ms, size = decode(raw), keys.due_of(key), size + len(raw)
             # A moved occurrence may be due when another one was delivered before.
@@ -80,12 +80,12 @@ class ArrivalSearch:
                 copy = copy_of(headers)
                 if copy is not None:
                     content = content_of(entry.key, entry.value, headers)
-                    found[self._place(entry)][copy] = UnconfirmedRow(key, entry.source, content)
+                    rows[self._place(entry)][copy] = UnconfirmedRow(key, entry.source, content)
             if size > _BYTES:
                 break
             if not count % _AT_A_TIME:
                 await asyncio.sleep(0)
-        return found
+        return rows
 
     def _due(self, store: PartitionStore) -> Iterator[tuple[bytes, bytes]]:
         bound = keys.due_bound(self._clock.wall_ms() + _CLOCKS_MS)
@@ -100,23 +100,23 @@ class ArrivalSearch:
 
     async def look(self, number: int, expected: Mapping[Route, Expected]) -> list[ArrivedRow]:
         """Return the rows of a partition that have arrived, as far as the search finds them in time."""
-        found = list[ArrivedRow]()
+        arrived = list[ArrivedRow]()
         try:
             async with asyncio.timeout(_MOST_S):
                 destinations = {destination_of_route(place) for place in expected}
-                await asyncio.gather(*(self._at(to, number, expected, found) for to in destinations))
+                await asyncio.gather(*(self._at(to, number, expected, arrived) for to in destinations))
         except TimeoutError:
             sentence = (
                 "partition %d: the deliveries of the previous owner could not be checked within %g s. Some messages "
                 "may be delivered twice"
             )
             log.warning(sentence, number, _MOST_S, extra={"partition": number})
-        return found
+        return arrived
 
     async def _at(
-        self, to: Destination, number: int, expected: Mapping[Route, Expected], found: list[ArrivedRow]
+        self, to: Destination, number: int, expected: Mapping[Route, Expected], arrived: list[ArrivedRow]
     ) -> None:
-        """Add the arrivals at one destination to `found`, and log the obstacles."""
+        """Add the arrivals at one destination to `arrived`, and log the obstacles."""
         cluster, topic = to
         target = self._targets.get(cluster)
         if target is None:
@@ -129,7 +129,7 @@ class ArrivalSearch:
             there = expected.get(place, {})
             rows = {**anywhere, **there} if anywhere and there else anywhere or there
             if rows:
-                looks.append(self._in(place, number, rows, found))
+                looks.append(self._in(place, number, rows, arrived))
         troubles = await asyncio.gather(*looks)
         for trouble in dict.fromkeys(filter(None, troubles)):
             sentence = (
@@ -138,15 +138,15 @@ class ArrivalSearch:
             )
             log.warning(sentence, number, named(*to), trouble, extra={"partition": number})
 
-    async def _in(self, place: Route, number: int, rows: Expected, found: list[ArrivedRow]) -> str:
-        """Add the arrivals in a destination's partition to `found`; return the obstacle, or an empty string."""
+    async def _in(self, place: Route, number: int, rows: Expected, arrived: list[ArrivedRow]) -> str:
+        """Add the arrivals in a destination's partition to `arrived`; return the obstacle, or an empty string."""
         cluster, topic, partition = place
         if place not in self._ends:
             self._ends[place] = DestinationEnd(self._targets[cluster].cluster, topic, partition)
         try:
             async with self._turns[cluster], asyncio.timeout(_EACH_S):
                 async for one in self._ends[place].find(rows, self._is_of(number)):
-                    found.append(one)  # noqa: PERF401 - arrivals found before the timeout count
+                    arrived.append(one)  # noqa: PERF401 - arrivals before the timeout count
         except TimeoutError:
             return f"it could not be read completely within {_EACH_S:g} s"
         except aiokafka.errors.TopicAuthorizationFailedError:

@@ -70,25 +70,25 @@ class ChangelogGuard:
         """
         self._topics, self._engine, self._table, self._journal = topics, engine, table, journal
         self._log_id, self._committed = log_id, committed
-        self._found: dict[int, _Changelog] = {}
+        self._changelogs: dict[int, _Changelog] = {}
 
     async def before(self, number: int, store: PartitionStore, begin: int, end: int) -> PartitionStore:
         """Check that a database is a copy of the changelog, before the rest is read; return the store to use.
 
         Raises PartitionStopped with instructions if it is not.
         """
-        found = self._found[number] = _Changelog(await self._log_id(), begin, end)
+        changelog = self._changelogs[number] = _Changelog(await self._log_id(), begin, end)
         followed = store.followed
-        other = _moved(store, found) or store.offset > end
+        other = _moved(store, changelog) or store.offset > end
         gap = begin > store.offset + _NO_STEP
-        found.trusted = followed.writing or (bool(store.offset) and not followed.restoring)
-        if not found.trusted:
+        changelog.trusted = followed.writing or (bool(store.offset) and not followed.restoring)
+        if not changelog.trusted:
             if other or gap or not store.offset:
-                store = self._anew(number, store, found)
+                store = self._anew(number, store, changelog)
         elif followed.writing or other or gap:
-            store = await self._apart(number, store, found, other=other)
-        elif followed.log != found.id:
-            store.follow(msgspec.structs.replace(followed, log=found.id))
+            store = await self._apart(number, store, changelog, other=other)
+        elif followed.log != changelog.id:
+            store.follow(msgspec.structs.replace(followed, log=changelog.id))
         return store
 
     async def after(self, number: int, store: PartitionStore) -> None:
@@ -96,67 +96,67 @@ class ChangelogGuard:
 
         Raises PartitionStopped with instructions if it is not.
         """
-        name, found, head = self._name(number), self._found[number], store.head
+        name, changelog, head = self._name(number), self._changelogs[number], store.head
         if store.followed.writing:
             return
-        if not found.trusted and unfinished(head):
+        if not changelog.trusted and unfinished(head):
             self._accept_loss(
                 number, f"a worker has begun to write {name} again from its database, and has not finished"
             )
-        elif not found.trusted and store.followed.begun > whole_from(head):
+        elif not changelog.trusted and store.followed.begun > whole_from(head):
             what = f"{name} begins at offset {store.followed.begun}: its first records were deleted"
             self._accept_loss(number, f"{what}, and with them pending messages. Its cleanup.policy must be compact")
         read = await self._committed(number, [topic for topic in self._inputs if topic not in store.positions])
-        found.unknown = {topic: offset for topic, offset in read.items() if offset}
-        if found.unknown:
-            what = f"{name} has no positions for inputs that were read before ({_listed(found.unknown)})"
+        changelog.unknown = {topic: offset for topic, offset in read.items() if offset}
+        if changelog.unknown:
+            what = f"{name} has no positions for inputs that were read before ({_listed(changelog.unknown)})"
             self._accept_loss(number, f"{what}: it was deleted, or has lost records")
 
     async def settle(self, number: int, store: PartitionStore, now_ms: int) -> None:
         """Complete the changelog, as its only writer: from the database, or by accepting the loss."""
-        found, followed = self._found[number], store.followed
-        gap = found.begin > whole_from(store.head) or unfinished(store.head)
-        writes = followed.writing or (gap and not (found.lost and not found.trusted))
+        changelog, followed = self._changelogs[number], store.followed
+        gap = changelog.begin > whole_from(store.head) or unfinished(store.head)
+        writes = followed.writing or (gap and not (changelog.lost and not changelog.trusted))
         if writes:
-            await self._write(number, store, found, now_ms)
-        if writes or found.lost:
+            await self._write(number, store, changelog, now_ms)
+        if writes or changelog.lost:
             changes = Changes()
-            changes.positions = {topic: Position(offset, -1, 0) for topic, offset in found.unknown.items()}
-            await self._mark(number, changes, head_at(found.begin, WHOLE), now_ms)
-        if writes or found.lost or followed.restoring:
-            store.follow(Followed(found.id, found.begin))
+            changes.positions = {topic: Position(offset, -1, 0) for topic, offset in changelog.unknown.items()}
+            await self._mark(number, changes, head_at(changelog.begin, WHOLE), now_ms)
+        if writes or changelog.lost or followed.restoring:
+            store.follow(Followed(changelog.id, changelog.begin))
 
-    async def _apart(self, number: int, store: PartitionStore, found: _Changelog, *, other: bool) -> PartitionStore:
+    async def _apart(self, number: int, store: PartitionStore, changelog: _Changelog, *, other: bool) -> PartitionStore:
         """Return the store to use if database and changelog contradict each other: whichever is complete.
 
         Raises PartitionStopped if neither is.
         """
-        name, moved = self._name(number), _moved(store, found)
-        if (moved or not other) and await self._is_whole(number, found, moved=moved):
+        name, moved = self._name(number), _moved(store, changelog)
+        if (moved or not other) and await self._is_whole(number, changelog, moved=moved):
             log.warning("%s was rewritten by a worker; restoring the local database from it", name)
-            found.trusted = False
-            return self._anew(number, store, found)
+            changelog.trusted = False
+            return self._anew(number, store, changelog)
         if store.followed.writing:
             pass
         elif other:
-            await self._assure_replaced(number, store, found)
+            await self._assure_replaced(number, store, changelog)
             log.warning("%s was created again. DELAY_ACCEPT_LOSS accepts this", name)
         else:
-            what = f"{name} begins at offset {found.begin}, but the local database ends at {store.offset}"
+            what = f"{name} begins at offset {changelog.begin}, but the local database ends at {store.offset}"
             self._accept_loss(number, what)
-            found.trusted = False
-            return self._anew(number, store, found)
-        seen, writer, _ = await self._survey(number, found)
+            changelog.trusted = False
+            return self._anew(number, store, changelog)
+        seen, writer, _ = await self._survey(number, changelog)
         store.foreign.keys |= {key for key in seen if store.raw(key) is None}
         store.writer = max(store.writer, writer)
-        store.follow(Followed(found.id, 0, writing=True), found.end)
+        store.follow(Followed(changelog.id, 0, writing=True), changelog.end)
         return store
 
-    async def _assure_replaced(self, number: int, store: PartitionStore, found: _Changelog) -> None:
+    async def _assure_replaced(self, number: int, store: PartitionStore, changelog: _Changelog) -> None:
         """Check that a database may replace the changelog. Raises PartitionStopped."""
         if not self._engine.accepts_recreated(self._topics.changelog):
             msg = (
-                f"{self._name(number)} ends at offset {found.end}, but the local database has it up to "
+                f"{self._name(number)} ends at offset {changelog.end}, but the local database has it up to "
                 f"{store.offset}: the topic was deleted and created again, or has lost its last records. Restore the "
                 f"topic, or set DELAY_ACCEPT_LOSS=recreated:{self._topics.changelog} and restart: each worker writes "
                 "its databases to the changelog. Keep all data directories."
@@ -171,22 +171,22 @@ class ChangelogGuard:
         if behind:
             self._accept_loss(number, f"another worker has read {_listed(behind)}, so the local database is outdated")
 
-    def _anew(self, number: int, store: PartitionStore, found: _Changelog) -> PartitionStore:
+    def _anew(self, number: int, store: PartitionStore, changelog: _Changelog) -> PartitionStore:
         """Return an empty database that will be restored from the whole changelog."""
         if store.offset:
             store = self._table.renew(number)
-        store.follow(Followed(found.id, found.begin, restoring=True))
+        store.follow(Followed(changelog.id, changelog.begin, restoring=True))
         return store
 
-    async def _is_whole(self, number: int, found: _Changelog, *, moved: bool) -> bool:
+    async def _is_whole(self, number: int, changelog: _Changelog, *, moved: bool) -> bool:
         """Return whether a worker has written its whole database to the changelog."""
-        _, _, head = await self._survey(number, found)
-        return head is not None and head.crc == WHOLE and (moved or head.offset >= found.begin)
+        _, _, head = await self._survey(number, changelog)
+        return head is not None and head.crc == WHOLE and (moved or head.offset >= changelog.begin)
 
-    async def _survey(self, number: int, found: _Changelog) -> tuple[set[bytes], int, Position | None]:
+    async def _survey(self, number: int, changelog: _Changelog) -> tuple[set[bytes], int, Position | None]:
         """Return the keys in a changelog partition, the highest epoch, and its record about its head."""
-        reader, seen, writer, head = self._journal.reader(number, found.begin), set[bytes](), 0, None
-        while await reader.position() < found.end:
+        reader, seen, writer, head = self._journal.reader(number, changelog.begin), set[bytes](), 0, None
+        while await reader.position() < changelog.end:
             for record in await reader.chunk(_CHUNK):
                 if record.key == keys.WRITER:
                     writer = max(writer, epoch_of(record.value) or 0)
@@ -196,12 +196,12 @@ class ChangelogGuard:
                     seen.add(record.key)
         return seen, writer, head
 
-    async def _write(self, number: int, store: PartitionStore, found: _Changelog, now_ms: int) -> None:
+    async def _write(self, number: int, store: PartitionStore, changelog: _Changelog, now_ms: int) -> None:
         """Write the whole database to the changelog; if interrupted, only this database can write it again."""
         name = self._name(number)
         log.warning("%s is missing records that the local database has; writing them again", name)
         store.follow(msgspec.structs.replace(store.followed, writing=True))
-        await self._mark(number, Changes(), head_at(found.begin, UNFINISHED), now_ms)
+        await self._mark(number, Changes(), head_at(changelog.begin, UNFINISHED), now_ms)
         written = await self._journal.write_image(number, now_ms)
         log.warning("%s is complete again; %d records were written", name, written)
 
@@ -216,7 +216,7 @@ class ChangelogGuard:
         name, accepted = self._name(number), self._engine.accept_loss
         if self._topics.changelog not in accepted and name not in accepted:
             raise PartitionStopped(f"{what}. {_WAY_ON.format(name=name)}")
-        self._found[number].lost = True
+        self._changelogs[number].lost = True
         log.error("%s. DELAY_ACCEPT_LOSS accepts this", what)
 
     @property
@@ -227,9 +227,9 @@ class ChangelogGuard:
         return f"{self._topics.changelog}-{number}"
 
 
-def _moved(store: PartitionStore, found: _Changelog) -> bool:
+def _moved(store: PartitionStore, changelog: _Changelog) -> bool:
     """Return whether a database is a copy of another topic of the same name."""
-    return bool(store.followed.log and found.id) and store.followed.log != found.id
+    return bool(store.followed.log and changelog.id) and store.followed.log != changelog.id
 
 
 def _listed(read: Mapping[str, int]) -> str:

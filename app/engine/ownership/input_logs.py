@@ -79,86 +79,86 @@ class InputLogs:
         step = Step(now_ms, now_ms - self._clock.offset_ms)
         offsets = {}
         for topic in self.topics:
-            found = _InputLog(topic, number, await self._id_of(topic), await self._reader(topic, number).begin())
+            input_log = _InputLog(topic, number, await self._id_of(topic), await self._reader(topic, number).begin())
             position = store.positions.get(topic)
-            if position is None or _is_unread_former(found, position):
-                offsets[topic] = found.begin
-                step.changes.positions[topic] = Position(found.begin, -1, 0, log=found.id)
+            if position is None or _is_unread_former(input_log, position):
+                offsets[topic] = input_log.begin
+                step.changes.positions[topic] = Position(input_log.begin, -1, 0, log=input_log.id)
                 continue
-            following = await self._following(step, found, position)
+            following = await self._following(step, input_log, position)
             if following.offset != position.offset or following.base != position.base:
                 step.changes.positions[topic] = following
             else:
                 store.positions[topic] = following  # the next step that reads a record writes the id
-            offsets[topic] = max(found.begin, following.offset)
+            offsets[topic] = max(input_log.begin, following.offset)
         if step:
             await self._journal.commit(number, step)
         return offsets
 
-    async def _following(self, step: Step, found: _InputLog, position: Position) -> Position:
+    async def _following(self, step: Step, input_log: _InputLog, position: Position) -> Position:
         """Return the position to continue from in an input that was read before. Raises PartitionStopped."""
-        trouble = await self._differs(found, position)
+        trouble = await self._differs(input_log, position)
         if not trouble:
-            if found.begin > position.offset:
-                note_deleted(found.topic, found.number, position.offset, found.begin)
-            return msgspec.structs.replace(position, log=found.id or position.log)
-        if await self._is_same(found, position):
-            return await self._truncated(step, found, position, trouble)
+            if input_log.begin > position.offset:
+                note_deleted(input_log.topic, input_log.number, position.offset, input_log.begin)
+            return msgspec.structs.replace(position, log=input_log.id or position.log)
+        if await self._is_same(input_log, position):
+            return await self._truncated(step, input_log, position, trouble)
         why = "it was deleted and created again, and may contain unread commands"
-        return self._from_its_start(found, position, f"{trouble}: {why}", ", or restore the old one")
+        return self._from_its_start(input_log, position, f"{trouble}: {why}", ", or restore the old one")
 
-    async def _differs(self, found: _InputLog, position: Position) -> str:
+    async def _differs(self, input_log: _InputLog, position: Position) -> str:
         """Return how a topic differs from the topic that was read before, or an empty string."""
         if position.timestamp_ms < 0:
             return ""
-        if position.log and found.id and position.log != found.id:
-            return f"{found} has a different topic id than when it was last read"
-        end = await self._reader(found.topic, found.number).end()
+        if position.log and input_log.id and position.log != input_log.id:
+            return f"{input_log} has a different topic id than when it was last read"
+        end = await self._reader(input_log.topic, input_log.number).end()
         if position.offset > end:
-            return f"{found} ends at offset {end}, but was read up to {position.offset}"
+            return f"{input_log} ends at offset {end}, but was read up to {position.offset}"
         last = position.offset - 1
-        if found.begin <= last and not await self._has(found, position):
-            return f"{found} has a different record at offset {last} than when it was last read"
+        if input_log.begin <= last and not await self._has(input_log, position):
+            return f"{input_log} has a different record at offset {last} than when it was last read"
         return ""
 
-    async def _has(self, found: _InputLog, position: Position) -> bool:
+    async def _has(self, input_log: _InputLog, position: Position) -> bool:
         """Return whether an input has the last record that was read, as far as this can be determined."""
         last = position.offset - 1
-        reader = self._reader(found.topic, found.number, last)
+        reader = self._reader(input_log.topic, input_log.number, last)
         while await reader.position() <= last:
             for record in await reader.chunk(1):
                 same = (record.timestamp_ms, crc_of(record.key, record.value)) == (position.timestamp_ms, position.crc)
                 return same or record.offset != last
         return True
 
-    async def _is_same(self, found: _InputLog, position: Position) -> bool:
+    async def _is_same(self, input_log: _InputLog, position: Position) -> bool:
         """Return whether a log is the same as before, although records that were read are missing."""
-        if position.log and found.id:
-            return position.log == found.id
-        if found.topic in self._producers_time:
+        if position.log and input_log.id:
+            return position.log == input_log.id
+        if input_log.topic in self._producers_time:
             return False
         # Without ids: a record older than the last record read cannot be in a new topic.
-        for record in await self._reader(found.topic, found.number, found.begin).chunk(1):
+        for record in await self._reader(input_log.topic, input_log.number, input_log.begin).chunk(1):
             return record.timestamp_ms <= position.timestamp_ms
         return False
 
-    async def _truncated(self, step: Step, found: _InputLog, position: Position, trouble: str) -> Position:
+    async def _truncated(self, step: Step, input_log: _InputLog, position: Position, trouble: str) -> Position:
         """Return the position to continue from in a log that has lost its last records, and add an event for the loss.
 
         Raises PartitionStopped if the position cannot be determined.
         """
-        if found.topic in self._producers_time:
+        if input_log.topic in self._producers_time:
             why = (
                 "it has lost records that were read, and new records may have arrived since. Producers' timestamps "
                 "cannot show which records are new"
             )
             again = ". Requests are then processed again, even if their messages were delivered"
-            return self._from_its_start(found, position, f"{trouble}: {why}", again)
+            return self._from_its_start(input_log, position, f"{trouble}: {why}", again)
         # New records were appended later than the last record that was read.
-        after = await self._reader(found.topic, found.number).after(position.timestamp_ms)
+        after = await self._reader(input_log.topic, input_log.number).after(position.timestamp_ms)
         at = min(position.offset, after)
         base, lost = position.base, position.offset - at
-        first, last = (f"{found}-{offset + base}" for offset in (at, position.offset - 1))
+        first, last = (f"{input_log}-{offset + base}" for offset in (at, position.offset - 1))
         log.error(
             "%s: it has lost its last records. The worker continues from offset %d. Records %s to %s had been read; "
             "requests that were written after them are lost and must be sent again. Check that min.insync.replicas "
@@ -167,46 +167,46 @@ class InputLogs:
             at,
             first,
             last,
-            extra={"topic": found.topic, "partition": found.number, "offset": at},
+            extra={"topic": input_log.topic, "partition": input_log.number, "offset": at},
         )
-        step.tell(Event("truncated", str(found), step.now_ms, first, by=last))
-        return Position(at, -1, 0, base + lost, max(position.stamp_ms, position.timestamp_ms), found.id)
+        step.tell(Event("truncated", str(input_log), step.now_ms, first, by=last))
+        return Position(at, -1, 0, base + lost, max(position.stamp_ms, position.timestamp_ms), input_log.id)
 
-    def _from_its_start(self, found: _InputLog, position: Position, trouble: str, more: str) -> Position:
+    def _from_its_start(self, input_log: _InputLog, position: Position, trouble: str, more: str) -> Position:
         """Return the start of an input, if its operator has accepted to read it from there.
 
         Otherwise raises PartitionStopped with instructions, extended by `more`.
         """
-        if not self._engine.accepts_recreated(found.topic):
-            way_on = f"Set DELAY_ACCEPT_LOSS=recreated:{found.topic} and restart to read it from its start{more}."
+        if not self._engine.accepts_recreated(input_log.topic):
+            way_on = f"Set DELAY_ACCEPT_LOSS=recreated:{input_log.topic} and restart to read it from its start{more}."
             raise PartitionStopped(f"{trouble}. {way_on}")
-        base = position.base + position.offset - found.begin
+        base = position.base + position.offset - input_log.begin
         log.warning(
             "%s. Accepted by DELAY_ACCEPT_LOSS: the worker reads it from offset %d, which is offset %d in "
             "sources and automatic ids",
             trouble,
-            found.begin,
-            found.begin + base,
-            extra={"topic": found.topic, "partition": found.number, "offset": found.begin},
+            input_log.begin,
+            input_log.begin + base,
+            extra={"topic": input_log.topic, "partition": input_log.number, "offset": input_log.begin},
         )
-        return Position(found.begin, -1, 0, base, max(position.stamp_ms, position.timestamp_ms), found.id)
+        return Position(input_log.begin, -1, 0, base, max(position.stamp_ms, position.timestamp_ms), input_log.id)
 
     async def _ids(self, topics: Collection[str]) -> dict[str, str]:
         """Return the ids of topics, "" for unknown ones; waits for brokers that are down."""
         while True:
             try:
-                found = await topic_ids(self._cluster, topics)
+                ids = await topic_ids(self._cluster, topics)
             except kafka.KafkaError as error:
                 log.debug("no topic ids: %r", error)
                 await asyncio.sleep(_AGAIN_S)
             else:
-                return {topic: found.get(topic, ("", 0))[0] for topic in topics}
+                return {topic: ids.get(topic, ("", 0))[0] for topic in topics}
 
     def _reader(self, topic: str, number: int, offset: int = 0) -> PartitionReader:
         return PartitionReader(self._cluster, topic, number, offset)
 
 
-def _is_unread_former(found: _InputLog, position: Position) -> bool:
+def _is_unread_former(input_log: _InputLog, position: Position) -> bool:
     """Return whether a position belongs to a former log without any record read."""
     unread = position.timestamp_ms < 0 and position.stamp_ms == UNKNOWN_MS
-    return unread and bool(position.log and found.id) and position.log != found.id
+    return unread and bool(position.log and input_log.id) and position.log != input_log.id

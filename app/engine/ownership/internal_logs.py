@@ -55,8 +55,8 @@ class InternalLogs:
 
     async def changelog_id(self) -> str:
         """Return the changelog's topic id, "" if brokers do not have ids."""
-        found = await _persist(lambda: topic_ids(self._cluster, [self._topic_settings.changelog]))
-        return found[self._topic_settings.changelog].id if self._topic_settings.changelog in found else ""
+        ids = await _persist(lambda: topic_ids(self._cluster, [self._topic_settings.changelog]))
+        return ids[self._topic_settings.changelog].id if self._topic_settings.changelog in ids else ""
 
     async def committed(self, number: int, topics: Collection[str]) -> Mapping[str, int]:
         """Return the offsets that the group has committed for a partition of topics."""
@@ -84,12 +84,12 @@ class InternalLogs:
 
     async def look(self) -> None:
         """Check the topics once. Raises LogChanged, or aiokafka.errors.KafkaError if no broker answers."""
-        found = await topic_ids(self._cluster, self._topics)
-        gone = [topic for topic in self._own if topic not in found]
+        ids = await topic_ids(self._cluster, self._topics)
+        gone = [topic for topic in self._own if topic not in ids]
         self._missing = self._missing + 1 if gone else 0
         if self._missing >= _LOOKS:
             raise LogChanged(f"{', '.join(gone)}: deleted while this worker was using it")
-        for topic, (id_, partitions) in found.items():
+        for topic, (id_, partitions) in ids.items():
             if self._known.setdefault(topic, id_) != id_ and topic in self._own:
                 raise LogChanged(f"{topic}: deleted and created again while this worker was using it")
             if topic in self._read and partitions != (wanted := self._topic_settings.partitions):

@@ -59,7 +59,7 @@ class UnreadBacklog:
         """
         self._topics, self._cluster, self._partitions = topics, cluster, partitions
         self._ingested, self._report, self._silent = ingested, report, silent
-        self._told: dict[TopicPartition, int] = {}
+        self._reported: dict[TopicPartition, int] = {}
         #: Seconds since the last report of each partition of other workers; infinite for a stopped one.
         self._silent_s: dict[int, float] = {}
         #: Partitions that were not waited for to the end.
@@ -88,8 +88,8 @@ class UnreadBacklog:
 
     async def _clear(self) -> None:
         tps = [(topic, number) for topic in self._topics.inputs for number in range(self._topics.partitions)]
-        found = await asyncio.gather(*(PartitionReader(self._cluster, *tp).end() for tp in tps))
-        ends = {tp: end for tp, end in zip(tps, found, strict=True) if end}
+        answers = await asyncio.gather(*(PartitionReader(self._cluster, *tp).end() for tp in tps))
+        ends = {tp: end for tp, end in zip(tps, answers, strict=True) if end}
         await self._read_reports()
         await asyncio.gather(*(self._forget_former(tp, end) for tp, end in ends.items() if tp[1] in self._partitions))
         while not all(self._done_here(tp, end) for tp, end in ends.items()):  # noqa: ASYNC110 - plain numbers
@@ -114,14 +114,14 @@ class UnreadBacklog:
         """Return whether our partition has read a topic up to `end` or never will; True for other partitions."""
         topic, number = tp
         partition = self._partitions.get(number)
-        if partition is None or partition.state is State.STOPPED or self._told.get(tp, 0) >= end:
+        if partition is None or partition.state is State.STOPPED or self._reported.get(tp, 0) >= end:
             return True
         return partition.working and self._ingested(partition, topic, end)
 
     async def _done(self, tp: TopicPartition, end: int) -> bool:
         """Return whether a partition of another worker has read a topic up to `end`."""
         await self._forget_former(tp, end)
-        position = self._told.get(tp, 0)
+        position = self._reported.get(tp, 0)
         if position >= end:
             return True
         if end - position > _MARKERS:
@@ -134,9 +134,9 @@ class UnreadBacklog:
 
     async def _forget_former(self, tp: TopicPartition, end: int) -> None:
         """Forget a position beyond a topic's end: it belongs to a former topic of the same name."""
-        position = self._told.get(tp, 0)
+        position = self._reported.get(tp, 0)
         if position > end and position > await PartitionReader(self._cluster, *tp).end():
-            del self._told[tp]
+            del self._reported[tp]
 
     async def _read_reports(self) -> None:
         """Read the last existing progress records."""
@@ -155,7 +155,7 @@ class UnreadBacklog:
             except (ValueError, msgspec.MsgspecError, RecursionError) as error:
                 passed_over(self._topics.progress, 0, record.offset, error)
                 continue
-            self._told.update({(topic, report.partition): offset for topic, offset in report.positions.items()})
+            self._reported.update({(topic, report.partition): offset for topic, offset in report.positions.items()})
             self._silent_s[report.partition] = math.inf if report.state == State.STOPPED else 0.0
 
 

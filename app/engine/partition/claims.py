@@ -30,12 +30,12 @@ class Claims(dict[bytes, Entry]):
 
     def __getitem__(self, key: bytes) -> Entry:
         """Return the entry of a row. Raises KeyError if it is not claimed."""
-        found: Any = super().__getitem__(key)
-        if type(found) is bytes:
-            found = self[key] = decode(found)
-        elif callable(found):
-            found = found(key)
-        entry: Entry = found
+        claim: Any = super().__getitem__(key)
+        if type(claim) is bytes:
+            claim = self[key] = decode(claim)
+        elif callable(claim):
+            claim = claim(key)
+        entry: Entry = claim
         return entry
 
     def claim_keys(self, rows: Iterable[bytes], read: Callable[[bytes], Entry | None]) -> None:
@@ -49,8 +49,8 @@ class Claims(dict[bytes, Entry]):
 
     def has_command(self, key: bytes) -> bool:
         """Return whether a command was written on a row since it was claimed; rows without a read entry have none."""
-        found: Any = super().__getitem__(key)
-        return not callable(found) and bool(self[key].commands)
+        claim: Any = super().__getitem__(key)
+        return not callable(claim) and bool(self[key].commands)
 
     def get(self, key: bytes, default: Any = None) -> Any:
         """Return the entry of a row, `default` if it is not claimed."""

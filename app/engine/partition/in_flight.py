@@ -261,10 +261,10 @@ class InFlight:
             return True
         return False
 
-    def move_on(self, found: Pairs) -> None:
-        """Move the cursor behind the rows in `found`."""
-        self.cursor = found[-1][0] + b"\0"
-        self.row_bytes = max(1, sum(map(len, map(_second, found))) // len(found))
+    def move_on(self, rows: Pairs) -> None:
+        """Move the cursor behind these rows."""
+        self.cursor = rows[-1][0] + b"\0"
+        self.row_bytes = max(1, sum(map(len, map(_second, rows))) // len(rows))
 
     @property
     def quiet(self) -> bool:

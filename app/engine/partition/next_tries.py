@@ -36,13 +36,13 @@ class NextTries(dict[bytes, int]):
 
     def take_due(self, now_ms: int, limit: int) -> list[bytes]:
         """Remove and return up to `limit` rows whose time has come, in order of time."""
-        found: list[bytes] = []
-        while self._heap and self._heap[0][0] <= now_ms and len(found) < limit:
+        due: list[bytes] = []
+        while self._heap and self._heap[0][0] <= now_ms and len(due) < limit:
             at_ms, row = heapq.heappop(self._heap)
             if self.get(row) == at_ms:
                 del self[row]
-                found.append(row)
-        return found
+                due.append(row)
+        return due
 
     @property
     def next_ms(self) -> int | None:

@@ -74,7 +74,7 @@ class Replanning:
     def put_into(self, step: Step) -> None:
         """Add the changes of the next rows to a step. A series that is being sent follows these rules afterwards."""
         if self._ranges:
-            for key, entry in self._found(step):
+            for key, entry in self._next_rows(step):
                 replan(self._context, step, key, entry)
             return
         if self._is_last:  # the last step with changes is committed
@@ -83,18 +83,18 @@ class Replanning:
             self._done.set_result(None)
         self._done = None
 
-    def _found(self, step: Step) -> list[tuple[bytes, Entry]]:
+    def _next_rows(self, step: Step) -> list[tuple[bytes, Entry]]:
         """Return the next series, without series that the step changes or that are being sent."""
         (cursor, end), looks = self._ranges.popleft(), 0
-        found: list[tuple[bytes, Entry]] = []
+        rows: list[tuple[bytes, Entry]] = []
         for key, raw in self._store.raw_rows(cursor):
             if key >= end:
                 break
             looks += 1
             if may_recur(raw) and key not in self._context.claims and not step.changes.touches(key):
                 looks += _SERIES
-                found.append((key, decode(raw)))
+                rows.append((key, decode(raw)))
             if looks >= _LOOKS:
                 self._ranges.appendleft((key + b"\0", end))
                 break
-        return found
+        return rows

@@ -166,12 +166,12 @@ class StepBuilder:
                     continue
             end = min(begin + (ONE_BY_ONE if plain else _SLICE // self._shorter), len(records))
             each = _Slice(time, _SLICE_S / self._shorter)
-            found = self._ingest.read(step, records[begin:end], each)
+            reads = self._ingest.read(step, records[begin:end], each)
             end = begin + each.taken
             # Many records share few destinations, so each destination is checked once.
             wanted = {
                 (request.cluster, request.to, request.partition or 0)
-                for _, request in found
+                for _, request in reads
                 if not isinstance(request, Refusal) and request.to
             }
             # A topic may have got more partitions since its last look-up.
@@ -179,11 +179,11 @@ class StepBuilder:
             if unknown:
                 await self._topics.learn(unknown)
             if not all(self._policy.is_known(cluster, topic) for cluster, topic, _ in wanted):
-                found = await self._policy.admitted(found, forwarded=forwarded)
-            taken = self._ingest.apply(step, found, self._topics.partitions, limit)
+                reads = await self._policy.admitted(reads, forwarded=forwarded)
+            taken = self._ingest.apply(step, reads, self._topics.partitions, limit)
             await asyncio.sleep(0)
-            begin = end - (len(found) - taken)
-            if taken < len(found) or step.size >= limit:  # a step has room for only one large row
+            begin = end - (len(reads) - taken)
+            if taken < len(reads) or step.size >= limit:  # a step has room for only one large row
                 return begin
         return begin
 

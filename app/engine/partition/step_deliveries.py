@@ -68,11 +68,11 @@ class StepDeliveries:
 
     def withdraw(self, held_back: Callable[[Route], bool]) -> list[Delivery]:
         """Remove and return the waiting deliveries on routes that are `held_back`."""
-        found = [delivery for delivery in self._queue if held_back(delivery.route)]
-        for delivery in found:
+        withdrawn = [delivery for delivery in self._queue if held_back(delivery.route)]
+        for delivery in withdrawn:
             self._queue.remove(delivery)
             self._open.pop(delivery.route, None)
-        return found
+        return withdrawn
 
     def take_back(self, step: Step, untaken: Untaken) -> None:
         """Take deliveries out of a step whose transaction was aborted; deliveries that are still possible come next."""

@@ -23,27 +23,27 @@ class DueSoon:
     def __init__(self, clock: Clock, partitions: Mapping[int, Partition]) -> None:
         """Count upcoming messages of `partitions` once `due` is called."""
         self._clock, self._partitions = clock, partitions
-        self._asked, self._asked_ms = asyncio.Event(), 0
+        self._wanted, self._wanted_ms = asyncio.Event(), 0
 
     def due(self) -> list[tuple[int, int]]:
         """Return pairs of seconds ahead and the number of messages due by then, as far as they are counted yet."""
-        self._asked_ms = self._clock.monotonic_ms()
-        self._asked.set()
+        self._wanted_ms = self._clock.monotonic_ms()
+        self._wanted.set()
         now_ms, working = self._clock.wall_ms(), self._working()
-        found = []
+        totals = []
         for ahead_s in AHEAD_S:
             counts = [one.store.counts.near.due_by(now_ms + ahead_s * 1_000) for one in working]
             known = [count for count in counts if count is not None]
             if len(known) == len(working):
-                found.append((ahead_s, sum(known)))
-        return found
+                totals.append((ahead_s, sum(known)))
+        return totals
 
     async def run(self) -> None:
         """Count upcoming messages while the counts are read, until cancelled."""
         while True:
-            await self._asked.wait()
-            if self._clock.monotonic_ms() - self._asked_ms > _SILENCE_MS:
-                self._asked.clear()
+            await self._wanted.wait()
+            if self._clock.monotonic_ms() - self._wanted_ms > _SILENCE_MS:
+                self._wanted.clear()
                 for partition in self._working():
                     partition.store.counts.near.forget()
                 continue

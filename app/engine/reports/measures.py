@@ -57,10 +57,10 @@ class Measures:
         yield from self._environment()
 
     def _counted(self) -> Iterator[Metric]:
-        told = CounterMetricFamily("delay_messages", "Changes of messages, by event.", labels=["event"])
+        events = CounterMetricFamily("delay_messages", "Changes of messages, by event.", labels=["event"])
         for kind, number in self.tally.events.items():
-            told.add_metric([kind], number)
-        yield told
+            events.add_metric([kind], number)
+        yield events
         letters = CounterMetricFamily("delay_dead_letters", "Dead letters, by reason.", labels=["reason"])
         for reason, number in self.tally.dead_letters.items():
             letters.add_metric([reason], number)
@@ -109,15 +109,15 @@ def _histogram(name: str, help_text: str, histogram: Histogram) -> Metric:
 def _by_due(working: list[Partition], now_ms: int, near: list[tuple[int, int]]) -> Metric:
     """Return the number of messages due by the end of each period ahead, in minutes and hours."""
     edges = [(now_ms + ahead_s * 1_000) // keys.BUCKET_MS for ahead_s in AHEAD_S]
-    found = Counter[int]()
+    counts = Counter[int]()
     for partition in working:
         for hour, number in partition.store.counts.hours.items():
-            found[bisect_left(edges, hour)] += number
+            counts[bisect_left(edges, hour)] += number
     help_text = "Messages due within le seconds, rounded up to the minute (from 3600 on, to the hour)."
     due = GaugeMetricFamily("delay_pending_by_due", help_text, labels=["le"])
     for ahead_s, number in near:
         due.add_metric([str(ahead_s)], number)
     names = [*map(str, AHEAD_S), "+Inf"]
-    for name, number in zip(names, accumulate(found[place] for place in range(len(names))), strict=True):
+    for name, number in zip(names, accumulate(counts[place] for place in range(len(names))), strict=True):
         due.add_metric([name], number)
     return due

@@ -36,22 +36,22 @@ def overdue(partition: Partition, oldest: bytes | None, before_ms: int, throttle
     whole = sum(count for number, count in partition.store.counts.hours.items() if number < hour)
     # Not from the hour's beginning, because a scan also passes delivered rows that are not compacted yet.
     since_ms = max(hour * keys.BUCKET_MS, keys.due_of(oldest))
-    found = whole + partition.store.count(since_ms, before_ms, _COUNTED)
-    return max(0, found - len(partition.in_flight.tries))
+    total = whole + partition.store.count(since_ms, before_ms, _COUNTED)
+    return max(0, total - len(partition.in_flight.tries))
 
 
 def _beside(partition: Partition, before_ms: int, on_purpose: set[Destination]) -> int:
     """Count rows due by `before_ms` except for some destinations, first the rows that the due loop has set aside."""
     in_flight, bound = partition.in_flight, keys.due_bound(before_ms)
-    found = 0
+    number = 0
     first = in_flight.first_unsettled(on_purpose)
     if first is not None:
         for count, (key, raw) in enumerate(partition.store.raw_rows(first)):
             if count == _LOOKED_AT or key >= min(bound, in_flight.cursor):
                 break
             entry = decode(raw)
-            found += key not in in_flight.tries and destination_of(entry) not in on_purpose
+            number += key not in in_flight.tries and destination_of(entry) not in on_purpose
     following = partition.store.next_row(in_flight.cursor)
     if following is not None and following < bound:
-        found += partition.store.count(keys.due_of(following), before_ms, _COUNTED)
-    return found
+        number += partition.store.count(keys.due_of(following), before_ms, _COUNTED)
+    return number

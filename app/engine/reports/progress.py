@@ -58,14 +58,14 @@ def names_with_smallest(numbers: Mapping[str, int]) -> dict[str, int]:
 
 
 def _fitting(pairs: list[tuple[str, int]]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    fitting: dict[str, int] = {}
     left = BYTES
     for name, number in pairs:
         left -= len(name.encode()) + _BESIDE
         if left < 0:
             break
-        found[name] = number
-    return found
+        fitting[name] = number
+    return fitting
 
 
 class ProgressReporter:
@@ -85,7 +85,7 @@ class ProgressReporter:
         self._settings, self._clock, self._sender, self._due, self._last = settings, clock, sender, due, last
         #: The number of reports that each idle partition has skipped.
         self._silent = Counter[int]()
-        self._told = fingerprint(settings)
+        self._fingerprint = fingerprint(settings)
         #: Inputs and writes of this worker that make no progress, once they are watched.
         self.standstill: Standstill | None = None
 
@@ -119,20 +119,20 @@ class ProgressReporter:
 
     async def _values(self, now: int) -> list[tuple[bytes, bytes]]:
         """Return the keys and values of the records."""
-        lateness, told, found = self._due.lateness.histogram(), self._told, []
+        lateness, settings, records = self._due.lateness.histogram(), self._fingerprint, []
         self._silent = Counter({number: of for number, of in self._silent.items() if number in self._due.partitions})
         for partition in list(self._due.partitions.values()):
             if partition.state in (State.LIVE, State.CATCHING_UP):
                 self._silent.pop(partition.number, None)
-                value = encode(self.record(partition, now, lateness, told))
-                lateness, told = {}, {}  # a worker's histogram and settings are in one record only
+                value = encode(self.record(partition, now, lateness, settings))
+                lateness, settings = {}, {}  # a worker's histogram and settings are in one record only
             elif (again := self._repeated(partition)) is not None:
                 value = again
             else:
                 continue
-            found.append((b"%d" % partition.number, value))
+            records.append((b"%d" % partition.number, value))
             await asyncio.sleep(0)  # a partition with very many destinations takes some ms
-        return found
+        return records
 
     def _repeated(self, partition: Partition) -> bytes | None:
         """Return a partition's last report with its state while it is restored or stopped: other workers need it."""
@@ -143,19 +143,19 @@ class ProgressReporter:
         if last is None:
             return None
         try:
-            told = encode({**msgspec.json.decode(last), "state": partition.state.value, "lateness": {}})
+            value = encode({**msgspec.json.decode(last), "state": partition.state.value, "lateness": {}})
         except (ValueError, msgspec.MsgspecError, RecursionError):
             return None  # newer workers or others wrote it; its known fields have been read
-        return told if len(told) <= _REPEATED_BYTES else None
+        return value if len(value) <= _REPEATED_BYTES else None
 
     def own(self, now: int) -> dict[int, Report]:
         """Return this worker's reports as it would write them, also while brokers do not take them."""
-        found = dict[int, Report]()
+        reports = dict[int, Report]()
         for number, partition in self._due.partitions.items():
             if partition.working:
                 value = encode(self.record(partition, now, {}, {}))
-                found[number] = Report(decode_progress(b"%d" % number, value), 0, now)
-        return found
+                reports[number] = Report(decode_progress(b"%d" % number, value), 0, now)
+        return reports
 
     def record(
         self, partition: Partition, now: int, lateness: dict[str, int], settings: dict[str, str]
@@ -193,12 +193,12 @@ class ProgressReporter:
         if store.shares is None:
             return {}
         held = {sender: len(destinations) for sender, destinations in sorted(store.shares.destinations.items())}
-        found: dict[str, Any] = {"destinations": names_with_largest(held)}
+        fields: dict[str, Any] = {"destinations": names_with_largest(held)}
         if self._settings.topics.namespaces:
             known = sorted(store.shares.known.items())
-            found["namespaces"] = {name: _share(of) for name, of in known}
-        requests = {} if self._rates is None else self._rates.told(number)
-        return {**found, **({"requests": requests} if requests else {})}
+            fields["namespaces"] = {name: _share(of) for name, of in known}
+        requests = {} if self._rates is None else self._rates.recent(number)
+        return {**fields, **({"requests": requests} if requests else {})}
 
     def _standing_still(self, number: int, now: int) -> dict[str, Any]:
         """Return since when requests have waited unread, if long, and whether the full disk holds them back."""
@@ -210,14 +210,14 @@ class ProgressReporter:
 
     def _throttled(self, partition: Partition, now: int) -> dict[str, Any]:
         """Return the oldest due times that wait for paused destinations, and for rate-limited ones."""
-        throttle, found = self._due.throttle, dict[str, dict[str, int]]()
+        throttle, throttled = self._due.throttle, dict[str, dict[str, int]]()
         for to, row in partition.in_flight.aside.items():
             due_ms = keys.due_of(row)
             if throttle.paused(to) is not None:
-                found.setdefault("paused", {})[named(*to)] = due_ms
+                throttled.setdefault("paused", {})[named(*to)] = due_ms
             elif throttle.limits(to, now - due_ms):
-                found.setdefault("paced", {})[named(*to)] = due_ms
-        return {kind: names_with_smallest(since) for kind, since in found.items()}
+                throttled.setdefault("paced", {})[named(*to)] = due_ms
+        return {kind: names_with_smallest(since) for kind, since in throttled.items()}
 
 
 def _share(of: NamespaceShare) -> dict[str, int]:

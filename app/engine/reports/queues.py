@@ -125,7 +125,7 @@ class Queues:
     def _drop_silent(self) -> None:
         """Forget consumers that no longer report: a restarted consumer has a new name."""
         since_ms = self._now_ms() - SILENT_MS
-        for key in [key for key, said in self._known.items() if said.at_ms < since_ms]:
+        for key in [key for key, report in self._known.items() if report.at_ms < since_ms]:
             self._drop(key)
 
     def _drop(self, key: bytes) -> None:

@@ -100,15 +100,13 @@ class Standstill:
     def unread_s(self, number: int) -> float:
         """Return for how many seconds a partition's oldest unread request has waited."""
         now_s = self._now_s()
-        found = (one.unread_s for (of, _), one in self._inputs.items() if of == number)
-        return max((now_s - since_s for since_s in found if since_s is not None), default=0.0)
+        ages = (one.unread_s for (of, _), one in self._inputs.items() if of == number)
+        return max((now_s - since_s for since_s in ages if since_s is not None), default=0.0)
 
     def unconfirmed_s(self) -> float:
         """Return for how many seconds the oldest unconfirmed write has waited; 0 if there is none."""
-        found = [one.writer.committing_s for one in self._partitions.values()]
-        return max(
-            (self._now_s() - since_s for since_s in (*found, self.reporting_s) if since_s is not None), default=0
-        )
+        ages = [one.writer.committing_s for one in self._partitions.values()]
+        return max((self._now_s() - since_s for since_s in (*ages, self.reporting_s) if since_s is not None), default=0)
 
     def reason(self) -> str | None:
         """Return why this worker cannot work at the moment; None if it can."""

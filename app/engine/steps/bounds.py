@@ -73,9 +73,9 @@ class BoundJoiner:
         Another message has its id by now. Its row is among the first ones, so only twice `max_in_flight` rows are
         searched.
         """
-        said = source.encode()
+        encoded = source.encode()
         for row, raw in itertools.islice(self._store.raw_rows(b""), self._looked_at):
-            if said in raw and decode(raw).source == source and not step.changes.removes(row):
+            if encoded in raw and decode(raw).source == source and not step.changes.removes(row):
                 return row
         return None
 

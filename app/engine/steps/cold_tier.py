@@ -175,8 +175,8 @@ class ColdTier:
         """Confirm the messages that earlier steps have settled, unless the tier has a later record of the id."""
         owed, self.owed = self.owed, []
         for request in owed:
-            told = self._store.cold_marks.get(request.id)
-            if told is not None and told.kept and told.source == request.source:
+            mark = self._store.cold_marks.get(request.id)
+            if mark is not None and mark.kept and mark.source == request.source:
                 self.keep(step, request.id, request.source, request.stamp_ms)
 
     def is_stale(self, step: Step, parked: Parked) -> bool:

@@ -76,11 +76,11 @@ class CommandMemory:
     # remembered commands ---------------------------------------------------------------------------------------------
     def of(self, step: Step, id_: str) -> RememberedCommands | None:
         """Return the remembered commands of an id, or None."""
-        told, store = step.changes.commands, self._store.commands
-        if not (told or store.count):
+        changed, store = step.changes.commands, self._store.commands
+        if not (changed or store.count):
             return None
-        found = told[id_] if id_ in told else store.get(id_)
-        return found if found is not None and found.expires_ms > step.broker_ms else None
+        memory = changed[id_] if id_ in changed else store.get(id_)
+        return memory if memory is not None and memory.expires_ms > step.broker_ms else None
 
     def wait(self, step: Step, id_: str, command: Command) -> None:
         """Remember a command for an id that is not pending; an unconditional cancel replaces older commands."""

@@ -19,7 +19,7 @@ class Downgrade:
     def __init__(self, number: int, version: int, store: PartitionStore, busy: Callable[[bytes], bool]) -> None:
         """Rewrite the rows of `store` in `version`; rows that are `busy` wait for the next pass."""
         self._number, self._version, self._store, self._busy = number, version, store, busy
-        self._cursor, self._found = b"", False
+        self._cursor, self._newer = b"", False
 
     @property
     def over(self) -> bool:
@@ -34,16 +34,16 @@ class Downgrade:
                 self._cursor = key
                 return
             if raw[0] > self._version:
-                self._found = True
+                self._newer = True
                 if not self._busy(key) and not step.changes.touches(key):
                     entry: Entry = decode(raw)
                     step.changes.rewrite(key, entry, encode(entry, self._version))
             if looks == _LOOKS or step.size >= limit:
                 self._cursor = key + b"\0"
                 return
-        self._cursor, found = b"", self._found
-        self._found = False
-        if not found:
+        self._cursor, newer = b"", self._newer
+        self._newer = False
+        if not newer:
             self._store.holds_version(self._version)
             sentence = "partition %d: all rows have version %d, so older workers can read them"
             log.info(sentence, self._number, self._version, extra={"partition": self._number})

@@ -70,8 +70,8 @@ def _moved_before_hold(entry: Entry, series: Series, due_ms: int, command: Comma
     if due_ms == PAUSED_MS:
         hold = msgspec.structs.replace(hold, op="pause", due_ms=PAUSED_MS)
     own = msgspec.structs.replace(entry, series=unheld(series), moved=timed(entry))
-    found = moved(own, own_due(entry, series, due_ms), command)
-    return moved(msgspec.structs.replace(found.entry, moved=command.stamp), found.due_ms, hold)
+    move = moved(own, own_due(entry, series, due_ms), command)
+    return moved(msgspec.structs.replace(move.entry, moved=command.stamp), move.due_ms, hold)
 
 
 # pause and resume ----------------------------------------------------------------------------------------------------
@@ -92,13 +92,13 @@ def _held(entry: Entry, series: Series, due_ms: int, command: Command) -> Entry:
 
 def _resumed(entry: Entry, series: Series, due_ms: int, command: Command) -> MovedOccurrence:
     """Return a series that continues; the occurrences planned during the pause are skipped."""
-    found = _Released(due_ms, series)
+    released = _Released(due_ms, series)
     if due_ms == PAUSED_MS:
-        found = _released(entry, series, command.stamp_ms)
-    rule = msgspec.structs.replace(rule_of(found.series), kept=HeldOccurrence(None, timed(entry)))
-    series = with_rule(found.series, rule, found.series.planned_ms, found.series.number)
-    passed = _beside_first(rule, found.passed) if found.over else found.passed
-    return MovedOccurrence(found.due_ms, _having(entry, series), passed, found.over)
+        released = _released(entry, series, command.stamp_ms)
+    rule = msgspec.structs.replace(rule_of(released.series), kept=HeldOccurrence(None, timed(entry)))
+    series = with_rule(released.series, rule, released.series.planned_ms, released.series.number)
+    passed = _beside_first(rule, released.passed) if released.over else released.passed
+    return MovedOccurrence(released.due_ms, _having(entry, series), passed, released.over)
 
 
 def _released(entry: Entry, series: Series, stamp_ms: int) -> _Released:
@@ -167,18 +167,18 @@ def _is_planned(entry: Entry, series: Series, due_ms: int) -> bool:
 # deliver-now ---------------------------------------------------------------------------------------------------------
 def _run_now(entry: Entry, series: Series, due_ms: int, command: Command) -> MovedOccurrence:
     """Return a series with an extra occurrence before the planned one, unless its occurrence is already due."""
-    found, stamp = _Released(due_ms, unheld(series)), timed(entry)
+    released, stamp = _Released(due_ms, unheld(series)), timed(entry)
     if due_ms == PAUSED_MS:
-        found = _released(entry, series, command.stamp_ms)
-    series, rule = found.series, rule_of(found.series)
-    if found.over:  # the extra occurrence is not in the plan
+        released = _released(entry, series, command.stamp_ms)
+    series, rule = released.series, rule_of(released.series)
+    if released.over:  # the extra occurrence is not in the plan
         series = with_rule(series, rule, command.due_ms, series.number)
-    elif found.due_ms <= command.due_ms:
-        again = _was_run_now(entry, series, found.due_ms, stamp, command)
-        return MovedOccurrence(command.due_ms if again else found.due_ms, _having(entry, series), found.passed)
+    elif released.due_ms <= command.due_ms:
+        again = _was_run_now(entry, series, released.due_ms, stamp, command)
+        return MovedOccurrence(command.due_ms if again else released.due_ms, _having(entry, series), released.passed)
     elif not is_extra(series) and command.due_ms < due_of(rule, entry.id, series.planned_ms):
         series = with_rule(series, plan.less(rule, -1), series.planned_ms - 1, series.number)
-    return MovedOccurrence(command.due_ms, _having(entry, series), found.passed)
+    return MovedOccurrence(command.due_ms, _having(entry, series), released.passed)
 
 
 def _was_run_now(entry: Entry, series: Series, due_ms: int, stamp: RecordStamp | None, command: Command) -> bool:

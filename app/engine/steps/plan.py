@@ -70,11 +70,11 @@ class Plan(NamedTuple):
 
     def last(self, to_ms: int) -> int | None:
         """Return the last planned time up to `to_ms`."""
-        found = _last_before(self.rule, self.after_ms, to_ms)
-        if found is None or self.left is None:
-            return found
-        number = self.until(found)
-        return found if number < self.left else _nth(self.rule, self.after_ms, self.left, found)
+        last = _last_before(self.rule, self.after_ms, to_ms)
+        if last is None or self.left is None:
+            return last
+        number = self.until(last)
+        return last if number < self.left else _nth(self.rule, self.after_ms, self.left, last)
 
     def latest(self, to_ms: int, most: int) -> "Plan":
         """Return this plan with only the last `most` of its times up to `to_ms`.
@@ -107,8 +107,8 @@ class Plan(NamedTuple):
 
     def due_by(self, id_: str, ms: int) -> int:
         """Return the time up to which all planned times are due by `ms`: jitter can make the last one due later."""
-        found = self.last(ms) if self.rule.jitter_ms else None
-        return ms if found is None or self.rule.due(id_, found) <= ms else found - 1
+        last = self.last(ms) if self.rule.jitter_ms else None
+        return ms if last is None or self.rule.due(id_, last) <= ms else last - 1
 
     def past(self, ms: int, reason: Reason) -> tuple["Plan", Passed | None]:
         """Return the plan after `ms`, and the times that are skipped for it."""
@@ -165,11 +165,11 @@ def less(rule: Rule, number: int) -> Rule:
 
 
 def _last_before(rule: Rule, after_ms: int, to_ms: int) -> int | None:
-    found = rule.last_before(after_ms, to_ms)
+    last = rule.last_before(after_ms, to_ms)
     for begin_ms, end_ms in reversed(rule.held):
-        if found is not None and begin_ms < found <= end_ms:
-            found = rule.last_before(after_ms, begin_ms)
-    return found
+        if last is not None and begin_ms < last <= end_ms:
+            last = rule.last_before(after_ms, begin_ms)
+    return last
 
 
 def _nth(rule: Rule, after_ms: int, number: int, to_ms: int) -> int | None:

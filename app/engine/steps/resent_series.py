@@ -41,10 +41,10 @@ class SeriesRequest(NamedTuple):
 
 def goes_on(request: SeriesRequest, row: bytes, before: Entry) -> Resent | None:
     """Return how a request continues the series in a row that is not in flight; None if the series starts again."""
-    found = _state(request, row, before)
-    if found is None:
+    state = _state(request, row, before)
+    if state is None:
         return None
-    due_ms, series, passed = found
+    due_ms, series, passed = state
     if _is_to_come(request, due_ms, series):
         return _next(request, series, before.series, passed)
     rule = _unless_planned_later(request, rule_of(series))
@@ -58,10 +58,10 @@ def goes_on_after(request: SeriesRequest, row: bytes, before: Entry, now_ms: int
 
     It catches up with at most `most` of the occurrences that were missed by `now_ms`.
     """
-    found = _state(request, row, before)
-    if found is None:
+    state = _state(request, row, before)
+    if state is None:
         return None
-    due_ms, series, _ = found
+    due_ms, series, _ = state
     rule = _unless_planned_later(request, rule_of(series))
     sent = msgspec.structs.replace(before, series=with_rule(series, rule, series.planned_ms, 0))
     onward = occurrences.following(sent, row, now_ms, most)

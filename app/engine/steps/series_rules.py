@@ -86,13 +86,15 @@ def planned_here(series: Series) -> int | None:
     planned_ms, schedule = series.planned_ms + extra, schedule_of(rule)
     if schedule is None or planned_ms % 1000:
         return None
-    found = schedule.replanned(planned_ms // 1000, rule.offset_s)
-    if found is None or (found * 1000 != planned_ms and rule.until_ms is not None and found * 1000 > rule.until_ms):
+    planned = schedule.replanned(planned_ms // 1000, rule.offset_s)
+    if planned is None or (
+        planned * 1000 != planned_ms and rule.until_ms is not None and planned * 1000 > rule.until_ms
+    ):
         return None
-    if found * 1000 == planned_ms:
+    if planned * 1000 == planned_ms:
         return series.planned_ms
     closed = tuple(span for span in rule.held if span[1] != PAUSED_MS)
-    here_ms = plan.after(msgspec.structs.replace(rule, held=closed), found * 1000 - 1)
+    here_ms = plan.after(msgspec.structs.replace(rule, held=closed), planned * 1000 - 1)
     return None if here_ms is None else here_ms - extra
 
 

@@ -110,11 +110,11 @@ class Step:
             self.events.append(self._single)
         self._single.append((event.id.encode(), events.encode(event)))
 
-    def tell_all(self, kind: events.Kind, told: Pairs) -> None:
+    def tell_all(self, kind: events.Kind, encoded: Pairs) -> None:
         """Add encoded events of one kind."""
         if kind is not self._commonest:
-            self._another(kind, len(told))
-        self.events.append(told)
+            self._another(kind, len(encoded))
+        self.events.append(encoded)
         self._single = None
 
     def _another(self, kind: events.Kind, number: int) -> None:
@@ -133,10 +133,10 @@ class Step:
 
     def first_known(self, ids: Sequence[str]) -> int | None:
         """Return the index of the first of `ids` that this step changes or has commands for, None if there is none."""
-        told = self.changes.commands
-        if self.ids.keys().isdisjoint(ids) and told.keys().isdisjoint(ids):
+        commands = self.changes.commands
+        if self.ids.keys().isdisjoint(ids) and commands.keys().isdisjoint(ids):
             return None
-        return next(place for place, id_ in enumerate(ids) if id_ in self.ids or id_ in told)
+        return next(place for place, id_ in enumerate(ids) if id_ in self.ids or id_ in commands)
 
     def put(self, key: bytes, entry: Entry, raw: bytes) -> None:
         """Add a new row."""

@@ -36,19 +36,19 @@ def move(step: Step, key: bytes, entry: Entry, command: Command) -> bytes | None
     None if its series has no occurrence left: then the series has ended.
     """
     step.remove(key, entry)
-    found = moved(entry, entry.asked_due(key), command)
-    if found.passed is not None:
-        skipped(step, entry, found.passed)
-    if found.over:
+    outcome = moved(entry, entry.asked_due(key), command)
+    if outcome.passed is not None:
+        skipped(step, entry, outcome.passed)
+    if outcome.over:
         ended(step, "dropped", keys.due_of(key), entry, by=command.source, reason="missed")
         return None
     stamp = entry.moved if is_before_hold(entry, command) else command.stamp
-    due_ms, waiting = msgspec.structs.replace(found.entry, commands=(), moved=stamp).within(found.due_ms)
+    due_ms, waiting = msgspec.structs.replace(outcome.entry, commands=(), moved=stamp).within(outcome.due_ms)
     if due_ms != keys.due_of(key) or command.op == "deliver-now":  # tries are counted for each due time
         waiting = msgspec.structs.replace(waiting, attempts=0, next_try_ms=None)
     new = keys.row_key(due_ms, command.offset, command.topic_crc)
     step.put(new, waiting, encode(waiting, step.version))
-    ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, found.due_ms))
+    ended(step, "rescheduled", due_ms, entry, by=command.source, reason=why(due_ms, outcome.due_ms))
     return new
 
 

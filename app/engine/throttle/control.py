@@ -53,35 +53,35 @@ def decode(key: bytes | None, value: bytes | None) -> tuple[Destination, Control
     to = destination(key.decode())
     if value is None:
         return to, None
-    said = _decode(value)
-    rate, unlimited = _rate(said.rate)
+    fields = _decode(value)
+    rate, unlimited = _rate(fields.rate)
     return to, Control(
-        paused=said.paused,
-        reason=(said.reason or "")[:_TEXT],
-        by=(said.by or "")[:_TEXT],
-        until_ms=_time(said.until),
+        paused=fields.paused,
+        reason=(fields.reason or "")[:_TEXT],
+        by=(fields.by or "")[:_TEXT],
+        until_ms=_time(fields.until),
         rate=rate,
         unlimited=unlimited,
     )
 
 
-def _time(said: int | str | None) -> int | None:
-    if said is None:
+def _time(until: int | str | None) -> int | None:
+    if until is None:
         return None
-    until_ms = parse_time(said if isinstance(said, str) else str(said))
+    until_ms = parse_time(until if isinstance(until, str) else str(until))
     if until_ms > _LARGEST_MS:
         msg = f"until is {until_ms}, which is not a time in epoch milliseconds"
         raise ValueError(msg)
     return until_ms
 
 
-def _rate(said: str | float | None) -> tuple[Rate | None, bool]:
+def _rate(text: str | float | None) -> tuple[Rate | None, bool]:
     """Return a rate limit, and whether the destination is unlimited."""
-    if said is None or said == UNLIMITED:
-        return None, said is not None
-    if isinstance(said, str):
-        return parse_rate(said), False
-    if not math.isfinite(said):
-        msg = f"rate is {said}"
+    if text is None or text == UNLIMITED:
+        return None, text is not None
+    if isinstance(text, str):
+        return parse_rate(text), False
+    if not math.isfinite(text):
+        msg = f"rate is {text}"
         raise ValueError(msg)
-    return rate_of(float(said)), False
+    return rate_of(float(text)), False

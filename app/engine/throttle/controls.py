@@ -79,36 +79,36 @@ class Controls:
         async with self._reading:
             self._warn_later()
             try:
-                found = await self._read()
+                controls = await self._read()
             except BaseException:  # on cancellation, too, the records read so far are dropped and have to be read again
                 self._reader = None
                 raise
             finally:
                 self._warning.cancel()
-        if found != self._known:
+        if controls != self._known:
             self._known.clear()
-            self._known.update(found)
+            self._known.update(controls)
             self.changed()
 
     async def _read(self) -> dict[Destination, Control]:
         """Return the controls at the topic's end; a topic that was created again is read from its beginning."""
-        found = dict(self._known)
+        controls = dict(self._known)
         while True:
             reader = self._reader
             if reader is None:
                 begin = await PartitionReader(self._cluster, self._topic, 0).begin()
                 if not begin:  # otherwise records were deleted, and the controls in memory stay in force
-                    found.clear()
+                    controls.clear()
                 reader = self._reader = PartitionReader(self._cluster, self._topic, 0, begin)
             try:
                 end = await reader.end()
                 async for record in reader.up_to(end):
-                    self._take(found, record.offset, record.key, record.value)
+                    self._take(controls, record.offset, record.key, record.value)
             except aiokafka.errors.OffsetOutOfRangeError:
                 self._reader = None
                 continue
             if await reader.position() == end:
-                return found
+                return controls
             self._reader = None
 
     def _warn_later(self) -> None:
@@ -123,15 +123,15 @@ class Controls:
         )
         self._warn_later()
 
-    def _take(self, found: dict[Destination, Control], offset: int, key: bytes | None, value: bytes | None) -> None:
+    def _take(self, controls: dict[Destination, Control], offset: int, key: bytes | None, value: bytes | None) -> None:
         try:
             to, control = decode(key, None if value is None else bounded(value))
         except (ValueError, msgspec.MsgspecError, RecursionError) as error:
             passed_over(self._topic, 0, offset, error)
             return
         if control is None:
-            found.pop(to, None)
-        elif to in found or len(found) < _MOST:
-            found[to] = control
+            controls.pop(to, None)
+        elif to in controls or len(controls) < _MOST:
+            controls[to] = control
         else:
             passed_over(self._topic, 0, offset, f"{_MOST:,} other destinations have controls")

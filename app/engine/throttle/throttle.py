@@ -154,19 +154,19 @@ class Throttle:
         rate = self._rate(to, late_ms)
         if rate is None:
             return None
-        found = self._allowed.get(to)
-        if found is None:
-            found = self._allowed[to] = Allowance(rate, self._slots, self._now_ms())
-        return found
+        allowance = self._allowed.get(to)
+        if allowance is None:
+            allowance = self._allowed[to] = Allowance(rate, self._slots, self._now_ms())
+        return allowance
 
     def _allowance_together(self, cluster: str | None) -> Allowance | None:
         rate = self._of_clusters.get(cluster) if cluster is not None else None
         if cluster is None or rate is None:
             return None
-        found = self._together.get(cluster)
-        if found is None:
-            found = self._together[cluster] = Allowance(rate, self._slots, self._now_ms())
-        return found
+        allowance = self._together.get(cluster)
+        if allowance is None:
+            allowance = self._together[cluster] = Allowance(rate, self._slots, self._now_ms())
+        return allowance
 
     def _now_ms(self) -> float:
         """Return the brokers' time without jumps: setting a clock must neither add nor remove slots."""

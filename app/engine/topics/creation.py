@@ -197,8 +197,8 @@ async def _has_databases(admin: AIOKafkaAdminClient, topics: TopicSettings, data
 
 def _holds_databases(data_path: Path, begins: str, ends: str) -> bool:
     theirs = data_path / "installation"
-    said = theirs.read_text("utf-8").strip() if theirs.is_file() else ""
-    return said.startswith(begins) and said.endswith(ends) and any(data_path.rglob("delays-*.db"))
+    owner = theirs.read_text("utf-8").strip() if theirs.is_file() else ""
+    return owner.startswith(begins) and owner.endswith(ends) and any(data_path.rglob("delays-*.db"))
 
 
 async def _has_read(admin: AIOKafkaAdminClient, topics: TopicSettings, there: Collection[str]) -> bool:
@@ -217,7 +217,7 @@ async def _has_read(admin: AIOKafkaAdminClient, topics: TopicSettings, there: Co
             if look == _LOOKS - 1:
                 raise
             await asyncio.sleep(_LOOK_S)
-    return any(tp.topic in there and found.offset > 0 for tp, found in read.items() if tp.topic in topics.inputs)
+    return any(tp.topic in there and position.offset > 0 for tp, position in read.items() if tp.topic in topics.inputs)
 
 
 async def partitions_by_topic(admin: AIOKafkaAdminClient) -> dict[str, int]:
@@ -233,7 +233,7 @@ async def _configs(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, d
     if not topics:
         return {}
     resources = [ConfigResource(ConfigResourceType.TOPIC, topic) for topic in topics]
-    found: dict[str, dict[str, str]] = {}
+    configs: dict[str, dict[str, str]] = {}
     for response in await admin.describe_configs(resources):
         for error, message, _, name, entries in response.resources:
             kind = aiokafka.errors.for_code(error)
@@ -241,8 +241,8 @@ async def _configs(admin: AIOKafkaAdminClient, topics: list[str]) -> dict[str, d
                 raise _forbidden(name)
             if error:
                 raise kind(message or name)
-            found[name] = {entry[0]: entry[1] for entry in entries}
-    return found
+            configs[name] = {entry[0]: entry[1] for entry in entries}
+    return configs
 
 
 def _forbidden(topic: str) -> TopicMismatch:

@@ -69,16 +69,16 @@ async def read(topics: TopicSettings, cluster: Cluster) -> Layout | None:
     """Return the last change of the number of partitions, None if there is none."""
     if await cluster.refresh([topic_names.layout(topics.app_id)]):
         return None
-    reader, found = PartitionReader(cluster, topic_names.layout(topics.app_id), 0), None
+    reader, layout = PartitionReader(cluster, topic_names.layout(topics.app_id), 0), None
     async for record in reader.up_to(await reader.end()):
         if record.value is not None:
-            found = later(found, msgspec.json.decode(record.value, type=Layout))
-    return found
+            layout = later(layout, msgspec.json.decode(record.value, type=Layout))
+    return layout
 
 
-def later(before: Layout | None, told: Layout) -> Layout:
-    """Return the record that counts: `told`, which was written later, unless its run is an earlier one."""
-    return told if before is None or told.run >= before.run else before
+def later(before: Layout | None, layout: Layout) -> Layout:
+    """Return the record that counts: `layout`, which was written later, unless its run is an earlier one."""
+    return layout if before is None or layout.run >= before.run else before
 
 
 async def write(topics: TopicSettings, sender: Sender, layout: Layout, now_ms: int) -> None:

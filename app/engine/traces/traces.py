@@ -149,26 +149,26 @@ class Traces:
 
 def contexts_of(messages: Iterable[Headers], limit: int) -> list[SpanContext]:
     """Return the sampled contexts in the headers of messages, each once, at most `limit`."""
-    found: dict[tuple[int, int], SpanContext] = {}
+    contexts: dict[tuple[int, int], SpanContext] = {}
     for headers in messages:
         for name, value in headers:
             if name == _PARENT:
                 context = _context(headers, value)
                 if context.is_valid and context.trace_flags.sampled:
-                    found.setdefault((context.trace_id, context.span_id), context)
+                    contexts.setdefault((context.trace_id, context.span_id), context)
                 break
-        if len(found) == limit:
+        if len(contexts) == limit:
             break
-    return list(found.values())
+    return list(contexts.values())
 
 
 def _context(headers: Headers, parent: bytes | None) -> SpanContext:
     """Return the context in headers; an invalid one if they have none."""
-    told = {_PARENT: (parent or b"").decode("ascii", "replace")}
+    carrier = {_PARENT: (parent or b"").decode("ascii", "replace")}
     for name, value in headers:
         if name == _STATE and value is not None:
-            told[_STATE] = value.decode("ascii", "replace")
-    return get_current_span(_extract(told)).get_span_context()
+            carrier[_STATE] = value.decode("ascii", "replace")
+    return get_current_span(_extract(carrier)).get_span_context()
 
 
 def attributes_of(to: UrlTarget, attempts: int, answer: HttpOutcome) -> dict[str, AttributeValue]:
@@ -177,19 +177,19 @@ def attributes_of(to: UrlTarget, attempts: int, answer: HttpOutcome) -> dict[str
     They follow the semantic conventions for HTTP clients, without the possibly secret parts of a URL.
     """
     rest = to.url.raw_path_qs
-    found: dict[str, AttributeValue] = {
+    attributes: dict[str, AttributeValue] = {
         "http.request.method": "POST",
         "url.full": to.origin + (rest if rest == "/" else _REDACTED),
         "server.address": to.host,
         "server.port": to.port,
     }
     if attempts:
-        found["http.request.resend_count"] = attempts
+        attributes["http.request.resend_count"] = attempts
     if answer.status:
-        found["http.response.status_code"] = answer.status
+        attributes["http.response.status_code"] = answer.status
     if answer.meaning is not Meaning.TAKEN:
-        found["error.type"] = str(answer.status or answer.why.replace(" ", "_"))
-    return found
+        attributes["error.type"] = str(answer.status or answer.why.replace(" ", "_"))
+    return attributes
 
 
 def provider(settings: Settings) -> TracerProvider:

@@ -81,11 +81,11 @@ async def committed(cluster: Cluster, group: str, topics: Collection[str], parti
     error = getattr(response, "error_code", 0)
     if error:
         raise kafka.for_code(error)(group)
-    found = {}
+    offsets = {}
     for topic, partitions in response.topics:
         for _, offset, _, code in partitions:
             if code:
                 raise kafka.for_code(code)(topic)
             if offset >= 0:
-                found[topic] = offset
-    return found
+                offsets[topic] = offset
+    return offsets

@@ -41,22 +41,22 @@ class Offsets:
         self._send = send
         self._asking: dict[WantedOffset, RequestCoalescer[TopicPartition, OffsetAnswer]] = {}
 
-    async def ask(self, asked: WantedOffset, tp: TopicPartition) -> OffsetAnswer:
+    async def ask(self, wanted: WantedOffset, tp: TopicPartition) -> OffsetAnswer:
         """Return an offset of one partition.
 
         Raises aiokafka.errors.KafkaError if the leader does not answer.
         """
-        if asked.which >= 0:  # times differ, so these requests cannot be shared
-            return (await self._ask(asked, [tp]))[tp]
-        if asked not in self._asking:
-            self._asking[asked] = RequestCoalescer(partial(self._ask, asked))
-        return await self._asking[asked](tp)
+        if wanted.which >= 0:  # times differ, so these requests cannot be shared
+            return (await self._ask(wanted, [tp]))[tp]
+        if wanted not in self._asking:
+            self._asking[wanted] = RequestCoalescer(partial(self._ask, wanted))
+        return await self._asking[wanted](tp)
 
-    async def _ask(self, asked: WantedOffset, tps: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAnswer]:
+    async def _ask(self, wanted: WantedOffset, tps: Collection[TopicPartition]) -> dict[TopicPartition, OffsetAnswer]:
         topics: dict[str, list[tuple[int, int]]] = {}
         for topic, number in tps:
-            topics.setdefault(topic, []).append((number, asked.which))
-        response = await self._send(asked.leader, OffsetRequest(_CONSUMER, asked.isolation, list(topics.items())))
+            topics.setdefault(topic, []).append((number, wanted.which))
+        response = await self._send(wanted.leader, OffsetRequest(_CONSUMER, wanted.isolation, list(topics.items())))
         return {
             (topic, number): OffsetAnswer(code, offset)
             for topic, partitions in response.topics

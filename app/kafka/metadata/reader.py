@@ -85,8 +85,8 @@ class PartitionReader:
 
     async def after(self, at_ms: int) -> int:
         """Return the offset of the first record that was written after a time (epoch ms), or the end."""
-        found = await self._offset(at_ms + 1)
-        return found if found >= 0 else await self.end()
+        offset = await self._offset(at_ms + 1)
+        return offset if offset >= 0 else await self.end()
 
     async def position(self) -> int:
         """Return the offset of the next record to be read."""
@@ -94,12 +94,12 @@ class PartitionReader:
 
     async def chunk(self, limit: int) -> list[Stored]:
         """Return the next records, at most `limit`; none if none arrives soon."""
-        found = await self._drain(limit)
-        if not found:
+        records = await self._drain(limit)
+        if not records:
             await self._fetch()
-            found = await self._drain(limit)
+            records = await self._drain(limit)
         await asyncio.sleep(0)
-        return found
+        return records
 
     async def up_to(self, end: int, chunk: int = _CHUNK) -> AsyncIterator[Stored]:
         """Yield the records before `end`, in steps of `chunk`; the last step can yield some beyond it."""
@@ -109,19 +109,19 @@ class PartitionReader:
 
     async def _drain(self, limit: int) -> list[Stored]:
         """Return the next records of the last fetch, if any are left."""
-        found: list[Stored] = []
+        records: list[Stored] = []
         size = 0
-        while len(found) < limit and (size < _CHUNK_BYTES or not found) and self._look():
+        while len(records) < limit and (size < _CHUNK_BYTES or not records) and self._look():
             if self._batch is not None:
                 size += await self._unpack(*self._batch)
                 self._batch = None  # not earlier: the caller may be cancelled while it waits, and call again
                 continue
-            some = self._run[: limit - len(found)]
+            some = self._run[: limit - len(records)]
             self._run = self._run[len(some) :]
-            found += some
+            records += some
         self._look()
-        self._position = found[-1].offset + 1 if self._run else self._next_fetch
-        return found
+        self._position = records[-1].offset + 1 if self._run else self._next_fetch
+        return records
 
     def _look(self) -> bool:
         """Return whether the last fetch has records left, in the current batch or another."""
@@ -246,8 +246,8 @@ def _from(start: int, runs: Iterator[list[Stored]]) -> Iterator[list[Stored]]:
     for run in runs:
         if run[0].offset >= start:
             yield run
-        elif found := [one for one in run if one.offset >= start]:
-            yield found
+        elif records := [one for one in run if one.offset >= start]:
+            yield records
 
 
 class ForeignReader(PartitionReader):

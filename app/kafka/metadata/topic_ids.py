@@ -130,10 +130,10 @@ async def topic_ids(cluster: Cluster, topics: Collection[str]) -> dict[str, Topi
     except kafka.IncompatibleBrokerVersion:
         missing = await cluster.refresh(topics)
         return {topic: TopicId("", cluster.partitions(topic)) for topic in topics if topic not in missing}
-    found = {}
+    ids = {}
     for error, topic, topic_id, _, partitions, *_ in response.topics:
         if error not in (0, _UNKNOWN_TOPIC):
             raise kafka.for_code(error)(topic)
         if not error:
-            found[topic] = TopicId(topic_id.hex(), len(partitions))
-    return found
+            ids[topic] = TopicId(topic_id.hex(), len(partitions))
+    return ids

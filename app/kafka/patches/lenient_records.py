@@ -35,8 +35,8 @@ class _Buffer(bytearray):
     """Bytes whose parts can all be decoded."""
 
     def __getitem__(self, index: Any) -> Any:
-        found = super().__getitem__(index)
-        return _Buffer(found) if isinstance(index, slice) else found
+        item = super().__getitem__(index)
+        return _Buffer(item) if isinstance(index, slice) else item
 
     def decode(self, encoding: str = "utf-8", errors: str = "surrogateescape") -> str:
         return bytes(self).decode(encoding, errors)
@@ -60,17 +60,17 @@ def runs(batch: Any, raw: bytes, make: Callable[[Any], T]) -> Iterator[list[T]]:
     left: Iterator[Any] = itertools.chain(batch)  # aiokafka's iterator cannot be started twice, as islice would
     after = -1
     while True:
-        found, failed = list[Any](), False
+        run, failed = list[Any](), False
         try:
-            found += itertools.islice(left, _RUN)
+            run += itertools.islice(left, _RUN)
         except UnicodeDecodeError:  # the records before the error are in the list
             failed = True
-        if found:
-            after = found[-1].offset
-            yield list(map(make, found))
+        if run:
+            after = run[-1].offset
+            yield list(map(make, run))
         if failed:
             left = _read_leniently(raw, after)
-        elif len(found) < _RUN:  # aiokafka's iterator would start again
+        elif len(run) < _RUN:  # aiokafka's iterator would start again
             return
 
 
@@ -151,12 +151,12 @@ class _Unpacked:
         """Yield runs of records, _LATER while they are being unpacked, and an Unread for an unreadable batch."""
         try:
             try:
-                found = self._read(batches.plain(self._raw, AT_ONCE))
+                records = self._read(batches.plain(self._raw, AT_ONCE))
             except batches.TooManyRecordsError:
                 raise
             except batches.TooLargeError:
-                found = self._read_heavy()
-            yield from found
+                records = self._read_heavy()
+            yield from records
         except batches.UnreadableError as error:
             first, last = self._batch.base_offset, self._batch.next_offset - 1
             stamp_ms, too_large = getattr(self._batch, "max_timestamp", -1), isinstance(error, batches.TooLargeError)
@@ -226,9 +226,9 @@ class _PartitionRecords(fetcher.PartitionRecords):
 
         The Unread of an unreadable batch is returned alone.
         """
-        found: list[Any] = []
+        records: list[Any] = []
         size = 0
-        while (most is None or len(found) < most) and size < AT_ONCE:
+        while (most is None or len(records) < most) and size < AT_ONCE:
             if not self._left:
                 position = self.next_fetch_offset
                 part = next(self._records_iterator, None)
@@ -239,16 +239,16 @@ class _PartitionRecords(fetcher.PartitionRecords):
                     self.next_fetch_offset = position
                     break
                 self._left, size = part.records, size + part.size
-            if type(self._left[0]) is Unread and found:
-                self.next_fetch_offset = found[-1].offset + 1
+            if type(self._left[0]) is Unread and records:
+                self.next_fetch_offset = records[-1].offset + 1
                 break
-            some = self._left if most is None else self._left[: most - len(found)]
+            some = self._left if most is None else self._left[: most - len(records)]
             self._left = self._left[len(some) :]
             self.next_fetch_offset = some[-1].offset + 1
-            found += some
+            records += some
             if type(some[0]) is Unread:
                 break
-        return found if size < AT_ONCE else Heavy(found)
+        return records if size < AT_ONCE else Heavy(records)
 
     def close(self) -> None:
         """Leave the rest unread."""
@@ -274,11 +274,11 @@ class _FetchResult(fetcher.FetchResult):
             if records is not None:
                 records.close()
             return []
-        found: list[Any] = self._partition_records.take(max_records)
+        taken: list[Any] = self._partition_records.take(max_records)
         self._update_position()
         if self._partition_records.over:
             self._partition_records = None
-        return found
+        return taken
 
 
 def install() -> None:

@@ -59,25 +59,25 @@ async def _begin(self: AIOKafkaClient) -> None:
 
 async def _first_of(hosts: Sequence[tuple[str, int]], options: dict[str, Any]) -> tuple[str, int]:
     """Return the first server that speaks Kafka and accepts the login. Raises KafkaConnectionError if none does."""
-    asked = [asyncio.ensure_future(_answers(host, port, options)) for host, port in hosts]
+    tries = [asyncio.ensure_future(_answers(host, port, options)) for host, port in hosts]
     try:
-        for answer in asyncio.as_completed(asked):
-            found = await answer
-            if found is not None:
-                _let_end(asked)
-                return found
+        for answer in asyncio.as_completed(tries):
+            server = await answer
+            if server is not None:
+                _let_end(tries)
+                return server
     except BaseException:
-        for task in asked:
+        for task in tries:
             task.cancel()
-        await asyncio.gather(*asked, return_exceptions=True)
+        await asyncio.gather(*tries, return_exceptions=True)
         raise
     msg = f"Unable to bootstrap from {', '.join(f'{host}:{port}' for host, port in hosts)}"
     raise KafkaConnectionError(msg)
 
 
-def _let_end(asked: Sequence[_Try]) -> None:
+def _let_end(tries: Sequence[_Try]) -> None:
     """Let the other servers answer or fail without waiting for them, so that unusable ones are logged."""
-    for task in asked:
+    for task in tries:
         task.add_done_callback(heard)
         _ending.add(task)
         task.add_done_callback(_ending.discard)

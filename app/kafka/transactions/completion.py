@@ -86,12 +86,12 @@ class CompletedId(TransactionalId):
         """
         producer, self._committed, self._aborted = await self._fence()
         self._ended, self._unseen = None, frozenset()
-        while home in (found := await self._patiently(hanging.look)).unseen:  # noqa: ASYNC110
+        while home in (transactions := await self._patiently(hanging.look)).unseen:  # noqa: ASYNC110
             await asyncio.sleep(SLOWLY_S)
-        self._unseen = found.unseen
-        self._committed = self._committed or found.epochs.get((producer, home), _NEVER) > self._aborted > _NEVER
-        self._heed(found)
-        tps = frozenset(found.by_producer.get(producer, ()))
+        self._unseen = transactions.unseen
+        self._committed = self._committed or transactions.epochs.get((producer, home), _NEVER) > self._aborted > _NEVER
+        self._heed(transactions)
+        tps = frozenset(transactions.by_producer.get(producer, ()))
         if self._unseen:
             tps |= {home}  # the coordinator must know how it ended as long as that may matter
         await self._end_in(tps, committed=self._committed)
@@ -99,9 +99,9 @@ class CompletedId(TransactionalId):
         if tps and not self._unseen:
             await self.init()  # others that find it ending again rely on this; its end is known everywhere
 
-    def _heed(self, found: OpenTransactions) -> None:
+    def _heed(self, transactions: OpenTransactions) -> None:
         """Note that the last transaction was aborted if an open one has the epoch of the known aborted one."""
-        if found.belongs(self._producer[0], self._aborted):
+        if transactions.belongs(self._producer[0], self._aborted):
             self._committed = False
 
     async def _fence(self) -> tuple[int, bool, int]:
@@ -217,16 +217,16 @@ class CompletedId(TransactionalId):
             return
         while (await self._describe()).state in PREPARED:  # noqa: ASYNC110 - only the coordinator knows
             await asyncio.sleep(BACKOFF_S)
-        found = await self._patiently(lambda: open_in(self._cluster, ended.tps))
-        left = {*found.by_producer.get(self._producer[0], ()), *found.unseen} & ended.tps.keys()
+        transactions = await self._patiently(lambda: open_in(self._cluster, ended.tps))
+        left = {*transactions.by_producer.get(self._producer[0], ()), *transactions.unseen} & ended.tps.keys()
         self._ended = TransactionEnd(ended.committed, {**ended.tps, **dict.fromkeys(left, _NEVER)})
 
     async def _look_again(self) -> None:
         """Check partitions that had no leader at the start, and end there the last owner's open transaction."""
-        found = await self._patiently(lambda: open_in(self._cluster, self._unseen))
-        self._unseen &= found.unseen
-        self._heed(found)
-        tps = found.by_producer.get(self._producer[0])
+        transactions = await self._patiently(lambda: open_in(self._cluster, self._unseen))
+        self._unseen &= transactions.unseen
+        self._heed(transactions)
+        tps = transactions.by_producer.get(self._producer[0])
         if tps:
             await self._end_again(self._committed, frozenset(tps))
 

@@ -141,7 +141,7 @@ class TransactionalId:
     async def _describe(self) -> TransactionDescription:
         described: TransactionDescription = await self._answer(
             lambda node: self._cluster.coordinators.describe(node, self._id),
-            lambda said: 0 if said.is_unknown else said.error_code,  # an id without a transaction is no error
+            lambda state: 0 if state.is_unknown else state.error_code,  # an id without a transaction is no error
         )
         return described
 

@@ -84,12 +84,16 @@ def _leaders(cluster: Cluster, tps: set[TopicPartition]) -> dict[TopicPartition,
 
 async def _look(cluster: Cluster, leaders: dict[TopicPartition, int]) -> OpenTransactions:
     """Return the leaders' open transactions; partitions that this client may not read count as having none."""
-    asked: dict[int, dict[str, list[int]]] = {}
+    requests: dict[int, dict[str, list[int]]] = {}
     for (topic, number), leader in sorted(leaders.items()):
         if leader >= 0:
-            asked.setdefault(leader, {}).setdefault(topic, []).append(number)
-    unseen, found, epochs = set(leaders), dict[int, set[TopicPartition]](), dict[tuple[int, TopicPartition], int]()
-    for leader, topics in asked.items():
+            requests.setdefault(leader, {}).setdefault(topic, []).append(number)
+    unseen, transactions, epochs = (
+        set(leaders),
+        dict[int, set[TopicPartition]](),
+        dict[tuple[int, TopicPartition], int](),
+    )
+    for leader, topics in requests.items():
         try:
             response = await cluster.client.send(leader, DescribeProducers(topics), group="read")
         except kafka.KafkaError as error:
@@ -102,5 +106,5 @@ async def _look(cluster: Cluster, leaders: dict[TopicPartition, int]) -> OpenTra
                 for producer, epoch, *_, first, _ in producers:
                     epochs[producer, (topic, number)] = epoch
                     if first != _NONE_OPEN:
-                        found.setdefault(producer, set()).add((topic, number))
-    return OpenTransactions(found, frozenset(unseen), epochs)
+                        transactions.setdefault(producer, set()).add((topic, number))
+    return OpenTransactions(transactions, frozenset(unseen), epochs)

@@ -62,11 +62,11 @@ def _unpack(frame: bytes) -> FetchResponse:
     for _ in range(count):
         topic, at = text_at(frame, at)
         (partitions,), at = INT32.unpack_from(frame, at), at + INT32.size
-        found = list[tuple[Any, ...]]()
+        entries = list[tuple[Any, ...]]()
         for _ in range(partitions):
             partition, at = _partition(frame, at)
-            found.append(partition)
-        topics.append((topic, found))
+            entries.append(partition)
+        topics.append((topic, entries))
     return FetchResponse(throttle_time_ms, error_code, session, topics)
 
 

@@ -41,8 +41,8 @@ def _unpack(frame: bytes) -> Produced:
         topic, at = text_at(frame, at)
         (partitions,), at = INT32.unpack_from(frame, at), at + INT32.size
         end = at + partitions * _TAKEN.size
-        found: Any = list(_TAKEN.iter_unpack(frame[at:end]))
-        topics.append((topic, found))
+        answers: Any = list(_TAKEN.iter_unpack(frame[at:end]))
+        topics.append((topic, answers))
         at = end
     return Produced(topics)
 

@@ -29,8 +29,8 @@ def release(versions: Versions) -> str | None:
     """Return the minimum release of a broker, None if it is older than 3.0."""
     if versions.get(_FETCH, (0, 0))[0] >= _FETCH_OF_4:
         return "4.0"
-    found = [name for name, key, newest in _CAME if versions.get(key, (0, -1))[1] >= newest]
-    return found[-1] if found and found[0] == "3.0" else None
+    releases = [name for name, key, newest in _CAME if versions.get(key, (0, -1))[1] >= newest]
+    return releases[-1] if releases and releases[0] == "3.0" else None
 
 
 def check(cluster: ClusterFacts, name: str = "", *, exactly_once: bool = False) -> Iterator[Finding]:
@@ -41,10 +41,10 @@ def check(cluster: ClusterFacts, name: str = "", *, exactly_once: bool = False) 
     where = f"the cluster {name} at {cluster.bootstrap}" if name else f"Kafka at {cluster.bootstrap}"
     subject = name or cluster.bootstrap
     if cluster.error:
-        said = cluster.error.rstrip(".")
+        reason = cluster.error.rstrip(".")
         mend = "DELAY_CLUSTERS" if name else "KAFKA_BOOTSTRAP_SERVERS, the security settings"
         lost = " Messages for its topics are held until it can be reached." if name else ""
-        sentence = f"{where} cannot be reached: {said}.{lost} Check {mend} and that the brokers run."
+        sentence = f"{where} cannot be reached: {reason}.{lost} Check {mend} and that the brokers run."
         yield Finding("error", REACHED, subject, sentence)
         return
     if cluster.answered_ms >= _SLOW_MS:
@@ -96,9 +96,9 @@ def _each(cluster: ClusterFacts, subject: str, *, exactly_once: bool) -> Iterato
             )
             yield Finding("warning", CHECK, f"broker {node}", sentence)
             continue
-        found = release(versions)
-        releases.add(found)
-        if found is None:
+        oldest = release(versions)
+        releases.add(oldest)
+        if oldest is None:
             sentence = f"broker {node} is older than Kafka 3.0, which Punctual needs. Upgrade it."
             yield Finding("error", CHECK, f"broker {node}", sentence)
         elif exactly_once and versions.get(_ADD_PARTITIONS, (0, 0))[1] < _VERIFIES:

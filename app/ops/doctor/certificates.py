@@ -29,12 +29,12 @@ def check(cluster: ClusterFacts, now_ms: int, name: str = "") -> Iterator[Findin
     where = f" of cluster {name}" if name else ""
     for what, end_ms in cluster.certificates.items():
         days = (end_ms - now_ms) // _DAY_MS
-        said = f"the certificate of {what}{where}"
+        subject = f"the certificate of {what}{where}"
         if end_ms <= now_ms:
-            sentence = f"{said} expired {-days} day(s) ago, so connections fail. Renew it."
+            sentence = f"{subject} expired {-days} day(s) ago, so connections fail. Renew it."
             yield Finding("error", CHECK, what, sentence)
         elif end_ms - now_ms < _SOON_MS:
-            sentence = f"{said} expires in {days} day(s). Renew it; files are reloaded without a restart."
+            sentence = f"{subject} expires in {days} day(s). Renew it; files are reloaded without a restart."
             yield Finding("warning", CHECK, what, sentence)
         else:
-            yield Finding("ok", CHECK, what, f"{said} is valid for {days} more day(s).")
+            yield Finding("ok", CHECK, what, f"{subject} is valid for {days} more day(s).")

@@ -14,11 +14,11 @@ _SLOW_MS = 1_000
 
 def check(facts: Facts) -> Iterator[Finding]:
     """Yield how far each worker's clock is off, by the times when the brokers appended its reports."""
-    found: dict[str, list[int]] = {}
+    offsets: dict[str, list[int]] = {}
     for report in facts.reports.values():
         if report.progress.state is None and facts.now_ms - report.appended_ms <= STALE_AFTER_MS:
-            found.setdefault(report.progress.worker, []).append(report.progress.at_ms - report.appended_ms)
-    for worker, ahead in sorted(found.items()):
+            offsets.setdefault(report.progress.worker, []).append(report.progress.at_ms - report.appended_ms)
+    for worker, ahead in sorted(offsets.items()):
         if worker != facts.own_url or facts.clock is None:
             yield _judged(worker, max(ahead) if max(ahead) > 0 else min(0, max(ahead) + _SLOW_MS))
     if facts.clock is not None:

@@ -38,8 +38,8 @@ async def ask(
         async with asyncio.timeout(_ALL_S):
             await client.bootstrap()
             answered_ms = Clock.monotonic_ms() - began_ms
-            found = await _Asked(client).facts(topics, group)
-            return msgspec.structs.replace(found, bootstrap=bootstrap, answered_ms=answered_ms)
+            facts = await _Asked(client).facts(topics, group)
+            return msgspec.structs.replace(facts, bootstrap=bootstrap, answered_ms=answered_ms)
     except TimeoutError:
         return ClusterFacts(bootstrap=bootstrap, error=f"no response within {_ALL_S:g} s")
     except kafka.KafkaConnectionError:
@@ -77,13 +77,13 @@ class _Asked:
 
     def _certificates(self) -> dict[str, int]:
         """Return when the certificates of brokers expire."""
-        found = {}
+        certificates = {}
         for (node, _), connection in self._client._conns.items():  # noqa: SLF001 - aiokafka has no other way
             writer = connection._writer  # noqa: SLF001 - the same
             shown = writer.get_extra_info("peercert") if writer is not None else None
             if shown:
-                found[f"broker {node}"] = end_ms(shown)
-        return found
+                certificates[f"broker {node}"] = end_ms(shown)
+        return certificates
 
     async def _any(self, request: Any) -> Any:
         """Return the response of the first broker that has one. Raises KafkaError if none has."""
@@ -104,12 +104,12 @@ class _Asked:
         return {key: (oldest, newest) for key, oldest, newest in answer.api_versions}
 
     async def _configs(self, topics: list[str]) -> dict[str, tuple[int, Any]]:
-        found = {}
+        configs = {}
         for first in range(0, len(topics), _AT_ONCE):
-            asked = [(_TOPIC, topic, None) for topic in topics[first : first + _AT_ONCE]]
-            answer = await self._any(DescribeConfigsRequest(asked))
-            found.update({name: (error, entries) for error, _, _, name, entries in answer.resources})
-        return found
+            resources = [(_TOPIC, topic, None) for topic in topics[first : first + _AT_ONCE]]
+            answer = await self._any(DescribeConfigsRequest(resources))
+            configs.update({name: (error, entries) for error, _, _, name, entries in answer.resources})
+        return configs
 
     async def _kept(self) -> tuple[tuple[int, int] | None, int | None]:
         """Return the bounds of session timeouts, and how long transactional ids are kept; None where it is unknown."""
@@ -119,9 +119,9 @@ class _Asked:
         except (kafka.KafkaError, NotImplementedError):
             return None, None
         [(error, _, _, _, entries)] = answer.resources
-        found = {} if error else {name: int(value) for name, value, *_ in entries if value is not None}
-        shortest, longest = (found.get(name) for name in _SESSION)
-        return (None if shortest is None or longest is None else (shortest, longest)), found.get(_IDS)
+        settings = {} if error else {name: int(value) for name, value, *_ in entries if value is not None}
+        shortest, longest = (settings.get(name) for name in _SESSION)
+        return (None if shortest is None or longest is None else (shortest, longest)), settings.get(_IDS)
 
     async def _group(self, group: str) -> frozenset[str] | None:
         """Return the allowed operations on a group, None if they are unknown."""
@@ -149,11 +149,13 @@ def _completed(topic: Topic, config: Any) -> Topic:
 def _topic(error: int, name: str, _internal: bool, partitions: Iterable[Any], bits: int) -> Topic:  # noqa: FBT001
     if error and kafka.for_code(error) is not kafka.LeaderNotAvailableError:
         return Topic(name=name, error=kafka.for_code(error).__name__)
-    found = {
+    replicas = {
         number: PartitionReplicas(leader, tuple(all_), tuple(in_sync))
         for _, number, leader, _, all_, in_sync, _ in partitions
     }
-    return Topic(name=name, partitions=tuple(found[number] for number in sorted(found)), operations=operations(bits))
+    return Topic(
+        name=name, partitions=tuple(replicas[number] for number in sorted(replicas)), operations=operations(bits)
+    )
 
 
 def _is_forbidden(error: int) -> bool:

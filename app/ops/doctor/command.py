@@ -36,10 +36,10 @@ def doctor(form: str, acls: str | None, acls_of: str, principal: str) -> None:
         click.echo(FORMS[acls](settings, _principal(settings.kafka, principal), WHOSE[acls_of](settings)))
         return
     with silent("aiokafka"):
-        found = asyncio.run(examine(settings, os.environ))
-    click.echo(legible_json(as_json(found)) if form == "json" else legible_lines(table(found)))
-    click.echo(legible_lines(summary(found)), err=True)
-    sys.exit(exit_code(found))
+        examination = asyncio.run(examine(settings, os.environ))
+    click.echo(legible_json(as_json(examination)) if form == "json" else legible_lines(table(examination)))
+    click.echo(legible_lines(summary(examination)), err=True)
+    sys.exit(exit_code(examination))
 
 
 def exit_code(examination: Examination) -> int:
@@ -73,10 +73,10 @@ def summary(examination: Examination) -> str:
     counts = {level: sum(row.level == level for row in examination.findings) for level in ("error", "warning", "ok")}
     if examination.level == "ok":
         return f"no problems found: {counts['ok']} checks passed"
-    found = ", ".join(
+    parts = ", ".join(
         f"{count} {level}{'' if count == 1 else 's'}" for level, count in counts.items() if count and level != "ok"
     )
-    return f"{found}; {counts['ok']} checks passed"
+    return f"{parts}; {counts['ok']} checks passed"
 
 
 def as_json(examination: Examination) -> str:

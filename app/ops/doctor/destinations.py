@@ -27,9 +27,9 @@ def check(topic_settings: TopicSettings, destinations: DestinationSettings, fact
             sentence = f"DELAY_DESTINATIONS names {name}, an internal topic. Nothing is delivered to it. Remove it."
             yield Finding("warning", CHECK, name, sentence)
             continue
-        found = {where: topics[name] for where, topics in _clusters(facts).items() if name in topics}
-        there = {where: topic for where, topic in found.items() if not topic.absent}
-        if found and not there:
+        clusters = {where: topics[name] for where, topics in _clusters(facts).items() if name in topics}
+        there = {where: topic for where, topic in clusters.items() if not topic.absent}
+        if clusters and not there:
             sentence = (
                 f"destination {name} does not exist: requests for it become dead letters. Create it, or remove it from "
                 "DELAY_DESTINATIONS."

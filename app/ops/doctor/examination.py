@@ -79,8 +79,8 @@ async def examine(
         own_url="" if clock is None else settings.process.url,
         env=env,
     )
-    found = ordered(findings(settings, facts))
-    return Examination(facts.now_ms, worst(found), not own.error, found)
+    ordered_findings = ordered(findings(settings, facts))
+    return Examination(facts.now_ms, worst(ordered_findings), not own.error, ordered_findings)
 
 
 def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
@@ -105,8 +105,8 @@ def findings(settings: Settings, facts: Facts) -> Iterator[Finding]:
 
 async def _ask(bootstrap: str, named: Collection[str], login: Login, group: str | None = None) -> ClusterFacts:
     """Return the facts about a cluster, with the expiry of the certificates in the login's files."""
-    found = await ask(bootstrap, named, kafka_options(login), group)
-    return msgspec.structs.replace(found, certificates={**found.certificates, **certificates.of_files(login)})
+    facts = await ask(bootstrap, named, kafka_options(login), group)
+    return msgspec.structs.replace(facts, certificates={**facts.certificates, **certificates.of_files(login)})
 
 
 async def _read(

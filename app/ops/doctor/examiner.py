@@ -38,8 +38,8 @@ class Examiner:
     async def show(self, request: web.Request) -> web.Response:
         """Answer GET /api/v1/findings; with `wait=0` at once, with `not-ready` if there is no examination yet."""
         if self._last is None or Clock.wall_ms() - self._last.at_ms >= _KEPT_MS:
-            found = await self._look(0.0 if request.query.get("wait") == "0" else _PATIENCE_S)
-            if found is None and self._last is None:
+            examination = await self._look(0.0 if request.query.get("wait") == "0" else _PATIENCE_S)
+            if examination is None and self._last is None:
                 raise Problem("not-ready", "the checks are still running. Try again in a moment", headers=RETRY_AFTER)
         return as_json(msgspec.to_builtins(self._last))
 

@@ -44,12 +44,12 @@ def check(topics: TopicSettings, facts: Facts) -> Iterator[Finding]:
 
 def _furthest(facts: Facts, topic: str) -> tuple[int, int] | None:
     """Return the partition with the largest lag among recent reports, and its lag, or None."""
-    found = {}
+    furthest = {}
     for number, report in facts.reports.items():
         read_ms = report.progress.read_to.get(topic, -1)
         if read_ms > 0 and facts.now_ms - report.appended_ms <= STALE_AFTER_MS:
-            found[number] = facts.now_ms - read_ms
-    return max(found.items(), key=lambda item: item[1], default=None)
+            furthest[number] = facts.now_ms - read_ms
+    return max(furthest.items(), key=lambda item: item[1], default=None)
 
 
 def _hours(span_ms: int) -> str:

@@ -53,9 +53,9 @@ def user_of(lock: Path, locks: Path = _LOCKS) -> int | None:
     except OSError:
         return None
     for line in held:
-        found = re.match(rf"\d+: FLOCK +ADVISORY +WRITE (-?\d+) \S+:\S+:{inode} ", line)
-        if found:
-            return int(found[1])
+        match = re.match(rf"\d+: FLOCK +ADVISORY +WRITE (-?\d+) \S+:\S+:{inode} ", line)
+        if match:
+            return int(match[1])
     return 0
 
 
@@ -77,12 +77,12 @@ def filesystem(path: Path, mounts: Path = _MOUNTS) -> str:
 def libraries() -> dict[str, tuple[str, str]]:
     """Return the installed release of each library with a required range, and that range."""
     try:
-        asked = requires("punctual-kafka-worker") or []
+        requirements = requires("punctual-kafka-worker") or []
     except PackageNotFoundError:
         return {}
-    found = {}
-    for line in asked:
+    versions = {}
+    for line in requirements:
         parts = re.fullmatch(r"([\w-]+)(?:\[.*?\])?(.*)", line.partition(";")[0].strip())
         if parts is not None and parts[1] in _BENT:
-            found[parts[1]] = (version(parts[1]), parts[2])
-    return found
+            versions[parts[1]] = (version(parts[1]), parts[2])
+    return versions

@@ -17,13 +17,13 @@ _OF_DESTINATIONS = frozenset({"Read"})
 def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     """Yield the missing permissions of a worker on its own cluster, and the unknown ones."""
     user = settings.kafka.login.user or _SOMEBODY
-    acls, told = worker_acls(settings), False
+    acls, reported = worker_acls(settings), False
     for topic in facts.cluster.topics.values():
         wanted = {operation for acl in acls if _covers(acl, topic.name) for operation in acl.operations} - {"Create"}
         if not wanted or topic.absent:
             continue
         granted = _granted(topic)
-        told = told or granted is not None
+        reported = reported or granted is not None
         goes_without = frozenset() if topic.name in settings.topics.internal_topics else _OF_DESTINATIONS
         yield from _lacking("topic", topic.name, user, wanted, granted, goes_without)
     for name, cluster in facts.others.items():
@@ -40,7 +40,7 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
             "brokers do not report this permission. Without it, a worker exits at startup with an error message."
         )
         yield Finding("ok", CHECK, f"{settings.topics.app_id}-", sentence)
-    if not told and group is None:
+    if not reported and group is None:
         yield Finding("ok", CHECK, user, f"the permissions of {user} are unknown: the brokers do not report them.")
 
 

@@ -21,11 +21,11 @@ def check(
     topics: TopicSettings, destinations: DestinationSettings, web: WebSettings, facts: Facts
 ) -> Iterator[Finding]:
     """Yield likely mistakes in the environment, and limits of this machine that are too low."""
-    found = [
+    findings = [
         Finding("warning", SETTINGS, sentence.partition(" ")[0], sentence)
         for sentence in doubts(destinations, web, facts.env)
     ]
-    yield from found or [Finding("ok", SETTINGS, topics.app_id, "the environment has no unknown settings.")]
+    yield from findings or [Finding("ok", SETTINGS, topics.app_id, "the environment has no unknown settings.")]
     yield _open_files(topics, facts.machine)
     yield from _libraries(facts.machine)
 

@@ -28,11 +28,11 @@ def check(topics: TopicSettings, retention: RetentionSettings, facts: Facts) -> 
     needed = plan(topics, _input_bytes(topics, cluster), cold=cold)
     reported = bool(facts.reports)
     for topic, (partitions, wanted) in needed.items():
-        found = cluster.topics.get(topic) or Topic(name=topic, error="UnknownTopicOrPartitionError")
-        if found.there:
-            yield from _one(topics, cluster, found, partitions, wanted)
+        described = cluster.topics.get(topic) or Topic(name=topic, error="UnknownTopicOrPartitionError")
+        if described.there:
+            yield from _one(topics, cluster, described, partitions, wanted)
         else:
-            yield _missing(found, partitions, wanted, reported=reported)
+            yield _missing(described, partitions, wanted, reported=reported)
     for topic, (partitions, wanted) in when_needed(topics).items():
         if _there(cluster, topic):
             yield from _one(topics, cluster, cluster.topics[topic], partitions, wanted)
@@ -65,25 +65,25 @@ def _one(
     topics: TopicSettings, cluster: ClusterFacts, topic: Topic, partitions: int, wanted: dict[str, str]
 ) -> Iterator[Finding]:
     config, name = topic.config, topic.name
-    found = list(_replicas(topics, cluster, topic))
+    findings = list(_replicas(topics, cluster, topic))
     if config is None:
         sentence = f"the settings of topic {name} cannot be read ({topic.config_error}). Grant DescribeConfigs on it."
-        found.append(Finding("error", CHECK, name, sentence))
+        findings.append(Finding("error", CHECK, name, sentence))
     else:
         wrong = [*mismatches(topics, name, len(topic.partitions), partitions, config, wanted)]
         if name in _read_through(topics):
             wrong += [sentence for sentence in compacted(name, config, wanted) if sentence not in wrong]
-        found += [Finding("error", CHECK, name, sentence) for sentence in wrong]
+        findings += [Finding("error", CHECK, name, sentence) for sentence in wrong]
         unsafe = (risk.rstrip(".") for risk in risks(name, config, wanted) if risk not in wrong)
-        found += [
+        findings += [
             Finding("warning", CHECK, name, f"{risk}. Use the setting with which a worker creates the topic.")
             for risk in unsafe
         ]
-        found += _room(cluster, topic, config)
-    if not found:
+        findings += _room(cluster, topic, config)
+    if not findings:
         assert config is not None, "a topic without settings has a finding"
-        found.append(Finding("ok", CHECK, name, _fine(topic, config, wanted)))
-    yield from found
+        findings.append(Finding("ok", CHECK, name, _fine(topic, config, wanted)))
+    yield from findings
 
 
 def _fine(topic: Topic, config: Mapping[str, str], wanted: Mapping[str, str]) -> str:

@@ -30,8 +30,10 @@ def check(settings: Settings, facts: Facts) -> Iterator[Finding]:
     fresh = [report for report in facts.reports.values() if _age_ms(facts, report) <= STALE_AFTER_MS]
     before = len(fresh) < len(facts.reports)
     yield from _silent(settings.topics, facts, fresh)
-    told = {report.progress.worker: report.progress.settings for report in fresh if report.progress.settings}
-    others = list(_differing(fingerprint(settings), told, facts.own_url))
+    settings_by_worker = {
+        report.progress.worker: report.progress.settings for report in fresh if report.progress.settings
+    }
+    others = list(_differing(fingerprint(settings), settings_by_worker, facts.own_url))
     yield from others
     versions = {report.progress.worker: report.progress.version for report in fresh}
     if len(set(versions.values())) > 1:
@@ -68,14 +70,16 @@ def _silent(topics: TopicSettings, facts: Facts, fresh: list[Report]) -> Iterato
         yield Finding("error", CHECK, worker, sentence)
 
 
-def _differing(ours: Mapping[str, str], told: Mapping[str, Mapping[str, str]], own_url: str) -> Iterator[Finding]:
+def _differing(
+    ours: Mapping[str, str], settings_by_worker: Mapping[str, Mapping[str, str]], own_url: str
+) -> Iterator[Finding]:
     """Yield workers whose settings differ from most, and settings of this process that differ from theirs."""
-    common = _common(told, ours)
-    for worker, theirs in sorted(told.items()):
+    common = _common(settings_by_worker, ours)
+    for worker, theirs in sorted(settings_by_worker.items()):
         names = differing(common, theirs)
         if names:
             yield Finding("error", CHECK, worker, has_other(worker, names))
-    if told and own_url not in told:
+    if settings_by_worker and own_url not in settings_by_worker:
         names = differing(ours, common)
         if names:
             sentence = (
@@ -85,11 +89,11 @@ def _differing(ours: Mapping[str, str], told: Mapping[str, Mapping[str, str]], o
             yield Finding("warning", CHECK, "this environment", sentence)
 
 
-def _common(told: Mapping[str, Mapping[str, str]], ours: Mapping[str, str]) -> dict[str, str]:
+def _common(settings_by_worker: Mapping[str, Mapping[str, str]], ours: Mapping[str, str]) -> dict[str, str]:
     """Return the most frequent hash of each setting among workers; in a tie, this process's hash."""
     common = {}
-    for name in {name for theirs in told.values() for name in theirs}:
-        counts = Counter(theirs[name] for theirs in told.values() if name in theirs)
+    for name in {name for theirs in settings_by_worker.values() for name in theirs}:
+        counts = Counter(theirs[name] for theirs in settings_by_worker.values() if name in theirs)
         most = max(counts.values())
         best = [value for value, count in counts.items() if count == most]
         common[name] = ours[name] if ours.get(name) in best else min(best)

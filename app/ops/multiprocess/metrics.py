@@ -33,10 +33,10 @@ def _labelled(line: str, number: int) -> str:
 
 
 def _lines(heads: Mapping[str, Mapping[str, str]], samples: Mapping[str, Iterable[str]]) -> Iterable[str]:
-    for family, said in heads.items():
+    for family, lines in heads.items():
         for head in _HEADS:
-            if head in said:
-                yield f"{said[head]}\n"
+            if head in lines:
+                yield f"{lines[head]}\n"
         for line in samples.get(family, ()):
             yield f"{line}\n"
 

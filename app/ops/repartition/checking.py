@@ -32,7 +32,7 @@ class Digests:
         self.sums[partition] += int.from_bytes(digest.digest(), "big")
 
 
-async def check(ground: Ground, moves: Moves, found: Survey) -> Survey:
+async def check(ground: Ground, moves: Moves, before: Survey) -> Survey:
     """Check that the new changelog has all records of the old one, each once and in its partition.
 
     Raises CheckFailed with the differences.
@@ -40,8 +40,8 @@ async def check(ground: Ground, moves: Moves, found: Survey) -> Survey:
     await ground.after.read("the new changelog restored")
     stores = ground.after.stores
     there = survey(stores, moves, "rows read")
-    differences = [*_counted(found, there), *_placed(ground, found, stores)]
-    with Progress("rows compared", 2 * found.rows) as progress:
+    differences = [*_counted(before, there), *_placed(ground, before, stores)]
+    with Progress("rows compared", 2 * before.rows) as progress:
         wanted = _digests_before(ground.before.stores, moves, progress)
         given = _digests_after(stores, progress)
     differing = [number for number in ground.after.numbers if wanted.sums[number] != given.sums[number]]
@@ -52,31 +52,31 @@ async def check(ground: Ground, moves: Moves, found: Survey) -> Survey:
     return there
 
 
-def _counted(found: Survey, there: Survey) -> Iterator[str]:
+def _counted(old: Survey, there: Survey) -> Iterator[str]:
     """Yield the counts that differ."""
     for what, before, after in (
-        ("rows", found.rows, there.rows),
-        ("callbacks", found.callbacks, there.callbacks),
-        ("replaced rows", len(found.displaced), len(there.displaced)),
+        ("rows", old.rows, there.rows),
+        ("callbacks", old.callbacks, there.callbacks),
+        ("replaced rows", len(old.displaced), len(there.displaced)),
         ("rows elsewhere than their ids", 0, there.misplaced),
     ):
         if before != after:
             yield f"{after:,} {what} instead of {before:,}"
-    for name in sorted(found.destinations.keys() | there.destinations.keys()):
-        before, after = found.destinations[name], there.destinations[name]
+    for name in sorted(old.destinations.keys() | there.destinations.keys()):
+        before, after = old.destinations[name], there.destinations[name]
         if before != after:
             yield f"{after:,} messages for {name!r} instead of {before:,}"
-    for number in sorted(found.homes.keys() | there.homes.keys()):
-        if found.homes[number] != there.homes[number]:
-            yield f"{there.homes[number]:,} rows in partition {number} instead of {found.homes[number]:,}"
+    for number in sorted(old.homes.keys() | there.homes.keys()):
+        if old.homes[number] != there.homes[number]:
+            yield f"{there.homes[number]:,} rows in partition {number} instead of {old.homes[number]:,}"
 
 
-def _placed(ground: Ground, found: Survey, stores: Sequence[PartitionStore]) -> Iterator[str]:
+def _placed(ground: Ground, before: Survey, stores: Sequence[PartitionStore]) -> Iterator[str]:
     """Yield the stores whose counts differ from their rows, or with wrong positions."""
     for number, store in enumerate(stores):
-        if store.counts.total != found.homes[number]:
-            yield f"partition {number} counts {store.counts.total:,} messages and has {found.homes[number]:,}"
-        wanted = {key[1:].decode(): decode_position(value) for key, value in positions(ground, found, number)}
+        if store.counts.total != before.homes[number]:
+            yield f"partition {number} counts {store.counts.total:,} messages and has {before.homes[number]:,}"
+        wanted = {key[1:].decode(): decode_position(value) for key, value in positions(ground, before, number)}
         if store.positions != wanted:
             yield f"partition {number} has other positions"
         if store.origins or store.sealed is not None:

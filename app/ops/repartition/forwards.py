@@ -51,14 +51,14 @@ def source_of(text: str) -> Source:
 
 def ahead(side: Side) -> list[int]:
     """Return the partitions that have forwarded records beyond their positions, because they were killed."""
-    found = set()
+    partitions = set()
     for store in side.stores:
         for key, offset in store.origins.items():
             topic, _, partition = key[1:].decode().rpartition("-")
             source = Source(topic, int(partition), offset)
             if _is_ahead(side, source):
-                found.add(source.partition)
-    return sorted(found)
+                partitions.add(source.partition)
+    return sorted(partitions)
 
 
 def _is_ahead(side: Side, source: Source) -> bool:
@@ -82,19 +82,19 @@ async def waiting(ground: Ground, ends: dict[int, int], moves: Moves) -> list[Wa
 
     Raises NotReady if there are too many, or if a partition was killed within a step.
     """
-    found: list[WaitingForward] = []
+    forwards: list[WaitingForward] = []
     for number, store in enumerate(ground.before.stores):
         async for record in _unread(ground, number, store, ends[number]):
             left = _waiting(ground.before, store, record, moves, number)
             if left is not None:
-                found.append(left)
-            if len(found) > MOST:
+                forwards.append(left)
+            if len(forwards) > MOST:
                 msg = (
                     f"more than {MOST:,} records are in transit between partitions. Start the workers with their "
                     "previous settings, wait until they have no lag, stop them and run the command again."
                 )
                 raise NotReady(msg)
-    return sorted(found, key=lambda one: (one.source, one.home))
+    return sorted(forwards, key=lambda one: (one.source, one.home))
 
 
 async def _unread(ground: Ground, number: int, store: PartitionStore, end: int) -> AsyncIterator[Stored]:
@@ -113,10 +113,10 @@ def _waiting(side: Side, store: PartitionStore, record: Stored, moves: Moves, nu
     """Return a forward if it still has to be applied, or None: it was applied before, or is not from Punctual."""
     topic = side.settings.topics.forwards
     try:
-        asked = forward.decode(
+        request = forward.decode(
             PlainRecord(topic, number, record.offset, record.timestamp_ms, record.key, record.value, record.headers)
         )
-        source = source_of(asked.source)
+        source = source_of(request.source)
     except (Refusal, msgspec.MsgspecError, ValueError) as error:
         passed_over(topic, number, record.offset, error)
         return None
@@ -124,7 +124,7 @@ def _waiting(side: Side, store: PartitionStore, record: Stored, moves: Moves, nu
         return None
     if _is_ahead(side, source):
         raise NotReady(cut_off(side, [source.partition]))
-    return WaitingForward(source, moves.home(asked.id), record.key, record.value)
+    return WaitingForward(source, moves.home(request.id), record.key, record.value)
 
 
 def cut_off(side: Side, partitions: list[int]) -> str:

@@ -83,8 +83,8 @@ class Side:
         batch.append(now_ms, keys.WRITER, keys.long_bytes(store.writer))
         batch.append(now_ms, keys.SEAL, seal)
         await self.journal.put(number, batch)
-        found = await self.recovery.read(number)
-        assert found.sealed == seal, "a seal that was acknowledged is not in the changelog"
+        reread = await self.recovery.read(number)
+        assert reread.sealed == seal, "a seal that was acknowledged is not in the changelog"
 
     def close(self) -> None:
         """Close all stores."""
@@ -130,12 +130,12 @@ async def ground(settings: Settings, after: int) -> AsyncIterator[Ground]:
         await cluster.start(settings.topics.progress)
         sender = Sender(cluster)
         await sender.start()
-        found = Ground(settings, after, topics, cluster, sender)
+        result = Ground(settings, after, topics, cluster, sender)
         try:
-            yield found
+            yield result
         finally:
-            found.before.close()
-            found.after.close()
+            result.before.close()
+            result.after.close()
             await sender.stop()
     finally:
         await cluster.stop()

@@ -81,12 +81,12 @@ class Repartition:
         if not layout.forwards:  # the seals have fenced all workers, so the topic has its last forward
             layout = await self._note(layout, forwards=await forwards.ends(self._ground))
         with self._timed("survey"):
-            moves, found = self._look()
+            moves, survey = self._look()
         left = await forwards.waiting(self._ground, layout.forwards, moves)
         if layout.stage == "copying":
-            layout = await self._copy(layout, moves, found)
+            layout = await self._copy(layout, moves, survey)
             with self._timed("check"):
-                await check(self._ground, moves, found)
+                await check(self._ground, moves, survey)
             layout = await self._note(layout, stage="switching")
         else:
             await self._ground.after.read("the new changelog restored")
@@ -94,7 +94,7 @@ class Repartition:
             await switch(self._ground, left)
         await self._note(layout, stage="done")
         self._ground.wipe()
-        return self._report("done", found, len(left))
+        return self._report("done", survey, len(left))
 
     async def look(self) -> RunReport:
         """Return the plan. Writes only databases of its own."""
@@ -112,14 +112,14 @@ class Repartition:
         with self._timed("restore"):
             await self._ground.before.read("the changelog restored")
         with self._timed("survey"):
-            moves, found = self._look()
+            moves, survey = self._look()
         left: list[forwards.WaitingForward] = []
         try:
             self._assure_whole()
             left = await forwards.waiting(self._ground, await forwards.ends(self._ground), moves)
         except NotReady as error:
             hindrances.append(str(error))
-        report = self._report("not ready" if hindrances else "ready", found, len(left))
+        report = self._report("not ready" if hindrances else "ready", survey, len(left))
         report.hindrances = hindrances
         self._ground.wipe()
         return report
@@ -188,10 +188,10 @@ class Repartition:
 
     def _look(self) -> tuple[Moves, Survey]:
         inputs, partitions = self._settings.topics.inputs, self._after.topics.partitions
-        found = survey(self._ground.before.stores, Moves(inputs, partitions, {}), "rows read")
-        return Moves(inputs, partitions, found.numbers), found
+        result = survey(self._ground.before.stores, Moves(inputs, partitions, {}), "rows read")
+        return Moves(inputs, partitions, result.numbers), result
 
-    async def _copy(self, layout: Layout, moves: Moves, found: Survey) -> Layout:
+    async def _copy(self, layout: Layout, moves: Moves, survey: Survey) -> Layout:
         """Write the new changelog, and record the progress in the layout; return the layout."""
         topics = self._ground.topics
         await topics.create_like(
@@ -200,7 +200,7 @@ class Repartition:
         await topics.create_like(
             self._after.topics.forwards, self._after.topics.partitions, self._settings.topics.forwards
         )
-        copy = ChangelogCopy(self._ground, moves, found)
+        copy = ChangelogCopy(self._ground, moves, survey)
 
         async def note(due_ms: int) -> None:
             nonlocal layout
@@ -229,17 +229,17 @@ class Repartition:
         holds = layout.changelog if state == "done" else layout.changelog_before
         return RunReport(state=state, before=layout.before, after=layout.after, changelog=holds)
 
-    def _report(self, state: str, found: Survey, under_way: int) -> RunReport:
+    def _report(self, state: str, survey: Survey, under_way: int) -> RunReport:
         return RunReport(
             state=state,
             before=self._settings.topics.partitions,
             after=self._after.topics.partitions,
             changelog=self._after.topics.changelog,
-            rows=found.rows,
-            moved=found.moved,
+            rows=survey.rows,
+            moved=survey.moved,
             under_way=under_way,
-            destinations=dict(sorted(found.destinations.items())),
-            partitions=[found.homes[number] for number in self._ground.after.numbers],
+            destinations=dict(sorted(survey.destinations.items())),
+            partitions=[survey.homes[number] for number in self._ground.after.numbers],
             seconds=self._seconds,
         )
 

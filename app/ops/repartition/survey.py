@@ -43,35 +43,35 @@ class Survey:
 
 def survey(stores: Sequence[PartitionStore], moves: Moves, what: str) -> Survey:
     """Survey all rows of partitions, with their new places by `moves`; `what` is the title of the progress."""
-    found = Survey()
+    result = Survey()
     with Progress(what, sum(store.counts.total for store in stores)) as progress:
         for partition, store in enumerate(stores):
             rows = store.raw_rows(b"")
             while chunk := list(itertools.islice(rows, _CHUNK)):
-                _look(found, partition, chunk, moves)
-                found.displaced += _displaced(store, partition, chunk)
+                _look(result, partition, chunk, moves)
+                result.displaced += _displaced(store, partition, chunk)
                 progress.add(len(chunk))
-    return found
+    return result
 
 
-def _look(found: Survey, partition: int, chunk: Sequence[tuple[bytes, bytes]], moves: Moves) -> None:
-    found.rows += len(chunk)
+def _look(result: Survey, partition: int, chunk: Sequence[tuple[bytes, bytes]], moves: Moves) -> None:
+    result.rows += len(chunk)
     for key, raw in chunk:
         head = head_of(raw)
         offset, crc = keys.suffix_of(key)
         home = moves.home(head.id)
-        found.homes[home] += 1
-        found.destinations[display_name(head.to)] += 1
-        found.callbacks += head.url is not None
-        if found.highest.get(home, -1) < offset:
-            found.highest[home] = offset
+        result.homes[home] += 1
+        result.destinations[display_name(head.to)] += 1
+        result.callbacks += head.url is not None
+        if result.highest.get(home, -1) < offset:
+            result.highest[home] = offset
         numbers = [crc, *(command.topic_crc for command in head.commands)] if head.commands else (crc,)
-        found.used = max((found.used, *(number for number in numbers if number < keys.MOVED)))
+        result.used = max((result.used, *(number for number in numbers if number < keys.MOVED)))
         if home != partition:
-            found.moved += 1
-            found.misplaced += head.url is None
-            if head.commands or (partition, crc) not in found.origins:
-                found.origins |= origins_of(partition, key, head.commands)
+            result.moved += 1
+            result.misplaced += head.url is None
+            if head.commands or (partition, crc) not in result.origins:
+                result.origins |= origins_of(partition, key, head.commands)
 
 
 def _displaced(

@@ -70,7 +70,7 @@ def _report_of(
 
 async def _last_reports(ground: Ground) -> dict[int, dict[str, Any]]:
     """Return the last report of each partition, as far as it can be read."""
-    found: dict[int, dict[str, Any]] = {}
+    reports: dict[int, dict[str, Any]] = {}
     reader = PartitionReader(ground.cluster, ground.before.settings.topics.progress, 0)
     end = await reader.end()
     reader = PartitionReader(ground.cluster, ground.before.settings.topics.progress, 0, await reader.begin())
@@ -78,7 +78,7 @@ async def _last_reports(ground: Ground) -> dict[int, dict[str, Any]]:
         try:
             report = msgspec.json.decode(record.value or b"{}", type=dict[str, Any])
             if record.key == b"%d" % report.get("partition", -1):
-                found[report["partition"]] = report
+                reports[report["partition"]] = report
         except (ValueError, TypeError, msgspec.MsgspecError, RecursionError):
             continue  # foreign records are skipped
-    return found
+    return reports

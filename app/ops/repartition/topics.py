@@ -123,5 +123,5 @@ class ClusterTopics:
         error, message, _, _, entries = answer.resources[0]
         if error:
             raise kafka.for_code(error)(message or topic)
-        found: dict[str, Any] = {entry[0]: entry[1] for entry in entries}
-        return found
+        config: dict[str, Any] = {entry[0]: entry[1] for entry in entries}
+        return config

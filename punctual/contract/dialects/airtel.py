@@ -47,14 +47,14 @@ _failure = Reader(_AirtelFailure, "")
 
 def decode(record: Record) -> Request:
     """Return the request in a record. Raises Refusal."""
-    said, _ = native_headers.read(record)
-    if native_headers.is_command(said):
-        return native_headers.request(record, WORDS, said, Own(), None, None, [])
+    headers, _ = native_headers.read(record)
+    if native_headers.is_command(headers):
+        return native_headers.request(record, WORDS, headers, Own(), None, None, [])
     body = _body.read(record)
     own = Own(to=body.topic, due_ms=_due_ms(body.post_time), on_failure=body.failure_post_callback_url or None)
     key = None if body.key is None else body.key.encode()
     value = content(body.value, "$.value")
-    return native_headers.request(record, WORDS, said, own, key, value, _headers(body.headers))
+    return native_headers.request(record, WORDS, headers, own, key, value, _headers(body.headers))
 
 
 def callback(record: Record) -> tuple[str, Headers]:
@@ -110,13 +110,13 @@ def _due_ms(raw: msgspec.Raw) -> int | None:
     if text.isdigit() and len(text) <= _DIGITS:  # the usual form
         post_time = int(text)
     else:
-        found = number(raw, "$.postTime")
-        if found is None:
+        due_ms = number(raw, "$.postTime")
+        if due_ms is None:
             return None
-        if found < 0 or (found and found.adjusted() >= _DIGITS):
-            sentence = f"`$.postTime` is {found}, and it must be epoch milliseconds: 0 or more, and at most 15 digits."
+        if due_ms < 0 or (due_ms and due_ms.adjusted() >= _DIGITS):
+            sentence = f"`$.postTime` is {due_ms}, and it must be epoch milliseconds: 0 or more, and at most 15 digits."
             raise Refusal(Reason.MALFORMED, sentence)
-        post_time = math.ceil(Fraction(found)) if found.adjusted() >= 0 else bool(found)
+        post_time = math.ceil(Fraction(due_ms)) if due_ms.adjusted() >= 0 else bool(due_ms)
     if post_time in _SECONDS:
         sentence = f"`$.postTime` is {post_time}, which looks like seconds. Give epoch milliseconds."
         raise Refusal(Reason.MALFORMED, sentence)

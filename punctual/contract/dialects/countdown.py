@@ -29,13 +29,13 @@ _body = Reader(_CountdownBody, "countdown")
 
 def decode(record: Record) -> Request:
     """Return the request in a record, with the record's key and all its headers. Raises Refusal."""
-    said, users = native_headers.read(record)
-    if native_headers.is_command(said):
-        return native_headers.request(record, WORDS, said, Own(), None, None, users)
+    headers, users = native_headers.read(record)
+    if native_headers.is_command(headers):
+        return native_headers.request(record, WORDS, headers, Own(), None, None, users)
     body = _body.read(record)
     span_ms = _span_ms(body.countdown)
     own = Own(to=body.topic, due_ms=None if span_ms is None else record.timestamp + span_ms)
-    return native_headers.request(record, WORDS, said, own, record.key, content(body.message, "$.message"), users)
+    return native_headers.request(record, WORDS, headers, own, record.key, content(body.message, "$.message"), users)
 
 
 def _span_ms(raw: msgspec.Raw) -> int | None:

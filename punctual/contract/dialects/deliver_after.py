@@ -19,10 +19,10 @@ WORDS: Final = Words(to="the destination of DELAY_INPUTS", due=DELIVER_AFTER)
 
 def decode(record: Record, to: str | None = None) -> Request:
     """Return the request in a record; `to` is its input's destination. Raises Refusal."""
-    said, users = native_headers.read(record)
+    headers, users = native_headers.read(record)
     here = [header for header in users if header[0] == DELIVER_AFTER]
     text = fields(here, DELIVER_AFTER, DELIVER_AFTER).get(DELIVER_AFTER)
-    return native_headers.unchanged(record, WORDS, said, users, None if text is None else _due_ms(text), to)
+    return native_headers.unchanged(record, WORDS, headers, users, None if text is None else _due_ms(text), to)
 
 
 def _due_ms(text: str) -> int:

@@ -28,25 +28,27 @@ def decode(record: Record, grace: int | None = None) -> Request:
 
     A message that was due more than `grace` ms before its record is refused as too late; None delivers it.
     """
-    said, users = native_headers.read(record)
+    headers, users = native_headers.read(record)
     own = Own(id=native_headers.key_id(record))
     if record.value is None:
         own.cancels = "the value is null"
-        return native_headers.request(record, WORDS, said, own, None, None, [])
+        return native_headers.request(record, WORDS, headers, own, None, None, [])
     own.to, own.due_ms = _text(users, TARGET_TOPIC), _due_ms(users)
     after: Headers = [
         (TIMESTAMP, b"%d" % (record.timestamp // 1000)),
         (KEY, record.key),
         (TOPIC, record.topic.encode()),
     ]
-    asked = native_headers.request(record, WORDS, said, own, _first(users, TARGET_KEY), record.value, [*users, *after])
-    if grace is not None and asked.op == "schedule" and asked.due_ms < record.timestamp - grace:
-        late_ms = record.timestamp - asked.due_ms
+    request = native_headers.request(
+        record, WORDS, headers, own, _first(users, TARGET_KEY), record.value, [*users, *after]
+    )
+    if grace is not None and request.op == "schedule" and request.due_ms < record.timestamp - grace:
+        late_ms = record.timestamp - request.due_ms
         sentence = (
             f"it was due {late_ms} ms before its record was written. DELAY_INPUTS allows {grace} ms on this input."
         )
         raise Refusal(Reason.TOO_LATE, f"{sentence} Send it earlier, or raise the limit.")
-    return asked
+    return request
 
 
 def _first(users: Headers, name: str) -> bytes | None:

@@ -13,16 +13,16 @@ def fields(users: Headers, prefix: str, due: str, fold: Callable[[str], str] = s
 
     Names are compared after `fold`. Raises Refusal.
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for name, value in users:
         known = fold(name)
         if not known.startswith(prefix):
             continue
-        if known in found:
+        if known in values:
             reason = Reason.AMBIGUOUS_DUE if known == due else Reason.MALFORMED
             raise Refusal(reason, f"the header {name[:64]} is given twice. Send it once.")
-        found[known] = text_of(name, value)
-    return found
+        values[known] = text_of(name, value)
+    return values
 
 
 def text_of(name: str, value: bytes | None) -> str:
@@ -43,8 +43,8 @@ def parsed(name: str, text: str, parse: Callable[[str], T]) -> T:
 
 def last(users: Iterable[tuple[str, bytes | None]], name: str) -> bytes | None:
     """Return the value of the last header with a name, or None."""
-    found = None
+    last_value = None
     for one, value in users:
         if one == name:
-            found = value
-    return found
+            last_value = value
+    return last_value

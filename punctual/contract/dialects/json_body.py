@@ -70,12 +70,12 @@ class Reader(Generic[T]):
 
         Raises Refusal for too many fields, and for a repeated field, where msgspec would use the last one.
         """
-        found, repeated = _bounded(raw, "the value")
+        raw_fields, repeated = _bounded(raw, "the value")
         for name in self._names:
             if name in repeated:
                 reason = Reason.AMBIGUOUS_DUE if name == self._due else Reason.MALFORMED
                 raise Refusal(reason, f"`$.{name}` is given twice. Send it once.")
-        small = {name: bytes(found[name]) for name in self._names if name in found and name not in self._raw}
+        small = {name: bytes(raw_fields[name]) for name in self._names if name in raw_fields and name not in self._raw}
         for name in self._objects:
             if small.get(name, b"").startswith(b"{"):
                 _bounded(small[name], f"`$.{name}`")
@@ -83,8 +83,8 @@ class Reader(Generic[T]):
             b"{%b}" % b",".join(b'"%b":%b' % (name.encode(), one) for name, one in small.items())
         )
         for name, attribute in self._raw.items():
-            if name in found:
-                setattr(body, attribute, found[name])
+            if name in raw_fields:
+                setattr(body, attribute, raw_fields[name])
         return body
 
 
@@ -109,26 +109,26 @@ def number(raw: msgspec.Raw, path: str) -> Decimal | None:
     if len(text) > _DIGITS:
         raise Refusal(Reason.MALFORMED, f"`{path}` has more than {_DIGITS} digits. Round it.")
     try:
-        found = Decimal(text) if text.isascii() and "_" not in text else None
+        decimal = Decimal(text) if text.isascii() and "_" not in text else None
     except InvalidOperation:
-        found = None
-    if found is None or not found.is_finite():
+        decimal = None
+    if decimal is None or not decimal.is_finite():
         raise Refusal(Reason.MALFORMED, f"`{path}` is {text[:64]}. It must be a number.")
-    return found
+    return decimal
 
 
 def _in_words(error: msgspec.MsgspecError) -> str:
     """Return a sentence for msgspec's error."""
-    said = str(error)
-    mismatch = _EXPECTED.search(said)
+    text = str(error)
+    mismatch = _EXPECTED.search(text)
     if mismatch is not None:
         expected, got, path = mismatch.groups()
         wanted = " or ".join(_TYPES.get(kind, kind) for kind in expected.split(" | "))
         what = "the value" if path is None else f"a part of `{path[:-5]}`" if path.endswith("[...]") else f"`{path}`"
         return f"{what} is {_TYPES.get(got, got)}. It must be {wanted}."
-    if "truncated" in said:
+    if "truncated" in text:
         return "the value is not valid JSON: it ends too early."
-    place = _BYTE.search(said)
+    place = _BYTE.search(text)
     return f"the value is not valid JSON{f': unexpected byte at offset {place[1]}' if place else ''}."
 
 

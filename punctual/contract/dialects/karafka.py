@@ -37,17 +37,17 @@ _CANCELS = ("cancel", "tombstone")
 
 def decode(record: Record) -> Request:
     """Return the request in a record. Raises Refusal."""
-    said, users = native_headers.read(record)
+    native, users = native_headers.read(record)
     own = Own(id=native_headers.key_id(record))
     given = fields(users, _PREFIX, EPOCH)
-    if native_headers.is_command(said) and TYPE not in given:
+    if native_headers.is_command(native) and TYPE not in given:
         own.due_ms, own.to = _due_ms(given), given.get(TOPIC)
-        return native_headers.request(record, WORDS, said, own, None, None, [])
+        return native_headers.request(record, WORDS, native, own, None, None, [])
     _check_version(given)
     kind = given.get(TYPE, "")
     if kind in _CANCELS:
         own.cancels = f"{TYPE} is {kind}"
-        return native_headers.request(record, WORDS, said, own, None, None, [])
+        return native_headers.request(record, WORDS, native, own, None, None, [])
     if kind != "schedule":
         can = ", ".join(("schedule", *_CANCELS))
         raise Refusal(Reason.MALFORMED, f"{TYPE} is {kind[:64]!r}. It must be one of {can}.")
@@ -61,7 +61,7 @@ def decode(record: Record) -> Request:
     }
     # A record that is scheduled again already has these headers.
     headers = [*(header for header in users if header[0] not in place), *place.items()]
-    return native_headers.request(record, WORDS, said, own, key, record.value, headers)
+    return native_headers.request(record, WORDS, native, own, key, record.value, headers)
 
 
 def _check_version(given: dict[str, str]) -> None:

@@ -42,70 +42,76 @@ def read(record: Record) -> tuple[dict[str, str], Headers]:
     An id together with `names.DUE` belongs to the delivery that the record was before, because programs pass on
     received headers. It is not the id of the request, except in a command.
     """
-    said, users = native.read(record)
-    if names.PARKED in said:
+    headers, users = native.read(record)
+    if names.PARKED in headers:
         sentence = f"{names.PARKED} is only for the cold tier, which writes to the requests topic."
         raise Refusal(Reason.MALFORMED, f"{sentence} Leave it out.")
-    if names.RETRY in said:
+    if names.RETRY in headers:
         sentence = f"{names.RETRY} works only on the requests topic. Send the record there."
         raise Refusal(Reason.MALFORMED, sentence)
-    if names.ID in said and names.OP not in said and any(name == names.DUE for name, _ in record.headers):
-        del said[names.ID]
-    return said, users
+    if names.ID in headers and names.OP not in headers and any(name == names.DUE for name, _ in record.headers):
+        del headers[names.ID]
+    return headers, users
 
 
-def is_command(said: dict[str, str]) -> bool:
+def is_command(headers: dict[str, str]) -> bool:
     """Return whether native headers make the record a command, whose value is then ignored. Raises Refusal."""
-    return names.OP in said and native.op_of(said) != "schedule"
+    return names.OP in headers and native.op_of(headers) != "schedule"
 
 
 def request(
-    record: Record, words: Words, said: dict[str, str], own: Own, key: bytes | None, value: bytes | None, users: Headers
+    record: Record,
+    words: Words,
+    headers: dict[str, str],
+    own: Own,
+    key: bytes | None,
+    value: bytes | None,
+    users: Headers,
 ) -> Request:
-    """Return the request in a record, from its native headers `said` and its dialect's parts `own`, named by `words`.
+    """Return the request in a record, from its native `headers` and its dialect's parts `own`, named by `words`.
 
     `key`, `value` and `users` are those of the delivery. Raises Refusal.
     """
     if own.recurs:
-        twice = next((name for name in sorted(names.RECURRENCE) if name in said), None)
+        twice = next((name for name in sorted(names.RECURRENCE) if name in headers), None)
         if twice is not None:
             raise Refusal(Reason.MALFORMED, f"{words.due} and {twice} are both given. Leave one of them out.")
-        said = {**said, **own.recurs}
-    op = _op(said, words, own)
+        headers = {**headers, **own.recurs}
+    op = _op(headers, words, own)
     source = f"{record.topic}-{record.partition}-{record.offset}"
-    asked = Request(op, _id(said, words, own, op, source), source, record.timestamp, record.topic)
+    result = Request(op, _id(headers, words, own, op, source), source, record.timestamp, record.topic)
     if op == "schedule":
-        asked.to = _once(names.TO, said.get(names.TO), own.to, words.to, shown) or ""
-        if not asked.to:
+        result.to = _once(names.TO, headers.get(names.TO), own.to, words.to, shown) or ""
+        if not result.to:
             raise Refusal(Reason.MISSING_DESTINATION, f"{words.to} is missing: name the topic to deliver to.")
-        asked.key, asked.value, asked.headers = key, value, users
-    native.read_rest(asked, said, record)
+        result.key, result.value, result.headers = key, value, users
+    native.read_rest(result, headers, record)
     if op == "schedule":
-        asked.partition = _once(names.TO_PARTITION, asked.partition, own.partition, words.partition)
-        asked.on_failure = _once(names.ON_FAILURE, asked.on_failure, own.on_failure, words.on_failure, shown)
+        result.partition = _once(names.TO_PARTITION, result.partition, own.partition, words.partition)
+        result.on_failure = _once(names.ON_FAILURE, result.on_failure, own.on_failure, words.on_failure, shown)
     if op == "deliver-now":
-        asked.due_ms = record.timestamp
+        result.due_ms = record.timestamp
     elif op in ("schedule", "reschedule"):
-        if op == "schedule" and not names.RECURRENCE.isdisjoint(said):
-            is_said = own.due_ms is not None or any(name in said for name in _DUE)
-            first_ms = _due(said, words, own, op, record.timestamp) if is_said else None
-            recurring.begin(asked, said, first_ms)
+        if op == "schedule" and not names.RECURRENCE.isdisjoint(headers):
+            is_given = own.due_ms is not None or any(name in headers for name in _DUE)
+            first_ms = _due(headers, words, own, op, record.timestamp) if is_given else None
+            recurring.begin(result, headers, first_ms)
         else:
-            asked.due_ms = _due(said, words, own, op, record.timestamp)
-        if asked.jitter_ms:
-            asked.due_ms = native.spread_of(asked, asked.jitter_ms)
-    return asked
+            result.due_ms = _due(headers, words, own, op, record.timestamp)
+        if result.jitter_ms:
+            result.due_ms = native.spread_of(result, result.jitter_ms)
+    return result
 
 
 def unchanged(
-    record: Record, words: Words, said: dict[str, str], users: Headers, due_ms: int | None, to: str | None
+    record: Record, words: Words, headers: dict[str, str], users: Headers, due_ms: int | None, to: str | None
 ) -> Request:
     """Return the request that delivers a record unchanged to `to`, its input's destination; without `due_ms`, at once.
 
     Raises Refusal.
     """
-    own = Own(to=None if is_command(said) else to, due_ms=due_ms, at_once=True)
-    return request(record, words, said, own, record.key, record.value, users)
+    own = Own(to=None if is_command(headers) else to, due_ms=due_ms, at_once=True)
+    return request(record, words, headers, own, record.key, record.value, users)
 
 
 def key_id(record: Record) -> str | None:
@@ -119,8 +125,8 @@ def key_id(record: Record) -> str | None:
     return id_ if id_.strip() else None
 
 
-def _op(said: dict[str, str], words: Words, own: Own) -> Op:
-    op: Op = native.op_of(said) if names.OP in said else "cancel" if own.cancels else "schedule"
+def _op(headers: dict[str, str], words: Words, own: Own) -> Op:
+    op: Op = native.op_of(headers) if names.OP in headers else "cancel" if own.cancels else "schedule"
     if own.cancels and op != "cancel":
         sentence = f"{own.cancels}, which cancels, but {names.OP} is {op}. Leave one of them out."
         raise Refusal(Reason.MALFORMED, sentence)
@@ -133,24 +139,24 @@ def _op(said: dict[str, str], words: Words, own: Own) -> Op:
     return op
 
 
-def _id(said: dict[str, str], words: Words, own: Own, op: Op, source: str) -> str:
-    id_ = _once(names.ID, said.get(names.ID), own.id, words.id)
+def _id(headers: dict[str, str], words: Words, own: Own, op: Op, source: str) -> str:
+    id_ = _once(names.ID, headers.get(names.ID), own.id, words.id)
     if id_ is None:
         if op == "schedule" and words.id == names.ID:
             return source
         raise Refusal(Reason.BAD_ID, f"{words.id} is empty or missing. Set it to the id of the message.")
     length = len(id_.encode())
     if not 0 < length <= ID_BYTES:
-        called = names.ID if names.ID in said else words.id
+        called = names.ID if names.ID in headers else words.id
         raise Refusal(Reason.BAD_ID, f"{called} has {length} bytes. As an id, it must have 1 to {ID_BYTES}.")
     return id_
 
 
-def _due(said: dict[str, str], words: Words, own: Own, op: Op, stamp_ms: int) -> int:
-    given = [name for name in _DUE if name in said]
+def _due(headers: dict[str, str], words: Words, own: Own, op: Op, stamp_ms: int) -> int:
+    given = [name for name in _DUE if name in headers]
     if own.due_ms is None:
         if given:
-            return native.due_of(said, [], stamp_ms)
+            return native.due_of(headers, [], stamp_ms)
         if own.at_once and op == "schedule":
             return stamp_ms
         raise Refusal(Reason.MISSING_DUE, f"{words.due} is missing. Set it to the due time.")

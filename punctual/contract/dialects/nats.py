@@ -50,10 +50,10 @@ _RECURRING = {
 
 def decode(record: Record) -> Request:
     """Return the request in a record. Raises Refusal."""
-    said, users = native_headers.read(record)
+    headers, users = native_headers.read(record)
     given = fields(users, _PREFIX, SCHEDULE.lower(), str.lower)
     if NEXT.lower() in given or SCHEDULER.lower() in given:
-        return native_headers.request(record, WORDS, said, _purge(given), None, None, [])
+        return native_headers.request(record, WORDS, headers, _purge(given), None, None, [])
     recurs = _series(given, record.timestamp)
     due_ms = None if recurs else _due_ms(given)
     own = Own(id=native_headers.key_id(record), to=_get(given, TARGET) or None, due_ms=due_ms, recurs=recurs)
@@ -62,7 +62,7 @@ def decode(record: Record) -> Request:
             raise Refusal(Reason.MALFORMED, f"{name}: {why}. Leave it out.")
     travelling = _travelling(record, given, users, again=bool(recurs))
     try:
-        return native_headers.request(record, WORDS, said, own, record.key, record.value, travelling)
+        return native_headers.request(record, WORDS, headers, own, record.key, record.value, travelling)
     except Refusal as refusal:
         sentence = refusal.sentence
         for native, name in _NAMES.items() if recurs else ():
@@ -108,15 +108,15 @@ def _series(given: dict[str, str], stamp_ms: int) -> dict[str, str]:
     if schedule.startswith("@every "):
         if ZONE.lower() in given:
             raise Refusal(Reason.MALFORMED, f"{ZONE}: it works only with cron. Leave it out.")
-        asked = {names.EVERY: str(parsed(SCHEDULE, schedule.removeprefix("@every "), _span_ms))}
+        headers = {names.EVERY: str(parsed(SCHEDULE, schedule.removeprefix("@every "), _span_ms))}
     else:
-        asked = {names.CRON: nats_cron.native(schedule)}
+        headers = {names.CRON: nats_cron.native(schedule)}
         if ZONE.lower() in given:
-            asked[names.ZONE] = given[ZONE.lower()]
+            headers[names.ZONE] = given[ZONE.lower()]
     life = _get(given, LIVES)
     if life is not None and life != "never":
-        asked[names.UNTIL] = str(stamp_ms + parsed(LIVES, f"{life}s" if life.isdigit() else life, _span_ms))
-    return asked
+        headers[names.UNTIL] = str(stamp_ms + parsed(LIVES, f"{life}s" if life.isdigit() else life, _span_ms))
+    return headers
 
 
 def _span_ms(text: str) -> int:

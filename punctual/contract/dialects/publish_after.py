@@ -24,10 +24,10 @@ def decode(record: Record, to: str | None = None, header: str = PUBLISH_AFTER) -
 
     The last header named `header` counts, and an empty one is ignored, as in the original scheduler.
     """
-    said, users = native_headers.read(record)
+    headers, users = native_headers.read(record)
     text = text_of(header, last(users, header))
     due_ms = parsed(header, text, parse_time) if text else None
-    return native_headers.unchanged(record, _words(header), said, users, due_ms, to)
+    return native_headers.unchanged(record, _words(header), headers, users, due_ms, to)
 
 
 @lru_cache(maxsize=100)

@@ -21,8 +21,8 @@ _BINARY = 8
 
 def decode(record: Record, to: str | None = None) -> Request:
     """Return the request in a record; `to` is its input's destination. Raises Refusal."""
-    said, users = native_headers.read(record)
-    return native_headers.unchanged(record, WORDS, said, users, _due_ms(last(users, BACKOFF)), to)
+    headers, users = native_headers.read(record)
+    return native_headers.unchanged(record, WORDS, headers, users, _due_ms(last(users, BACKOFF)), to)
 
 
 def _due_ms(value: bytes | None) -> int | None:

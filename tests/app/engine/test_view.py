@@ -1,4 +1,4 @@
-"""What a worker says of its health: that it is ready is not enough."""
+"""The health that a worker reports, beyond being ready."""
 
 from types import SimpleNamespace
 from typing import Any

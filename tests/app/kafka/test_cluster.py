@@ -1,4 +1,4 @@
-"""What a cluster's connections tell of leaders that were lost."""
+"""The connections of a cluster record lost leaders."""
 
 import asyncio
 from collections import deque

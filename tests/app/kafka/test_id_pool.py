@@ -1,4 +1,4 @@
-"""A destination that does not take the end of a transaction holds up that transaction's id, and nothing else."""
+"""A destination that does not accept the end of a transaction blocks that transaction's id only."""
 
 import asyncio
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""A broker that accepts connections and answers nothing is not waited for once the cluster no longer lists it."""
+"""A client does not wait for a silent broker once the cluster no longer lists it."""
 
 import asyncio
 from types import SimpleNamespace

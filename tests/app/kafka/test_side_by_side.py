@@ -1,4 +1,4 @@
-"""Bootstrap servers that are tried side by side: one that is bad is named once, and delays and breaks nothing."""
+"""Bootstrap servers are tried in parallel: a bad one is named once, and delays no start."""
 
 import asyncio
 import gc

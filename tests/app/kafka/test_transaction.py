@@ -1,4 +1,4 @@
-"""Transactions: what was part of one that was aborted can be part of the next."""
+"""Transactions: records of an aborted one can be part of the next."""
 
 import asyncio
 from collections import defaultdict, deque

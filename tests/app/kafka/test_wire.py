@@ -1,4 +1,4 @@
-"""What is packed by hand is what aiokafka packs, byte for byte; connections carry it as aiokafka's do."""
+"""Frames that are packed by hand have the same bytes as aiokafka's, and so have connections."""
 
 import asyncio
 import struct

@@ -1,4 +1,4 @@
-"""An installation as a worker would have made it, and what stands on its requests topic."""
+"""An installation with the topics that a worker creates, and the records of its requests topic."""
 
 import uuid
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The client against a real broker: what stands on the requests topic is exactly the contract."""
+"""The client with a real broker: the records of the requests topic follow the contract exactly."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What the how-to shows is what runs."""
+"""The programs in the how-to run as shown."""
 
 import asyncio
 import re

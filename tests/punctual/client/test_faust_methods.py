@@ -1,4 +1,4 @@
-"""app.delay and its kin, on any Faust app."""
+"""app.delay and the related methods, on any Faust app."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Events of a key in order: what fails is tried again, what is behind it waits, and nobody else does."""
+"""Events of a key in order: a failed event is retried, later events of its key wait, and others do not."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -40,7 +40,7 @@ def event(offset: int, key: bytes | None = b"a", partition: int = 0) -> Event:
 
 
 class Agent:
-    """Handles events that fail as often as it is told."""
+    """Handles events, each of which fails a given number of times."""
 
     def __init__(self, *, most: int | None = 3, limit: int = 100) -> None:
         self.fails = Counter[int]()

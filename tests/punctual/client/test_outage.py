@@ -1,4 +1,4 @@
-"""A broker that does not answer: the caller hears of it in time, and nothing hangs."""
+"""A broker that does not answer: the caller gets an error in time, and no call hangs."""
 
 import gc
 import os

@@ -1,4 +1,4 @@
-"""What users import stays what it is, and importing it stays cheap."""
+"""The names that users import stay the same, and importing them stays cheap."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the client writes, the worker reads: each side's own code, without Kafka in between."""
+"""The worker reads the client's records: each side's own code, without Kafka in between."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The client without an event loop: each call comes back, whatever becomes of the client meanwhile."""
+"""The client without an event loop: each call returns, even if the client is closed during the call."""
 
 import asyncio
 import subprocess
@@ -44,7 +44,7 @@ raise SystemExit(os.waitstatus_to_exitcode(status))
 
 @pytest.fixture
 def client(monkeypatch: pytest.MonkeyPatch) -> SyncDelayClient:
-    """Return one whose connection does nothing: what it is asked for takes a moment."""
+    """Return a client whose connection sends no request; each call takes a moment."""
 
     async def nothing(*_: object) -> None:
         await asyncio.sleep(0)

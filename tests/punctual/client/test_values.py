@@ -1,4 +1,4 @@
-"""What goes in comes out: bytes unchanged, text as UTF-8, structures as compact JSON."""
+"""Values are sent as bytes unchanged, text as UTF-8, structures as compact JSON."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

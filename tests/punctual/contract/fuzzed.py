@@ -1,4 +1,4 @@
-"""Records that nobody of ours has written, for each dialect: sensible, contradictory, cut off, or anything."""
+"""Records of other programs for each dialect: valid, contradictory, truncated, or random."""
 
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""Requests of every shape, and the bytes of their wire form: what they become is frozen."""
+"""Requests of every shape, and the frozen bytes of their wire form."""
 
 from dataclasses import replace
 

@@ -42,7 +42,7 @@ RARE = [
 
 
 def calls(work: Callable[[], object]) -> int:
-    """Return how many functions are called meanwhile: what it costs, on any machine."""
+    """Return the number of function calls in a block, a cost that is the same on every machine."""
     number = 0
 
     def count(_frame: FrameType, event: str, _argument: object) -> None:
@@ -58,7 +58,7 @@ def calls(work: Callable[[], object]) -> int:
 
 
 def _fresh(text: str, zone: str, moment: int) -> None:
-    """Parse a text, and find what comes next, with nothing that is kept of texts and zones before."""
+    """Parse a text and compute its next time, with empty caches of texts and zones."""
     for kept in (cron._judge, cron._calendar, cron.schedule, zones._stretches):
         kept.cache_clear()
     try:

@@ -57,7 +57,7 @@ def test_ten_years_are_whole_where_clocks_do_the_oddest_things(zone: str, year: 
 
 
 def changes_are_whole(walk: Walk) -> None:
-    """Check what is dense around each change of clocks, and what comes next from any quarter of an hour there."""
+    """Check dense times around each clock change, and the next time from each quarter of an hour there."""
     for change in walk.changes:
         around = Walk(walk.zone, change - DAY_S // 2, change + DAY_S // 2)
         assert times(QUARTERS.text, walk.zone, around.start, around.end) == around.due(QUARTERS), walk.zone

@@ -1,4 +1,4 @@
-"""The dialects whose input has one destination: what they have alike."""
+"""The common behaviour of dialects whose input has one destination."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Texts of a megabyte: what cannot be right is refused by its length, before anything looks for more in it."""
+"""Texts of a megabyte are refused by their length, before they are parsed."""
 
 import tracemalloc
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The native contract: what a record on the requests topic asks for."""
+"""The native contract: the request in a record of the requests topic."""
 
 from dataclasses import replace
 

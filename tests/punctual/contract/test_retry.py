@@ -70,7 +70,7 @@ def test_occurrences_and_what_was_made_of_a_delivery_do_not_replace_each_others_
 
 
 def forwarded(headers: Headers, key: bytes | None = b"k", value: bytes | None = b"v") -> Request:
-    """Return a request of a consumer that forwards what it has received."""
+    """Return the request of a consumer that forwards a received record."""
     return native.decode(FakeRecord([*headers, *ASKS], key, value))
 
 

@@ -1,4 +1,4 @@
-"""Times and durations in headers: what is read, what is refused, and which way fractions go."""
+"""Times and durations in headers: valid and refused texts, and the rounding of fractions."""
 
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone

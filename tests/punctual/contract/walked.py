@@ -1,4 +1,4 @@
-"""The times of schedules by walking through UTC, step by step, and looking what the clocks of a zone show.
+"""Computes the times of schedules by stepping through UTC and reading the clocks of a zone.
 
 An independent calculation: it reads no cron, knows no changes of clocks beforehand, and has the rule its own way. A
 time of a schedule with wildcards is whenever clocks show it. One without is when they show it for the first time, or
@@ -25,7 +25,7 @@ DAY_S = 86_400
 
 @dataclass(frozen=True)
 class Asked:
-    """What a cron expression asks for, in other words. None: any."""
+    """The fields of a cron expression as sets; None stands for any value."""
 
     text: str
     hours: Iterable[int] | None
@@ -61,7 +61,7 @@ def _of(values: Iterable[int] | None, size: int) -> Flags:
 
 
 class Readings:
-    """What a clock shows, from seconds since 1970; days are counted from day `first`."""
+    """The fields of a clock's local times (seconds since 1970); days are counted from day `first`."""
 
     def __init__(self, walls: Seconds) -> None:
         self.first = int(walls.min()) // DAY_S
@@ -76,7 +76,7 @@ class Readings:
 
 @dataclass(frozen=True)
 class Walk:
-    """What the clocks of a zone show from `start` up to `end`, at each step."""
+    """The local times of a zone from `start` up to `end`, at each step."""
 
     zone: str
     start: int
@@ -85,7 +85,7 @@ class Walk:
 
     @cached_property
     def walls(self) -> Seconds:
-        """What they show, in seconds since 1970."""
+        """The local times, in seconds since 1970."""
         clock = ZoneInfo(self.zone)
         looks = np.array([_ahead(clock, moment) for moment in range(self.start, self.end + ASKED_S, ASKED_S)], np.int32)
         ahead = np.repeat(looks, ASKED_S // self.step)
@@ -101,7 +101,7 @@ class Walk:
 
     @cached_property
     def _passed(self) -> Seconds:
-        """What they have shown before at the most."""
+        """The maximum of the local times before each step."""
         passed: Seconds = np.maximum.accumulate(np.append(self.walls[:1] - self.step, self.walls[:-1]))
         return passed
 
@@ -111,12 +111,12 @@ class Walk:
 
     @cached_property
     def _skips(self) -> list[int]:
-        """Where they have passed by what they have never shown."""
+        """The indices of steps before which local times were skipped."""
         return [int(n) for n in np.flatnonzero(self.walls > self._passed + self.step)]
 
     @cached_property
     def changes(self) -> list[int]:
-        """When they show something else than a step later than before."""
+        """The times at which the clocks change: the local time is not one step after the last one."""
         return [self.start + int(n + 1) * self.step for n in np.flatnonzero(np.diff(self.walls) != self.step)]
 
     def due(self, asked: Asked) -> list[int]:

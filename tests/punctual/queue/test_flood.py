@@ -28,7 +28,7 @@ MESSAGES = int(RATE * UNTIL_S)
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """A loop whose time goes on to the next timer when nothing else is left to do."""
+    """A loop whose time jumps to the next timer when no task is ready."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
 
 class Topic:
-    """A topic, its consumer, and a worker that delivers to it what was asked for."""
+    """A topic, its consumer, and a worker that delivers the scheduled messages to it."""
 
     ends: dict[int, int] = {}  # noqa: RUF012 - the worker is never behind
 

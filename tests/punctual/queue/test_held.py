@@ -1,4 +1,4 @@
-"""What a queue holds, on a clock of the test's own."""
+"""The messages that a queue holds, on the test's clock."""
 
 from typing import Any
 

@@ -93,7 +93,7 @@ async def nack_last_attempt(
     rest_s: float = 1_000,
     extends: bool = False,
 ) -> float:
-    """Refuse a message's last attempt so long before its deadline; return how long that took."""
+    """Refuse a message's last attempt a given time before its deadline; return the duration."""
     queue = queue_on(topic, loop)
     topic.put(b"v", [("delay-attempt", b"%d" % ATTEMPTS), ("delay-id", b"billing:jobs-0-9"), ("delay-due", b"1")])
     [message] = await queue._next(1)

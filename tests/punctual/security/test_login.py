@@ -1,4 +1,4 @@
-"""A login is what the settings say, checked; its secrets are shown to nobody."""
+"""A login has the checked values of the settings, and never shows its secrets."""
 
 import ssl
 import subprocess

@@ -1,4 +1,4 @@
-"""Tokens: asked for once, renewed ahead, and what goes wrong is told without a secret."""
+"""Tokens are requested once and renewed ahead, and errors contain no secret."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ CANARY = "canary:94/ä"
 
 
 class Endpoint(ThreadingHTTPServer):
-    """A token endpoint that answers what it is told to."""
+    """A token endpoint that returns a given response."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

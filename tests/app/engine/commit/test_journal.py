@@ -1,4 +1,4 @@
-"""The order of a commit, and who may write to a changelog (at least once)."""
+"""The order of a commit, and the owner of a changelog (at least once)."""
 
 import asyncio
 from collections import defaultdict

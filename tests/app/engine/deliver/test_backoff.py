@@ -1,4 +1,4 @@
-"""Destinations that do not take messages wait, and are tried again: alike ones as one."""
+"""Failing destinations are retried after a backoff; related ones share it."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Destinations that take nothing at the moment hold up nobody but themselves."""
+"""Destinations that accept no messages at the moment delay only themselves."""
 
 import asyncio
 from pathlib import Path

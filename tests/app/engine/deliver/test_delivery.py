@@ -1,4 +1,4 @@
-"""What is due is sent in order, once, as far as there is room, and what becomes of it is told."""
+"""Due messages are sent in order, once, as far as there is room, and their outcomes become events."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is signed says whether it is a delivery or a failure callback, and where it may go is up to its input."""
+"""Signed headers distinguish deliveries from failure callbacks, and the input decides the allowed URLs."""
 
 import pytest
 

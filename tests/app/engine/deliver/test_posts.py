@@ -1,4 +1,4 @@
-"""Callbacks over HTTP, to real servers: each host has its own room, and nothing else waits for any of them."""
+"""Callbacks over HTTP to real servers: each host has its own limit, and delays no other work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

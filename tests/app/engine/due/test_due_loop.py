@@ -1,4 +1,4 @@
-"""The due loop: when it looks next, how far it goes, and what it leaves alone."""
+"""The due loop: the time of its next cycle, its range, and the rows that it skips."""
 
 import asyncio
 from collections.abc import Mapping

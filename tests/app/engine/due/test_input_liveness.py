@@ -1,4 +1,4 @@
-"""Partitions that hear nothing of their inputs are told apart from those that have nothing to hear."""
+"""Partitions whose inputs do not answer are distinguished from those whose inputs are idle."""
 
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path

@@ -79,5 +79,5 @@ def test_what_other_workers_deliver_counts(tmp_path: Path) -> None:
     assert rates.waits("orders/a", now) == (span + 1) * 10_000
     assert rates.waits("orders/a", now + 10_000) is None
     assert rates.waits("billing/a", now) is None
-    assert rates.told(0) == {"orders": {f"={span}": 2}}
+    assert rates.recent(0) == {"orders": {f"={span}": 2}}
     limited.close()

@@ -1,4 +1,4 @@
-"""Destinations that are paused or capped hold up nobody but themselves, and get what is theirs in order."""
+"""Paused or rate-limited destinations delay only themselves, and get their messages in order."""
 
 from pathlib import Path
 from typing import Any

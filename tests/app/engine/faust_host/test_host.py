@@ -1,4 +1,4 @@
-"""What the group's consumer knows of how far it has read."""
+"""The positions of the group's consumer."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Whatever order the orders for an id come in, through whichever partitions, what was asked for last holds."""
+"""The last command for an id wins, in whichever order and through whichever partitions the commands arrive."""
 
 import random
 import shutil

@@ -1,4 +1,4 @@
-"""A bound of a debounce: due at the latest so long after the first request of a life (records.md#debounce)."""
+"""The bound of a debounce: the maximum delay after the first request of a life (records.md#debounce)."""
 
 import itertools
 from pathlib import Path

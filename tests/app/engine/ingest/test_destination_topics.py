@@ -1,4 +1,4 @@
-"""A topic that has just been created is found, and made-up names hold nobody up for long."""
+"""A topic that has just been created is found, and invented names delay no request for long."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Forwards that nobody has forwarded: skipped or dead letters, never the end of a partition."""
+"""Forwards that no partition wrote are skipped or become dead letters, and never stop a partition."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What requests and commands do to a partition, and what they tell."""
+"""The effects of requests and commands on a partition, and their events."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""Namespaces: what comes by one team's input reaches no message of another's, whatever it says."""
+"""Namespaces: records of one team's input never reach another team's messages, whatever they contain."""
 
 from collections.abc import Iterator
 from dataclasses import replace

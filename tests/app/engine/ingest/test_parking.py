@@ -1,4 +1,4 @@
-"""What is due beyond the horizon is parked, and the cold tier hears of all that concerns what it may hold."""
+"""Messages due beyond the horizon are parked, and the cold tier gets every record about ids that it may hold."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A row has all that its request asks for, and what is said in headers of it asks for the same."""
+"""A row has all fields of its request, and its headers make the same request again."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the cold tier sends back is taken in once, and only if the tier knew the latest about its id."""
+"""A promoted message is accepted once, and only if the tier knew the last command for its id."""
 
 from collections.abc import Iterator
 from dataclasses import replace

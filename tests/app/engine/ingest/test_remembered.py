@@ -1,4 +1,4 @@
-"""What a sender makes a worker remember beside messages: bounded in time, and counted to its namespace."""
+"""Marks that a sender makes a worker remember are limited in time, and count for its namespace."""
 
 from collections.abc import Iterator
 from pathlib import Path

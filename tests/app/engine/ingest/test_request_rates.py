@@ -1,4 +1,4 @@
-"""Requests by time: what is beyond a namespace's rate becomes a dead letter, and a catch-up is no offence."""
+"""Request rates: requests beyond a namespace's rate become dead letters, except during a catch-up."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -80,8 +80,8 @@ def test_others_are_told_of_the_last_spans(limited: Limited) -> None:
         limited.now_ms += 10_000
 
     span = NOW // 10_000
-    assert rates.told(0) == {"orders": {str(span + 1): 2, str(span + 2): 2}}
-    assert rates.told(1) == {}
+    assert rates.recent(0) == {"orders": {str(span + 1): 2, str(span + 2): 2}}
+    assert rates.recent(1) == {}
 
 
 def test_other_inputs_are_not_counted(limited: Limited) -> None:

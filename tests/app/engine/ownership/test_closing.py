@@ -1,4 +1,4 @@
-"""A worker that ends while the group rebalances takes nothing in any more."""
+"""A worker that ends while the group rebalances reads no further records."""
 
 import asyncio
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""An installation's own topics while a worker runs: what is missing, another one, or larger ends it."""
+"""An installation's own topics while a worker runs: it exits if one is missing, re-created or larger."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Nobody becomes the owner of a changelog that has been left for another one."""
+"""No worker becomes the owner of a changelog that was replaced by another one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, cast

@@ -1,4 +1,4 @@
-"""An input that begins anew under a worker is noticed: a consumer goes back when the log ends before its position."""
+"""An input that was created again is noticed: a consumer goes back when the log ends before its position."""
 
 from pathlib import Path
 

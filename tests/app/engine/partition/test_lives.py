@@ -1,4 +1,4 @@
-"""What a partition's lives leave to one another: sends on their way, steps half done."""
+"""A partition's next life finds sends in flight and unfinished steps of the last one."""
 
 import asyncio
 from pathlib import Path

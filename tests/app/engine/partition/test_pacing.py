@@ -1,4 +1,4 @@
-"""When requests are looked for."""
+"""The times at which requests are fetched."""
 
 from types import SimpleNamespace
 from typing import Any

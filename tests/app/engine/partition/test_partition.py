@@ -1,4 +1,4 @@
-"""A partition's writer: what has come goes into one step, within bounds, in order."""
+"""A partition's writer: waiting records and outcomes form one step, within bounds and in order."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Workers that were told something else are named, once, with what differs."""
+"""Workers with different settings are named once, with the settings that differ."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""What is overdue is counted without going through what has been delivered."""
+"""Overdue messages are counted without a scan of delivered ones."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What stands still is said: inputs that are not read, and writes that no broker confirms."""
+"""A standstill is reported: inputs that are not read, and writes that no broker confirms."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Watermarks: an ending leaves no trace as soon as nothing older can come, and not before."""
+"""Watermarks: an ending is forgotten once no older command can arrive, and not before."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""A horizon changes nothing: what waits here and what is parked, together, is what would wait here without one."""
+"""With a horizon, pending and parked messages together are the pending messages without one."""
 
 import shutil
 from dataclasses import dataclass, replace

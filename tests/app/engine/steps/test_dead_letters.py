@@ -1,4 +1,4 @@
-"""Dead letters carry what was sent, why it failed, and can be sent again as they are."""
+"""Dead letters contain the record and the reason, and can be sent again unchanged."""
 
 from app.engine.steps import dead_letters
 from punctual.contract import native

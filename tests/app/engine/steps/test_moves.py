@@ -1,4 +1,4 @@
-"""Pause, resume and deliver-now of a series: nothing is delivered early, and nothing is lost without an event."""
+"""Pause, resume and deliver-now of a series: no occurrence is early, or lost without an event."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a failed try does to a message, and when the next one comes."""
+"""The effect of a failed attempt on a message, and the time of the next one."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What becomes of rows that are being sent, and of the commands that came meanwhile."""
+"""The outcomes of rows that are being sent, and of commands that arrive in the meantime."""
 
 from typing import Any
 

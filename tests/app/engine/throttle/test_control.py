@@ -1,4 +1,4 @@
-"""Control records: what operators write, and what nobody of them has written."""
+"""Control records of operators, and foreign records."""
 
 import json
 

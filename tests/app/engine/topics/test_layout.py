@@ -1,4 +1,4 @@
-"""Who may start while the number of partitions is changed, and afterwards."""
+"""The workers that may start during and after a repartition."""
 
 import re
 

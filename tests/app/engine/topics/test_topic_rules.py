@@ -1,4 +1,4 @@
-"""What a topic must be like before a worker starts with it."""
+"""The settings that a topic must have before a worker starts."""
 
 import pytest
 

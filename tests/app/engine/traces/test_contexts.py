@@ -1,4 +1,4 @@
-"""Contexts are read from messages as W3C writes them: each once, so many at most, and only those of recorded traces."""
+"""Contexts are read from messages in the W3C format: each once, up to a maximum, of recorded traces only."""
 
 import pytest
 

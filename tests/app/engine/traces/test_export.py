@@ -1,4 +1,4 @@
-"""A collector that does not answer holds up nobody."""
+"""A collector that does not answer delays no delivery."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""Spans of posts say what the conventions for HTTP clients want said, and nothing that a URL may keep secret."""
+"""Spans of posts follow the conventions for HTTP clients, without secret parts of URLs."""
 
 import pytest
 

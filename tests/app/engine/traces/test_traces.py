@@ -1,4 +1,4 @@
-"""Spans have links to the traces of those who asked, never parents, and say what the conventions want said."""
+"""Spans have links to the senders' traces, never parents, and follow the conventions."""
 
 from types import SimpleNamespace
 
