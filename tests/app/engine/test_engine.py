@@ -13,7 +13,7 @@ from app.engine.view import EngineView
 
 
 class Offered:
-    """A partition that notes what it is offered."""
+    """A partition that records the batches that it is offered."""
 
     def __init__(self, state: State = State.LIVE, reason: str = "") -> None:
         self.state, self.reason, self.records = state, reason, list[Any]()
@@ -59,7 +59,7 @@ async def test_records_go_to_the_partition_of_their_number_and_the_consumer_hear
 
 @pytest.mark.parametrize(("partition", "generation"), [(1, 2), (7, 3)])
 async def test_records_of_an_earlier_assignment_are_dropped(partition: int, generation: int) -> None:
-    """What came before them may have been dropped too: they are read again from the table's positions."""
+    """Records before them may have been dropped too: they are read again from the table's positions."""
     partitions = {1: Offered()}
     made, done = engine(partitions)
     made.hand_over(chunk(partition, generation))
@@ -80,7 +80,7 @@ async def test_records_of_an_earlier_assignment_are_dropped(partition: int, gene
         ({0: Offered(State.STOPPED, "it was recreated")}, 3, "partition 0 is stopped: it was recreated"),
     ],
 )
-def test_it_says_what_is_missing_until_it_serves(
+def test_it_reports_missing_partitions_until_it_serves(
     partitions: dict[int, Offered], generation: int, sentence: str | None
 ) -> None:
     assert view(partitions, generation).ready_reason() == sentence

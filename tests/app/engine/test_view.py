@@ -6,7 +6,7 @@ from typing import Any
 from app.engine.view import EngineView
 
 
-def test_a_worker_that_can_write_nothing_is_not_healthy() -> None:
+def test_a_worker_that_cannot_write_is_not_healthy() -> None:
     view: Any = object.__new__(EngineView)
     why = ["the brokers have not confirmed a write for 12 s", None]
     ownership = SimpleNamespace(generation=1, partitions={})

@@ -32,7 +32,7 @@ class Led(Cluster):
         return [self.losses(("orders", number)) for number in range(partitions)]
 
 
-async def test_a_lost_broker_has_led_what_is_known_to_be_its_own() -> None:
+async def test_a_lost_broker_led_the_partitions_of_its_last_metadata() -> None:
     cluster = Led([1, 2, 1])
     await cluster.refresh(["orders"])
     cluster.lose(1)
@@ -49,7 +49,7 @@ async def test_who_has_another_leader_or_none_may_have_lost_one() -> None:
     assert cluster.lost(3) == [1, 1, 0]
 
 
-async def test_after_a_loss_it_is_asked_anew_who_leads_what(monkeypatch: Any) -> None:
+async def test_after_a_loss_the_leaders_are_looked_up_again(monkeypatch: Any) -> None:
     """A broker that is lost may have led more than was known: leaders move without a word."""
     monkeypatch.setattr(module, "_AGAIN_S", 0.0)
     cluster = Led([1, 2], None, [1, 3])

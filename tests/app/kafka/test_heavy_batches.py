@@ -54,7 +54,7 @@ def room(monkeypatch: pytest.MonkeyPatch) -> HeavyBatches:
 
 
 def held(room: HeavyBatches) -> threading.Event:
-    """Have nothing unpacked until the event that is returned is set."""
+    """Unpack no batch until the returned event is set."""
     event = threading.Event()
     room._pool = ThreadPoolExecutor(1)
     room._pool.submit(event.wait)
@@ -82,7 +82,7 @@ def taken(fetch: tuple[_FetchResult, Any]) -> list[tuple[list[Any], int]]:
 
 
 @pytest.mark.parametrize("with_kernel", [True, False])
-def test_what_stands_for_a_batch_comes_alone_and_positions_move_on(
+def test_the_replacement_of_a_batch_comes_alone_and_positions_advance(
     with_kernel: bool,  # noqa: FBT001 - pytest's
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -101,7 +101,7 @@ def test_what_stands_for_a_batch_comes_alone_and_positions_move_on(
     assert [position for _, position in calls] == [2, 3, _LAST, _LAST + 1]
 
 
-def test_few_heavy_batches_are_unpacked_at_once_and_others_are_read_meanwhile(room: HeavyBatches) -> None:
+def test_few_heavy_batches_are_unpacked_at_once_and_others_are_read_in_between(room: HeavyBatches) -> None:
     large = stored(0, bytes(3 << 20), b"small")
     fetches = [fetched(large) for _ in range(6)]
     other, _ = fetched(stored(0, b"a"))
@@ -174,7 +174,7 @@ async def test_a_reader_of_one_partition_passes_over_headers_too(caplog: pytest.
     assert "more than 1000 headers" in caplog.text
 
 
-async def test_a_reader_of_one_partition_passes_over_what_is_too_large(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_reader_of_one_partition_skips_records_that_are_too_large(caplog: pytest.LogCaptureFixture) -> None:
     reader = PartitionReader(cast("Cluster", None), "delay-controls", 0, 0)
     reader._batches = reader._readable(fetch(), [])
 

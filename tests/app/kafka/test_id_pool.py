@@ -32,7 +32,7 @@ _ORDERS: tuple[Any, ...] = (0, "orders", False, [(0, number, 0, [], []) for numb
 
 
 class Ending(Coordinated):
-    """A coordinator of several ids, some of which have partitions that do not take the end of a transaction."""
+    """A coordinator of several IDs, some of which have partitions that do not accept the end of a transaction."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,14 +44,14 @@ class Ending(Coordinated):
         #: The partitions of each transaction that was ended, by id, and those of the present one.
         self.ended: dict[str, list[set[TopicPartition]]] = defaultdict(list)
         self._added: dict[str, set[TopicPartition]] = defaultdict(set)
-        #: The ids under which batches have come, those that asked for a first epoch, and what answers wait for.
+        #: The IDs of the batches, the IDs that requested a first epoch, and the event that answers wait for.
         self.used: list[str] = []
         self.asked: list[str] = []
         self.silent: asyncio.Event | None = None
-        #: What was done to each id, in order: it got an epoch, or its transaction was ended.
+        #: The actions on each ID, in order: it got an epoch, or its transaction was ended.
         self.done: list[tuple[str, str]] = []
         #: Ids whose next epoch is given, but does not arrive: there is no answer (0) or an error's code; how often each
-        #: id was looked at, when it got an epoch.
+        #: id was examined, when it got an epoch.
         self.unanswered: dict[str, int] = {}
         self.looks: dict[str, list[int]] = defaultdict(list)
         self._looked: dict[str, int] = defaultdict(int)
@@ -136,7 +136,7 @@ def cluster() -> Ending:
 
 @pytest.fixture
 def listener() -> Listener:
-    """One who has heard nothing."""
+    """A pool without news of its IDs."""
     return Listener()
 
 
@@ -173,7 +173,7 @@ async def deliver_until(id_pool: TransactionalIdPool, over: Callable[[], bool]) 
             await asyncio.sleep(0.01)
 
 
-async def test_a_partition_that_has_taken_the_end_is_not_held_for_one_that_has_not(
+async def test_a_partition_that_has_accepted_the_end_is_not_held_for_another_one(
     cluster: Ending, listener: Listener
 ) -> None:
     id_pool = await relay_of(cluster, listener)
@@ -203,7 +203,7 @@ async def test_the_next_transaction_is_made_under_another_id(cluster: Ending, li
     id_pool.close()
 
 
-async def test_all_ids_are_taken_over_and_one_that_cannot_end_holds_nothing_up(
+async def test_all_ids_are_taken_over_and_an_id_that_cannot_end_does_not_block_the_others(
     cluster: Ending, listener: Listener
 ) -> None:
     cluster.unfinished["delay-0"] = ("refusing", 1)
@@ -221,7 +221,7 @@ async def test_all_ids_are_taken_over_and_one_that_cannot_end_holds_nothing_up(
 async def test_an_epoch_that_does_not_arrive_is_not_just_asked_for_again(
     cluster: Ending, listener: Listener, code: int
 ) -> None:
-    """The request may have aborted what the last owner had under way: with the next epoch that would be forgotten."""
+    """The request may have aborted the last owner's transaction: with the next epoch, that would be forgotten."""
     cluster.unanswered["delay-0"] = code
     await relay_of(cluster, listener)
 
@@ -229,7 +229,7 @@ async def test_an_epoch_that_does_not_arrive_is_not_just_asked_for_again(
     assert second > first
 
 
-async def test_who_has_lost_its_ids_hears_of_it(cluster: Ending, listener: Listener) -> None:
+async def test_a_pool_that_has_lost_its_ids_is_informed(cluster: Ending, listener: Listener) -> None:
     id_pool = await relay_of(cluster, listener)
     await id_pool.run(deliver)
     cluster.fenced |= set(cluster.asked)
@@ -261,7 +261,7 @@ async def test_a_destination_that_is_not_there_costs_no_id(cluster: Ending, list
     id_pool.close()
 
 
-async def test_who_is_short_of_replicas_gets_nothing_more_until_it_has_taken_the_end(
+async def test_a_partition_short_of_replicas_gets_no_more_batches_until_it_has_accepted_the_end(
     cluster: Ending, listener: Listener
 ) -> None:
     id_pool = await relay_of(cluster, listener)
@@ -292,7 +292,7 @@ async def test_no_id_is_left_to_its_last_owner_because_its_coordinator_is_slow(
     id_pool.close()
 
 
-async def test_who_gets_an_id_back_sees_that_another_was_taken_meanwhile(cluster: Ending, listener: Listener) -> None:
+async def test_a_pool_that_gets_an_id_back_sees_that_another_owner_had_it(cluster: Ending, listener: Listener) -> None:
     id_pool = await relay_of(cluster, listener)
     first = await go_on_without_the_first(id_pool, cluster)
     for id_ in set(cluster.epochs) - {first}:  # a new owner has taken the others, and goes on without this one
@@ -305,7 +305,7 @@ async def test_who_gets_an_id_back_sees_that_another_was_taken_meanwhile(cluster
     id_pool.close()
 
 
-async def test_what_was_under_way_when_a_broker_was_lost_is_ended_again_first(
+async def test_after_the_loss_of_a_broker_the_open_transaction_is_ended_first(
     cluster: Ending, listener: Listener
 ) -> None:
     id_pool = await relay_of(cluster, listener)
@@ -317,8 +317,8 @@ async def test_what_was_under_way_when_a_broker_was_lost_is_ended_again_first(
     id_pool.close()
 
 
-async def test_who_is_being_replaced_ends_nothing_again(cluster: Ending, listener: Listener) -> None:
-    """The new owner may have looked already: its epoch would abort what is being ended again."""
+async def test_a_pool_that_is_being_replaced_ends_no_transaction_again(cluster: Ending, listener: Listener) -> None:
+    """The new owner may have looked already: its epoch would abort the transaction that is being ended again."""
     id_pool = await relay_of(cluster, listener)
     await id_pool.run(deliver)
     first, cluster.lost = cluster.used[0], 1
@@ -333,7 +333,7 @@ async def test_who_is_being_replaced_ends_nothing_again(cluster: Ending, listene
 async def test_how_a_transaction_ended_is_not_forgotten_for_an_epoch_before_it_is_settled(
     cluster: Ending, listener: Listener
 ) -> None:
-    """A coordinator that gives a new epoch forgets the end; who dies then leaves what nobody can decide."""
+    """A coordinator that gives a new epoch forgets the end; if the process dies then, the outcome stays unknown."""
     id_pool = await relay_of(cluster, listener)
     cluster.down, cluster.losing = True, [EndTxnRequest]
     await id_pool.run(deliver)
@@ -341,7 +341,10 @@ async def test_how_a_transaction_ended_is_not_forgotten_for_an_epoch_before_it_i
     await deliver_until(id_pool, lambda: cluster.used.count(first) == 2)
 
     assert [what for id_, what in cluster.done if id_ == first][:5] == ["epoch", "end", "end", "end", "epoch"]
-    assert cluster.ended[first][2] == {("orders", 3), AGAIN}  # an empty one, before another epoch is asked for
+    assert cluster.ended[first][2] == {
+        ("orders", 3),
+        AGAIN,
+    }  # the end of an empty transaction, before another epoch is requested
     id_pool.close()
 
 

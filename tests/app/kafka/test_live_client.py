@@ -38,7 +38,7 @@ class Answering(QuickConnection):
 
 
 class Scripted(LiveClient):
-    """A client of three brokers, of which some are silent; broker 1 is `unlisted` when the test says so."""
+    """A client of three brokers, some of which are silent; broker 1 is `unlisted` when the test says so."""
 
     def __init__(self, *silent: int) -> None:
         super().__init__(bootstrap_servers="nowhere")
@@ -59,7 +59,7 @@ class Scripted(LiveClient):
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody be waited for as long as real brokers are."""
+    """Shorten all waits for brokers."""
     monkeypatch.setattr(live_client, "PATIENCE_S", 0.01)
     monkeypatch.setattr(live_client, "LATE_S", 0.02)
     monkeypatch.setattr(live_client, "_LOOK_S", 0.01)
@@ -101,7 +101,7 @@ async def test_metadata_and_coordinators_come_from_brokers_that_answer() -> None
     await client.close()
 
 
-async def test_what_waits_for_a_broker_fails_when_the_cluster_no_longer_lists_it() -> None:
+async def test_requests_to_a_broker_fail_when_the_cluster_no_longer_lists_it() -> None:
     client = Scripted(1)
     for node in (1, 2, 3):
         client.connect(node)

@@ -22,7 +22,7 @@ async def reset(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 
 
 async def write_until_it_fails() -> None:
-    """Write in each turn of the loop, so that one comes between the loss and aiokafka's hearing of it."""
+    """Write in each turn of the loop, so that a write comes between the loss and aiokafka's notice of it."""
     async with await asyncio.start_server(reset, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         connection = AIOKafkaConnection("127.0.0.1", port)
@@ -38,7 +38,7 @@ async def write_until_it_fails() -> None:
             assert connection._writer is None
 
 
-def test_a_write_between_the_loss_and_the_news_of_it_is_an_error_of_kafkas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_write_between_the_loss_and_its_notice_is_a_kafka_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("send", "_send_sasl_token"):
         monkeypatch.setattr(AIOKafkaConnection, name, getattr(AIOKafkaConnection, name))  # put back at the end
     lost_connections.install()

@@ -44,7 +44,7 @@ async def test_records_whose_header_names_are_no_text_are_read_like_others(start
     assert reader._next_fetch == 9
 
 
-async def test_a_marker_of_which_compaction_has_left_the_batch_alone_is_passed_over() -> None:
+async def test_a_marker_whose_batch_compaction_has_emptied_is_skipped() -> None:
     control = bytearray(stored(Batch, 3, NAMED))
     control[21:23] = struct.pack(">h", 0x30)  # transactional, and control
     control = control[:61]
@@ -83,7 +83,7 @@ class MovedLeader:
         return OffsetAnswer(0, 42)
 
 
-async def test_after_a_leader_that_does_not_answer_the_leader_is_looked_for() -> None:
+async def test_if_a_leader_does_not_answer_the_leader_is_looked_up() -> None:
     cluster = MovedLeader()
 
     async with asyncio.timeout(LIMIT_S):

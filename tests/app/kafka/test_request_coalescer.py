@@ -24,17 +24,17 @@ class Asked:
         return {what: len(what) for what in whats}
 
 
-async def test_what_is_wanted_at_the_same_moment_is_asked_for_once() -> None:
+async def test_simultaneous_requests_for_the_same_answer_are_sent_once() -> None:
     asked = Asked()
     ask = RequestCoalescer(asked)
 
     assert [*await asyncio.gather(ask("a"), ask("bb"), ask("a"))] == [1, 2, 1]
     assert asked.rounds == [["a", "bb"]]
-    assert await ask("a") == 1  # an answer that is asked for later is a new one
+    assert await ask("a") == 1  # a later request gets a new answer
     assert asked.rounds == [["a", "bb"], ["a"]]
 
 
-async def test_one_that_asks_no_more_leaves_the_others_their_answer() -> None:
+async def test_a_cancelled_caller_leaves_the_others_their_answer() -> None:
     asked = Asked()
     asked.may.clear()
     ask = RequestCoalescer(asked)
@@ -46,7 +46,7 @@ async def test_one_that_asks_no_more_leaves_the_others_their_answer() -> None:
     assert await other == 1
 
 
-async def test_an_error_reaches_all_who_asked_and_nobody_later() -> None:
+async def test_an_error_reaches_all_current_callers_and_no_later_one() -> None:
     ask = RequestCoalescer(Asked())
     answers = await asyncio.gather(ask("bad"), ask("a"), return_exceptions=True)
 

@@ -63,7 +63,7 @@ async def test_batches_of_a_partition_are_stored_in_order_one_at_a_time(cluster:
 
 
 @pytest.mark.parametrize(("recalls", "apart", "requests"), [(True, 0, 1), (False, 1, 1), (True, 1, 4)])
-async def test_what_is_submitted_together_travels_together_and_only_deliveries_wait_for_nothing(
+async def test_batches_submitted_together_travel_together_and_only_deliveries_are_sent_at_once(
     cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch, *, recalls: bool, apart: int, requests: int
 ) -> None:
     monkeypatch.setattr("app.kafka.produce.sender._LINGER_S", 0.1)
@@ -201,7 +201,7 @@ async def test_a_number_that_may_have_been_used_is_not_used_again(cluster: Scrip
     await good
     last = cluster.attempts[-1]
     assert (last.values, last.sequence) == ([b"good"], 0)
-    assert last.producer != cluster.attempts[0].producer  # else a broker would take it for what it has stored
+    assert last.producer != cluster.attempts[0].producer  # otherwise a broker would mistake it for the stored batch
     await sender.stop()
 
 
@@ -216,7 +216,7 @@ async def test_connections_that_were_left_behind_are_used_again_after_some_time(
 
 
 class _InOrder(ScriptedCluster):
-    """A broker that answers what comes by one connection in order."""
+    """A broker that answers the requests of one connection in order."""
 
     def __init__(self, **partitions: int) -> None:
         super().__init__(**partitions)
@@ -252,7 +252,7 @@ async def test_a_task_that_fails_ends_the_process(cluster: ScriptedCluster, monk
     await sender.stop()
 
 
-async def test_what_is_submitted_first_from_a_failures_callback_goes_before_what_waits(
+async def test_a_batch_submitted_in_a_failures_callback_goes_before_waiting_ones(
     cluster: ScriptedCluster,
 ) -> None:
     sender = await started(cluster)
@@ -272,7 +272,7 @@ async def test_what_is_submitted_first_from_a_failures_callback_goes_before_what
 
 
 @pytest.mark.parametrize("error", [kafka.UnknownProducerId, kafka.OutOfOrderSequenceNumber, kafka.InvalidProducerEpoch])
-async def test_a_lane_whose_numbers_the_broker_has_lost_begins_anew_with_others(
+async def test_a_lane_whose_sequence_numbers_the_broker_has_lost_starts_again_with_others(
     cluster: ScriptedCluster, error: type[kafka.BrokerResponseError]
 ) -> None:
     sender = await started(cluster)
@@ -296,7 +296,7 @@ async def test_a_topic_that_stays_away_is_unknown(cluster: ScriptedCluster) -> N
         await sender.submit("payments", 1, batch(b"x"))
 
 
-async def test_a_partition_that_a_topic_does_not_have_any_more_is_said_at_once(cluster: ScriptedCluster) -> None:
+async def test_a_partition_that_a_topic_no_longer_has_is_an_error_at_once(cluster: ScriptedCluster) -> None:
     sender = await started(cluster, recalls=True)
     await sender.submit("orders", 3, batch(b"before"))
     cluster.script["orders", 3].append(kafka.UnknownTopicOrPartitionError.errno)
@@ -311,7 +311,7 @@ async def test_a_partition_that_a_topic_does_not_have_any_more_is_said_at_once(c
     await sender.stop()
 
 
-async def test_partitions_that_nothing_is_sent_to_are_forgotten_and_begin_anew_under_another_producer(
+async def test_unused_partitions_are_forgotten_and_start_again_under_another_producer(
     cluster: ScriptedCluster,
 ) -> None:
     sender = await started(cluster)
@@ -334,7 +334,7 @@ async def test_partitions_that_nothing_is_sent_to_are_forgotten_and_begin_anew_u
     await sender.stop()
 
 
-async def test_without_a_producer_id_to_be_had_nothing_is_forgotten(cluster: ScriptedCluster) -> None:
+async def test_without_an_available_producer_id_no_partition_is_forgotten(cluster: ScriptedCluster) -> None:
     sender = await started(cluster)
     await sender.submit("orders", 0, batch(b"first"))
     sender.forget_idle()
@@ -389,7 +389,7 @@ async def test_a_lane_that_fails_moves_to_a_connection_of_its_own_kind(cluster: 
     assert first == third != second
 
 
-async def test_what_waits_behind_a_batch_that_fails_is_recalled(cluster: ScriptedCluster) -> None:
+async def test_batches_behind_a_failing_batch_are_recalled(cluster: ScriptedCluster) -> None:
     sender = await started(cluster, recalls=True)
     cluster.script["orders", 0].extend([LEADER_MOVED] * 3)
     futures = [sender.submit("orders", 0, batch(b"%d" % number)) for number in range(3)]
@@ -467,7 +467,7 @@ async def test_a_partition_that_the_first_answer_has_served_is_not_blocked_by_a_
 async def taken_back(
     cluster: ScriptedCluster, sender: Sender, take_back: Callable[[str, int], None]
 ) -> "asyncio.Future[Ack]":
-    """Have a batch taken back of which nobody knows whether it is stored, for no answer to it says so."""
+    """Recall a batch of unknown state: no answer says whether it is stored."""
     cluster.script["orders", 0].extend([kafka.RequestTimedOutError.errno] * 1_000)
     sent = sender.submit("orders", 0, batch(b"a"))
     await until(lambda: sender.blocked("orders", 0))
@@ -490,7 +490,7 @@ async def test_a_batch_that_is_given_up_comes_back_and_the_next_goes_under_other
     assert (cluster.attempts[-1].producer, cluster.attempts[-1].sequence) == (200, 0)
 
 
-async def test_while_no_number_is_to_be_had_nothing_goes_under_the_old_one(cluster: ScriptedCluster) -> None:
+async def test_while_no_producer_id_is_available_no_batch_is_sent_under_the_old_one(cluster: ScriptedCluster) -> None:
     sender = await started(cluster, recalls=True)
     await sender.submit("orders", 0, batch(b"0"))
     cluster.away = kafka.KafkaConnectionError("away")
@@ -535,7 +535,7 @@ async def test_more_had_better_wait_while_another_number_is_sought(
     await until(lambda: not sender.blocked("orders", 0))
 
 
-async def test_a_batch_that_nobody_waits_for_is_not_tried_again(cluster: ScriptedCluster) -> None:
+async def test_a_batch_without_an_owner_is_not_retried(cluster: ScriptedCluster) -> None:
     sender = await started(cluster, recalls=True)
     let_go = await taken_back(cluster, sender, sender.let_go)
     assert isinstance(let_go.exception(), Recalled)
@@ -547,7 +547,7 @@ async def test_a_batch_that_nobody_waits_for_is_not_tried_again(cluster: Scripte
 
 
 @pytest.mark.parametrize("fails", [False, True])
-async def test_deliveries_and_what_goes_to_topics_of_our_own_share_no_connection(
+async def test_deliveries_and_records_for_internal_topics_share_no_connection(
     cluster: ScriptedCluster, *, fails: bool
 ) -> None:
     for recalls in (False, True):
@@ -560,7 +560,7 @@ async def test_deliveries_and_what_goes_to_topics_of_our_own_share_no_connection
     assert set(groups[:half]).isdisjoint(groups[half:])
 
 
-async def test_what_comes_after_a_batch_that_was_given_up_is_given_up_at_its_first_failure(
+async def test_batches_after_an_abandoned_one_are_abandoned_at_their_first_failure(
     cluster: ScriptedCluster,
 ) -> None:
     sender = await started(cluster, recalls=True)
@@ -579,7 +579,7 @@ async def test_what_comes_after_a_batch_that_was_given_up_is_given_up_at_its_fir
     await sender.stop()
 
 
-async def test_giving_up_a_partition_that_is_fine_does_nothing(cluster: ScriptedCluster) -> None:
+async def test_giving_up_a_healthy_partition_has_no_effect(cluster: ScriptedCluster) -> None:
     sender = await started(cluster)
     sender.give_up("orders", 0)
     await sender.submit("orders", 0, batch(b"a"))
@@ -591,7 +591,7 @@ async def test_giving_up_a_partition_that_is_fine_does_nothing(cluster: Scripted
 
 
 @pytest.mark.parametrize("answer", [LEADER_MOVED, kafka.RequestTimedOutError(), kafka.KafkaConnectionError()])
-async def test_after_any_failure_the_leader_is_looked_for(
+async def test_after_any_failure_the_leader_is_looked_up(
     answer: int | Exception, cluster: ScriptedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, refresh = list[set[str]](), cluster.refresh

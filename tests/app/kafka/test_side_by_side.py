@@ -67,7 +67,7 @@ def test_a_client_begins_with_the_server_that_answers(monkeypatch: pytest.Monkey
     assert (begun, client._bootstrap_servers) == ([["127.0.0.1:9092"]], servers)
 
 
-def test_a_client_that_is_given_up_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_abandoned_client_leaves_no_connection_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(*_: Any, **__: Any) -> Connection:
         await asyncio.sleep(3_600)
         return Connection()

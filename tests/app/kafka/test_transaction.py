@@ -41,13 +41,13 @@ class Coordinated:
         #: Whether an answer is lost with its broker.
         self.down = False
         self.script: dict[str, deque[int]] = defaultdict(deque)
-        #: What is wrong with a topic when its partitions are to be added, one code for each asking.
+        #: The errors of a topic when its partitions are added, one code per request.
         self.refused: dict[str, deque[int]] = defaultdict(deque)
         #: The topics that each request was to add.
         self.added: list[list[str]] = []
         #: Kinds of requests whose next answer is lost.
         self.losing: list[type] = []
-        #: What is wrong with every transactional id.
+        #: The error of every transactional ID.
         self.forbidden = 0
         #: Epoch, first sequence and answer of each batch, by topic.
         self.taken: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
@@ -64,7 +64,7 @@ class Coordinated:
         return self.lost
 
     async def look_for_losses(self) -> None:
-        """There is nobody to ask."""
+        """Answer that there is no coordinator."""
 
     async def ask(self, request: Any) -> Any:
         return await self.send(0, request, group="any")
@@ -123,7 +123,7 @@ class Coordinated:
         return partition, code, -1 if code else 0, -1
 
 
-async def test_a_batch_of_an_aborted_transaction_is_numbered_anew_for_the_next() -> None:
+async def test_a_batch_of_an_aborted_transaction_is_numbered_again_for_the_next() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
@@ -152,7 +152,7 @@ async def test_numbers_begin_again_after_the_largest() -> None:
     assert [sequence for _, sequence, _ in cluster.taken["orders"]] == [SEQUENCES - 1, 0]
 
 
-async def test_what_a_destination_refuses_for_good_spoils_nothing_else_of_the_transaction() -> None:
+async def test_a_permanent_refusal_of_one_destination_does_not_affect_the_rest_of_the_transaction() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
@@ -164,7 +164,7 @@ async def test_what_a_destination_refuses_for_good_spoils_nothing_else_of_the_tr
 
     assert isinstance(large, TooLarge)
     assert isinstance(innocent, Ack)
-    assert cluster.taken["payments"] == [(0, 0, TOO_LARGE), (0, 0, 0)]  # what was refused has taken no number
+    assert cluster.taken["payments"] == [(0, 0, TOO_LARGE), (0, 0, 0)]  # the refused batch has used no sequence number
 
 
 async def test_what_follows_a_refused_batch_in_its_partition_is_not_sent() -> None:
@@ -208,7 +208,7 @@ async def test_a_partition_with_many_batches_keeps_those_that_its_time_was_enoug
     assert len(cluster.taken["orders"]) == 3
 
 
-async def test_a_refusal_of_what_may_have_been_taken_before_spoils_the_transaction() -> None:
+async def test_a_refusal_of_a_batch_that_may_be_stored_already_spoils_the_transaction() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
@@ -253,7 +253,7 @@ async def test_a_batch_whose_leader_is_silent_is_sent_again_by_another_connectio
     assert [sequence for _, sequence, _ in cluster.taken["orders"]] == [0, 1]
 
 
-async def test_an_id_that_brokers_forbid_is_said_instead_of_tried_again() -> None:
+async def test_a_forbidden_id_is_an_error_and_not_retried() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     cluster.forbidden = kafka.TransactionalIdAuthorizationFailed.errno
@@ -312,7 +312,7 @@ async def test_a_commit_that_had_to_be_repeated_is_followed_by_another_epoch() -
 
 
 @pytest.mark.parametrize(("end", "known_by"), [("commit", [["progress"]]), ("abort", [])])
-async def test_what_is_to_end_a_commit_again_is_known_by_that_at_once(end: str, known_by: list[list[str]]) -> None:
+async def test_a_commit_that_must_be_repeated_is_recognised_at_once(end: str, known_by: list[list[str]]) -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
@@ -321,7 +321,7 @@ async def test_what_is_to_end_a_commit_again_is_known_by_that_at_once(end: str, 
     cluster.lost += 1
     cluster.added.clear()
 
-    # A leader may be away for long. Who takes the id over meanwhile would abort it, and with it what was committed.
+    # A leader may be down for long. A new owner of the ID would then abort it, and lose the committed batches.
     with pytest.raises(TransactionStuck):
         await transactions.send([("payments", 0, batch(b"b"))])
     assert cluster.added == [["payments"], *known_by]
@@ -374,7 +374,7 @@ async def test_who_finds_a_note_of_another_has_lost_the_id() -> None:
     assert cluster.states["delay-0"] == "Ongoing"  # its new owner finds that, and aborts it
 
 
-async def test_a_transaction_that_the_coordinator_knows_nothing_of_is_lost() -> None:
+async def test_a_transaction_that_the_coordinator_does_not_know_is_lost() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()
@@ -416,7 +416,7 @@ async def test_partitions_for_which_batches_follow_are_added_at_the_same_time() 
     assert cluster.added == [["changelog", "events", "orders"]]
 
 
-async def test_what_is_wrong_with_a_partition_for_later_holds_up_nothing_now() -> None:
+async def test_a_partition_error_that_matters_later_delays_no_batch_now() -> None:
     cluster = Coordinated()
     transactions = Transactions(cast("Cluster", cluster), "delay-0", AGAIN)
     await transactions.init()

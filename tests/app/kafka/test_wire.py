@@ -171,7 +171,7 @@ def test_answers_come_in_order_however_they_are_cut(run: Callable[[Any], None]) 
     run(work())
 
 
-def test_what_is_not_packed_by_hand_goes_aiokafkas_way(run: Callable[[Any], None]) -> None:
+def test_requests_that_are_not_packed_by_hand_are_sent_by_aiokafka(run: Callable[[Any], None]) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         _, number = await read(reader)
         writer.write(framed(number, struct.pack(">iii", 0, 0, 0)))
@@ -228,7 +228,7 @@ def test_a_connection_that_is_of_no_use_fails_all_that_is_under_way(run: Callabl
     run(work())
 
 
-def test_an_answer_that_nobody_waits_for_any_more_is_passed_over(run: Callable[[Any], None]) -> None:
+def test_an_answer_without_a_caller_is_skipped(run: Callable[[Any], None]) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for _ in range(2):
             _, number = await read(reader)

@@ -49,7 +49,7 @@ async def test_patience_grows_with_how_far_that_varies(monkeypatch: pytest.Monke
     assert waiting.patience.limit_s > 4 * 0.05 * 1.5
 
 
-async def test_what_is_not_taken_says_nothing_of_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_attempt_does_not_change_the_measured_time(monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = Waiting(monkeypatch)
     with contextlib.suppress(OSError), waiting.patience.measured():
         waiting.now_s += 60

@@ -121,7 +121,7 @@ async def test_events_and_records_come_before_the_changelog_and_that_before_the_
     assert journal.store.offset == len(journal.topics.logs[CHANGELOG])
 
 
-async def test_what_an_own_topic_refuses_leaves_nothing_of_the_step_behind_it(tmp_path: Path) -> None:
+async def test_if_an_internal_topic_refuses_a_record_the_whole_step_is_dropped(tmp_path: Path) -> None:
     journal = Written(tmp_path)
     await journal.claim(0, NOW)
     journal.topics.refused.add(EVENTS)
@@ -152,7 +152,7 @@ async def test_who_finds_a_higher_epoch_than_its_own_ends(tmp_path: Path) -> Non
         await journal.commit(0, step_of())
 
 
-async def test_what_a_zombie_has_written_is_set_right(tmp_path: Path) -> None:
+async def test_records_of_a_zombie_are_corrected(tmp_path: Path) -> None:
     journal = Written(tmp_path)
     await journal.claim(0, NOW)
     await journal.commit(0, step_of("a", 5))

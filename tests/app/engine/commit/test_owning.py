@@ -15,6 +15,6 @@ from app.kafka.transactions.coordinator import Fenced, Forgotten, IdForbidden
         (IdForbidden("delay-3"), TransactionForbidden, "delay-3"),
     ],
 )
-def test_the_sentence_says_what_is_wrong(error: Exception, kind: type[Exception], said: str) -> None:
+def test_the_error_message_names_the_defect(error: Exception, kind: type[Exception], said: str) -> None:
     with pytest.raises(kind, match=said), _Owning(3):
         raise error

@@ -75,7 +75,7 @@ class Refused(Transacted):
 class Spoiled(Transacted):
     """A journal with one transaction that is aborted, because a destination refuses a batch that it may have taken.
 
-    It is the first that has several batches. The destination gets nothing new until it has taken the end.
+    It is the first one with several batches. The destination gets no more messages until it has accepted the end.
     """
 
     spoiled = False
@@ -113,7 +113,7 @@ async def together(stage: Stage, ids: list[str]) -> None:
     stage.fire()
 
 
-async def test_only_the_message_that_is_too_large_is_given_up_whatever_waits_beside_it(tmp_path: Path) -> None:
+async def test_only_the_message_that_is_too_large_is_given_up_and_its_neighbours_are_sent(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         journal = Transacted(stage)
         exact(stage, journal)
@@ -148,7 +148,7 @@ async def test_all_that_is_not_too_large_comes_in_order_and_is_refused_only_unti
         assert journal.refusals == refusals
 
 
-async def test_smaller_batches_do_not_overtake_what_was_aborted_with_them(tmp_path: Path) -> None:
+async def test_smaller_batches_do_not_overtake_messages_aborted_with_them(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         journal = Spoiled(stage)
         exact(stage, journal)
@@ -164,7 +164,7 @@ async def test_smaller_batches_do_not_overtake_what_was_aborted_with_them(tmp_pa
         assert journal.ids == ids
 
 
-async def test_what_is_due_later_does_not_overtake_what_a_destination_has_not_taken(tmp_path: Path) -> None:
+async def test_later_messages_do_not_overtake_those_that_a_destination_has_not_accepted(tmp_path: Path) -> None:
     async with Stage(tmp_path, 1, 1, DELAY_GUARANTEE="exactly_once", DELAY_MAX_IN_FLIGHT="4") as stage:
         journal = Refused(stage)
         exact(stage, journal)
@@ -236,7 +236,7 @@ async def test_messages_without_a_key_go_round_a_partition_that_has_failed(tmp_p
         free()
 
 
-async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_next(tmp_path: Path) -> None:
+async def test_messages_due_during_a_transaction_travel_in_one_batch_of_the_next(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         journal = Transacted(stage)
         exact(stage, journal)
@@ -259,7 +259,7 @@ async def test_what_falls_due_during_a_transaction_travels_in_one_batch_of_the_n
         assert [event["late"] for event in stage.events if event["event"] == "delivered"] == [3, 20, 10, 0]
 
 
-async def test_what_a_step_takes_along_is_not_joined_any_more(tmp_path: Path) -> None:
+async def test_deliveries_that_a_step_takes_along_get_no_more_messages(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         journal = Transacted(stage)
         exact(stage, journal)
@@ -272,7 +272,7 @@ async def test_what_a_step_takes_along_is_not_joined_any_more(tmp_path: Path) ->
         await stage.until(lambda: journal.asked)
         stage.clock.wall += 5
         stage.fire()
-        await stage.partition.pause(0)  # its first life ends with one row on its way and one that waits
+        await stage.partition.pause(0)  # its first life ends with one row on its way and another one waiting
         assert journal.ids == ["a"]
         stage.begin(0)
 
@@ -283,7 +283,7 @@ async def test_what_a_step_takes_along_is_not_joined_any_more(tmp_path: Path) ->
 
 
 class OutOfSight:
-    """Sight of partitions whose inputs nobody has heard of."""
+    """Inputs whose state is unknown for every partition."""
 
     def look(self, partitions: Iterable[Partition], _: float) -> None:
         for partition in partitions:
@@ -297,7 +297,7 @@ class OutOfSight:
 
 
 @pytest.mark.parametrize("hindrance", ["suspect", "paused", "out of sight"])
-async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path, hindrance: str) -> None:
+async def test_a_step_takes_no_deliveries_along_while_delivery_is_forbidden(tmp_path: Path, hindrance: str) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         exact(stage, Transacted(stage))
         if hindrance == "suspect":
@@ -316,7 +316,7 @@ async def test_nothing_is_taken_along_where_nothing_may_be_fired(tmp_path: Path,
         await stage.until(lambda: len(stage.told()) == 3)
 
 
-async def test_what_waits_for_a_step_is_taken_back_when_its_destination_is_paused(tmp_path: Path) -> None:
+async def test_deliveries_that_wait_for_a_step_are_taken_back_when_their_destination_is_paused(tmp_path: Path) -> None:
     async with Stage(tmp_path, 1, 1, DELAY_GUARANTEE="exactly_once", DELAY_MAX_IN_FLIGHT="4") as stage:
         journal = Refused(stage)
         exact(stage, journal)

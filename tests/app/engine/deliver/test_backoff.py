@@ -28,7 +28,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def failures(clock: Clock) -> RouteBackoff:
-    """Failures of which none is known."""
+    """An empty record of failures."""
     return RouteBackoff(clock)
 
 
@@ -53,7 +53,7 @@ def test_a_way_that_fails_again_waits_longer_up_to_a_bound(failures: RouteBackof
     assert not failures.waits(FIRST)
 
 
-def test_alike_ways_wait_and_are_tried_as_one(failures: RouteBackoff, clock: Clock) -> None:
+def test_destinations_with_the_same_leader_wait_and_are_retried_as_one(failures: RouteBackoff, clock: Clock) -> None:
     failures.failed(FIRST, [FIRST, SECOND])
     assert failures.waits(FIRST)
     assert failures.waits(SECOND)
@@ -68,7 +68,7 @@ def test_alike_ways_wait_and_are_tried_as_one(failures: RouteBackoff, clock: Clo
     assert failures.seconds(SECOND) == 0
 
 
-def test_a_message_of_which_nothing_is_heard_is_not_waited_for_for_ever(failures: RouteBackoff, clock: Clock) -> None:
+def test_a_message_without_an_outcome_does_not_block_the_retry_forever(failures: RouteBackoff, clock: Clock) -> None:
     failures.failed(FIRST, ())
     clock.now_s += 1
     failures.trying(FIRST)
@@ -84,13 +84,13 @@ def test_a_way_that_is_held_waits_until_it_is_released(failures: RouteBackoff, c
     assert failures.waits(FIRST)
     assert failures.seconds(FIRST) == pytest.approx(1_000)
 
-    assert failures.failed(OTHER, [FIRST]) is None  # it waits with those that are held
+    assert failures.failed(OTHER, [FIRST]) is None  # it waits with the held messages
     assert failures.waits(OTHER)
 
     release()
     assert not failures.waits(FIRST)
     assert not failures.waits(OTHER)
     failures.failed(FIRST, ())
-    release()  # says nothing about what failed afterwards
+    release()  # later failures stay
     assert failures.waits(FIRST)
     assert failures.seconds(FIRST) < math.inf

@@ -25,7 +25,7 @@ async def test_rows_whose_way_is_blocked_are_held_and_come_back_in_order(tmp_pat
         assert stage.fire() == ["0", "2", "4"]
 
 
-async def test_what_waits_for_its_topic_to_be_found_is_not_overtaken_when_it_is(
+async def test_messages_that_wait_for_their_topic_are_not_overtaken_when_it_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Stage(tmp_path) as stage:
@@ -40,7 +40,7 @@ async def test_what_waits_for_its_topic_to_be_found_is_not_overtaken_when_it_is(
         monkeypatch.setattr(stage.destinations, "refresh", refresh)
         del stage.destinations.topics["orders"]
         assert stage.fire() == []
-        stage.destinations.topics["orders"] = 1  # who has asked has not heard of it yet
+        stage.destinations.topics["orders"] = 1  # the request for metadata has not been answered yet
         stage.clock.wall += 5
 
         assert stage.fire() == ["early", "late"]
@@ -75,9 +75,9 @@ async def test_blocked_rows_on_their_way_take_no_room_either(tmp_path: Path) -> 
             assert stage.sender.ids() == ["0", "1", "2", "free"]
 
 
-async def test_what_is_recalled_is_held_and_sent_again_in_order(tmp_path: Path) -> None:
+async def test_recalled_messages_are_held_and_sent_again_in_order(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
-        for number in range(5):  # two fit into a batch: two batches, and one that waits for more
+        for number in range(5):  # two fit into a batch: two batches, and one message that waits for more
             record = stage.logs[0].record(
                 stage.clock.wall, delay_id=f"{number}", delay_to="orders", delay_at=f"{number}"
             )
@@ -102,7 +102,7 @@ async def test_what_is_recalled_is_held_and_sent_again_in_order(tmp_path: Path) 
         assert stage.told() == [f"delivered {number}" for number in range(4)]
 
 
-async def test_what_is_gathered_behind_a_batch_that_fails_can_still_be_cancelled(tmp_path: Path) -> None:
+async def test_messages_gathered_behind_a_failing_batch_can_still_be_cancelled(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         for id_ in ("a", "b", "c"):
             await stage.schedule(id_, delay_to_partition="0")
@@ -176,7 +176,7 @@ async def test_messages_without_a_key_that_come_back_from_a_partition_go_round_i
         assert stage.fire() == ["0"]
 
 
-async def test_a_topic_that_brokers_do_not_tell_of_is_asked_for_again_until_it_is_given_up(
+async def test_an_unknown_topic_is_looked_up_again_until_its_messages_are_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.engine.deliver.missing_topics._LOOK_EVERY_S", 0.01)
@@ -205,7 +205,7 @@ async def test_a_way_that_is_blocked_for_too_long_is_given_up(tmp_path: Path) ->
         assert stage.sender.given_up == [("orders", 1)]
 
 
-async def test_nothing_is_given_up_unless_the_settings_say_so(tmp_path: Path) -> None:
+async def test_no_message_is_given_up_unless_the_settings_allow_it(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         stage.sender.stuck = {("orders", 0): 1e9}
 

@@ -10,7 +10,7 @@ from punctual.contract.home import key_partition
 from tests.app.stage import Stage
 
 
-async def test_nothing_is_sent_before_it_is_due(tmp_path: Path) -> None:
+async def test_no_message_is_sent_before_it_is_due(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", -10)
 
@@ -37,7 +37,7 @@ async def test_a_delivery_is_the_message_with_id_due_time_and_source(tmp_path: P
         assert stage.stores[0].counts.total == 0
 
 
-async def test_what_is_due_is_sent_in_the_order_of_due_time_then_arrival(tmp_path: Path) -> None:
+async def test_due_messages_are_sent_in_the_order_of_due_time_then_arrival(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         for id_, late in (("c", 1), ("a", 3), ("b", 2), ("d", 1), ("e", 0)):
             await stage.schedule(id_, late)
@@ -45,7 +45,7 @@ async def test_what_is_due_is_sent_in_the_order_of_due_time_then_arrival(tmp_pat
         assert stage.fire() == ["a", "b", "c", "d", "e"]
 
 
-async def test_what_is_being_sent_is_not_sent_again(tmp_path: Path) -> None:
+async def test_a_message_in_flight_is_not_sent_again(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
         stage.fire()
@@ -65,7 +65,7 @@ async def test_a_message_that_comes_late_and_is_due_earlier_is_seen(tmp_path: Pa
         assert stage.fire() == ["a"]
 
 
-async def test_what_falls_due_while_a_batch_is_under_way_travels_in_the_next_one(tmp_path: Path) -> None:
+async def test_messages_that_become_due_while_a_batch_is_in_flight_travel_in_the_next_one(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("first")
         stage.fire()
@@ -83,7 +83,7 @@ async def test_what_falls_due_while_a_batch_is_under_way_travels_in_the_next_one
         ]
 
 
-async def test_what_waits_for_a_batch_that_is_refused_is_sent_all_the_same(tmp_path: Path) -> None:
+async def test_messages_that_wait_for_a_refused_batch_are_still_sent(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("refused")
         stage.fire()
@@ -113,7 +113,7 @@ async def test_no_more_are_in_flight_than_the_settings_say(tmp_path: Path) -> No
         assert [delivery.id for delivery in stage.sender.taken] == [f"{number}" for number in range(10)]
 
 
-async def test_a_suspect_clock_and_a_partition_that_is_not_live_fire_nothing(tmp_path: Path) -> None:
+async def test_with_a_suspect_clock_or_in_a_partition_that_is_not_live_no_message_is_sent(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
         stage.partition._state = type(stage.partition.state).CATCHING_UP
@@ -178,7 +178,7 @@ async def test_halving_goes_on_for_the_other_partitions_when_one_has_begun_a_new
         assert [delivery.id for delivery in stage.sender.taken] == ["a", "b"]
 
 
-async def test_what_was_replaced_or_cancelled_before_its_batch_is_halved_is_not_sent(tmp_path: Path) -> None:
+async def test_messages_replaced_or_cancelled_before_their_batch_is_halved_are_not_sent(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         for number in range(4):
             await stage.schedule(f"{number}", 20 - number)
@@ -221,7 +221,7 @@ async def test_a_topic_that_refuses_large_batches_gets_smaller_ones_until_that_i
         assert [delivery.id for delivery in stage.sender.taken] == ids
 
 
-async def test_what_is_forbidden_is_rejected_as_a_whole(tmp_path: Path) -> None:
+async def test_a_forbidden_batch_is_rejected_as_a_whole(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", 1)
         await stage.schedule("b")
@@ -233,7 +233,7 @@ async def test_what_is_forbidden_is_rejected_as_a_whole(tmp_path: Path) -> None:
         assert {event["reason"] for event in stage.events if event["event"] == "rejected"} == {"not-allowed"}
 
 
-async def test_a_topic_that_is_gone_is_looked_for_before_its_messages_are_rejected(
+async def test_a_missing_topic_is_looked_up_before_its_messages_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.engine.deliver.missing_topics._LOOK_EVERY_S", 0.001)
@@ -261,8 +261,8 @@ async def test_a_topic_that_comes_back_in_time_gets_its_messages(tmp_path: Path)
         assert stage.fire() == ["a"]
 
 
-# what comes too late ------------------------------------------------------------------------------------------------
-async def test_what_is_too_late_is_delivered_dropped_or_a_dead_letter_as_its_sender_wants(tmp_path: Path) -> None:
+# messages that come too late ----------------------------------------------------------------------------------------
+async def test_a_late_message_is_delivered_dropped_or_a_dead_letter_as_its_sender_wants(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("in time", 5, delay_max_late="5", delay_if_late="drop")
         for policy in ("deliver", "drop", "dead-letter"):
@@ -313,7 +313,7 @@ async def test_after_a_topic_has_lost_partitions_keys_go_where_it_now_puts_them_
         assert {delivery.partition for delivery in stage.sender.taken} == {0}
 
 
-async def test_a_partition_that_was_asked_for_and_is_gone_is_looked_for_before_its_messages_are_rejected(
+async def test_a_requested_partition_that_is_missing_is_looked_up_before_its_messages_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.engine.deliver.missing_topics._LOOK_EVERY_S", 0.001)
@@ -334,7 +334,7 @@ async def test_a_partition_that_was_asked_for_and_is_gone_is_looked_for_before_i
         )
 
 
-async def test_a_partition_that_was_asked_for_and_comes_back_gets_its_messages(tmp_path: Path) -> None:
+async def test_a_requested_partition_that_comes_back_gets_its_messages(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", delay_to_partition="3")
         stage.destinations.topics["orders"] = 2
@@ -367,7 +367,7 @@ async def test_partitions_that_a_topic_gets_take_their_share_from_the_first_look
         assert sent == {number: key_partition(key, 8) for number, key in enumerate(keys)}
 
 
-async def test_what_is_known_of_destinations_is_forgotten_with_its_use(
+async def test_facts_about_destinations_are_forgotten_when_unused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.engine.deliver.missing_topics._LOOK_EVERY_S", 0.001)

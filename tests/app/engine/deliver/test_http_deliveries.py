@@ -112,7 +112,7 @@ async def test_it_is_posted_when_due_and_not_before(stage: Stage, script: Script
     assert stage.sender.ids() == []
 
 
-async def test_each_try_is_told_to_traces_if_there_are_any(stage: Stage, script: Script) -> None:
+async def test_each_attempt_is_traced_if_tracing_is_on(stage: Stage, script: Script) -> None:
     told: list[tuple[str, str, int, int]] = []
 
     class Recorder:
@@ -168,7 +168,9 @@ async def test_a_restart_finds_the_next_try_in_the_row(stage: Stage, script: Scr
     assert script.posted[-1].headers["delay-attempt"] == "2"
 
 
-async def test_a_cancel_between_tries_is_not_posted_again_and_holds_nothing_up(stage: Stage, script: Script) -> None:
+async def test_a_message_cancelled_between_attempts_is_not_posted_again_and_delays_no_other(
+    stage: Stage, script: Script
+) -> None:
     script.answers["https://a.example/x"] = HttpOutcome(Meaning.AGAIN, "HTTP 500", after_ms=HOUR)
     await ask(stage, "a")
     await until(stage, lambda: stage.told() == ["attempted a"])
@@ -228,7 +230,7 @@ async def test_a_poisoned_message_leaves_its_host_to_others(stage: Stage, script
     await until(stage, lambda: sum("delivered" in told for told in stage.told()) == 50)
 
 
-async def test_what_a_failing_host_has_not_taken_in_time_is_given_up_without_a_request_each(
+async def test_expired_messages_of_a_failing_host_are_given_up_without_a_request_each(
     stage: Stage, script: Script
 ) -> None:
     script.answers["https://dead.example"] = DEAD
@@ -241,7 +243,7 @@ async def test_what_a_failing_host_has_not_taken_in_time_is_given_up_without_a_r
     assert any("accepted no messages, and this one is three days late: no connection." in error for error in errors)
 
 
-async def test_a_list_that_has_changed_holds_for_what_waits(stage: Stage, script: Script) -> None:
+async def test_a_changed_allow_list_applies_to_pending_messages(stage: Stage, script: Script) -> None:
     await ask(stage, "a", late=-10)
     writer = stage.due.http._posts._writer
     writer._destinations = replace(writer._destinations, allowed_urls={})
@@ -323,7 +325,7 @@ async def test_hosts_that_fail_leave_room_for_callbacks_and_messages(stage: Stag
     assert AILING < 200
 
 
-async def test_a_posted_row_takes_no_room_from_what_is_sent(tmp_path: Path, script: Script) -> None:
+async def test_a_posted_row_takes_no_room_from_messages_to_kafka(tmp_path: Path, script: Script) -> None:
     env = {"DELAY_HTTP_DESTINATIONS": "*", "DELAY_MAX_IN_FLIGHT": "2"}
     async with Stage(tmp_path, 1, 2, **env) as stage:
         stage.due.http._posts._client = script
@@ -337,7 +339,7 @@ async def test_a_posted_row_takes_no_room_from_what_is_sent(tmp_path: Path, scri
         await until(stage, lambda: not stage.partition.claims and not list(stage.stores[0].rows()))
 
 
-async def test_what_waits_for_its_next_try_is_not_overdue(stage: Stage, script: Script) -> None:
+async def test_a_message_that_waits_for_its_next_attempt_is_not_overdue(stage: Stage, script: Script) -> None:
     script.answers["https://a.example/x"] = HttpOutcome(Meaning.AGAIN, "HTTP 500", after_ms=HOUR)
     await ask(stage, "a")
     await until(stage, lambda: stage.told() == ["attempted a"])
@@ -385,7 +387,7 @@ async def test_an_origin_has_a_cap_and_tries_count(tmp_path: Path, script: Scrip
 
 
 async def drained(stage: Stage) -> bool:
-    """Let time pass until nothing is pending."""
+    """Let time pass until no message is pending."""
     async with asyncio.timeout(LIMIT_S):
         while stage.partition.store.counts.total:
             stage.clock.pass_by(20)
@@ -394,9 +396,7 @@ async def drained(stage: Stage) -> bool:
     return True
 
 
-async def test_a_paused_origin_gets_nothing_and_what_is_due_for_its_next_try_waits_too(
-    stage: Stage, script: Script
-) -> None:
+async def test_a_paused_origin_gets_no_requests_and_retries_wait_too(stage: Stage, script: Script) -> None:
     script.answers["https://a.example/x"] = POISON
     await ask(stage, "tried")
     await until(stage, lambda: stage.told() == ["attempted tried"])
@@ -435,7 +435,9 @@ async def test_a_capped_origin_gets_no_more_than_its_cap(tmp_path: Path, script:
         await until(stage, lambda: len(stage.told()) == 120)
 
 
-async def test_what_waits_for_its_host_waits_on_when_the_clock_is_set_back(stage: Stage, script: Script) -> None:
+async def test_messages_that_wait_for_their_host_keep_waiting_when_the_clock_is_set_back(
+    stage: Stage, script: Script
+) -> None:
     script.open.clear()
     for number in range(FIRST + 1):
         await ask(stage, f"{number}")

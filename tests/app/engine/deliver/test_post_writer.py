@@ -26,7 +26,7 @@ def writer() -> PostWriter:
 
 
 @pytest.mark.parametrize(("url", "begins"), [(URL, "callback_"), (None, "msg_")])
-async def test_a_signed_id_says_what_it_is(url: str | None, begins: str) -> None:
+async def test_a_signed_id_tells_deliveries_from_callbacks(url: str | None, begins: str) -> None:
     row, posts = entry("orders-delays-0-1", url=url), writer()
     headers = dict(posts.post(keys.row_key(1, 1, 1), row, posts.allowed(row)).headers)
 

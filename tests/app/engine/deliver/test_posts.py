@@ -70,7 +70,7 @@ async def until(stage: Stage, condition: Callable[[], object]) -> None:
 
 
 async def refuse(stage: Stage, url: str, count: int) -> None:
-    """Have requests refused whose sender wants to hear of it."""
+    """Refuse requests whose sender has set a failure callback."""
     records = [
         stage.logs[0].record(stage.clock.wall, delay_to="orders", delay_on_failure=url, delay_id=f"{url}{number}")
         for number in range(count)
@@ -101,7 +101,7 @@ async def test_each_host_has_its_own_room_and_all_together_a_bound(tmp_path: Pat
         assert not stage.due.http._posts._hosts._all
 
 
-async def test_a_body_in_the_words_of_its_dialect_has_the_reason_beside_it(tmp_path: Path) -> None:
+async def test_a_body_in_the_form_of_its_dialect_has_the_reason_in_a_header(tmp_path: Path) -> None:
     async with serving(answers=True) as host, staged(tmp_path, DELAY_INPUTS="posts=airtel") as stage:
         asked = f'{{"topic":"orders", "failurePostCallbackUrl":"{host.url}"}}'.encode()
         await stage.take(0, [FakeRecord([], None, asked, "posts", 0, 0, stage.clock.wall)])

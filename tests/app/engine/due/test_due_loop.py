@@ -40,7 +40,7 @@ async def test_it_fires_no_more_rows_of_a_partition_than_a_batch_at_a_time(tmp_p
         assert stage.due.cycle(stage.clock.now_ms()) == 0, "there is more that is due"
 
 
-async def test_nothing_is_fired_while_the_clock_may_be_fast(tmp_path: Path) -> None:
+async def test_no_message_is_sent_while_the_clock_may_be_fast(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", -3_000)
         stage.clock.pass_by(0, jump=5_000)
@@ -64,7 +64,7 @@ async def test_of_large_rows_there_are_fewer_on_their_way(tmp_path: Path) -> Non
         assert 15 <= len(stage.partition.claims) < 30
 
 
-async def test_what_is_looked_at_is_the_partitions_of_its_owner_as_they_are_now(tmp_path: Path) -> None:
+async def test_the_loop_reads_the_current_partitions_of_its_owner(tmp_path: Path) -> None:
     async with Stage(tmp_path, 2) as stage:
         for number in range(2):  # each with the id of its place
             await stage.ask(number, delay_to="orders", delay_at=str(stage.clock.wall - 5))
@@ -78,7 +78,7 @@ async def test_what_is_looked_at_is_the_partitions_of_its_owner_as_they_are_now(
         stage.sender.accept()
 
 
-async def test_partitions_are_looked_at_before_anything_is_fired(tmp_path: Path) -> None:
+async def test_all_partitions_are_examined_before_any_message_is_sent(tmp_path: Path) -> None:
     class Blind(InputLiveness):
         def __init__(self) -> None:
             self.looks = 0
@@ -103,13 +103,13 @@ async def test_partitions_are_looked_at_before_anything_is_fired(tmp_path: Path)
         assert stage.sender.ids() == []
 
 
-async def test_what_was_due_before_a_partition_fell_behind_is_sent_and_the_rest_waits(tmp_path: Path) -> None:
+async def test_messages_due_before_a_partition_fell_behind_are_sent_and_the_rest_waits(tmp_path: Path) -> None:
     class Behind(InputLiveness):
         def __init__(self) -> None:
             self.seconds = 2.0
 
         def look(self, partitions: object, now_s: float) -> None:
-            """There is nothing to look at."""
+            """Return no records to read."""
 
         def behind_s(self, _: Partition) -> float:
             return self.seconds

@@ -19,7 +19,7 @@ WITH_TEAMS = {**TOPICS, ORDERS: 3.0, BILLING: 3.0}
 
 
 class Ears:
-    """What a test says is heard."""
+    """The state of the inputs, which the test sets."""
 
     def __init__(self) -> None:
         self.answered: dict[str, float | None] = dict.fromkeys(WITH_TEAMS, 0.0)
@@ -80,7 +80,7 @@ class Looking:
         return self._sight.apart_s(self.partition)
 
     def stop_the_process(self, seconds: float) -> bool:
-        """Let time pass in which nothing happens here."""
+        """Let time pass without any event here."""
         self.lost.clear()
         self.now_s += seconds
         self.ears.answered = dict.fromkeys(TOPICS, self.now_s)
@@ -97,7 +97,7 @@ async def looking(tmp_path: Path) -> AsyncIterator[Looking]:
         yield Looking(stage.partition)
 
 
-def test_a_partition_that_comes_back_is_not_taken_for_the_one_that_was_here_before(looking: Looking) -> None:
+def test_a_partition_that_comes_back_is_not_mistaken_for_the_earlier_one(looking: Looking) -> None:
     looking.look(1.0)
     again = Partition(0, looking.partition._services, looking.partition._firing)
     again.life, again._lost_inputs = looking.partition.life + 1, looking.partition._lost_inputs
@@ -105,7 +105,7 @@ def test_a_partition_that_comes_back_is_not_taken_for_the_one_that_was_here_befo
     again.go_live()
     looking.look(1.0)
     looking.partition = again
-    assert not looking.look(2.5), "nothing was heard for longer, but by another"
+    assert not looking.look(2.5), "the silence is longer, but it was another partition's"
     assert looking.look(1.0)
 
 
@@ -125,12 +125,12 @@ def test_a_short_silence_is_none(looking: Looking) -> None:
         assert not looking.look(0.25, *TOPICS)
 
 
-def test_a_partition_that_takes_in_what_has_come_is_seen(looking: Looking) -> None:
+def test_a_partition_that_reads_new_records_is_live(looking: Looking) -> None:
     looking.ears.under_way = {REQUESTS}
     assert not looking.look(60, FORWARDS, steps=True)
 
 
-def test_a_partition_that_cannot_take_in_what_has_come_is_lost(looking: Looking) -> None:
+def test_a_partition_that_cannot_read_new_records_is_lost(looking: Looking) -> None:
     looking.ears.under_way = {REQUESTS}
     assert looking.look(BLIND_S + 1, *TOPICS)
 
@@ -145,7 +145,7 @@ def test_inputs_that_are_not_to_be_read_are_no_loss(looking: Looking) -> None:
     assert not looking.look(60)
 
 
-def test_a_process_that_was_stopped_has_seen_nothing(looking: Looking) -> None:
+def test_a_partition_is_blind_after_its_process_was_stopped(looking: Looking) -> None:
     looking.look(1, *TOPICS)
     assert looking.stop_the_process(BLIND_S + 1)
 
@@ -161,7 +161,7 @@ def test_a_lost_partition_that_is_live_again_is_given_time(looking: Looking) -> 
 
 
 # behind --------------------------------------------------------------------------------------------------------------
-def test_a_partition_that_reads_what_comes_is_not_behind(looking: Looking) -> None:
+def test_a_partition_that_reads_all_new_records_is_not_behind(looking: Looking) -> None:
     for _ in range(20):
         looking.ears.end += 10
         looking.look(0.25, *TOPICS)
@@ -169,7 +169,7 @@ def test_a_partition_that_reads_what_comes_is_not_behind(looking: Looking) -> No
         assert not looking.behind_s
 
 
-def test_messages_wait_for_what_is_known_to_be_unread_beyond_the_margin(looking: Looking) -> None:
+def test_messages_wait_for_records_known_to_be_unread_beyond_the_margin(looking: Looking) -> None:
     looking.look(1, *TOPICS)
     looking.ears.end = 1  # in the forwards too, which have the smaller margin
     looking.look(1, *TOPICS)
@@ -182,7 +182,7 @@ def test_messages_wait_for_what_is_known_to_be_unread_beyond_the_margin(looking:
     assert not looking.behind_s
 
 
-def test_what_has_come_after_the_oldest_that_is_unread_counts_from_when_it_came(looking: Looking) -> None:
+def test_records_after_the_oldest_unread_one_count_from_their_own_arrival(looking: Looking) -> None:
     for read in range(16):  # a second and a half behind, all along
         looking.ears.end, looking.ears.read = read + 6, read
         looking.look(0.25, *TOPICS)
@@ -210,7 +210,7 @@ def test_inputs_that_are_not_to_be_read_are_not_waited_for(looking: Looking) -> 
     assert not looking.behind_s
 
 
-def test_a_partition_that_has_caught_up_begins_anew(looking: Looking) -> None:
+def test_a_partition_that_has_caught_up_starts_again(looking: Looking) -> None:
     looking.ears.end = 1
     looking.look(3.0, *TOPICS)
     assert looking.behind_s

@@ -26,7 +26,7 @@ def test_the_bounds_are_exact_below_8_ms_then_ten_a_decade_up_to_about_a_day() -
     assert all(upper / lower <= 1.34 for lower, upper in itertools.pairwise(BOUNDS[9:]))
 
 
-def test_nothing_delivered_is_nothing_told() -> None:
+def test_without_deliveries_no_lateness_is_reported() -> None:
     assert Moved().histogram() == {}
 
 

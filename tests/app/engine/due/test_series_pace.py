@@ -38,7 +38,7 @@ def spans(delayed: Delayed) -> Counter[int]:
     return Counter(int((record.at - START).total_seconds()) // 10 for record in delayed.delivered("orders"))
 
 
-def test_series_deliver_no_more_than_the_rate_and_lose_nothing_under_catch_up(delayed: Delayed) -> None:
+def test_series_deliver_at_most_their_rate_and_lose_no_occurrence_under_catch_up(delayed: Delayed) -> None:
     for number in range(5):
         every(delayed, f"s{number}", **_MISFIRE, **{"delay-count": "12"})
     delayed.advance(seconds=59)

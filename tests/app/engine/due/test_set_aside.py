@@ -24,7 +24,7 @@ async def through(stage: Stage, *, cycles: int = 1, each_ms: int = 20) -> list[s
     return [delivery.id for delivery in stage.sender.taken[before:]]
 
 
-async def test_nothing_goes_to_a_paused_destination_and_its_neighbours_go_on(tmp_path: Path) -> None:
+async def test_a_paused_destination_gets_no_messages_and_its_neighbours_get_theirs(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         stage.control("orders", paused=True)
         for number in range(4):
@@ -35,13 +35,13 @@ async def test_nothing_goes_to_a_paused_destination_and_its_neighbours_go_on(tmp
         assert stage.fire() == ["1", "3", "0", "2"]
 
 
-async def test_what_waits_is_sent_by_due_time_and_arrival_when_it_is_resumed(tmp_path: Path) -> None:
+async def test_waiting_messages_are_sent_by_due_time_and_arrival_after_a_resume(tmp_path: Path) -> None:
     async with Stage(tmp_path, 1, 3, DELAY_MAX_IN_FLIGHT="12") as stage:
         stage.control("orders", paused=True)
         for number in (5, 3, 9, 1):
             await stage.schedule(f"{number}", 100 - number, delay_to_partition="0")
         await through(stage, cycles=3)
-        for number in (7, 2, 0):  # they come late, before what has been passed over
+        for number in (7, 2, 0):  # they come late, and belong before rows that were already skipped
             await stage.schedule(f"{number}", 160 - number, delay_to_partition="0")
         assert await through(stage, cycles=5) == []
         stage.control("orders")
@@ -49,7 +49,7 @@ async def test_what_waits_is_sent_by_due_time_and_arrival_when_it_is_resumed(tmp
         assert await through(stage, cycles=5) == ["0", "1", "2", "3", "5", "7", "9"]
 
 
-async def test_commands_go_on_meanwhile(tmp_path: Path) -> None:
+async def test_commands_are_applied_during_a_pause(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         stage.control("orders", paused=True)
         for id_ in ("stays", "gone", "moved", "replaced"):
@@ -65,7 +65,7 @@ async def test_commands_go_on_meanwhile(tmp_path: Path) -> None:
         assert stage.fire() == ["replaced", "stays"]
 
 
-async def test_what_is_in_flight_ends_and_what_is_gathered_behind_it_waits(tmp_path: Path) -> None:
+async def test_messages_in_flight_finish_and_those_gathered_behind_them_wait(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         for number in range(3):
             await stage.schedule(f"{number}", 10 - number, delay_to_partition="0")
@@ -109,7 +109,7 @@ async def test_a_pause_ends_by_itself(tmp_path: Path) -> None:
         assert stage.fire() == ["a"]
 
 
-async def test_rows_that_wait_are_looked_at_once_however_often_others_come_late(
+async def test_waiting_rows_are_examined_once_even_if_others_come_late_often(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Stage(tmp_path, 1, 50, DELAY_MAX_IN_FLIGHT="200") as stage:
@@ -177,7 +177,7 @@ async def test_a_rate_in_a_record_wins_and_counts_at_once(tmp_path: Path) -> Non
         assert len(await through(stage, cycles=2)) in range(8, 12)
 
 
-async def test_a_backlog_is_caught_up_in_order_before_what_is_new(tmp_path: Path) -> None:
+async def test_a_backlog_is_delivered_in_order_before_new_messages(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_CATCH_UP_RATE="50/s") as stage:
         for number in range(10):
             await stage.schedule(f"old{number}", BACKLOG_MS + 5_000 - number, delay_to_partition="0")
@@ -202,7 +202,7 @@ async def test_a_backlog_is_caught_up_however_much_is_on_its_way_that_is_due_now
         assert sum(id_.startswith("old") for id_ in sent) in range(38, 43)
 
 
-async def test_what_cannot_be_sent_for_now_is_looked_at_again_after_a_while(
+async def test_blocked_messages_are_examined_again_after_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Stage(tmp_path) as stage:
@@ -215,7 +215,7 @@ async def test_what_cannot_be_sent_for_now_is_looked_at_again_after_a_while(
         assert stage.due.cycle(stage.clock.now_ms()) == pytest.approx(0.02)
 
 
-async def test_what_waits_on_purpose_is_not_overdue_and_what_waits_beside_it_is(tmp_path: Path) -> None:
+async def test_paused_messages_are_not_overdue_but_their_late_neighbours_are(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_RATES="payments=1/h") as stage:
 
         def found() -> int:
@@ -247,7 +247,7 @@ async def test_deliveries_that_were_late_on_purpose_do_not_count_as_late(tmp_pat
         assert sum(stage.due.lateness.histogram().values()) == 1
 
 
-async def test_a_cluster_s_cap_is_for_all_its_topics_and_holds_up_nobody_else(tmp_path: Path) -> None:
+async def test_a_cluster_s_rate_limit_covers_all_its_topics_and_delays_no_other_cluster(tmp_path: Path) -> None:
     file = tmp_path / "clusters.toml"
     file.write_text('[clusters.other]\nbootstrap_servers = "h:1"\nrate = "50/s"', "utf-8")
     async with Stage(tmp_path / "stage", DELAY_CLUSTERS=str(file)) as stage:
@@ -262,7 +262,7 @@ async def test_a_cluster_s_cap_is_for_all_its_topics_and_holds_up_nobody_else(tm
         assert len(await through(stage, cycles=50)) == 40 - len(sent)
 
 
-async def test_what_a_cluster_has_not_acknowledged_counts_for_its_cap_whatever_the_topic(tmp_path: Path) -> None:
+async def test_unacknowledged_messages_count_for_their_clusters_limit_on_every_topic(tmp_path: Path) -> None:
     file = tmp_path / "clusters.toml"
     file.write_text('[clusters.other]\nbootstrap_servers = "h:1"\nrate = "10/s"', "utf-8")
     async with Stage(tmp_path / "stage", DELAY_CLUSTERS=str(file)) as stage:
@@ -274,4 +274,4 @@ async def test_what_a_cluster_has_not_acknowledged_counts_for_its_cap_whatever_t
             stage.fire()
             await stage.settle()
         sent = sum(len(partition.in_flight.claims) for partition in stage.due.partitions.values())
-        assert 90 < sent <= 105  # of ten seconds, in thirty: none of them is known to be there
+        assert 90 < sent <= 105  # of ten seconds, in thirty: no acknowledgment has come yet

@@ -13,14 +13,14 @@ TEAMS = {"DELAY_INPUTS": "a-delays=native,b-delays=native", "DELAY_NAMESPACES": 
 
 
 class Behind(InputLiveness):
-    """What a test says is behind."""
+    """The delay of the inputs, which the test sets."""
 
     def __init__(self) -> None:
         self.all_s = 0.0
         self.apart: dict[str, float] = {}
 
     def look(self, partitions: object, now_s: float) -> None:
-        """There is nothing to look at."""
+        """Return no records to read."""
 
     def behind_s(self, _: Partition) -> float:
         return self.all_s
@@ -55,7 +55,9 @@ async def sent(stage: Stage) -> list[str]:
             return found
 
 
-async def test_messages_of_others_go_on_and_those_that_waited_follow_in_order(stage: Stage, behind: Behind) -> None:
+async def test_messages_of_other_namespaces_are_sent_and_those_that_waited_follow_in_order(
+    stage: Stage, behind: Behind
+) -> None:
     for number in range(6):
         await stage.schedule(f"a/{number}", 1_000 - number)
         await stage.schedule(f"b/{number}", 1_000 - number)
@@ -70,7 +72,7 @@ async def test_messages_of_others_go_on_and_those_that_waited_follow_in_order(st
     assert stage.partition.in_flight.oldest(stage.partition.store) is None
 
 
-async def test_what_was_due_before_the_namespace_fell_behind_is_sent_and_the_rest_waits(
+async def test_messages_due_before_the_namespace_fell_behind_are_sent_and_the_rest_waits(
     stage: Stage, behind: Behind
 ) -> None:
     for name, late in (("first", 3_000), ("second", 2_500), ("third", 1_000)):
@@ -92,7 +94,7 @@ async def test_a_message_that_waits_is_the_oldest_that_is_left(stage: Stage, beh
     assert stage.partition.store.entry(oldest).id == "a/waits"  # type: ignore[union-attr]
 
 
-async def test_what_is_put_before_one_that_waits_is_sent_first(stage: Stage, behind: Behind) -> None:
+async def test_a_row_that_is_put_before_a_waiting_row_is_sent_first(stage: Stage, behind: Behind) -> None:
     behind.apart = {"a": 2.0}
     await stage.schedule("a/second", 1_000)
     assert await sent(stage) == []

@@ -39,7 +39,7 @@ def test_help_is_punctuals() -> None:
     assert re.findall(r"^  (\S+)", commands, re.MULTILINE) == sorted(own | OURS)
 
 
-def test_a_workers_help_has_what_the_environment_does_not_say() -> None:
+def test_a_workers_help_has_the_options_that_the_environment_lacks() -> None:
     said = faust("worker", "--help")
 
     assert said.returncode == 0
@@ -48,7 +48,7 @@ def test_a_workers_help_has_what_the_environment_does_not_say() -> None:
     assert "--web-port" not in said.stdout
 
 
-def test_the_version_is_told() -> None:
+def test_the_version_is_printed() -> None:
     assert faust("--version").returncode == 0
 
 

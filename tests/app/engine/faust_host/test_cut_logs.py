@@ -46,7 +46,7 @@ def fetch(offset: int, *batches: bytes) -> list[int]:
     return [one.offset for one in _PartitionRecords(aiokafka.TopicPartition(*TP), records, *rest).take(None)]
 
 
-def test_only_a_fetch_that_begins_with_a_later_leader_than_the_last_one_had_is_looked_at(epochs: LeaderEpochs) -> None:
+def test_only_a_fetch_from_a_later_leader_than_the_last_one_is_checked(epochs: LeaderEpochs) -> None:
     assert fetch(0, batch(0, 4), batch(3, 5)) == [0, 1, 2, 3, 4, 5], "of one fetch, one log"
     fetch(6, batch(6, 5))
     assert not epochs.risen
@@ -54,7 +54,7 @@ def test_only_a_fetch_that_begins_with_a_later_leader_than_the_last_one_had_is_l
     assert epochs.risen == {TP: (9, 5)}
     epochs.forget(TP)
     fetch(11, batch(11, 7))
-    assert not epochs.risen, "its position was sought, and what lies before was looked at then"
+    assert not epochs.risen, "its position was sought, and earlier records were checked then"
 
 
 @pytest.mark.parametrize(

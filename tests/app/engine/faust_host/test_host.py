@@ -15,7 +15,7 @@ HERE = TP("delay-requests", 0)
 
 
 class Read(Consumer):
-    """A consumer whose thread has fetched up to `position` before what it has found gets here."""
+    """A consumer whose thread has fetched up to `position`, ahead of the records that it has handed over."""
 
     def __init__(self) -> None:
         self.app = SimpleNamespace(
@@ -50,7 +50,7 @@ class Read(Consumer):
         return found if len(self.seen) <= 2 else {}
 
     async def wait(self, *_: Any, **__: Any) -> None:
-        """Nothing resumes the flow."""
+        """Resume no flow."""
 
     async def hand_over(self, chunks: Any) -> None:
         self.look()
@@ -58,7 +58,7 @@ class Read(Consumer):
             self.done(chunk)
 
 
-async def test_what_is_fetched_is_not_taken_for_read_before_it_is_handed_over() -> None:
+async def test_fetched_records_do_not_count_as_read_before_they_are_handed_over() -> None:
     consumer = Read()
     for _ in range(2):
         await consumer._drain_once()
@@ -66,8 +66,8 @@ async def test_what_is_fetched_is_not_taken_for_read_before_it_is_handed_over() 
     assert consumer.seen == [0, 0, None, 1, 1]
 
 
-async def test_what_is_dropped_because_a_rebalance_begins_is_not_taken_for_read() -> None:
-    """Else a partition that catches up would fire before it has read the cancels among what was dropped."""
+async def test_records_dropped_at_the_start_of_a_rebalance_do_not_count_as_read() -> None:
+    """Otherwise a partition that catches up would deliver before it has read the cancels among the dropped records."""
     consumer = Read()
 
     async def revoked_meanwhile(**_: Any) -> Any:
@@ -92,9 +92,9 @@ async def test_positions_of_all_partitions_that_are_read_are_committed() -> None
     assert set(consumer._filter_tps_with_pending_acks({there.topic})) == {there}
 
 
-async def test_partitions_that_are_taken_away_before_their_commit_end_nothing() -> None:
+async def test_partitions_revoked_before_their_commit_do_not_end_the_process() -> None:
     class Thread(ConsumerThread):
-        """One that has nothing assigned any more when its turn comes."""
+        """A commit whose partitions are revoked by the time it is its turn."""
 
         def __init__(self) -> None:
             self.reasons: list[BaseException] = []

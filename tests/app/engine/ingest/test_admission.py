@@ -41,7 +41,7 @@ class Named(ScriptedCluster):
 
 
 class Site:
-    """A policy that knows two clusters, and what waits."""
+    """A policy with two known clusters, and the requests that wait."""
 
     def __init__(self, limit: int = 100, **env: str) -> None:
         self.own = Named("own", orders=4, payments=4)
@@ -92,7 +92,7 @@ def asked(to: str, cluster: str | None = None, partition: int | None = None, **f
 
 
 def holding(*names: str, sender: str = "") -> Any:
-    """Return what a store, or a report, has of destinations."""
+    """Return counts of destinations as a store or a report has them."""
     counts = dict.fromkeys(names, 1)
     return SimpleNamespace(
         counts=SimpleNamespace(destinations=counts),
@@ -159,7 +159,7 @@ async def test_topics_of_another_cluster_must_be_there() -> None:
 
 
 @pytest.mark.parametrize("how", ["refuses", "hangs"])
-async def test_a_cluster_that_is_away_refuses_nothing_falsely_and_holds_up_little(how: str) -> None:
+async def test_an_unavailable_cluster_refuses_no_valid_request_and_delays_few(how: str) -> None:
     site, loop = Site(), asyncio.get_running_loop()
     site.other.topics["order-events"] = 1
     if how == "hangs":
@@ -175,7 +175,7 @@ async def test_a_cluster_that_is_away_refuses_nothing_falsely_and_holds_up_littl
     assert await site.judged(asked("order-events", "other")) == ["not-allowed"]
 
 
-async def test_a_known_destination_asks_nobody() -> None:
+async def test_a_known_destination_needs_no_lookup() -> None:
     site = Site()
     await site.judged(asked("orders"))
     for _ in range(3):
@@ -189,7 +189,7 @@ async def test_one_destination_too_many_is_refused_and_a_known_one_never() -> No
     site.stores[0] = holding("", "a")  # '' are failure callbacks
 
     found = await site.judged(asked("b"), asked("c"), asked("d"), asked("a"), asked("b"), asked("nowhere"))
-    assert found == ["", "", "too-many-destinations", "", "", ""]  # what is not there is refused as such elsewhere
+    assert found == ["", "", "too-many-destinations", "", "", ""]  # missing destinations are refused elsewhere
     site.now += 2
     site.stores[1] = holding("c")
     assert await site.judged(asked("d"), asked("b")) == ["", "too-many-destinations"]
@@ -252,7 +252,7 @@ async def test_who_has_a_share_is_in_the_sentence() -> None:
         site.policy._admit(of("billing", "b"))
 
 
-async def test_what_comes_back_from_the_cold_tier_was_counted_before_but_may_not_go_anywhere() -> None:
+async def test_a_promoted_message_was_counted_before_but_must_be_allowed() -> None:
     site = Site(limit=1)
     site.own.topics |= {"shop-delays-changelog": 1, "shop-events": 1}
     site.stores[0] = holding("a")

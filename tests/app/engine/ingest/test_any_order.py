@@ -37,7 +37,7 @@ def asked(rnd: random.Random, ops: tuple[str, ...]) -> list[tuple[int, Said]]:
 
 
 def outcome(path: Path, orders: list[tuple[int, Said]]) -> list[Row]:
-    """Return what waits when orders have come in this order: when it is due, whether it recurs, and its content."""
+    """Return the pending message after commands in this order: its due time, its recurrence, and its content."""
     bench = Workbench(path)
     for stamp, said in orders:
         bench.late(stamp % 1_000_000, stamp, **said)
@@ -58,7 +58,7 @@ def outcome(path: Path, orders: list[tuple[int, Said]]) -> list[Row]:
         (PLAIN, range(share(100))),
         (SERIES, range(share(100))),
         (ALL, range(share(100))),
-        # Of a pause and a reschedule, what one that came late was not told, when only the last of them was known.
+        # Of a pause and a reschedule, the effect that a late command lacks if only the last of them was known.
         (SERIES, (1_273, 1_703, 1_995)),
     ],
 )

@@ -14,7 +14,7 @@ from tests.app.workbench import Workbench
 from tests.harness.fuzz import share
 from tests.punctual.contract.records import NOW
 
-#: Pushed back by so much each time, and no later than that.
+#: How far each request pushes the message back, and the bound.
 BACK, WITHIN = 60_000, 100_000
 
 
@@ -57,7 +57,7 @@ def test_a_due_time_beyond_the_bound_is_the_bound_from_the_start(bench: Workbenc
     assert last(bench) == ("accepted", NOW + 1_000, "no-later")
 
 
-def test_a_request_without_a_bound_keeps_the_one_that_is_there_and_a_new_one_holds(bench: Workbench) -> None:
+def test_a_request_without_a_bound_keeps_the_existing_one_and_a_new_bound_replaces_it(bench: Workbench) -> None:
     ask(bench, NOW, delay_no_later=str(WITHIN))
     ask(bench, NOW + 90_000)
     assert bench.pending() == {"a": NOW + WITHIN}
@@ -97,7 +97,7 @@ def test_a_bound_that_is_over_when_a_request_comes_makes_it_due_at_once(bench: W
     assert bench.pending() == {"a": NOW + WITHIN}
 
 
-def test_without_a_bound_nothing_is_said_of_it(bench: Workbench) -> None:
+def test_without_a_bound_the_event_does_not_mention_one(bench: Workbench) -> None:
     ask(bench, NOW, delay_id="b")
     (row,) = [row for row, _ in bench.store.rows()]
 
@@ -105,7 +105,7 @@ def test_without_a_bound_nothing_is_said_of_it(bench: Workbench) -> None:
 
 
 # where a life ends ---------------------------------------------------------------------------------------------------
-def test_a_new_life_counts_anew(bench: Workbench) -> None:
+def test_a_new_message_starts_a_new_bound(bench: Workbench) -> None:
     ask(bench, NOW, delay_no_later=str(WITHIN))
     bench.late(1, NOW + 1_000, delay_op="cancel", delay_id="a")
     ask(bench, NOW + 2_000, delay_at=str(NOW + 10**9), delay_no_later=str(WITHIN))
@@ -131,7 +131,7 @@ def test_a_request_older_than_the_cancel_that_ended_its_life_does_not_count(benc
 
 
 # while it is being sent ----------------------------------------------------------------------------------------------
-def test_what_replaces_a_message_that_is_sent_counts_anew(bench: Workbench) -> None:
+def test_a_replacement_of_a_message_in_flight_starts_a_new_bound(bench: Workbench) -> None:
     ask(bench, NOW, delay_no_later=str(WITHIN))
     row = bench.claim("a")
     ask(bench, NOW + 99_000, delay_no_later=str(WITHIN))
@@ -153,7 +153,7 @@ def test_what_replaces_a_message_that_was_not_sent_after_all_takes_its_bound_ove
     bench.assert_balanced()
 
 
-def test_one_that_is_being_sent_itself_by_then_stays_where_it_is(bench: Workbench) -> None:
+def test_a_message_that_is_in_flight_when_the_bound_ends_stays_where_it_is(bench: Workbench) -> None:
     ask(bench, NOW, delay_no_later=str(WITHIN))
     first = bench.claim("a")
     ask(bench, NOW + 99_000)
@@ -168,7 +168,7 @@ def test_one_that_is_being_sent_itself_by_then_stays_where_it_is(bench: Workbenc
 
 
 def three(bench: Workbench, **last: str) -> tuple[bytes, bytes]:
-    """Have one request after the other, the first two of which are being sent; return their rows."""
+    """Take in one request after the other, with the first two in flight; return their rows."""
     ask(bench, NOW, delay_no_later=str(WITHIN))
     first = bench.claim("a")
     ask(bench, NOW + 99_000)
@@ -185,7 +185,7 @@ def test_a_bound_does_not_outlive_a_delivery_in_between(bench: Workbench) -> Non
     bench.assert_balanced()
 
 
-def test_a_bound_goes_from_one_that_was_not_sent_to_the_next(bench: Workbench) -> None:
+def test_a_bound_passes_from_an_unsent_message_to_the_next(bench: Workbench) -> None:
     first, second = three(bench)
     bench.run(Unsent(first))
     assert bench.pending() == {"a": NOW + 99_500 + BACK}
@@ -195,7 +195,7 @@ def test_a_bound_goes_from_one_that_was_not_sent_to_the_next(bench: Workbench) -
     bench.assert_balanced()
 
 
-def test_a_bound_goes_on_to_what_was_sent_by_a_process_that_ended_and_is_not_looked_at_yet(bench: Workbench) -> None:
+def test_a_bound_passes_to_a_message_in_flight_of_an_ended_process(bench: Workbench) -> None:
     first, second = three(bench, delay_no_later=str(WITHIN))
     bench.claims.clear()
     bench.claim_row(first)

@@ -35,7 +35,7 @@ async def test_a_topic_that_the_brokers_have_not_heard_of_yet_is_waited_for() ->
 
 
 @in_simulated_time
-async def test_names_that_nobody_knows_hold_up_once_and_not_each_time() -> None:
+async def test_unknown_names_delay_requests_once_and_not_each_time() -> None:
     destinations = DestinationTopics(ScriptedCluster())  # type: ignore[arg-type]
 
     assert await seconds(destinations, "typo") > PATIENCE_S / 2
@@ -44,7 +44,7 @@ async def test_names_that_nobody_knows_hold_up_once_and_not_each_time() -> None:
 
 
 @in_simulated_time
-async def test_a_name_that_was_not_there_is_asked_for_again_after_a_second() -> None:
+async def test_a_missing_name_is_looked_up_again_after_a_second() -> None:
     cluster = ScriptedCluster()
     destinations = DestinationTopics(cluster)  # type: ignore[arg-type]
     await destinations.learn(["late"])

@@ -75,7 +75,7 @@ def test_what_lives_elsewhere_is_forwarded_as_a_request_like_any_other(tmp_path:
     assert ("scheduler-topic", b"schedules") in asked.headers
 
 
-def test_a_dead_letter_of_what_was_accepted_is_a_native_request(bench: Workbench) -> None:
+def test_a_dead_letter_of_an_accepted_message_is_a_native_request(bench: Workbench) -> None:
     bench.run(etf1(0))
     bench.run(Rejected(bench.claim("vid1-online"), Reason.UNKNOWN_TOPIC, "It is gone."))
     [letter] = bench.sends
@@ -85,7 +85,7 @@ def test_a_dead_letter_of_what_was_accepted_is_a_native_request(bench: Workbench
     assert asked.headers[-1] == ("scheduler-topic", b"schedules")
 
 
-def test_a_dead_letter_of_what_was_refused_is_the_record_as_it_came(bench: Workbench) -> None:
+def test_a_dead_letter_of_a_refused_record_is_the_original_record(bench: Workbench) -> None:
     bench.run(etf1(0, key=None))
     [letter] = bench.sends
 
@@ -101,7 +101,7 @@ def test_a_refusal_posts_the_json_back_as_it_came_to_whom_it_names(bench: Workbe
     assert (posted.url, posted.value, posted.headers) == (URL, asked.value, [("delay-reason", b"malformed")])
 
 
-def test_a_refusal_for_what_the_settings_do_not_allow_names_the_path(bench: Workbench) -> None:
+def test_a_refusal_because_of_the_settings_names_the_path(bench: Workbench) -> None:
     url = "http://169.254.169.254/"
     bench.run(airtel(0, f'{{"topic":"orders","value":1,"postTime":{DUE},"failurePostCallbackUrl":"{url}"}}'))
     [letter] = bench.sends
@@ -135,7 +135,7 @@ def test_a_body_that_does_not_fit_gives_way_to_the_usual_one_without_content(ben
     assert callback(bench).headers == []
 
 
-def test_without_destinations_what_can_be_read_is_not_allowed_and_nothing_else_is(tmp_path: Path) -> None:
+def test_without_destinations_valid_requests_are_refused_as_not_allowed(tmp_path: Path) -> None:
     trial = Workbench(tmp_path / "trial.db", DELAY_PARTITIONS="1", DELAY_INPUTS=INPUTS, DELAY_DESTINATIONS="")
     trial.run(etf1(0), etf1(1, value=None), etf1(2, key=b""))
 

@@ -55,7 +55,9 @@ def genuine() -> list[Pair]:
         {"recurrence": Recurrence(1 << 62, None, 1 << 62)},
     ],
 )
-def test_a_forward_with_what_no_partition_writes_ends_nothing(tmp_path: Path, changes: dict[str, object]) -> None:
+def test_a_forward_with_content_that_no_partition_writes_is_harmless(
+    tmp_path: Path, changes: dict[str, object]
+) -> None:
     bench = Workbench(tmp_path / "x.db", number=3)
     _, raw = genuine()[0]
     asked = request.decode(raw or b"")

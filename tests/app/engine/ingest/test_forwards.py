@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> Iterator[Workbench]:
 
 
 def carry(away: Workbench, home: Workbench) -> list[FakeRecord]:
-    """Bring what one partition has sent home to the other's forwards, as Kafka does."""
+    """Copy the records that one partition has forwarded to the other's forwards, as Kafka does."""
     forwards = [out for out in away.sends if out.topic == "delay-forwards"]
     assert {out.partition for out in forwards} <= {home.number}
     away.sends.clear()
@@ -56,7 +56,7 @@ def test_a_request_goes_home_with_its_source_and_its_due_time_made_absolute(away
     assert away.store.positions["delay-requests"].offset == 1
 
 
-def test_what_comes_home_is_accepted_under_its_original_source(away: Workbench, home: Workbench) -> None:
+def test_a_forwarded_request_is_accepted_under_its_original_source(away: Workbench, home: Workbench) -> None:
     record = away.ask(delay_id=AWAY, delay_to="orders", delay_at=str(SOON), user="1")
     home.read(carry(away, home))
 
@@ -121,7 +121,7 @@ def test_a_record_is_judged_where_it_arrives(away: Workbench) -> None:
     assert [out.topic for out in away.sends] == ["delay-dead-letters"]
 
 
-def test_what_is_too_large_to_go_home_is_refused_where_it_arrives(away: Workbench) -> None:
+def test_a_request_too_large_to_forward_is_refused_where_it_arrives(away: Workbench) -> None:
     away.limits.row = 150
     away.schedule(AWAY, SOON, user="x" * 150)
 

@@ -186,14 +186,14 @@ def bench(tmp_path: Path) -> Iterator[Workbench]:
 
 
 def rows(bench: Workbench, version: int, *records: FakeRecord) -> list[tuple[str, str]]:
-    """Return what a step of these records puts into the table."""
+    """Return the rows that a step of these records puts into the table."""
     step = Step(NOW, NOW, version)
     bench.ingest.apply(step, bench.ingest.read(step, records), bench.partitions_of, 1 << 30)
     return put(step)
 
 
 def frozen(row: tuple[str, str, str], version: int) -> tuple[str, str]:
-    """Return key and value of a row in a version; in version 3, one that says nothing new has two empty fields more."""
+    """Return key and value of a row in a version; in version 3, an unchanged row has two more empty fields."""
     key, *values = row
     if version < 3:
         return key, values[version - 1]
@@ -239,7 +239,7 @@ def test_the_row_of_a_failure_callback_is_frozen(bench: Workbench, version: int)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
-def test_the_row_of_a_callback_for_what_was_refused_is_frozen(bench: Workbench, version: int) -> None:
+def test_the_row_of_a_callback_for_a_refused_request_is_frozen(bench: Workbench, version: int) -> None:
     headers = [("a", b"\xff"), ("delay-at", b"soon"), ("delay-to", b"orders"), ("delay-on-failure", URL.encode())]
 
     found = rows(bench, version, FakeRecord(headers, b"k", None, partition=0))
@@ -260,7 +260,7 @@ def test_the_forward_of_each_shape_is_frozen(tmp_path: Path, name: str) -> None:
     assert (out.value or b"").hex() == FORWARDS.get(name, FROZEN[name])
 
 
-#: Where it differs from the wire form of what was decoded: stamps are set where records are read.
+#: Fields that differ from the wire form of the decoded request: stamps are set where records are read.
 FORWARDS: dict[str, str] = {
     "asked before": (
         "dc0017a87363686564756c65a66265666f7265b364656c61792d72657175657374732d302d3432cf0000019b76daa7f9"

@@ -54,7 +54,7 @@ async def test_a_name_that_stays_unknown_is_hoped_for_once() -> None:
     assert not hopes.take("typo", "a", absent.clear)
 
 
-async def test_brokers_that_do_not_answer_deny_nothing() -> None:
+async def test_brokers_that_do_not_answer_cause_no_refusal() -> None:
     cluster, absent = ScriptedCluster(), list[int]()
     cluster.away = ConnectionError()
     hopes: Any = hopes_of(cluster)
@@ -108,7 +108,7 @@ async def test_only_what_can_wait_is_hoped_for() -> None:
     plain = Request("schedule", "a", "delay-requests-0-1", NOW, "delay-requests", NOW + 1, "new")
     series = msgspec.structs.replace(plain, id="b", recurrence=Recurrence(60_000, None))
     record, again = record_of(), record_of((REASON, b"unknown-topic"))
-    assert not policy.hopes(plain, record, 0), "nothing is hoped for yet"
+    assert not policy.hopes(plain, record, 0), "no topic is expected yet"
 
     admission.hopes = hopes = hopes_of(cluster)
     assert not policy.hopes(series, record, 0)

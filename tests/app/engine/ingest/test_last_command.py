@@ -29,7 +29,7 @@ def late(bench: Workbench, stamp: int, **said: str) -> str:
     return bench.late(1, stamp, delay_id="a", **said)
 
 
-# what comes late for a message that waits ----------------------------------------------------------------------------
+# late commands for a pending message ---------------------------------------------------------------------------------
 def test_a_request_older_than_the_content_is_accepted_and_at_once_replaced(bench: Workbench) -> None:
     newer = bench.schedule("a", SOON)
     older = late(bench, NOW - 1, delay_to="orders", delay_at=str(LATER))
@@ -83,7 +83,7 @@ def test_a_cancel_between_them_cancels_and_what_moved_it_waits_for_an_older_requ
     assert bench.pending() == {"a": LATER}
 
 
-# what comes before its message ---------------------------------------------------------------------------------------
+# commands that come before their message -----------------------------------------------------------------------------
 @pytest.mark.parametrize("op", ["reschedule", "deliver-now"])
 def test_a_command_that_comes_before_its_message_moves_it(bench: Workbench, op: str) -> None:
     at = {"delay_at": str(LATER)} if op == "reschedule" else {}
@@ -109,7 +109,7 @@ def test_a_command_does_not_move_a_request_that_was_made_after_it(bench: Workben
     assert bench.pending() == {"a": SOON}
 
 
-def test_a_cancel_takes_the_place_of_what_was_asked_for_before(bench: Workbench) -> None:
+def test_a_cancel_replaces_earlier_commands(bench: Workbench) -> None:
     command(bench, 0, NOW - 5, "reschedule", delay_at=str(LATER))
     by = bench.command("cancel", "a")
     older = late(bench, NOW - 3, delay_to="orders", delay_at=str(SOON))
@@ -140,7 +140,7 @@ def test_commands_with_conditions_are_remembered_up_to_a_number(bench: Workbench
 
 
 # after the end -------------------------------------------------------------------------------------------------------
-def test_a_request_older_than_what_was_delivered_is_not_delivered_too(bench: Workbench) -> None:
+def test_a_request_older_than_the_delivered_message_is_not_delivered_too(bench: Workbench) -> None:
     newer = bench.schedule("a", NOW)
     bench.run(bench.delivered(bench.claim("a")))
     older = late(bench, NOW - 1, delay_to="orders", delay_at=str(SOON))
@@ -157,7 +157,7 @@ def test_a_younger_one_is_a_message_of_its_own(bench: Workbench) -> None:
     assert bench.pending() == {"a": SOON}
 
 
-def test_a_request_older_than_the_cancel_of_what_was_pending_is_cancelled(bench: Workbench) -> None:
+def test_a_request_older_than_the_cancel_of_the_pending_message_is_cancelled(bench: Workbench) -> None:
     schedule(bench, 0, NOW - 5, SOON)
     by = bench.command("cancel", "a")
     late(bench, NOW - 3, delay_to="orders", delay_at=str(LATER))
@@ -174,7 +174,7 @@ def test_a_command_older_than_what_ended_the_message_is_stale(bench: Workbench) 
     assert bench.told()[-1] == ("stale", by, by)
 
 
-def test_what_ends_leaves_no_trace_when_nothing_older_can_come(bench: Workbench) -> None:
+def test_an_ended_message_leaves_no_trace_if_no_older_record_can_come(bench: Workbench) -> None:
     bench.schedule("a", NOW)
     bench.memory.watermark_ms = NOW + 1
     bench.run(bench.delivered(bench.claim("a")))
@@ -190,7 +190,7 @@ def test_it_leaves_one_as_long_as_something_may(bench: Workbench) -> None:
     assert bench.store.commands.count == 1
 
 
-def test_the_trace_is_spent_when_nothing_older_can_come_any_more_and_not_before(bench: Workbench) -> None:
+def test_the_trace_is_removed_when_no_older_record_can_come_and_not_before(bench: Workbench) -> None:
     bench.schedule("a", NOW)
     bench.memory.watermark_ms = NOW
     bench.run(bench.delivered(bench.claim("a")))
@@ -293,8 +293,8 @@ def test_a_repetition_is_known_while_its_message_is_being_sent(bench: Workbench)
     assert bench.told()[-1] == ("duplicate", again, None)
 
 
-def test_a_series_that_is_asked_for_again_while_an_occurrence_is_being_sent_goes_on(tmp_path: Path) -> None:
-    """A dedupe window is for messages that are delivered once: a series with a window counts anew, as without one."""
+def test_a_series_that_is_requested_again_while_an_occurrence_is_in_flight_continues(tmp_path: Path) -> None:
+    """A dedupe window is for messages that are delivered once: a series with a window counts as one without it."""
     with contextlib.closing(Workbench(tmp_path / "x.db", DELAY_PARTITIONS="1", DELAY_DEDUPE_WINDOW="PT1M")) as bench:
         said = {"delay_to": "orders", "delay_every": "60000", "delay_count": "3", "delay_at": str(NOW)}
         bench.ask(delay_id="a", **said)
@@ -330,7 +330,7 @@ def test_a_cancel_is_not_passed_over_among_many_commands(bench: Workbench) -> No
     assert "cancelled" in [event for event, _, _ in bench.told()]
 
 
-def test_a_condition_is_judged_anew_after_what_was_asked_for_before(bench: Workbench) -> None:
+def test_a_condition_is_evaluated_again_after_an_earlier_command(bench: Workbench) -> None:
     """As it is with a message that waits."""
     bench.schedule("a", NOW)
     row = bench.claim("a")
@@ -378,7 +378,7 @@ def test_none_may_say_that_it_is_newer(bench: Workbench) -> None:
     assert bench.pending() == {"a": LATER}
 
 
-def test_while_orders_come_that_had_waited_nothing_is_claimed_to_be_read(bench: Workbench) -> None:
+def test_while_delayed_records_arrive_no_position_is_claimed_as_read(bench: Workbench) -> None:
     bench.schedule("b", SOON)
     assert bench.memory.read_to(NOW) == {"delay-requests": NOW}
     bench.ask(delay_id="a", delay_to="orders", delay_at=str(LATER), delay_asked_at=str(NOW - 5))
@@ -387,7 +387,7 @@ def test_while_orders_come_that_had_waited_nothing_is_claimed_to_be_read(bench: 
     assert bench.memory.read_to(NOW + 600_000) == {"delay-requests": NOW}
 
 
-def test_what_is_read_after_a_claim_is_not_older_than_that(bench: Workbench) -> None:
+def test_records_read_after_a_claim_are_newer_than_the_claim(bench: Workbench) -> None:
     bench.memory.idle("delay-requests", NOW + 50)
     assert bench.memory.read_to(NOW) == {"delay-requests": NOW + 50}
     bench.schedule("a", SOON)
@@ -397,7 +397,7 @@ def test_what_is_read_after_a_claim_is_not_older_than_that(bench: Workbench) -> 
     assert bench.store.positions["delay-requests"].stamp_ms == NOW + 50
 
 
-def test_all_of_it_survives_a_restore(bench: Workbench) -> None:
+def test_every_trace_survives_a_restore(bench: Workbench) -> None:
     schedule(bench, 0, NOW - 10, SOON)
     bench.command("reschedule", "a", delay_at=str(LATER))
     late(bench, NOW - 5, delay_op="cancel")

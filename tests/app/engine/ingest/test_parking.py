@@ -33,7 +33,7 @@ def kept(id_: str, by: str, stamp: int = NOW) -> dict[str, str]:
 
 
 # schedules -----------------------------------------------------------------------------------------------------------
-def test_what_is_due_beyond_the_horizon_is_parked(bench: Workbench) -> None:
+def test_a_message_due_beyond_the_horizon_is_parked(bench: Workbench) -> None:
     asked = bench.schedule("a", FAR)
 
     assert bench.pending() == {}
@@ -103,7 +103,7 @@ def test_a_cluster_and_a_callback_are_parked_too(tmp_path: Path) -> None:
     bench.close()
 
 
-def test_what_is_due_at_the_horizon_stays(bench: Workbench) -> None:
+def test_a_message_due_at_the_horizon_stays(bench: Workbench) -> None:
     bench.schedule("a", NOW + HOUR)
 
     assert bench.pending() == {"a": NOW + HOUR}
@@ -131,7 +131,7 @@ def test_a_record_from_the_future_is_judged_by_the_brokers_time(bench: Workbench
     assert bench.pending() == {}
 
 
-def test_what_is_parked_replaces_what_is_pending(bench: Workbench) -> None:
+def test_a_parked_message_replaces_the_pending_one(bench: Workbench) -> None:
     first, second = bench.schedule("a", SOON), bench.schedule("a", FAR)
 
     assert bench.pending() == {}
@@ -140,7 +140,7 @@ def test_what_is_parked_replaces_what_is_pending(bench: Workbench) -> None:
 
 
 @pytest.mark.parametrize("sent", [True, False])
-def test_what_is_parked_replaces_what_is_being_sent_as_its_outcome_allows(bench: Workbench, *, sent: bool) -> None:
+def test_a_parked_message_replaces_the_one_in_flight_as_its_outcome_allows(bench: Workbench, *, sent: bool) -> None:
     first = bench.schedule("a", NOW)
     row = bench.claim("a")
     second = bench.schedule("a", FAR)
@@ -166,7 +166,7 @@ def test_a_message_may_be_parked_and_come_near_in_one_step(bench: Workbench) -> 
     assert ["delay-to" in headers for headers in bench.cold()] == [True, False, True]
 
 
-def test_what_a_remembered_cancel_applies_to_is_not_parked(bench: Workbench) -> None:
+def test_a_message_that_a_remembered_cancel_ends_is_not_parked(bench: Workbench) -> None:
     by = source(bench.ask(NOW + 5, delay_op="cancel", delay_id="a"))
     bench.run(bench.from_elsewhere(9, NOW, delay_id="a", delay_to="orders", delay_at=str(FAR)))
 
@@ -174,7 +174,7 @@ def test_what_a_remembered_cancel_applies_to_is_not_parked(bench: Workbench) -> 
     assert [headers["delay-op"] for headers in bench.cold()] == ["cancel"]
 
 
-def test_what_was_delivered_already_is_not_parked(bench: Workbench) -> None:
+def test_a_delivered_message_is_not_parked(bench: Workbench) -> None:
     bench.schedule("a", FAR - 1)
     bench.run(bench.delivered(bench.claim("a")))
     bench.now_ms = NOW - 2  # by which it is due beyond the horizon
@@ -184,7 +184,7 @@ def test_what_was_delivered_already_is_not_parked(bench: Workbench) -> None:
     assert len(bench.cold()) == 1
 
 
-def test_what_could_not_be_held_is_not_parked(bench: Workbench) -> None:
+def test_a_message_that_could_not_be_held_is_not_parked(bench: Workbench) -> None:
     bench.limits.row = 200
     bench.schedule("a", FAR, user="x" * 200)
 
@@ -195,7 +195,7 @@ def test_what_could_not_be_held_is_not_parked(bench: Workbench) -> None:
     assert bench.cold() == []
 
 
-def test_of_an_id_that_stays_here_the_tier_is_told(bench: Workbench) -> None:
+def test_the_tier_is_informed_about_an_id_that_stays_here(bench: Workbench) -> None:
     asked = bench.schedule("a", SOON)
 
     assert bench.pending() == {"a": SOON}
@@ -211,7 +211,7 @@ def test_an_automatic_id_is_news_to_the_tier_and_is_not_told(bench: Workbench) -
     assert bench.store.cold_marks.count == 0
 
 
-def test_an_automatic_id_is_told_if_an_earlier_life_may_have_parked_it(bench: Workbench) -> None:
+def test_the_tier_is_informed_about_an_automatic_id_that_an_earlier_life_may_have_parked(bench: Workbench) -> None:
     bench.now_ms = NOW + HOUR
     record = bench.ask(NOW, delay_to="orders", delay_at=str(FAR))
 
@@ -235,7 +235,7 @@ def test_much_that_is_parked_is_more_than_one_step(bench: Workbench) -> None:
     [("cancel", {}), ("reschedule", {"delay-at": str(NOW + 5_000)}), ("deliver-now", {"delay-at": str(NOW)})],
 )
 @pytest.mark.parametrize("if_due", [None, "7"])
-def test_a_command_for_what_is_not_pending_is_left_to_the_tier(
+def test_a_command_for_an_id_that_is_not_pending_is_left_to_the_tier(
     bench: Workbench, op: str, at: dict[str, str], if_due: str | None
 ) -> None:
     said = {} if if_due is None else {"delay_if_due": if_due}
@@ -248,7 +248,7 @@ def test_a_command_for_what_is_not_pending_is_left_to_the_tier(
     assert bench.store.commands.count == 1
 
 
-def test_a_command_for_what_is_pending_is_not_told(bench: Workbench) -> None:
+def test_a_command_for_a_pending_message_is_not_sent_to_the_tier(bench: Workbench) -> None:
     bench.schedule("a", SOON)
     bench.command("reschedule", "a", delay_at=str(LATER))
     bench.command("deliver-now", "a")
@@ -257,7 +257,7 @@ def test_a_command_for_what_is_pending_is_not_told(bench: Workbench) -> None:
     assert len(bench.cold()) == 1
 
 
-def test_a_cancel_is_remembered_as_long_as_what_the_tier_was_told(tmp_path: Path) -> None:
+def test_a_cancel_is_remembered_as_long_as_commands_to_the_tier(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "long.db", 0, **{**HORIZON, "DELAY_DEDUPE_WINDOW": "PT1H"})
     bench.command("cancel", "a")
 
@@ -267,7 +267,7 @@ def test_a_cancel_is_remembered_as_long_as_what_the_tier_was_told(tmp_path: Path
     bench.close()
 
 
-def test_what_is_moved_beyond_the_horizon_is_parked_as_the_command_left_it(bench: Workbench) -> None:
+def test_a_message_moved_beyond_the_horizon_is_parked_as_the_command_left_it(bench: Workbench) -> None:
     asked = bench.schedule("a", SOON, user="1")
     by = source(bench.ask(NOW - 5, delay_op="reschedule", delay_id="a", delay_at=str(FAR)))
 
@@ -286,7 +286,7 @@ def test_what_is_moved_beyond_the_horizon_is_parked_as_the_command_left_it(bench
     assert (bench.sends[-1].key, bench.sends[-1].value) == (b"k", b"v")
 
 
-def test_what_is_moved_within_the_horizon_stays(bench: Workbench) -> None:
+def test_a_message_moved_within_the_horizon_stays(bench: Workbench) -> None:
     bench.schedule("a", SOON)
     bench.command("reschedule", "a", delay_at=str(NOW + HOUR))
 
@@ -294,7 +294,7 @@ def test_what_is_moved_within_the_horizon_stays(bench: Workbench) -> None:
     assert len(bench.cold()) == 1
 
 
-def test_what_an_earlier_life_may_have_parked_when_it_was_moved_is_told(bench: Workbench) -> None:
+def test_the_tier_is_informed_about_a_moved_message_that_an_earlier_life_may_have_parked(bench: Workbench) -> None:
     bench.ask(delay_to="orders", delay_at=str(LATER))
     bench.now_ms = NOW + HOUR
     by = source(bench.ask(NOW, delay_op="reschedule", delay_id="delay-requests-0-0", delay_at=str(FAR)))
@@ -303,8 +303,8 @@ def test_what_an_earlier_life_may_have_parked_when_it_was_moved_is_told(bench: W
     assert bench.cold() == [kept("delay-requests-0-0", by)]
 
 
-# commands on what is being sent --------------------------------------------------------------------------------------
-def test_what_was_not_sent_and_is_moved_beyond_the_horizon_is_parked(bench: Workbench) -> None:
+# commands on messages in flight --------------------------------------------------------------------------------------
+def test_an_unsent_message_that_is_moved_beyond_the_horizon_is_parked(bench: Workbench) -> None:
     asked = bench.schedule("a", NOW)
     row = bench.claim("a")
     by = bench.command("reschedule", "a", delay_at=str(FAR))
@@ -316,7 +316,7 @@ def test_what_was_not_sent_and_is_moved_beyond_the_horizon_is_parked(bench: Work
     assert bench.cold()[1].items() >= {("delay-at", str(FAR)), ("delay-source", by), ("delay-to", "orders")}
 
 
-def test_what_was_sent_is_not_parked(bench: Workbench) -> None:
+def test_a_sent_message_is_not_parked(bench: Workbench) -> None:
     asked = bench.schedule("a", NOW)
     row = bench.claim("a")
     by = bench.command("reschedule", "a", delay_at=str(FAR))
@@ -341,7 +341,7 @@ def test_only_where_the_last_command_leaves_it_it_is_parked(bench: Workbench) ->
     assert len(bench.cold()) == 2
 
 
-def test_what_was_replaced_is_not_parked_after_what_has_replaced_it(bench: Workbench) -> None:
+def test_a_replaced_message_is_not_parked_after_its_replacement(bench: Workbench) -> None:
     first = bench.schedule("a", NOW)
     row = bench.claim("a")
     moved = bench.command("reschedule", "a", delay_at=str(FAR))
@@ -353,7 +353,7 @@ def test_what_was_replaced_is_not_parked_after_what_has_replaced_it(bench: Workb
 
 
 # without a horizon ---------------------------------------------------------------------------------------------------
-def test_without_a_horizon_nothing_is_parked_or_told(tmp_path: Path) -> None:
+def test_without_a_horizon_no_message_is_parked_and_no_command_is_sent(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", DELAY_PARTITIONS="1")
     bench.schedule("a", NOW + 1_000 * HOUR)
     bench.command("reschedule", "a", delay_at=str(NOW + 2_000 * HOUR))
@@ -365,7 +365,7 @@ def test_without_a_horizon_nothing_is_parked_or_told(tmp_path: Path) -> None:
     bench.close()
 
 
-def test_as_long_as_the_topic_is_there_what_is_parked_answers_though_no_more_is(tmp_path: Path) -> None:
+def test_without_a_horizon_commands_still_reach_an_existing_cold_topic(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", DELAY_PARTITIONS="1")
     bench.limits.cold = True
     bench.open_again()

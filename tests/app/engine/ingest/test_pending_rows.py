@@ -32,7 +32,7 @@ ASKED = Request(
 
 
 def said(message: Message) -> dict[str, object]:
-    """Return what a message asks for, where each field has another value."""
+    """Return a message with another value in each field."""
     values = {name: getattr(message, name) for name in FIELDS}
     assert len(set(map(repr, values.values()))) == len(FIELDS)
     return values
@@ -59,7 +59,7 @@ def test_the_longest_duration_is_no_policy() -> None:
     assert row_of(asked) == row_of(silent)
 
 
-def test_what_is_sent_again_asks_for_the_same() -> None:
+def test_a_request_made_from_a_row_equals_the_original() -> None:
     for message in (ASKED, row_of(ASKED)):
         record = FakeRecord(native.again(message, NOW + 60_000), message.key, message.value, offset=99)
         asked = native.decode(record)

@@ -27,7 +27,7 @@ def refused(rules: Policy, request: Request) -> Refusal:
     return raised.value
 
 
-def test_nothing_is_allowed_that_is_not_listed() -> None:
+def test_only_listed_destinations_are_allowed() -> None:
     refusal = refused(policy(), asked())
 
     assert refusal.reason == "not-allowed"
@@ -60,7 +60,7 @@ def test_patterns_allow_for_all_inputs_or_for_one(rules: str, to: str, *, allowe
         assert refused(checked, asked(to)).reason == "not-allowed"
 
 
-def test_what_one_input_may_another_need_not() -> None:
+def test_each_input_has_its_own_destinations() -> None:
     rules = policy(DELAY_DESTINATIONS="extra:orders", DELAY_INPUTS="extra=native")
     rules.check(asked(source="extra"), NOW)
 
@@ -187,7 +187,7 @@ def test_a_callback_goes_only_where_the_settings_allow_it() -> None:
     assert refused(policy(DELAY_DESTINATIONS="*"), asked(on_failure="https://example.com/")).reason == "not-allowed"
 
 
-def test_what_is_allowed_once_is_known_and_urls_and_other_clusters_are_not() -> None:
+def test_an_allowed_topic_is_remembered_and_urls_and_other_clusters_are_not() -> None:
     rules = policy(
         DELAY_DESTINATIONS="*", DELAY_HTTP_DESTINATIONS="https://a.example/*", DELAY_CLUSTERS="emea=127.0.0.1:1"
     )

@@ -38,13 +38,13 @@ def assert_ignored(bench: Workbench, promoted: str, *, touches: int, **said: str
 
 
 def assert_known(bench: Workbench, promoted: str) -> None:
-    """See that a promotion has had no effect, and that the tier was told to forget it."""
+    """Check that a promotion has had no effect, and that the tier was told to forget it."""
     assert bench.told()[-2:] == [("duplicate", promoted, None), ("deferred", promoted, None)]
     assert bench.cold()[-1].items() >= {"delay-op": "schedule", "delay-source": promoted}.items()
     assert "delay-to" not in bench.cold()[-1]
 
 
-# what is taken in ----------------------------------------------------------------------------------------------------
+# accepted promotions -------------------------------------------------------------------------------------------------
 def test_it_waits_as_a_message_of_its_own_and_the_tier_hears_that_it_is_here(bench: Workbench) -> None:
     promoted = bench.promote("a", FAR, OLD)
 
@@ -67,14 +67,14 @@ def test_it_is_taken_in_once(bench: Workbench) -> None:
     assert bench.pending() == {}
 
 
-def test_what_was_just_parked_may_come_back_at_once(bench: Workbench) -> None:
+def test_a_message_may_come_back_directly_after_it_was_parked(bench: Workbench) -> None:
     asked = bench.schedule("a", FAR)
     bench.promote("a", FAR, asked)
 
     assert bench.pending() == {"a": FAR}
 
 
-def test_what_a_command_has_made_of_it_may_come_back_at_once(bench: Workbench) -> None:
+def test_a_message_that_a_command_has_changed_may_come_back_directly_afterwards(bench: Workbench) -> None:
     bench.schedule("a", FAR)
     by = bench.command("deliver-now", "a")
     bench.promote("a", NOW, by)
@@ -104,8 +104,8 @@ def test_what_another_partition_gets_goes_home(tmp_path: Path) -> None:
     home.close()
 
 
-# what is not ---------------------------------------------------------------------------------------------------------
-def test_what_is_known_of_the_tier_is_too_old_after_eight_minutes(bench: Workbench) -> None:
+# refused promotions --------------------------------------------------------------------------------------------------
+def test_a_promotion_based_on_a_snapshot_older_than_eight_minutes_is_refused(bench: Workbench) -> None:
     stale = bench.promote("a", FAR, OLD, snapshot=NOW - 8 * MINUTE - 1)
 
     assert_ignored(bench, stale, touches=0, reason="stale-promotion")
@@ -136,7 +136,7 @@ def test_a_longer_dedupe_window_leaves_it_more_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_what_the_tier_did_not_know_to_be_cancelled_is(bench: Workbench, *, again: bool) -> None:
+def test_a_promotion_whose_cancel_the_tier_did_not_know_is_cancelled(bench: Workbench, *, again: bool) -> None:
     bench.schedule("a", FAR)
     by = bench.command("cancel", "a")
     promoted = bench.promote("a", FAR, "delay-requests-0-0")
@@ -148,7 +148,7 @@ def test_what_the_tier_did_not_know_to_be_cancelled_is(bench: Workbench, *, agai
         assert_known(bench, bench.promote("a", FAR, "delay-requests-0-0"))
 
 
-def test_a_cancel_that_another_due_time_was_expected_for_does_not_end_what_came_after(bench: Workbench) -> None:
+def test_a_cancel_on_condition_of_another_due_time_does_not_end_a_later_message(bench: Workbench) -> None:
     """The tier moves it first, and finds then that the cancel is for another time."""
     bench.schedule("a", FAR)
     moved = bench.command("reschedule", "a", delay_at=str(FARTHER))
@@ -160,7 +160,7 @@ def test_a_cancel_that_another_due_time_was_expected_for_does_not_end_what_came_
     assert bench.pending() == {"a": FARTHER}
 
 
-def test_a_cancel_that_is_not_the_latest_does_not_make_the_tier_forget_what_is(bench: Workbench) -> None:
+def test_a_cancel_that_is_not_the_latest_does_not_make_the_tier_forget_the_latest(bench: Workbench) -> None:
     bench.schedule("a", FAR)
     bench.command("cancel", "a")
     second = bench.schedule("a", FARTHER)
@@ -171,7 +171,7 @@ def test_a_cancel_that_is_not_the_latest_does_not_make_the_tier_forget_what_is(b
 
 
 @pytest.mark.parametrize("op", ["reschedule", "deliver-now"])
-def test_what_the_tier_did_not_know_to_be_moved_waits_until_it_does(bench: Workbench, op: str) -> None:
+def test_a_promotion_whose_reschedule_the_tier_did_not_know_waits_until_it_does(bench: Workbench, op: str) -> None:
     asked = bench.schedule("a", FAR)
     bench.command(op, "a", delay_at=str(SOON))
 
@@ -179,7 +179,7 @@ def test_what_the_tier_did_not_know_to_be_moved_waits_until_it_does(bench: Workb
     assert bench.pending() == {}
 
 
-def test_what_the_tier_did_not_know_to_be_replaced_waits_until_it_does(bench: Workbench) -> None:
+def test_a_promotion_whose_replacement_the_tier_did_not_know_waits_until_it_does(bench: Workbench) -> None:
     first = bench.schedule("a", FAR)
     second = bench.schedule("a", FARTHER)
     assert_ignored(bench, bench.promote("a", FAR, first), touches=2)
@@ -189,8 +189,8 @@ def test_what_the_tier_did_not_know_to_be_replaced_waits_until_it_does(bench: Wo
 
 
 @pytest.mark.parametrize("op", ["cancel", "reschedule", "deliver-now"])
-def test_a_command_older_than_what_was_parked_is_not_left_to_the_tier(bench: Workbench, op: str) -> None:
-    """The tier goes by what it was told last."""
+def test_a_command_older_than_the_parked_message_is_not_left_to_the_tier(bench: Workbench, op: str) -> None:
+    """The tier follows the record that reached it last."""
     first = bench.schedule("a", FAR)
     at = {"delay_at": str(SOON)} if op == "reschedule" else {}
     bench.run(bench.from_elsewhere(9, NOW - 50, delay_op=op, delay_id="a", **at))
@@ -202,7 +202,7 @@ def test_a_command_older_than_what_was_parked_is_not_left_to_the_tier(bench: Wor
 
 
 def test_a_cancel_that_the_tier_may_still_need_is_left_to_it(bench: Workbench) -> None:
-    """It is older than what has moved the message, not than the message."""
+    """The command is older than the one that moved the message, and newer than the message."""
     bench.run(bench.from_elsewhere(8, NOW - 60, delay_id="a", delay_to="orders", delay_at=str(FAR)))
     bench.command("reschedule", "a", delay_at=str(FARTHER))
     bench.run(bench.from_elsewhere(9, NOW - 50, delay_op="cancel", delay_id="a"))
@@ -210,7 +210,7 @@ def test_a_cancel_that_the_tier_may_still_need_is_left_to_it(bench: Workbench) -
     assert bench.told()[-1] == ("deferred", "delay-requests-2-9", "delay-requests-2-9")
 
 
-def test_what_was_replaced_by_one_that_a_waiting_cancel_has_ended_does_not_come_back(bench: Workbench) -> None:
+def test_a_message_whose_replacement_was_cancelled_does_not_come_back(bench: Workbench) -> None:
     bench.run(bench.from_elsewhere(8, NOW - 60, delay_id="a", delay_to="orders", delay_at=str(FAR)))
     by = bench.command("cancel", "a", delay_if_due=str(SOON))
     bench.run(bench.from_elsewhere(9, NOW - 50, delay_id="a", delay_to="orders", delay_at=str(SOON)))
@@ -228,8 +228,8 @@ def test_an_id_of_punctuals_own_is_older_than_all_that_names_it_after_it_was_par
     assert bench.pending() == {}
 
 
-def test_what_comes_back_has_the_order_of_what_was_parked(bench: Workbench) -> None:
-    """Not that of the last record that the tier knows, which has changed nothing."""
+def test_a_promoted_message_has_the_order_of_the_parked_one(bench: Workbench) -> None:
+    """Not the order of the last record that the tier knows, because that record changed no message."""
     bench.run(bench.from_elsewhere(8, NOW - 60, delay_id="a", delay_to="orders", delay_at=str(FAR)))
     by = bench.command("cancel", "a", delay_if_due="7")
     bench.promote("a", FAR, by)
@@ -238,7 +238,7 @@ def test_what_comes_back_has_the_order_of_what_was_parked(bench: Workbench) -> N
     assert bench.pending() == {}
 
 
-def test_what_was_replaced_by_one_that_has_been_delivered_since_does_not_come_back(bench: Workbench) -> None:
+def test_a_message_whose_replacement_was_delivered_does_not_come_back(bench: Workbench) -> None:
     bench.schedule("a", NOW)
     bench.run(bench.delivered(bench.claim("a")))
 
@@ -253,7 +253,7 @@ def test_what_stayed_after_all_when_it_was_read_again_does_not_come_back(bench: 
     assert_known(bench, bench.promote("a", FAR, asked))
 
 
-def test_what_was_replaced_by_one_that_waits_does_not_come_back_however_long_ago_that_was(bench: Workbench) -> None:
+def test_a_message_whose_replacement_is_pending_never_comes_back(bench: Workbench) -> None:
     bench.schedule("a", NOW + HOUR)
     bench.now_ms += 30 * MINUTE
 
@@ -261,7 +261,7 @@ def test_what_was_replaced_by_one_that_waits_does_not_come_back_however_long_ago
     assert bench.pending() == {"a": NOW + HOUR}
 
 
-def test_what_the_tier_was_told_is_remembered_by_the_disk_and_by_the_changelog(bench: Workbench) -> None:
+def test_records_sent_to_the_tier_are_remembered_on_disk_and_in_the_changelog(bench: Workbench) -> None:
     first = bench.schedule("a", FAR)
     bench.schedule("a", FARTHER)
     bench.open_again()
@@ -304,8 +304,8 @@ def test_it_is_forgotten_when_no_promotion_can_be_on_its_way_that_does_not_know_
     assert bench.pending() == {"a": FAR}
 
 
-# what is done with, here ---------------------------------------------------------------------------------------------
-def test_what_was_delivered_already_is_not_delivered_again_and_the_tier_hears_of_it(bench: Workbench) -> None:
+# promotions that end here --------------------------------------------------------------------------------------------
+def test_a_delivered_message_is_not_delivered_again_and_the_tier_is_informed(bench: Workbench) -> None:
     bench.schedule("a", NOW, delay_dedupe="PT2H")
     bench.run(bench.delivered(bench.claim("a")))
     bench.now_ms += HOUR
@@ -315,7 +315,7 @@ def test_what_was_delivered_already_is_not_delivered_again_and_the_tier_hears_of
     assert bench.pending() == {}
 
 
-def test_a_cancel_that_was_remembered_before_applies_by_the_order_of_what_was_parked(
+def test_an_earlier_cancel_applies_by_the_order_of_the_parked_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The record that brings it back is younger than any cancel; an earlier version remembered cancels for longer."""
@@ -338,7 +338,7 @@ def test_a_cancel_that_was_remembered_before_applies_by_the_order_of_what_was_pa
     bench.close()
 
 
-def test_what_must_not_be_accepted_any_more_is_a_dead_letter_and_the_tier_is_rid_of_it(tmp_path: Path) -> None:
+def test_a_promotion_that_is_no_longer_allowed_is_a_dead_letter_and_the_tier_forgets_it(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", 0, **{**HORIZON, "DELAY_CALLBACKS": "https://a/*"})
     bench.partitions_of = lambda _: 0
     record = bench.ask(
@@ -382,9 +382,7 @@ def test_a_destination_that_is_not_allowed_any_more_is_refused_too(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("id_", "made_by"), [("a", "late-0-7"), ("orders/a", "delay-requests-0-7")])
-def test_what_was_allowed_on_the_input_that_it_came_by_is_so_when_it_comes_back(
-    tmp_path: Path, id_: str, made_by: str
-) -> None:
+def test_a_promotion_is_allowed_by_the_rules_of_its_original_input(tmp_path: Path, id_: str, made_by: str) -> None:
     """By the last record about its id, or by its namespace: an operator may have moved it."""
     inputs = {"DELAY_INPUTS": "late=native", "DELAY_NAMESPACES": "late=orders"}
     allowed = {"DELAY_DESTINATIONS": "late:orders,payments"}
@@ -396,7 +394,7 @@ def test_what_was_allowed_on_the_input_that_it_came_by_is_so_when_it_comes_back(
     bench.close()
 
 
-def test_what_is_superseded_is_not_refused(bench: Workbench) -> None:
+def test_a_superseded_promotion_is_not_refused(bench: Workbench) -> None:
     first = bench.schedule("a", FAR)
     bench.schedule("a", FARTHER)
     bench.partitions_of = lambda _: 0
@@ -406,7 +404,7 @@ def test_what_is_superseded_is_not_refused(bench: Workbench) -> None:
 
 # when the tier may forget it -----------------------------------------------------------------------------------------
 def test_at_least_once_the_tier_forgets_it_only_when_it_is_in_the_changelog(bench: Workbench) -> None:
-    """A step's records are there before it is: the tier must not forget what a crash then makes undone."""
+    """The records of a step come before the step: the tier must not forget a message if a crash undoes the step."""
     bench.pays = False
     bench.promote("a", FAR, OLD)
     assert (bench.pending(), bench.cold()) == ({"a": FAR}, [])
@@ -416,7 +414,7 @@ def test_at_least_once_the_tier_forgets_it_only_when_it_is_in_the_changelog(benc
     assert bench.tier.owed == []
 
 
-def test_if_it_was_not_told_it_sends_it_again_and_is_told_then(bench: Workbench) -> None:
+def test_an_uninformed_tier_sends_the_message_again_and_is_then_informed(bench: Workbench) -> None:
     bench.pays = False
     bench.promote("a", FAR, OLD)
     bench.open_again()
@@ -426,7 +424,7 @@ def test_if_it_was_not_told_it_sends_it_again_and_is_told_then(bench: Workbench)
     assert bench.pending() == {"a": FAR}
 
 
-def test_it_is_not_told_to_forget_what_it_was_given_since(bench: Workbench) -> None:
+def test_the_tier_is_not_told_to_forget_a_newer_record(bench: Workbench) -> None:
     record = bench.log.record
     back = {"delay_source": OLD, "delay_parked": f"{NOW - 1},{NOW}"}
     bench.read(
@@ -439,7 +437,7 @@ def test_it_is_not_told_to_forget_what_it_was_given_since(bench: Workbench) -> N
     assert ["delay-to" in headers for headers in bench.cold()] == [True]
 
 
-def test_exactly_once_it_is_told_in_the_same_step(tmp_path: Path) -> None:
+def test_with_exactly_once_the_tier_is_informed_in_the_same_step(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", 0, **HORIZON, DELAY_GUARANTEE="exactly_once")
     bench.pays = False
     bench.promote("a", FAR, OLD)
@@ -449,7 +447,7 @@ def test_exactly_once_it_is_told_in_the_same_step(tmp_path: Path) -> None:
 
 
 # without a cold topic ------------------------------------------------------------------------------------------------
-def test_without_a_cold_topic_nothing_comes_back_from_there(tmp_path: Path) -> None:
+def test_without_a_cold_topic_no_promotion_is_accepted(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", DELAY_PARTITIONS="1")
     forged = bench.promote("a", NOW, OLD)
 
@@ -473,11 +471,11 @@ def test_what_only_looks_as_if_the_tier_had_sent_it_is_refused_as_any_other(
     bench.close()
 
 
-def test_what_was_taken_in_before_a_crash_is_known_as_long_as_the_tier_may_send_it_again(tmp_path: Path) -> None:
+def test_a_promotion_before_a_crash_is_remembered_as_long_as_the_tier_may_repeat_it(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", 0, **HORIZON)
     bench.pays = False
     bench.promote("a", FAR, OLD)
-    bench.open_again()  # before the tier was told
+    bench.open_again()  # before the tier was informed
     bench.command("deliver-now", "a")
     bench.run(bench.delivered(bench.claim("a")))
     bench.now_ms += 60 * MINUTE

@@ -38,7 +38,7 @@ class Limited(Workbench):
         return replace(record, value=value)
 
     def outcomes_of(self, *records: FakeRecord) -> list[str]:
-        """Return what the events say of records that are taken in, in one step."""
+        """Return the events of records that are taken in in one step."""
         told = self.run(*records)
         return [event.get("reason") or event["event"] for event in told if event["event"] != "replaced"]
 
@@ -71,7 +71,7 @@ def test_step_by_step_it_is_the_same(limited: Limited) -> None:
     assert told == [["accepted"]] * 3 + [["quota"]] * 2
 
 
-def test_what_is_delivered_or_cancelled_makes_room(limited: Limited) -> None:
+def test_a_delivered_or_cancelled_message_makes_room(limited: Limited) -> None:
     limited.run(*(limited.asked(f"m{number}") for number in range(3)))
     limited.run(limited.delivered(limited.claim("orders/m0")))
     limited.now_ms += 1
@@ -112,7 +112,7 @@ def test_headers_and_keys_count_too(limited: Limited) -> None:
     ]
 
 
-def test_other_namespaces_and_what_is_shared_have_their_own_room(limited: Limited) -> None:
+def test_other_namespaces_and_messages_without_a_namespace_have_their_own_room(limited: Limited) -> None:
     limited.run(*(limited.asked() for _ in range(3)))
     billing = Log("billing-delays")
     for _ in range(5):
@@ -129,7 +129,7 @@ def test_whoever_names_an_id_in_full_uses_its_namespaces_room(limited: Limited) 
     assert limited.events[-1]["reason"] == "quota"
 
 
-def test_what_waits_on_other_workers_counts_as_it_was_last_reported(limited: Limited) -> None:
+def test_messages_on_other_workers_count_as_last_reported(limited: Limited) -> None:
     limited.reports[7] = report(orders=NamespaceShare(2, 4))
     assert limited.outcomes_of(limited.asked(), limited.asked()) == ["accepted", "quota"]
 
@@ -137,13 +137,13 @@ def test_what_waits_on_other_workers_counts_as_it_was_last_reported(limited: Lim
     assert limited.outcomes_of(limited.asked(), limited.asked()) == ["accepted", "quota"]
 
 
-def test_what_was_reported_of_a_partition_that_is_here_does_not_count_twice(limited: Limited) -> None:
+def test_the_report_of_a_partition_that_is_here_does_not_count_twice(limited: Limited) -> None:
     limited.reports[0] = report(orders=NamespaceShare(3, 6))
 
     assert limited.outcomes_of(limited.asked()) == ["accepted"]
 
 
-def test_what_was_reported_of_a_partition_counts_while_it_is_restored_here(limited: Limited) -> None:
+def test_the_report_of_a_partition_counts_while_it_is_restored_here(limited: Limited) -> None:
     limited.stores[5] = limited.store
     limited.reports[5] = report(orders=NamespaceShare(1, 2))
     limited.restoring.add(5)
@@ -151,7 +151,7 @@ def test_what_was_reported_of_a_partition_counts_while_it_is_restored_here(limit
     assert limited.outcomes_of(*(limited.asked() for _ in range(3))) == ["accepted"] * 2 + ["quota"]
 
 
-def test_reports_are_looked_at_again_after_a_while_also_if_there_seems_to_be_room(limited: Limited) -> None:
+def test_reports_are_read_again_after_a_while_even_if_there_seems_to_be_room(limited: Limited) -> None:
     assert limited.outcomes_of(limited.asked()) == ["accepted"]
     limited.reports[7] = report(orders=NamespaceShare(2, 4))
     limited.seconds += 0.4
@@ -160,13 +160,15 @@ def test_reports_are_looked_at_again_after_a_while_also_if_there_seems_to_be_roo
     assert limited.outcomes_of(limited.asked()) == ["quota"]
 
 
-def test_a_quota_of_none_lets_nothing_wait(tmp_path: Path) -> None:
+def test_with_a_quota_of_zero_no_message_is_accepted(tmp_path: Path) -> None:
     limited = Limited(tmp_path / "none.db", quotas="*=messages:0")
     assert limited.outcomes_of(limited.asked()) == ["quota"]
     limited.close()
 
 
-def test_what_the_home_of_a_forward_has_no_room_for_becomes_a_dead_letter_that_asks_for_it(limited: Limited) -> None:
+def test_a_forwarded_request_beyond_the_quota_of_its_home_becomes_a_dead_letter_with_its_headers(
+    limited: Limited,
+) -> None:
     limited.run(*(limited.asked() for _ in range(3)))
     log = Log("orders-delays", 2)
     said = {"delay_to": "orders", "delay_every": "PT1H", "delay_on_failure": "https://example.com/back"}
@@ -185,7 +187,7 @@ def test_what_the_home_of_a_forward_has_no_room_for_becomes_a_dead_letter_that_a
     assert series is not None
 
 
-def test_no_callback_waits_where_nothing_may_wait(limited: Limited) -> None:
+def test_without_room_for_messages_no_callback_is_held(limited: Limited) -> None:
     said = {"delay_on_failure": "https://example.com/back"}
     limited.run(*(limited.asked() for _ in range(3)))
     limited.run(limited.asked(**said))
@@ -195,7 +197,7 @@ def test_no_callback_waits_where_nothing_may_wait(limited: Limited) -> None:
     assert [entry for _, entry in limited.store.rows() if entry.url is not None] == []
 
 
-def test_no_callback_is_made_for_what_is_beyond_a_rate(tmp_path: Path) -> None:
+def test_a_request_beyond_the_rate_gets_no_callback(tmp_path: Path) -> None:
     limited = Limited(tmp_path / "rate.db", "orders=rate:1/s")
     said = {"delay_on_failure": "https://example.com/back"}
     limited.run(*(limited.asked(**said) for _ in range(11)))
@@ -214,7 +216,7 @@ def test_callbacks_that_wait_count(limited: Limited) -> None:
     assert limited.store.shares.known["orders"].messages == 1
 
 
-def test_what_comes_back_from_the_cold_tier_was_accepted_before(tmp_path: Path) -> None:
+def test_a_promoted_message_was_accepted_before_and_counts_no_more(tmp_path: Path) -> None:
     cold = {"DELAY_HORIZON": "P1D", "DELAY_DEDUPE_WINDOW": "PT10M"}
     limited = Limited(tmp_path / "cold.db", "orders=messages:1", **cold)
     far = limited.orders.record(NOW, delay_to="orders", delay_at=str(NOW + 5 * 86_400_000), delay_id="far")

@@ -55,7 +55,7 @@ def test_a_window_is_at_most_as_long_as_the_settings_allow(tmp_path: Path) -> No
     bench.close()
 
 
-def test_what_the_settings_ask_for_themselves_is_allowed(tmp_path: Path) -> None:
+def test_windows_from_the_settings_are_allowed(tmp_path: Path) -> None:
     bench = Workbench(tmp_path / "x.db", DELAY_POLICIES="delay-requests=dedupe P90D")
     bench.ask(delay_id="a", delay_to="orders", delay_at=str(NOW))
     bench.run(bench.delivered(bench.claim("a")))

@@ -35,7 +35,7 @@ def test_commands_count_as_requests_do(limited: Limited) -> None:
     assert limited.outcomes_of(*commands, limited.asked()) == ["unknown"] * 10 + ["quota"]
 
 
-def test_what_was_written_slowly_is_read_at_any_rate(limited: Limited) -> None:
+def test_slowly_written_requests_may_be_read_at_any_rate(limited: Limited) -> None:
     records = [replace(limited.asked(), timestamp=NOW + 1_000 * number) for number in range(60)]
     limited.now_ms += 3_600_000
 
@@ -72,7 +72,7 @@ def test_what_other_workers_have_let_through_counts(limited: Limited) -> None:
     assert limited.outcomes_of(*(limited.asked() for _ in range(3))) == ["accepted"] * 2 + ["quota"]
 
 
-def test_others_are_told_of_the_last_spans(limited: Limited) -> None:
+def test_the_latest_spans_are_reported_to_other_workers(limited: Limited) -> None:
     rates = limited.ingest._rates
     assert rates is not None
     for _ in range(3):
@@ -100,7 +100,7 @@ def test_spans_are_forgotten(limited: Limited) -> None:
     assert len(rates._limits["orders"].taken) < 1_000
 
 
-def test_what_was_refused_is_forgotten_on_a_topic_that_was_created_anew(limited: Limited) -> None:
+def test_refusals_are_forgotten_if_the_topic_is_created_again(limited: Limited) -> None:
     """Its records have other numbers than in the log."""
     limited.store.positions["orders-delays"] = Position(0, -1, 0, base=1_000_000)
     for _ in range(5):

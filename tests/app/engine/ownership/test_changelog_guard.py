@@ -179,14 +179,14 @@ async def test_a_changelog_that_is_only_written_again_in_part_stops_an_empty_dis
         await site.ids("other")
 
 
-async def test_a_changelog_that_was_made_anew_stops_an_empty_disk_by_what_the_group_has_read(site: Site) -> None:
+async def test_with_an_empty_disk_a_recreated_changelog_is_detected_by_the_groups_offsets(site: Site) -> None:
     site.topic = Topic("second")
     with pytest.raises(PartitionStopped, match="has no positions for inputs that were read before"):
         await site.ids("other")
 
 
 @pytest.mark.parametrize("longer", [False, True])
-async def test_a_changelog_that_was_made_anew_stops_a_database_until_it_may_write_it(
+async def test_with_a_database_a_recreated_changelog_stops_the_partition_until_it_is_accepted(
     site: Site, *, longer: bool
 ) -> None:
     site.topic = Topic("second")

@@ -31,7 +31,7 @@ def ownership(taken: list[int], failures: list[BaseException]) -> Ownership:
     )
 
 
-async def test_what_is_assigned_after_the_end_is_not_taken() -> None:
+async def test_partitions_assigned_after_the_end_are_not_accepted() -> None:
     taken: list[int] = []
     failures: list[BaseException] = []
     owned = ownership(taken, failures)

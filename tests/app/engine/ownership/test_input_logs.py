@@ -60,7 +60,7 @@ class Reader:
 
 
 class Committed(NamedTuple):
-    """What a step says."""
+    """The reports of a step."""
 
     events: list[dict[str, Any]]
     positions: dict[str, Position]
@@ -83,7 +83,7 @@ class Looking:
         store.apply(step.changes, store.offset, store.writer, step.now_ms)
 
     def read(self, count: int, *, topic_id: bool = True) -> None:
-        """Have read so many records; by a version that knew no topic ids, if it is to be so."""
+        """Read this many records; without `topic_id`, as a version that knows no topic IDs does."""
         stamp, value = self.inputs[TOPIC].records[count - 1]
         known = self.inputs[TOPIC].id if topic_id else ""
         positions = self.stage.partition.store.positions
@@ -148,17 +148,17 @@ async def test_a_log_that_lost_its_last_records_goes_on_at_its_end_with_an_event
     looking.inputs[TOPIC].truncate(2)
     looking.inputs[TOPIC].write(*since)
 
-    assert await looking.offset() == 2, "what is left was read, what has come since was not"
+    assert await looking.offset() == 2, "the remaining records were read, and newer ones were not"
 
     [step] = looking.steps
     said = {"event": "truncated", "id": f"{TOPIC}-0", "source": f"{TOPIC}-0-2", "by": f"{TOPIC}-0-4"}
     [event] = step.events
     assert {name: event.get(name) for name in said} == said
-    # Names go on where they ended: no record gets one that another had.
+    # Offsets continue where they ended, so no two records have the same.
     assert looking.position.offset + looking.position.base == 5
     assert looking.position.stamp_ms == 50
     assert await looking.offset() == 2
-    assert len(looking.steps) == 1, "it is said once"
+    assert len(looking.steps) == 1, "it is reported once"
 
 
 async def test_a_log_that_lost_everything_is_known_by_its_id(looking: Looking) -> None:
@@ -199,7 +199,7 @@ async def test_a_log_that_lost_its_last_records_is_not_read_from_its_start_even_
     assert await looking.offset() == 2
 
 
-async def test_producers_timestamps_do_not_tell_what_has_come_since(looking: Looking) -> None:
+async def test_producers_timestamps_do_not_show_when_records_arrived(looking: Looking) -> None:
     looking.producers_time = {TOPIC}
     looking.inputs[TOPIC].write(10, 20, 30)
     looking.read(3)
@@ -211,7 +211,7 @@ async def test_producers_timestamps_do_not_tell_what_has_come_since(looking: Loo
     assert await looking.offset() == 0
 
 
-async def test_records_that_were_deleted_before_the_first_one_was_read_are_told_of(
+async def test_records_deleted_before_the_first_read_are_reported(
     looking: Looking, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert await looking.offset() == 0
@@ -230,13 +230,13 @@ async def test_a_topic_that_is_older_than_the_installation_begins_where_it_does(
     looking.inputs[TOPIC].write(1, 2, 3)
     looking.inputs[TOPIC].begin = 2
 
-    for _ in range(2):  # nothing has come until the next start
+    for _ in range(2):  # no record arrives before the next start
         assert await looking.offset() == 2
     assert not caplog.records
     assert len(looking.steps) == 1
 
 
-async def test_a_topic_of_which_nothing_was_read_may_be_created_again(looking: Looking) -> None:
+async def test_a_topic_without_read_records_may_be_created_again(looking: Looking) -> None:
     looking.inputs[TOPIC].write(1, 2, 3)
     looking.inputs[TOPIC].begin = 3
     assert await looking.offset() == 3

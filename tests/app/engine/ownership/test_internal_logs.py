@@ -137,7 +137,7 @@ async def test_a_policy_that_is_changed_under_a_worker_is_an_error(
     assert "cleanup.policy=compact,delete" in record.getMessage()
 
 
-async def test_settings_and_heads_are_looked_at_while_a_worker_runs(
+async def test_settings_and_log_starts_are_checked_while_a_worker_runs(
     monkeypatch: pytest.MonkeyPatch, there: Topics, logs: InternalLogs
 ) -> None:
     assert there

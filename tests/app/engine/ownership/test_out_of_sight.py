@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Nothing:
-    """Stands where what waits in the inputs is read, and controls: there is none of it."""
+    """Replaces the reader of the inputs' backlog and the controls: both are empty."""
 
     def __init__(self) -> None:
         self.read_times = 0
@@ -79,7 +79,7 @@ async def still(tmp_path: Path) -> AsyncIterator[Still]:
         yield Still(stage)
 
 
-async def test_it_fires_when_nobody_else_has_its_partition(still: Still) -> None:
+async def test_it_delivers_if_no_other_worker_has_its_partition(still: Still) -> None:
     still.goes_on()
     await still.stage.until(still.live)
 
@@ -87,7 +87,7 @@ async def test_it_fires_when_nobody_else_has_its_partition(still: Still) -> None
     still.stage.sender.accept()
 
 
-async def test_it_fires_nothing_of_a_partition_that_another_worker_has(still: Still) -> None:
+async def test_it_delivers_no_message_of_a_partition_that_another_worker_has(still: Still) -> None:
     still.changelog.taken = True
     still.goes_on()
     await still.stage.until(lambda: still.stage.failures)
@@ -98,7 +98,7 @@ async def test_it_fires_nothing_of_a_partition_that_another_worker_has(still: St
     still.stage.failures.clear()
 
 
-async def test_it_fires_nothing_before_the_changelog_has_answered(still: Still) -> None:
+async def test_it_delivers_no_message_before_the_changelog_has_answered(still: Still) -> None:
     still.changelog.answers.clear()
     still.goes_on()
     await asyncio.sleep(0.1)
@@ -108,7 +108,7 @@ async def test_it_fires_nothing_before_the_changelog_has_answered(still: Still) 
     await still.stage.until(still.live)
 
 
-async def test_what_came_while_the_changelog_took_long_to_answer_is_read_too(
+async def test_records_that_came_while_the_changelog_was_slow_are_read_too(
     still: Still, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.engine.ownership.assignment.BLIND_S", 0.05)
@@ -121,7 +121,7 @@ async def test_what_came_while_the_changelog_took_long_to_answer_is_read_too(
     assert still.inputs.read_times == 2
 
 
-async def test_a_changelog_that_always_takes_long_to_answer_holds_nothing_up_for_ever(
+async def test_a_changelog_that_is_always_slow_does_not_delay_forever(
     still: Still, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("app.engine.ownership.assignment.BLIND_S", -1.0)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def looked_at(began_s: float) -> "UnreadBacklog":
-    """Return a look at what waits, taken then."""
+    """Return the backlog at that time."""
     return cast("UnreadBacklog", SimpleNamespace(began_s=began_s))
 
 
@@ -66,7 +66,7 @@ class Slow(PartitionCatchUp):
 
 @pytest.mark.parametrize(("long_s", "read"), [(0.02, [1, 2]), (5.0, [1])])
 @in_simulated_time
-async def test_what_came_during_a_long_catch_up_is_read_too(
+async def test_records_that_came_during_a_long_catch_up_are_read_too(
     monkeypatch: pytest.MonkeyPatch, long_s: float, read: list[int]
 ) -> None:
     monkeypatch.setattr("app.engine.ownership.partition_catch_up.BLIND_S", long_s)
@@ -80,7 +80,7 @@ async def test_what_came_during_a_long_catch_up_is_read_too(
 
 @pytest.mark.parametrize(("ends_s", "look_s"), [(-10.0, 0.0), (0.0, -10.0)])
 @in_simulated_time
-async def test_what_came_since_it_was_looked_long_ago_is_read_too(ends_s: float, look_s: float) -> None:
+async def test_records_that_came_since_an_old_look_are_read_too(ends_s: float, look_s: float) -> None:
     catching_up, partition = Slow(), partition_of()
 
     now = asyncio.get_running_loop().time()

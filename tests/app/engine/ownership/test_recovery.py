@@ -85,11 +85,11 @@ async def test_a_sealed_changelog_stops_its_partition(tmp_path: Path) -> None:
     assert not cast("FakeJournal", made._journal).claimed
 
 
-async def test_one_that_is_sealed_just_before_the_claim_does_too(tmp_path: Path) -> None:
+async def test_a_changelog_sealed_just_before_the_claim_stops_the_partition_too(tmp_path: Path) -> None:
     with pytest.raises(PartitionStopped, match="is sealed"):
         await recovery(tmp_path, [(keys.WRITER, keys.long_bytes(1))], meanwhile=True).restore(0)
 
 
-async def test_a_seal_that_was_taken_back_stops_nobody(tmp_path: Path) -> None:
+async def test_a_revoked_seal_does_not_stop_the_partition(tmp_path: Path) -> None:
     log: list[tuple[bytes, bytes | None]] = [(keys.WRITER, keys.long_bytes(1)), SEAL, (keys.SEAL, None)]
     assert (await recovery(tmp_path, log).restore(0)).writer == 3

@@ -21,7 +21,7 @@ class Topics:
     """Inputs that end somewhere, and the progress records that were written."""
 
     def __init__(self, end: int, told: Sequence[int]) -> None:
-        """Have inputs of two partitions that end there; of each, positions were told of in turn."""
+        """Create inputs of two partitions that end at these offsets, with positions reported in turn."""
         self.ends = {(SETTINGS.topics.requests, number): end for number in range(2)}
         self.reports = [self.report(number, position) for position in told for number in range(2)]
 
@@ -35,7 +35,7 @@ class Topics:
         self.reports += [self.report(number, position) for number in range(2)]
 
     def reader(self, _cluster: object, topic: str, partition: int, offset: int = 0) -> Any:
-        """Return what stands where a PartitionReader stands."""
+        """Return a replacement of PartitionReader."""
         progress, at = topic == SETTINGS.topics.progress, [offset]
 
         async def end() -> int:
@@ -69,14 +69,14 @@ def look(topics: Topics, monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> Unre
 
 
 @pytest.mark.parametrize("ours", [True, False])
-async def test_what_has_been_read_to_the_end_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> None:
+async def test_inputs_that_have_been_read_to_the_end_are_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, *, ours: bool
+) -> None:
     await asyncio.wait_for(look(Topics(50, [20, 50]), monkeypatch, ours=ours).cleared(), LIMIT_S)
 
 
 @pytest.mark.parametrize("ours", [True, False])
-async def test_a_position_of_a_topic_that_was_created_anew_is_not_believed(
-    monkeypatch: pytest.MonkeyPatch, *, ours: bool
-) -> None:
+async def test_a_position_on_a_recreated_topic_is_ignored(monkeypatch: pytest.MonkeyPatch, *, ours: bool) -> None:
     topics = Topics(50, [1_000_000])
     looking = look(topics, monkeypatch, ours=ours)
     cleared = asyncio.create_task(looking.cleared())
@@ -91,7 +91,7 @@ async def test_a_position_of_a_topic_that_was_created_anew_is_not_believed(
     await asyncio.wait_for(cleared, LIMIT_S)
 
 
-async def test_a_position_of_what_has_come_since_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_position_beyond_an_old_end_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     topics = Topics(50, [70])
     looking = look(topics, monkeypatch, ours=False)
     reader, asked = topics.reader, []

@@ -19,7 +19,7 @@ class Takeover:
         self.stage, self.store = stage, stage.stores[0]
 
     def begin(self, *ids: str) -> None:
-        """Begin a life that does not know yet what has become of these messages."""
+        """Start a life in which the outcomes of these messages are not known yet."""
         self.rows = {id_: self._row(id_) for id_ in ids}
         self.stage.partition.catch_up()
         self.stage.partition.expect(list(self.rows.values()))
@@ -33,7 +33,7 @@ class Takeover:
         await self.stage.ask(delay_op=op, delay_id=id_, **said)
 
     async def settle(self, *arrived: str) -> list[str]:
-        """Let it be known what has arrived; return the ids of what is sent after that."""
+        """Report the arrived messages; return the IDs of the messages that are sent after that."""
         partition = self.stage.partition
         found = []
         for offset, id_ in enumerate(arrived):
@@ -55,7 +55,7 @@ async def takeover(tmp_path: Path) -> AsyncIterator[Takeover]:
 
 
 @pytest.mark.parametrize("op", ["reschedule", "deliver-now"])
-async def test_what_has_arrived_is_not_sent_again_though_a_command_came_for_it(takeover: Takeover, op: str) -> None:
+async def test_an_arrived_message_is_not_sent_again_even_after_a_command(takeover: Takeover, op: str) -> None:
     """Both keep the due time, so that a copy is the same to the last byte."""
     await takeover.stage.schedule("a", 5)
     due_ms = takeover.stage.clock.wall - 5
@@ -67,7 +67,7 @@ async def test_what_has_arrived_is_not_sent_again_though_a_command_came_for_it(t
     assert not takeover.store.counts.total
 
 
-async def test_what_has_arrived_is_not_sent_at_another_time_either(takeover: Takeover) -> None:
+async def test_an_arrived_message_is_not_sent_at_another_time_either(takeover: Takeover) -> None:
     await takeover.stage.schedule("a", 5)
     takeover.begin("a")
     await takeover.command("reschedule", "a", delay_at=str(takeover.stage.clock.wall + 60_000))
@@ -77,7 +77,7 @@ async def test_what_has_arrived_is_not_sent_at_another_time_either(takeover: Tak
     assert not takeover.store.counts.total
 
 
-async def test_a_cancel_of_what_has_arrived_came_too_late(takeover: Takeover) -> None:
+async def test_a_cancel_of_an_arrived_message_came_too_late(takeover: Takeover) -> None:
     await takeover.stage.schedule("a", 5)
     takeover.begin("a")
     await takeover.command("cancel", "a")
@@ -86,7 +86,7 @@ async def test_a_cancel_of_what_has_arrived_came_too_late(takeover: Takeover) ->
     assert takeover.stage.told() == ["delivered a", "conflict a"]
 
 
-async def test_commands_for_what_has_not_arrived_are_obeyed(takeover: Takeover) -> None:
+async def test_commands_for_messages_that_have_not_arrived_apply(takeover: Takeover) -> None:
     for id_ in ("cancelled", "moved", "replaced", "left"):
         await takeover.stage.schedule(id_, 5)
     takeover.begin("cancelled", "moved", "replaced", "left")
@@ -152,7 +152,7 @@ async def test_a_late_acknowledgement_of_the_same_process_counts(takeover: Takeo
     assert takeover.stage.told() == ["delivered a"]
 
 
-async def test_rows_that_were_looked_at_meanwhile_are_sent_if_they_have_not_arrived(takeover: Takeover) -> None:
+async def test_rows_that_were_examined_in_the_meantime_are_sent_if_they_have_not_arrived(takeover: Takeover) -> None:
     await takeover.stage.schedule("a", 5)
     takeover.begin("a")
     assert takeover.stage.partition.in_flight.first_unsettled(()) == takeover.rows["a"]

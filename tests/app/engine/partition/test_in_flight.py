@@ -87,14 +87,14 @@ def test_a_row_is_fired_as_the_step_leaves_it_that_notes_something_on_it() -> No
     step.changes.rewrite(key(4), noted, encode(noted))
     rows.begin_step(step)
 
-    assert not rows.busy(key(4)), "what is due later would overtake it"
+    assert not rows.busy(key(4)), "a later message would overtake it"
     assert rows.row(key(4), encode(entry())) == noted
     assert rows.row(key(5), encode(entry())) == entry()
     step.again[key(4)] = NOW + 9
     assert rows.busy(key(4)), "its next try is put off"
 
 
-def test_the_cursor_goes_back_to_what_a_step_has_put() -> None:
+def test_the_cursor_goes_back_to_a_row_that_a_step_has_put() -> None:
     rows = InFlight()
     rows.move_on([(key(9), b"")])
     rows.begin_step(Step(NOW))
@@ -111,7 +111,7 @@ def put_before_the_cursor(rows: InFlight, *numbers: int) -> None:
     rows.end_step(min(step.changes.added))
 
 
-def test_while_many_rows_are_sent_those_put_before_the_cursor_are_looked_at_one_by_one() -> None:
+def test_while_many_rows_are_in_flight_those_put_before_the_cursor_are_examined_one_by_one() -> None:
     rows = InFlight()
     for number in range(1_000, 1_101):
         rows.claim(key(number), entry(), FIRST)
@@ -124,7 +124,7 @@ def test_while_many_rows_are_sent_those_put_before_the_cursor_are_looked_at_one_
     step = Step(NOW)
     step.changes.remove(key(5), entry())
     rows.begin_step(step)
-    assert rows.pop_late(NOW, 1) == [key(6)], "one that is about to go waits"
+    assert rows.pop_late(NOW, 1) == [key(6)], "a row that is about to be removed waits"
     rows.end_step()
     assert rows.pop_late(6, 9) == [key(5)]
     assert rows.pop_late(NOW, 9) == [key(7)]
@@ -144,7 +144,7 @@ def test_the_cursor_goes_back_when_too_many_are_before_it() -> None:
     assert not rows.late
 
 
-def test_the_oldest_row_is_one_that_nothing_has_dealt_with(tmp_path: Path) -> None:
+def test_the_oldest_row_is_one_that_no_outcome_has_settled(tmp_path: Path) -> None:
     store, rows = filled(tmp_path / "0.db", {key(number): entry(str(number)) for number in (1, 2, 3)}), InFlight()
 
     assert rows.oldest(store) == key(1)

@@ -26,7 +26,7 @@ async def test_a_send_that_an_earlier_life_began_may_end_in_this_one(tmp_path: P
         assert {delivery.id for delivery in stage.sender.taken} == {"a"}
 
 
-async def test_pausing_lets_what_is_in_flight_end(tmp_path: Path) -> None:
+async def test_a_pause_lets_messages_in_flight_finish(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
         stage.fire()
@@ -69,7 +69,7 @@ async def test_a_row_that_an_earlier_life_was_changing_is_fired_in_the_next(tmp_
         assert stage.fire() == ["a"]
 
 
-async def test_when_all_is_dealt_with_reads_begin_past_what_is_gone(tmp_path: Path) -> None:
+async def test_when_all_rows_are_settled_reads_begin_after_the_removed_ones(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", 5)
         stage.fire()
@@ -92,7 +92,7 @@ async def test_no_two_lives_have_a_number_whatever_partition_they_are_of(tmp_pat
 
 
 async def test_a_life_begins_with_no_records_of_the_one_before(tmp_path: Path) -> None:
-    """What a step was being built of goes back to the log: a part of it would stand for all that comes before."""
+    """The records of an unfinished step return to the log: a part of the step would stand for all earlier records."""
     async with Stage(tmp_path) as stage:
         log, now = stage.logs[0], stage.clock.wall
         records = [log.record(now, delay_id=f"{n}", delay_to="orders", delay_at=f"{n}") for n in range(20)]
@@ -115,7 +115,7 @@ async def test_a_life_begins_with_no_records_of_the_one_before(tmp_path: Path) -
         stage.destinations.topics["orders"] = partitions
         learned.set()
         await pausing
-        assert stage.journal.asked > before, "the step, with some of them, was being committed"
+        assert stage.journal.asked > before, "the step with some of the records was being committed"
         assert offered.cancelled()
         stage.journal.open.set()
         stage.begin(0)
@@ -124,7 +124,7 @@ async def test_a_life_begins_with_no_records_of_the_one_before(tmp_path: Path) -
         assert stage.stores[0].counts.total == len(records)
 
 
-async def test_what_was_gathered_for_a_life_that_is_over_is_not_sent(tmp_path: Path) -> None:
+async def test_messages_gathered_for_an_ended_life_are_not_sent(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
         stage.fire()
@@ -139,7 +139,7 @@ async def test_what_was_gathered_for_a_life_that_is_over_is_not_sent(tmp_path: P
         assert stage.fire() == ["a", "b"]
 
 
-async def test_what_nobody_waits_for_any_more_is_not_tried_again(tmp_path: Path) -> None:
+async def test_deliveries_of_an_ended_life_are_not_retried(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a")
         stage.fire()

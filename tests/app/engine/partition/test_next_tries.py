@@ -18,7 +18,7 @@ def test_rows_come_when_their_time_has_come_in_its_order() -> None:
     assert tries.next_ms is None
 
 
-def test_a_row_that_is_gone_waits_no_more_and_one_that_is_put_off_waits_longer() -> None:
+def test_a_removed_row_no_longer_waits_and_a_postponed_row_waits_longer() -> None:
     tries = NextTries()
     tries.change({b"a": 10, b"b": 10}, ())
     tries.change({b"b": 20}, (b"a",))
@@ -28,7 +28,7 @@ def test_a_row_that_is_gone_waits_no_more_and_one_that_is_put_off_waits_longer()
     assert tries.take_due(20, 10) == [b"b"]
 
 
-def test_one_that_is_found_again_waits_once() -> None:
+def test_a_row_that_is_found_again_waits_once() -> None:
     tries = NextTries()
     for _ in range(3):
         tries.wait(b"a", 10)

@@ -10,7 +10,7 @@ from app.engine.faust_host.consumer import Consumer
 
 
 def until_beat(now: float, began: float, *, hurried: bool) -> float:
-    """Return the seconds until the next look, after one that began then."""
+    """Return the seconds until the next look, after a look that began then."""
     app = SimpleNamespace(engine=SimpleNamespace(hurried=hurried))
     consumer: Any = SimpleNamespace(loop=SimpleNamespace(time=lambda: now), app=app)
     return Consumer._until_beat(consumer, began)

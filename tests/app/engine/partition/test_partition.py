@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 
-async def test_what_comes_while_a_step_is_committed_goes_into_the_next_one(tmp_path: Path) -> None:
+async def test_records_that_arrive_during_a_commit_go_into_the_next_step(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         commits = stage.journal.count_commits()
         stage.journal.open.clear()
@@ -72,7 +72,7 @@ async def test_requests_whose_ids_are_known_are_hardly_looked_at_in_vain(
     assert sum(looked) < 1_500
 
 
-async def test_what_is_committed_is_gone_at_once(tmp_path: Path) -> None:
+async def test_a_committed_step_is_freed_at_once_without_the_garbage_collector(tmp_path: Path) -> None:
     """In a cycle it would wait for the collector, and all deliveries for that, 20 to 60 ms every few seconds."""
     async with Stage(tmp_path) as stage:
         gc.collect()
@@ -117,7 +117,7 @@ async def test_steps_wait_for_company_on_a_longer_beat_unless_there_is_a_hurry(
         partition.writer._inbox.clear()
 
 
-async def test_a_step_that_makes_room_waits_for_nothing(tmp_path: Path) -> None:
+async def test_a_step_that_makes_room_is_committed_at_once(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_MAX_IN_FLIGHT="2") as stage:
         for number in range(3):
             await stage.schedule(f"{number}", 1)
@@ -131,7 +131,7 @@ async def test_a_step_that_makes_room_waits_for_nothing(tmp_path: Path) -> None:
         stage.sender.accept()
 
 
-async def test_exactly_once_the_first_step_after_a_pause_waits_for_nothing(tmp_path: Path) -> None:
+async def test_with_exactly_once_the_first_step_after_a_pause_is_committed_at_once(tmp_path: Path) -> None:
     async with Stage(tmp_path, DELAY_GUARANTEE="exactly_once") as stage:
         stage.partition.writer._pacing.begin(100.001)
 
@@ -181,7 +181,7 @@ async def test_while_there_is_no_room_a_step_has_few_records(tmp_path: Path, due
         stage.sender.accept()
 
 
-async def test_a_step_is_bounded_by_bytes_and_nothing_is_lost_between_steps(tmp_path: Path) -> None:
+async def test_a_step_is_limited_by_bytes_and_no_record_is_lost_between_steps(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         commits = stage.journal.count_commits()
         records = []
@@ -242,7 +242,7 @@ async def test_what_expires_is_bounded_by_its_bytes_and_goes_on_until_it_is_gone
 
         async def counting(number: int, step: Any) -> None:
             left.append(sum(len(id_) for id_ in step.changes.commands))
-            assert step.size >= left[-1], "it counts, for what else there is room for"
+            assert step.size >= left[-1], "it counts against the room for other changes"
             await commit(number, step)
 
         stage.journal.commit = counting  # type: ignore[assignment,method-assign]
@@ -270,7 +270,7 @@ async def test_small_commands_that_move_large_rows_are_bounded_too(tmp_path: Pat
         assert stage.told() == [f"rescheduled {number}" for number in range(12)]
 
 
-async def test_what_is_remembered_is_forgotten_in_time(tmp_path: Path) -> None:
+async def test_traces_are_forgotten_in_time(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.ask(delay_op="cancel", delay_id="a")
         assert stage.stores[0].commands.count == 1
@@ -292,14 +292,14 @@ async def test_remembered_deliveries_are_forgotten_in_steps_that_follow_until_al
 
 
 @pytest.mark.parametrize(("wanted", "written"), [("0", 4), ("3", 3)])
-async def test_a_worker_that_reads_less_does_not_take_from_rows_what_they_have(
+async def test_a_worker_with_an_older_row_version_keeps_the_fields_of_newer_rows(
     tmp_path: Path, wanted: str, written: int
 ) -> None:
     """It cannot take over a partition that has newer rows: only who wants an older version gets it."""
     async with Stage(tmp_path, DELAY_ROW_VERSION=wanted) as stage:
         reports = SimpleNamespace(lowest_version=4)
         versions = RowVersion(stage.settings.engine, cast("LatestReports", reports))
-        versions._wanted = 0  # the row that there is was written by a worker that wanted nothing
+        versions._wanted = 0  # the existing row was written by a worker without a version limit
         stage.partition.writer._services = replace(stage.partition.writer._services, row_version=versions)
         await stage.ask(delay_id="a", delay_to="orders", delay_every="PT1S", delay_at=str(stage.clock.wall))
         reports.lowest_version, versions._wanted = 3, stage.settings.engine.row_version
@@ -335,12 +335,12 @@ HORIZON = {"DELAY_HORIZON": "PT1H", "DELAY_DEDUPE_WINDOW": "PT10M"}
 
 
 def back(stage: Stage, id_: str) -> dict[str, str]:
-    """Return the headers of what the cold tier sends back."""
+    """Return the headers of a promotion from the cold tier."""
     said = {"delay_id": id_, "delay_to": "orders", "delay_at": str(NOW + 9)}
     return {**said, "delay_source": "delay-requests-0-77", "delay_parked": f"{NOW},{stage.clock.wall}"}
 
 
-async def test_what_the_cold_tier_was_told_is_forgotten_in_time(tmp_path: Path) -> None:
+async def test_records_sent_to_the_cold_tier_are_forgotten_in_time(tmp_path: Path) -> None:
     async with Stage(tmp_path, 1, **HORIZON) as stage:
         await stage.ask(delay_op="reschedule", delay_id="a", delay_at="5")
         assert stage.stores[0].cold_marks.count == 1
@@ -350,7 +350,7 @@ async def test_what_the_cold_tier_was_told_is_forgotten_in_time(tmp_path: Path) 
         assert stage.stores[0].cold_marks.count == 0
 
 
-async def test_the_step_after_one_that_took_in_what_came_back_tells_the_cold_tier(tmp_path: Path) -> None:
+async def test_the_step_after_a_promotion_informs_the_cold_tier(tmp_path: Path) -> None:
     async with Stage(tmp_path, 1, **HORIZON) as stage:
         await stage.ask(**back(stage, "a"))
         await stage.until(lambda: len(stage.journal.sends) > 1)
@@ -372,7 +372,7 @@ async def test_a_partition_that_is_given_up_tells_the_cold_tier_first(tmp_path: 
         assert [len(sends) for sends in stage.journal.sends] == [0, 1]
 
 
-async def test_a_paused_partition_takes_nothing_and_says_so(tmp_path: Path) -> None:
+async def test_a_paused_partition_refuses_records(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         waiting = stage.partition.offer([stage.logs[0].record(NOW, delay_to="orders", delay_at="0")])
         await stage.partition.pause(0)
@@ -443,7 +443,7 @@ async def running(stage: Stage, due: DueLoop) -> "asyncio.Task[None]":
     return task
 
 
-async def test_the_loop_wakes_for_what_is_due_and_for_what_comes(tmp_path: Path) -> None:
+async def test_the_loop_wakes_for_due_messages_and_for_new_records(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         task = await running(stage, stage.due)
         await stage.schedule("now")
@@ -456,7 +456,7 @@ async def test_the_loop_wakes_for_what_is_due_and_for_what_comes(tmp_path: Path)
         await stage.due.stop()
 
 
-async def test_the_loop_fires_nothing_while_the_clock_is_suspect(tmp_path: Path) -> None:
+async def test_the_loop_sends_no_message_while_the_clock_is_suspect(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         await stage.schedule("a", -3_000)
         stage.clock.pass_by(0, jump=5_000)
@@ -502,24 +502,20 @@ async def slices(stage: Stage, monkeypatch: pytest.MonkeyPatch, number: int, val
     return sizes
 
 
-async def test_records_that_are_dear_are_taken_in_shorter_slices(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_expensive_records_are_taken_in_shorter_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Others get their turn after a few records that cost a millisecond each; each record is read once."""
     async with Stage(tmp_path) as stage:
         assert max(await slices(stage, monkeypatch, 50, b"", 0.001)) <= 8
 
 
-async def test_others_get_their_turn_after_each_large_record_that_is_dear(
+async def test_other_partitions_get_their_turn_after_each_large_expensive_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with Stage(tmp_path) as stage:
         assert await slices(stage, monkeypatch, 6, b"x" * 100_000, 0.04) == [1] * 6
 
 
-async def test_outcomes_that_are_dear_are_taken_in_several_steps(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_expensive_outcomes_are_handled_in_several_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loop, spent = asyncio.get_running_loop(), [0.0]
     async with Stage(tmp_path) as stage:
         real = loop.time

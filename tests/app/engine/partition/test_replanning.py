@@ -137,7 +137,7 @@ def test_a_start_with_the_former_rules_plans_again_what_an_interrupted_start_has
     assert bench.pending() == {"nightly": due, "new": new - HOUR}
 
 
-def test_one_that_was_moved_is_paused_or_is_extra_keeps_its_due_time_and_goes_on_by_the_new_rule(
+def test_an_occurrence_that_is_moved_paused_or_extra_keeps_its_due_time_and_the_next_follows_the_new_rule(
     bench: Workbench, give: Give
 ) -> None:
     due = {id_: daily(bench, id_) for id_ in ("earlier", "later", "paused", "extra")}["extra"]
@@ -171,7 +171,7 @@ def test_one_whose_time_has_passed_by_the_new_rule_is_due_at_once_or_missed(benc
     assert bench.pending() == {"nightly": due + DAY - HOUR}
 
 
-def test_one_that_was_overdue_waits_for_its_time_by_the_new_rule(bench: Workbench, give: Give) -> None:
+def test_an_overdue_occurrence_waits_for_its_time_by_the_new_rule(bench: Workbench, give: Give) -> None:
     due = daily(bench)
     give(ZONE, "<-01>1")
     bench.open_again()
@@ -230,7 +230,7 @@ def test_the_row_of_a_worker_that_kept_no_offset_moves_to_the_nearest_time(bench
 
 
 @pytest.mark.parametrize(("rules", "by"), [("<-01>1", HOUR), ("<+01>-1", -HOUR), ("<-02>2", 2 * HOUR)])
-def test_one_that_is_being_sent_is_left_alone_and_its_local_time_has_no_second_one(
+def test_an_occurrence_in_flight_is_left_alone_and_its_local_time_does_not_occur_twice(
     bench: Workbench, give: Give, rules: str, by: int
 ) -> None:
     due = daily(bench, delay_count="2")
@@ -246,7 +246,7 @@ def test_one_that_is_being_sent_is_left_alone_and_its_local_time_has_no_second_o
 
 @pytest.mark.parametrize("rules", ["<-0007>0:07", "<+0007>-0:07", "<-0030>0:30", "<+01>-1", "<-01>1"])
 @pytest.mark.parametrize("cron", ["0,20,40 9-11 * * *", "*/15 * * * *", "5 * * * *"])
-def test_no_time_is_lost_or_doubled_after_one_that_was_sent_by_other_rules(
+def test_no_time_is_lost_or_repeated_after_an_occurrence_sent_by_other_rules(
     bench: Workbench, give: Give, cron: str, rules: str
 ) -> None:
     due_s = daily(bench, cron=cron, delay_misfire="catch-up") // 1000
@@ -265,7 +265,7 @@ def test_no_time_is_lost_or_doubled_after_one_that_was_sent_by_other_rules(
 def test_a_zone_that_is_unknown_here_keeps_its_offset_and_its_name(
     bench: Workbench, tmp_path: Path, give: Give
 ) -> None:
-    """A worker that has the zone goes on with its rules, though another one had the series meanwhile."""
+    """A worker that has the zone continues with its rules, even if another worker had the series in between."""
     give(ZONE, "<+02>-2")
     due = daily(bench, delay_count="9")
     file = tmp_path / "zones" / ZONE

@@ -14,7 +14,7 @@ from tests.tables.rows import NOW, entry, key
 
 
 def waiting(count: int, following: int = 0) -> StepDeliveries:
-    """Have so many deliveries wait, ten rows each, of each of which so many bytes follow."""
+    """Return `count` waiting deliveries of ten rows each, with `following` bytes behind each."""
     deliveries, nobody = StepDeliveries(), cast("Any", None)
     for number in range(count):
         delivery = TransactionalDeliveryBatch((None, "orders", 0), TARGET_BYTES, nobody)
@@ -26,7 +26,7 @@ def waiting(count: int, following: int = 0) -> StepDeliveries:
 
 
 def full_step(size: int) -> Step:
-    """Return a step with so many bytes of changes."""
+    """Return a step with this many bytes of changes."""
     step = Step(NOW)
     what = msgspec.structs.replace(entry(), value=bytes(size))
     step.put(key(NOW, 99), what, encode(what))
@@ -64,7 +64,7 @@ async def test_a_step_that_is_full_leaves_them_to_the_next_which_is_theirs() -> 
     assert not deliveries.crowded_out
 
 
-async def test_what_was_chosen_long_ago_and_still_waits_is_outdated() -> None:
+async def test_deliveries_chosen_long_ago_that_still_wait_are_outdated() -> None:
     deliveries, now_s = waiting(2), asyncio.get_running_loop().time()
 
     assert not deliveries.outdated(now_s + 1)

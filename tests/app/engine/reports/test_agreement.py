@@ -68,13 +68,11 @@ def test_it_is_named_again_when_something_else_differs(caplog: pytest.LogCapture
         {"DELAY_DEDUPE_WINDOW": "PT0S"},
     ],
 )
-def test_what_a_worker_may_have_of_its_own_is_no_difference(
-    caplog: pytest.LogCaptureFixture, same: dict[str, str]
-) -> None:
+def test_settings_of_a_single_worker_may_differ(caplog: pytest.LogCaptureFixture, same: dict[str, str]) -> None:
     assert warnings(caplog, report(settings(PORT="6067", **same))) == []
 
 
-def test_what_a_report_repeats_for_a_partition_that_nobody_serves_is_no_difference(
+def test_a_repeated_report_of_a_partition_without_an_owner_is_not_compared(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     theirs = report(settings(PORT="6067", DELAY_DEDUPE_WINDOW="PT1H"))
@@ -90,7 +88,7 @@ def test_reports_from_before_the_start_and_old_ones_do_not_count(caplog: pytest.
     assert warnings(caplog, report(other, NOW_MS - 5_001)) == []
 
 
-def test_a_worker_that_tells_nothing_is_an_older_one(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_report_without_settings_is_from_an_older_worker(caplog: pytest.LogCaptureFixture) -> None:
     theirs = report(settings(PORT="6067"))
     older = Report(msgspec.structs.replace(theirs.progress, settings={}), 0, NOW_MS)
 

@@ -11,7 +11,7 @@ from tables.database import Database
 from tests.app.stage import Stage
 
 
-async def test_what_has_been_delivered_is_not_gone_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_delivered_messages_are_not_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     scanned, scan = list[bytes](), Database.keys
 
     def noted(db: Database, start: bytes, end: bytes) -> Iterator[bytes]:

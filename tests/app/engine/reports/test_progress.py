@@ -18,7 +18,7 @@ from tests.app.stage import Stage
 
 
 class Topic:
-    """The progress topic: keeps what is sent, stamps it with a broker's time."""
+    """The progress topic: keeps the reports, and stamps them with a broker's time."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage, self.fast_ms = stage, 0
@@ -40,14 +40,14 @@ def reporting(stage: Stage, last: Callable[[int], bytes | None] = lambda _: None
 
 
 def hold(stage: Stage, number: int, counts: dict[str, int]) -> None:
-    """Let a partition's store have counted so much."""
+    """Set the counts of a partition's store."""
     kept = stage.stores[number].counts
     kept.destinations.clear()
     kept.destinations.update(counts)
     kept.total = sum(counts.values())
 
 
-async def test_it_says_where_the_partition_is_and_what_it_holds(tmp_path: Path) -> None:
+async def test_a_report_has_the_position_and_the_counts_of_its_partition(tmp_path: Path) -> None:
     async with Stage(tmp_path, WORKER_URL="http://worker-1") as stage:
         progress, topic = reporting(stage)
         await stage.schedule("a", -5_000)
@@ -75,7 +75,7 @@ async def test_it_says_where_the_partition_is_and_what_it_holds(tmp_path: Path) 
         }
 
 
-async def test_what_is_being_sent_or_held_is_not_dealt_with_yet(tmp_path: Path) -> None:
+async def test_messages_in_flight_or_held_are_not_settled_yet(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         progress, topic = reporting(stage)
         stage.sender.stuck["orders", 1] = 1.0
@@ -118,7 +118,7 @@ async def test_overdue_counts_whole_hours_and_the_present_one(tmp_path: Path) ->
         assert topic.records[b"0"]["overdue"] == 5
 
 
-async def test_a_workers_lateness_is_told_once(tmp_path: Path) -> None:
+async def test_a_workers_lateness_is_reported_once(tmp_path: Path) -> None:
     async with Stage(tmp_path, 2) as stage:
         progress, topic = reporting(stage)
         await stage.schedule("a", 7)
@@ -128,7 +128,7 @@ async def test_a_workers_lateness_is_told_once(tmp_path: Path) -> None:
         assert [said["lateness"] for _, said in sorted(topic.records.items())] == [{"8": 1}, {}]
 
 
-async def test_partitions_that_do_not_work_say_nothing(tmp_path: Path) -> None:
+async def test_partitions_that_do_not_work_are_not_reported(tmp_path: Path) -> None:
     async with Stage(tmp_path, 3) as stage:
         progress, topic = reporting(stage)
         stage.due.partitions[1]._state = State.RESTORING
@@ -180,7 +180,7 @@ async def test_reports_of_many_destinations_stay_small_and_still_add_up(tmp_path
             assert len(msgspec.json.encode(said)) < 10_000
 
 
-async def test_destinations_that_take_nothing_are_named_as_far_as_there_is_room(tmp_path: Path) -> None:
+async def test_blocked_destinations_are_listed_as_far_as_there_is_room(tmp_path: Path) -> None:
     async with Stage(tmp_path) as stage:
         progress, topic = reporting(stage)
         stage.partitions[0].in_flight.held.update(
@@ -194,7 +194,7 @@ async def test_destinations_that_take_nothing_are_named_as_far_as_there_is_room(
 
 
 async def test_a_partition_that_is_not_at_work_has_its_last_report_repeated(tmp_path: Path) -> None:
-    """Else nobody could tell one that is being restored from one that nobody has."""
+    """Otherwise a partition that is being restored would look like one without an owner."""
     last = {"partition": 0, "at": 5, "pending": {"orders": 3}, "lateness": {"5": 1}, "later": "kept"}
     async with Stage(tmp_path, 2) as stage:
         progress, topic = reporting(stage, {0: msgspec.json.encode(last)}.get)

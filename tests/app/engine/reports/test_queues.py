@@ -60,7 +60,7 @@ async def test_the_last_report_of_each_consumer_counts(topic: Topic, queues: Que
     assert queues.known == [Said(report(acked=2), NOW_MS)]
 
 
-async def test_what_is_no_report_is_passed_over(topic: Topic, queues: Queues) -> None:
+async def test_an_invalid_report_is_skipped(topic: Topic, queues: Queues) -> None:
     topic.records += [(None, b"{}"), (b"k", b"\xff"), (b"other", msgspec.json.encode(report())), (b"k", b'{"topic":1}')]
     topic.say(report())
     await queues._read()
@@ -68,7 +68,7 @@ async def test_what_is_no_report_is_passed_over(topic: Topic, queues: Queues) ->
     assert queues.known == [Said(report(), NOW_MS)]
 
 
-async def test_without_the_topic_nothing_is_known(topic: Topic, queues: Queues) -> None:
+async def test_without_the_topic_there_are_no_queues(topic: Topic, queues: Queues) -> None:
     topic.say(report())
     await queues._read()
     topic.there = False
@@ -78,15 +78,13 @@ async def test_without_the_topic_nothing_is_known(topic: Topic, queues: Queues) 
 
 
 @pytest.mark.parametrize("longer", [True, False])
-async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(
-    topic: Topic, queues: Queues, *, longer: bool
-) -> None:
+async def test_a_recreated_topic_is_read_from_its_beginning(topic: Topic, queues: Queues, *, longer: bool) -> None:
     topic.say(report("two"))
     topic.say(report("three"))
     await queues._read()
     if longer:
         topic.say(report("gone"))
-        topic.begin = 3  # what was not read yet is gone
+        topic.begin = 3  # unread records were deleted
     else:
         topic.records.clear()
     topic.say(report())
@@ -112,7 +110,7 @@ async def test_who_reports_no_more_is_forgotten_whatever_its_clock_says(topic: T
 
 
 @pytest.mark.parametrize("wrong", ['"unacked":-1', f'"acked":{"9" * 400}', f'"consumer":"{"x" * 257}"'])
-async def test_a_report_that_nobody_can_have_written_is_passed_over(wrong: str, topic: Topic, queues: Queues) -> None:
+async def test_a_report_with_impossible_values_is_skipped(wrong: str, topic: Topic, queues: Queues) -> None:
     topic.records.append(
         (b"billing/orders/one", f'{{"topic":"orders","group":"billing","consumer":"one",{wrong}}}'.encode())
     )
@@ -121,7 +119,7 @@ async def test_a_report_that_nobody_can_have_written_is_passed_over(wrong: str, 
     assert queues.known == []
 
 
-def test_queues_are_summed_up_and_those_that_fail_come_first() -> None:
+def test_queues_are_summed_up_and_failing_ones_come_first() -> None:
     said = [
         Said(report(acked=5, unacked=1, lag_ms=30), NOW_MS),
         Said(report("two", acked=6, lag_ms=20), NOW_MS - 19_000),

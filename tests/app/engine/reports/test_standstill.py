@@ -40,7 +40,7 @@ class Worker:
         self.standstill = Standstill(("requests",), self.intake, self.partitions, lambda: self.now_s)
 
     def goes_on(self, seconds: int, *, reads: int = 0, asked: int = 0, answered: bool = True) -> None:
-        """Let seconds go by, in each of which so many requests are read, and come."""
+        """Let seconds pass; in each of them, this many requests are read, and this many arrive."""
         for _ in range(seconds):
             self.now_s += 1
             self.intake.read += reads
@@ -59,20 +59,20 @@ def test_an_idle_worker_stands_still_nowhere(worker: Worker) -> None:
     assert (worker.standstill.reason(), worker.standstill.unread_s(3)) == (None, 0)
 
 
-def test_one_that_reads_what_comes_is_well_however_much_that_is(worker: Worker) -> None:
+def test_an_input_that_is_read_to_its_end_is_healthy_at_any_rate(worker: Worker) -> None:
     worker.intake.ends = 5
     worker.goes_on(60, reads=5, asked=5)
     assert worker.standstill.reason() is None
     assert worker.standstill.unread_s(3) <= 2
 
 
-def test_one_that_is_far_behind_gets_on_and_says_how_long_requests_wait(worker: Worker) -> None:
+def test_an_input_that_is_far_behind_but_makes_progress_reports_how_long_requests_wait(worker: Worker) -> None:
     worker.intake.ends = 1_000
     worker.goes_on(60, reads=1)
     assert (worker.standstill.reason(), worker.standstill.unread_s(3)) == (None, 59)
 
 
-def test_one_that_does_not_get_on_says_so(worker: Worker) -> None:
+def test_an_input_without_progress_is_reported(worker: Worker) -> None:
     worker.intake.fetched = True
     worker.goes_on(5, asked=1)
     assert worker.standstill.reason() is None
@@ -83,7 +83,7 @@ def test_one_that_does_not_get_on_says_so(worker: Worker) -> None:
     assert (worker.standstill.reason(), worker.standstill.unread_s(3)) == (None, 0)
 
 
-def test_an_input_of_which_no_broker_speaks_is_said(worker: Worker) -> None:
+def test_an_input_without_an_answering_broker_is_reported(worker: Worker) -> None:
     worker.goes_on(3)
     worker.goes_on(11, answered=False)
     assert worker.standstill.reason() == "no broker has answered fetches of partition 3 of requests for 11 s"
@@ -91,14 +91,14 @@ def test_an_input_of_which_no_broker_speaks_is_said(worker: Worker) -> None:
     assert worker.standstill.reason() is None
 
 
-def test_a_disk_without_room_is_said_at_once(worker: Worker) -> None:
+def test_a_full_disk_is_reported_at_once(worker: Worker) -> None:
     worker.intake.held_back = True
     worker.goes_on(30)
     assert worker.standstill.reason() == NO_ROOM
 
 
 @pytest.mark.parametrize("what", ["a step", "a report"])
-def test_a_write_that_nobody_confirms_is_said(worker: Worker, what: str) -> None:
+def test_an_unconfirmed_write_is_reported(worker: Worker, what: str) -> None:
     if what == "a step":
         worker.partition.writer.committing_s = worker.now_s
     else:

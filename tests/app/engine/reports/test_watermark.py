@@ -21,7 +21,7 @@ EMPTY, FORWARDED = 0, 7
 
 
 class Intake:
-    """What has been fetched of each topic partition."""
+    """The fetched positions of each topic partition."""
 
     def __init__(self) -> None:
         self.positions: dict[tuple[str, int], int] = {}
@@ -78,13 +78,13 @@ async def test_it_is_the_lowest_claim_of_all_partitions(tmp_path: Path, ends: di
     assert not ends
     async with watching(tmp_path, PARTITIONS) as (stage, made, _, reports):
         reports.stamps = everyone(stage.clock.wall - 500) | {1: stage.clock.wall - 9_000}
-        for _ in range(2):  # the second look finds what was forwarded by the first one read
+        for _ in range(2):  # the second look finds the record that was forwarded by the record of the first
             await made.look()
 
         assert stage.partition.memory.watermark_ms == stage.clock.wall - 9_000
 
 
-async def test_a_partition_that_nobody_has_reported_holds_it_back(
+async def test_a_partition_without_a_report_holds_the_watermark_back(
     tmp_path: Path, ends: dict[tuple[str, int], int]
 ) -> None:
     assert not ends
@@ -99,7 +99,7 @@ async def test_a_partition_that_nobody_has_reported_holds_it_back(
         assert stage.partition.memory.watermark_ms == -1
 
 
-async def test_what_others_have_forwarded_is_read_first(tmp_path: Path, ends: dict[tuple[str, int], int]) -> None:
+async def test_forwards_of_other_partitions_are_read_first(tmp_path: Path, ends: dict[tuple[str, int], int]) -> None:
     async with watching(tmp_path, PARTITIONS) as (stage, made, intake, reports):
         reports.stamps = everyone(stage.clock.wall)
         ends["delay-forwards", 0] = FORWARDED
@@ -139,7 +139,7 @@ async def test_an_idle_input_with_producers_timestamps_is_not_claimed(
         assert stage.partition.memory.read_to(stage.clock.wall) == {"delay-requests": -1}
 
 
-async def test_a_new_owner_is_bound_by_what_the_last_one_claimed(
+async def test_a_new_owner_is_bound_by_the_claim_of_the_previous_one(
     tmp_path: Path, ends: dict[tuple[str, int], int]
 ) -> None:
     assert not ends
@@ -153,7 +153,7 @@ async def test_a_new_owner_is_bound_by_what_the_last_one_claimed(
         assert entry.stamp_ms == stage.clock.wall + 70
 
 
-async def test_nobody_is_bound_by_a_claim_of_the_future(tmp_path: Path, ends: dict[tuple[str, int], int]) -> None:
+async def test_a_claim_of_the_future_is_ignored(tmp_path: Path, ends: dict[tuple[str, int], int]) -> None:
     assert not ends
     async with watching(tmp_path) as (stage, made, _, reports):
         reports.stamps[0] = stage.clock.wall + 3_600_000
@@ -161,9 +161,7 @@ async def test_nobody_is_bound_by_a_claim_of_the_future(tmp_path: Path, ends: di
         assert await made.claims(0) == {}
 
 
-async def test_what_a_worker_claims_itself_counts_when_it_is_written(
-    tmp_path: Path, ends: dict[tuple[str, int], int]
-) -> None:
+async def test_a_worker_s_own_claim_counts_when_it_is_written(tmp_path: Path, ends: dict[tuple[str, int], int]) -> None:
     assert not ends
     async with watching(tmp_path) as (stage, made, _, reports):
         for _ in range(3):
@@ -201,7 +199,7 @@ class Written:
         return [Stored(begin + n, 0, raw[13:14], raw) for n, raw in enumerate(found)]
 
 
-async def test_what_a_partition_has_said_long_ago_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_old_report_of_a_partition_is_found_too(monkeypatch: pytest.MonkeyPatch) -> None:
     Written.records = [b'{"partition":1,"read_to":{"delay-requests":5}}'] + [OLD.replace(b"}", b',"reads":2}')] * 500
     monkeypatch.setattr(reports_module, "PartitionReader", Written)
     reports = reports_of()
@@ -236,7 +234,7 @@ async def test_rows_are_written_as_all_workers_read_them(values: tuple[bytes, ..
     assert RowVersion(Settings.from_env({}).engine, reports_of(*values))() == version
 
 
-async def test_a_version_that_is_wanted_is_written_whatever_others_read() -> None:
+async def test_a_requested_version_is_written_whatever_versions_others_read() -> None:
     for version in (1, 2, 3, 4):
         settings = Settings.from_env({"DELAY_ROW_VERSION": str(version)})
         assert RowVersion(settings.engine, reports_of(NEW))() == version
@@ -257,6 +255,6 @@ async def test_a_version_that_is_wanted_is_written_whatever_others_read() -> Non
         b'{"partition":0,"read_to":{"delay-requests":%d}}' % (1 << 56),
     ],
 )
-async def test_what_is_no_report_is_passed_over(value: bytes | None) -> None:
+async def test_an_invalid_report_is_skipped(value: bytes | None) -> None:
     reports = reports_of(NEW, value)
     assert (reports.lowest_version, reports.read_to(0, "delay-requests")) == (2, -1)

@@ -73,7 +73,7 @@ class AccountMachine(RuleBasedStateMachine):
             again.headers, again.key, again.value = [], first.key, first.value
             self.forwards.append(again)
 
-    # what the worker does --------------------------------------------------------------------------------------------
+    # actions of the worker -------------------------------------------------------------------------------------------
     @rule(data=st.data())
     def sends_begin(self, data: st.DataObject) -> None:
         rows = [row for row, _ in self.bench.store.rows() if row not in self.bench.claims]
@@ -112,7 +112,7 @@ class AccountMachine(RuleBasedStateMachine):
 
     @rule(data=st.data(), records=st.integers(1, 5))
     def the_worker_dies_between_events_and_changelog(self, data: st.DataObject, records: int) -> None:
-        """What was told is told again by the next life, which reads the same records first.
+        """The next life repeats the events, because it reads the same records first.
 
         What repeated a message that was being sent is accepted then: the next life does not know of that send.
         """

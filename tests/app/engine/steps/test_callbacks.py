@@ -71,7 +71,7 @@ def test_a_url_that_the_settings_do_not_allow_is_not_called(bench: Workbench, ur
     assert len(bench.sends) == 1
 
 
-def test_a_new_message_may_have_the_id_of_one_that_calls_back(bench: Workbench) -> None:
+def test_a_new_message_may_have_the_id_of_a_pending_callback(bench: Workbench) -> None:
     bench.schedule("a", NOW, delay_on_failure=URL)
     bench.run(Rejected(bench.claim("a"), Reason.UNKNOWN_TOPIC, "It is gone."))
     bench.schedule("a", SOON)
@@ -200,7 +200,7 @@ def test_a_url_that_makes_no_sense_is_refused_at_once(bench: Workbench, url: str
     assert time.process_time() - began < 5
 
 
-def test_what_only_looks_like_the_cold_tiers_calls_nobody_whom_the_settings_do_not_allow(bench: Workbench) -> None:
+def test_a_record_that_imitates_the_cold_tier_cannot_call_urls_that_the_settings_forbid(bench: Workbench) -> None:
     bench.schedule(
         "a", SOON, delay_source="x-0-1", delay_parked=f"{NOW},{NOW}", delay_on_failure="http://169.254.169.254/token"
     )

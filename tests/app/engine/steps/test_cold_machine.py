@@ -18,15 +18,15 @@ from tests.tables.rows import assert_sound, fast_directory
 MINUTE, HOUR = 60_000, 3_600_000
 IDS = ["a", "b"]
 OPS = ["schedule"] * 6 + ["cancel", "reschedule", "reschedule", "deliver-now"]
-#: Due after so long: a horizon is an hour.
+#: Delays of messages; the horizon is an hour.
 AFTER = [MINUTE, HOUR - 1_000, HOUR, HOUR + 1_000, 5 * HOUR, 5 * HOUR]
 
 
 @dataclass(frozen=True)
 class Version:
-    """What is parked under an id, and the record that has had the last word about it.
+    """The message that is parked under an ID, and the record that decided its state last.
 
-    Its due time is the one that it was `set` to, or the moment at which it was to be delivered now, if that is earlier.
+    It is due at the time that `set` says, or earlier, if a command delivers it now.
     """
 
     due: int
@@ -42,13 +42,13 @@ class Tier:
         self.log: list[dict[str, str]] = []
 
     def append(self, sends: list[OutgoingRecord], topic: str) -> None:
-        """Read what the worker has written to the topic."""
+        """Read the records that the worker has written to the topic."""
         for out in sends:
             if out.topic == topic:
                 self.log.append({name: (value or b"").decode() for name, value in out.headers})
 
     def parked(self) -> dict[str, Version]:
-        """Return what is parked: what a later owner of a partition says comes after what an earlier one does."""
+        """Return the parked messages: records of a later owner of a partition come after those of an earlier one."""
         found: dict[str, Version] = {}
         for said in sorted(self.log, key=lambda said: int(said["delay-epoch"])):
             id_, op, at = said["delay-id"], said["delay-op"], int(said.get("delay-at", 0))
@@ -65,7 +65,7 @@ class Tier:
 
 
 class ColdMachine(RuleBasedStateMachine):
-    """A worker with a horizon, a cold tier that sends back what it likes when it likes, and a worker without both."""
+    """A worker with a horizon, a cold tier that promotes any message at any time, and a worker without both."""
 
     @initialize(
         window=st.sampled_from(["PT10M", "PT30M"]), guarantee=st.sampled_from(["at_least_once", "exactly_once"])
@@ -109,7 +109,7 @@ class ColdMachine(RuleBasedStateMachine):
             said["delay_if_due"] = str(data.draw(st.sampled_from(dues), label="expected due time"))
         return self.bench.log.record(self.bench.now_ms, **said)
 
-    # what the cold tier does -----------------------------------------------------------------------------------------
+    # actions of the cold tier ----------------------------------------------------------------------------------------
     @rule(data=st.data())
     def the_tier_sends_back(self, data: st.DataObject) -> None:
         parked = self.tier.parked()
@@ -137,7 +137,7 @@ class ColdMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def the_worker_dies_before_it_has_told_what_it_took_in(self, data: st.DataObject) -> None:
-        """What has come back is in the changelog: the tier will send it again, and is told then."""
+        """The promoted message is in the changelog: the tier will send it again, and is informed then."""
         if self.sent_back:
             record = data.draw(st.sampled_from(self.sent_back))
             self.bench.pays = False
@@ -154,7 +154,7 @@ class ColdMachine(RuleBasedStateMachine):
         self.bench.log.offset += 1
         return replace(record, offset=offset, timestamp=self.bench.now_ms)
 
-    # what the worker does --------------------------------------------------------------------------------------------
+    # actions of the worker -------------------------------------------------------------------------------------------
     @rule(data=st.data())
     def a_send_begins(self, data: st.DataObject) -> None:
         waiting = sorted(set(self.bench.pending()) - {entry.id for entry in self.bench.claims.values()})

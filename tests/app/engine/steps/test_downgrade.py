@@ -1,4 +1,4 @@
-"""Rows written again for a downgrade: all of them, within bounds, and none that is being sent."""
+"""Rows that are rewritten for a downgrade: all rows, in steps of limited size, and no row in flight."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def _never(_: bytes) -> bool:
 
 
 def passes(store: PartitionStore, downgrade: Downgrade) -> list[int]:
-    """Rewrite in steps until it is over, or nothing more can be done; return the sizes of the steps."""
+    """Rewrite in steps until no more rows can be rewritten; return the sizes of the steps."""
     sizes = []
     for _ in range(20):
         step = Step(NOW, version=1)
@@ -45,7 +45,7 @@ def test_all_rows_are_written_again_as_they_are(tmp_path: Path, version: int) ->
     assert {row: msgspec.structs.replace(decode(raw), stamp_ms=NOW) for row, raw in store.raw_rows(b"")} == rows
 
 
-def test_what_is_being_sent_is_written_again_afterwards(tmp_path: Path) -> None:
+def test_a_row_in_flight_is_rewritten_afterwards(tmp_path: Path) -> None:
     store = filled(tmp_path / "x.db", {key(1): entry("a"), key(2): entry("b")})
     busy = {key(1)}
     downgrade = Downgrade(0, 1, store, busy.__contains__)

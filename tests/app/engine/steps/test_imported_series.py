@@ -31,7 +31,7 @@ def copy(tmp_path: Path) -> Iterator[Copy]:
     made = Workbench(tmp_path / "y.db")
 
     def copied(bench: Workbench, now: bool) -> Workbench:  # noqa: FBT001
-        """Export what waits, as it is ten minutes after the start, and import it; `now` is when it is asked for."""
+        """Export the pending series ten minutes after the start, and import it; `now` is the time of the request."""
         made.now_ms = bench.now_ms = NOW + 10 * MINUTE
         row = bench.store.find("weekly") or b""
         entry = bench.store.entry(row)
@@ -48,7 +48,7 @@ def copy(tmp_path: Path) -> Iterator[Copy]:
 
 
 def resume(bench: Workbench) -> list[int]:
-    """Resume it after 18 minutes, and deliver what is due by then."""
+    """Resume it after 18 minutes, and deliver the messages that are due by then."""
     bench.now_ms = NOW + 18 * MINUTE + 500
     bench.command("resume", "weekly")
     return rest(bench)
@@ -56,7 +56,7 @@ def resume(bench: Workbench) -> list[int]:
 
 @pytest.mark.parametrize("now", [False, True])
 @pytest.mark.parametrize("owed", [[], [2, 3]])
-def test_what_was_planned_since_the_pause_is_skipped(bench: Workbench, copy: Copy, owed: list[int], now: bool) -> None:  # noqa: FBT001
+def test_an_import_skips_paused_times(bench: Workbench, copy: Copy, owed: list[int], now: bool) -> None:  # noqa: FBT001
     every(bench, delay_misfire="catch-up", delay_count="20")
     bench.now_ms = NOW + (1 if owed else 3) * MINUTE
     rest(bench)

@@ -16,7 +16,7 @@ from tests.app.engine.steps.test_occurrences import MINUTE, deliver, every, rest
 from tests.app.workbench import Workbench
 from tests.punctual.contract.records import NOW
 
-#: What leaves an occurrence as it is, if nothing was due in between.
+#: Commands that leave an occurrence unchanged if none was due in between.
 HELD = [("resume",), ("pause", "resume"), ("pause", "pause", "resume", "resume")]
 
 
@@ -44,7 +44,7 @@ def due(bench: Workbench, number: int) -> int:
 
 # pause and resume leave the due time ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("ops", HELD)
-def test_one_that_is_run_now_is_not_lost_by_a_resume(bench: Workbench, ops: tuple[str, ...]) -> None:
+def test_an_occurrence_that_is_delivered_now_is_not_lost_by_a_resume(bench: Workbench, ops: tuple[str, ...]) -> None:
     every(bench, delay_count="1")
     bench.now_ms += 10_000
     bench.command("deliver-now", "weekly")
@@ -59,7 +59,9 @@ def test_one_that_is_run_now_is_not_lost_by_a_resume(bench: Workbench, ops: tupl
 
 @pytest.mark.parametrize("ops", HELD)
 @pytest.mark.parametrize("at", [20_000, 10 * MINUTE, 10 * MINUTE + 1])
-def test_one_that_was_moved_is_due_then_after_a_resume(bench: Workbench, ops: tuple[str, ...], at: int) -> None:
+def test_a_rescheduled_occurrence_keeps_its_time_after_a_resume(
+    bench: Workbench, ops: tuple[str, ...], at: int
+) -> None:
     every(bench)
     bench.command("reschedule", "weekly", delay_at=str(NOW + at))
     hold(bench, ops)
@@ -68,7 +70,7 @@ def test_one_that_was_moved_is_due_then_after_a_resume(bench: Workbench, ops: tu
     assert skipped(bench) == []
 
 
-def test_one_that_was_moved_beyond_a_pause_is_not_early_and_all_others_have_an_event(bench: Workbench) -> None:
+def test_an_occurrence_moved_beyond_a_pause_is_not_early_and_all_others_have_an_event(bench: Workbench) -> None:
     every(bench)
     bench.command("reschedule", "weekly", delay_at=str(NOW + 10 * MINUTE))
     hold(bench, ("pause", "resume"), 2 * MINUTE)
@@ -79,7 +81,7 @@ def test_one_that_was_moved_beyond_a_pause_is_not_early_and_all_others_have_an_e
     assert bench.pending() == {"weekly": NOW + 11 * MINUTE}
 
 
-def test_one_that_was_moved_into_a_pause_is_skipped_with_an_event(bench: Workbench) -> None:
+def test_an_occurrence_moved_into_a_pause_is_skipped_with_an_event(bench: Workbench) -> None:
     every(bench, delay_count="7")
     bench.command("reschedule", "weekly", delay_at=str(NOW + 3 * MINUTE + 500))
     bench.now_ms = NOW + 1_000
@@ -93,7 +95,7 @@ def test_one_that_was_moved_into_a_pause_is_skipped_with_an_event(bench: Workben
     assert rest(bench) == [7]
 
 
-def test_one_that_was_brought_forward_into_a_pause_is_skipped_with_an_event(bench: Workbench) -> None:
+def test_an_occurrence_brought_forward_into_a_pause_is_skipped_with_an_event(bench: Workbench) -> None:
     every(bench)
     bench.command("reschedule", "weekly", delay_at=str(NOW + 30_000))
     bench.now_ms = NOW + 10_000
@@ -105,7 +107,7 @@ def test_one_that_was_brought_forward_into_a_pause_is_skipped_with_an_event(benc
     assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
 
 
-def test_one_that_was_moved_and_was_due_before_a_pause_comes_after_it(bench: Workbench) -> None:
+def test_a_moved_occurrence_that_was_due_before_a_pause_comes_after_it(bench: Workbench) -> None:
     every(bench, delay_misfire="catch-up")
     bench.command("reschedule", "weekly", delay_at=str(NOW + 2 * MINUTE + 500))
     bench.now_ms = NOW + 3 * MINUTE + 500
@@ -207,7 +209,7 @@ def test_a_reschedule_that_is_older_than_what_moved_the_occurrence_before_is_sta
 
 
 @pytest.mark.parametrize("later", ["deliver-now", "resume", "pause"])
-def test_a_resume_that_comes_after_a_later_command_is_stale_and_what_is_skipped_has_an_event(
+def test_a_resume_that_comes_after_a_later_command_is_stale_and_skipped_occurrences_have_an_event(
     bench: Workbench, later: str
 ) -> None:
     every(bench, delay_misfire="catch-up", delay_count="5")
@@ -244,7 +246,7 @@ def test_one_whose_jitter_makes_it_due_in_a_pause_is_skipped_with_an_event(bench
 
 @pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
 @pytest.mark.parametrize("jitter", ["50000", "PT10M"])
-def test_of_what_is_overdue_jitter_decides_what_a_pause_skips(
+def test_for_overdue_occurrences_jitter_decides_which_ones_a_pause_skips(
     bench: Workbench, said: dict[str, str], jitter: str
 ) -> None:
     bench.ask(delay_id="weekly", delay_to="orders", delay_misfire="catch-up", delay_jitter=jitter, **said)
@@ -258,7 +260,7 @@ def test_of_what_is_overdue_jitter_decides_what_a_pause_skips(
 
 @pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
 @pytest.mark.parametrize("jitter", ["50000", "PT10M"])
-def test_one_that_is_run_now_before_its_jitter_is_over_is_one_more(
+def test_an_occurrence_delivered_now_before_its_jitter_is_over_is_an_extra_one(
     bench: Workbench, said: dict[str, str], jitter: str
 ) -> None:
     bench.ask(delay_id="weekly", delay_to="orders", delay_count="1", delay_jitter=jitter, **said)
@@ -288,7 +290,7 @@ def test_one_more_that_is_put_off_to_the_planned_time_takes_its_place(bench: Wor
 
 
 @pytest.mark.parametrize("paused_ms", [1_000, MINUTE + 500])
-def test_one_that_is_run_now_while_it_is_paused_is_one_more(bench: Workbench, paused_ms: int) -> None:
+def test_an_occurrence_delivered_now_during_a_pause_is_an_extra_one(bench: Workbench, paused_ms: int) -> None:
     every(bench)
     bench.command("pause", "weekly")
     bench.now_ms = NOW + paused_ms

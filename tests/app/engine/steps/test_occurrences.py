@@ -35,7 +35,7 @@ def every(bench: Workbench, id_: str = "weekly", **said: str) -> str:
 
 
 def deliver(bench: Workbench, id_: str = "weekly") -> list[Event]:
-    """Deliver what is due, at the time when it is; return the events."""
+    """Deliver the due message at its due time; return the events."""
     row = bench.claim(id_)
     bench.now_ms = max(bench.now_ms, keys.due_of(row))
     return bench.run(bench.delivered(row))
@@ -74,7 +74,9 @@ def test_a_count_ends_it(bench: Workbench) -> None:
     assert bench.pending() == {}
 
 
-def test_an_occurrence_that_is_given_up_stops_nothing_and_its_dead_letter_is_one_message(bench: Workbench) -> None:
+def test_an_occurrence_that_is_given_up_does_not_stop_its_series_and_its_dead_letter_is_one_message(
+    bench: Workbench,
+) -> None:
     every(bench)
     row = bench.claim("weekly")
     events = bench.run(Rejected(row, Reason.TOO_LARGE, "too large"))
@@ -114,7 +116,7 @@ def test_an_occurrence_over_http_is_tried_again_before_the_next_one(bench: Workb
         ("skip", 0, False, 2),
     ],
 )
-def test_what_was_missed_follows_the_policy(
+def test_missed_occurrences_follow_the_policy(
     bench: Workbench, misfire: str, late_min: int, missed: object, next_min: int
 ) -> None:
     every(bench, delay_misfire=misfire)
@@ -159,7 +161,7 @@ def test_a_reschedule_while_an_occurrence_is_being_sent_moves_the_next_one(bench
     assert bench.pending() == {"weekly": NOW + 11 * MINUTE}
 
 
-def test_a_command_beside_the_last_occurrence_comes_too_late(bench: Workbench) -> None:
+def test_a_command_during_the_last_occurrence_comes_too_late(bench: Workbench) -> None:
     every(bench, delay_count="1")
     row = bench.claim("weekly")
     bench.command("cancel", "weekly")
@@ -176,7 +178,7 @@ def test_a_replacement_while_an_occurrence_is_being_sent_takes_the_place_of_the_
     assert bench.pending() == {"weekly": NOW + 7 * MINUTE}
 
 
-def test_one_that_is_run_now_is_an_extra_one(bench: Workbench) -> None:
+def test_an_occurrence_that_is_delivered_now_is_an_extra_one(bench: Workbench) -> None:
     every(bench)
     bench.now_ms += 10_000
     bench.command("deliver-now", "weekly")
@@ -186,7 +188,7 @@ def test_one_that_is_run_now_is_an_extra_one(bench: Workbench) -> None:
     assert bench.pending() == {"weekly": NOW + MINUTE}
 
 
-def test_one_that_is_brought_forward_is_not_run_twice(bench: Workbench) -> None:
+def test_an_occurrence_that_is_brought_forward_is_not_delivered_twice(bench: Workbench) -> None:
     every(bench)
     bench.command("reschedule", "weekly", delay_at=str(NOW + 30_000))
     deliver(bench)
@@ -194,7 +196,7 @@ def test_one_that_is_brought_forward_is_not_run_twice(bench: Workbench) -> None:
     assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
 
 
-def test_a_pause_holds_it_and_it_goes_on_with_what_is_planned_next(bench: Workbench) -> None:
+def test_a_pause_holds_a_series_and_a_resume_continues_with_the_next_planned_occurrence(bench: Workbench) -> None:
     every(bench)
     bench.command("pause", "weekly")
     assert bench.pending() == {"weekly": PAUSED_MS}
@@ -214,7 +216,7 @@ def test_a_pause_while_an_occurrence_is_being_sent_holds_the_next_one(bench: Wor
     assert bench.pending() == {"weekly": PAUSED_MS}
 
 
-def test_what_does_not_recur_is_not_paused(bench: Workbench) -> None:
+def test_a_message_that_does_not_recur_is_not_paused(bench: Workbench) -> None:
     bench.schedule("digest", NOW + MINUTE)
     by = bench.command("pause", "digest")
 
@@ -229,9 +231,9 @@ def test_a_pause_that_comes_before_its_series_holds_it(bench: Workbench) -> None
     assert bench.pending() == {"weekly": PAUSED_MS}
 
 
-# what comes late for a series, and commands that are not for what it finds --------------------------------------------
+# late records for a series, and commands that do not fit their message ------------------------------------------------
 def plain(bench: Workbench, stamp: int, due: int) -> None:
-    """Have a request arrive late that was made at `stamp`, for a message that does not recur."""
+    """Take in a late request that was made at `stamp`, for a message that does not recur."""
     bench.late(2, stamp, delay_id="weekly", delay_to="orders", delay_at=str(due))
 
 
@@ -257,7 +259,7 @@ def test_what_follows_a_series_that_was_held_is_not_held(bench: Workbench) -> No
     assert bench.pending() == {"weekly": NOW + 5 * MINUTE}
 
 
-def test_a_series_that_comes_late_is_held_by_what_held_nothing_before(bench: Workbench) -> None:
+def test_a_series_that_comes_late_is_held_by_an_earlier_pause(bench: Workbench) -> None:
     bench.schedule("weekly", NOW + 5 * MINUTE)
     bench.now_ms += 100
     bench.command("pause", "weekly")
@@ -267,7 +269,7 @@ def test_a_series_that_comes_late_is_held_by_what_held_nothing_before(bench: Wor
 
 
 @pytest.mark.parametrize("op", ["reschedule", "deliver-now"])
-def test_what_replaces_a_series_does_not_get_the_due_time_of_an_occurrence_that_nobody_moved(
+def test_a_replacement_of_a_series_does_not_get_the_due_time_of_an_unmoved_occurrence(
     bench: Workbench, op: str
 ) -> None:
     every(bench)
@@ -290,7 +292,7 @@ def test_what_replaces_a_series_whose_occurrence_was_moved_is_moved(bench: Workb
 
 @pytest.mark.parametrize("first", ["reschedule", "pause"])
 def test_a_pause_that_waits_leaves_a_reschedule_that_waits(bench: Workbench, first: str) -> None:
-    """Nobody knows yet whether what they are for recurs."""
+    """Whether their message recurs is not known yet."""
     orders = {"reschedule": (NOW + 50, {"delay_at": str(NOW + 9 * MINUTE)}), "pause": (NOW + 100, {})}
     for op in sorted(orders, key=lambda op: op != first):
         stamp, more = orders[op]
@@ -334,7 +336,7 @@ def test_older_workers_in_the_installation_are_no_place_for_it(bench: Workbench)
     assert "Upgrade these workers" in (dict(bench.sends[-1].headers)["delay-error"] or b"").decode()
 
 
-def test_what_a_newer_worker_forwards_is_refused_where_older_rows_are_written(bench: Workbench) -> None:
+def test_fields_of_a_newer_worker_are_refused_where_older_rows_are_written(bench: Workbench) -> None:
     record = bench.from_elsewhere(0, NOW, delay_id="weekly", delay_to="orders", delay_every="PT1M")
     step = Step(NOW, version=3)
     bench._take(step, [record])
@@ -354,14 +356,14 @@ def test_a_series_and_a_debounced_message_of_the_same_id_have_no_bound_in_common
     assert bench.pending() == {"weekly": bench.now_ms + 5_000}
 
 
-def test_a_zone_that_this_worker_does_not_know_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_time_zone_that_this_worker_does_not_know_is_harmless(caplog: pytest.LogCaptureFixture) -> None:
     series = begun(Recurrence(None, "0 0 * * *", zone="Moon/Tranquility"), NOW)
 
     assert rule_of(series).after(NOW) == NOW + 24 * 60 * MINUTE
     assert "Update tzdata" in caplog.text
 
 
-def test_one_that_is_to_be_run_now_and_is_held_and_resumed_first_is_still_one_more(bench: Workbench) -> None:
+def test_an_occurrence_delivered_now_after_a_pause_and_a_resume_is_still_an_extra_one(bench: Workbench) -> None:
     every(bench)
     row = bench.claim("weekly")
     bench.now_ms = NOW + MINUTE + 1
@@ -375,7 +377,7 @@ def test_one_that_is_to_be_run_now_and_is_held_and_resumed_first_is_still_one_mo
 
 # commands on a series that is overdue: all counts from their stamps --------------------------------------------------
 def rest(bench: Workbench, id_: str = "weekly") -> list[int]:
-    """Deliver what a series has until it waits for the future; return the due times in minutes after the start."""
+    """Deliver occurrences until the next one is in the future; return their due times in minutes after the start."""
     found = []
     while id_ in bench.pending() and bench.pending()[id_] <= bench.now_ms:
         row = bench.claim(id_)
@@ -397,7 +399,7 @@ def skipped(bench: Workbench) -> list[tuple[str, int, int]]:
     ]
 
 
-def test_one_that_is_run_now_while_it_is_overdue_loses_nothing(bench: Workbench) -> None:
+def test_an_overdue_occurrence_that_is_delivered_now_loses_no_other(bench: Workbench) -> None:
     every(bench, delay_misfire="catch-up")
     bench.now_ms = NOW + 10 * MINUTE + 500
     bench.command("deliver-now", "weekly")
@@ -415,7 +417,7 @@ def test_a_message_that_is_overdue_stays_as_overdue_when_it_is_to_be_delivered_n
     assert bench.pending() == {"digest": NOW + MINUTE}
 
 
-def test_what_is_run_now_does_not_count(bench: Workbench) -> None:
+def test_an_extra_occurrence_does_not_count(bench: Workbench) -> None:
     every(bench, delay_count="2")
     bench.now_ms = NOW + 1_000
     bench.command("deliver-now", "weekly")
@@ -426,7 +428,7 @@ def test_what_is_run_now_does_not_count(bench: Workbench) -> None:
     assert bench.pending() == {}
 
 
-def test_what_is_run_now_twice_is_one_more(bench: Workbench) -> None:
+def test_an_occurrence_that_is_delivered_now_twice_is_one_extra(bench: Workbench) -> None:
     every(bench, delay_count="2", delay_misfire="catch-up")
     bench.now_ms = NOW + 1_000
     bench.command("deliver-now", "weekly")
@@ -447,7 +449,7 @@ def test_a_series_that_was_resumed_in_an_outage_goes_on_from_then(bench: Workben
     assert rest(bench) == list(range(3, 15))
 
 
-def test_what_was_due_before_a_pause_comes_when_it_is_over(bench: Workbench) -> None:
+def test_occurrences_due_before_a_pause_come_when_it_is_over(bench: Workbench) -> None:
     every(bench, delay_misfire="catch-up")
     bench.now_ms = NOW + 9 * MINUTE + 500
     bench.late(2, NOW + 3 * MINUTE + 500, delay_op="pause", delay_id="weekly")
@@ -463,7 +465,7 @@ def test_what_was_due_before_a_pause_comes_when_it_is_over(bench: Workbench) -> 
     assert rule_of(entry.series).held == ()
 
 
-def test_a_series_that_is_resumed_and_was_not_paused_loses_nothing(bench: Workbench) -> None:
+def test_a_resume_without_a_pause_loses_no_occurrence(bench: Workbench) -> None:
     every(bench, delay_misfire="catch-up")
     bench.now_ms = NOW + 5 * MINUTE
     bench.command("resume", "weekly")
@@ -493,10 +495,10 @@ def test_a_series_that_is_paused_and_run_now_after_its_end_runs_once(bench: Work
 
     assert rest(bench) == [7]
     assert bench.pending() == {}
-    assert skipped(bench) == [("paused", 1, 5)]  # all that were planned: the one that was delivered is one more
+    assert skipped(bench) == [("paused", 1, 5)]  # all planned occurrences: the delivered one is an extra
 
 
-def test_one_that_is_put_off_says_what_it_takes_the_place_of(bench: Workbench) -> None:
+def test_a_postponed_occurrence_has_an_event_for_the_one_that_it_replaces(bench: Workbench) -> None:
     every(bench, delay_count="5", delay_misfire="catch-up")
     bench.command("reschedule", "weekly", delay_at=str(NOW + 3 * MINUTE + 500))
     bench.now_ms = NOW + 4 * MINUTE
@@ -654,7 +656,7 @@ def test_of_many_that_were_missed_the_last_ones_are_caught_up_with(
     ],
 )
 @pytest.mark.parametrize("most", [1, 3, 12])
-def test_exactly_so_many_are_left_however_many_there_were(rule: Rule, most: int) -> None:
+def test_the_remaining_count_is_exact(rule: Rule, most: int) -> None:
     rest = Plan(rule, 0, None).latest(NOW, most)
 
     assert rest.until(NOW) == most
@@ -662,7 +664,7 @@ def test_exactly_so_many_are_left_however_many_there_were(rule: Rule, most: int)
     assert Plan(rule, NOW - 5_000, None).latest(NOW, 10**6) == Plan(rule, NOW - 5_000, None)
 
 
-def test_what_was_counted_is_less_where_times_are_passed_over() -> None:
+def test_the_remaining_count_decreases_with_skipped_times() -> None:
     rest = Plan(Rule(1_000, None, 0, misfire="catch-up", count=1_000), 0, 900).latest(900_000, 10)
 
     assert (rest.after_ms // 1_000, rest.left) == (890, 10)
@@ -676,7 +678,7 @@ def test_of_a_series_that_has_ended_by_its_count_the_last_ones_before_that_are_l
     assert Plan(rule, 0, 10).latest(NOW, 10) == Plan(rule, 0, 10)
 
 
-# a series that is asked for again -------------------------------------------------------------------------------------
+# a series that is requested again -------------------------------------------------------------------------------------
 AGAIN = [
     {"delay_every": "PT1M"},
     {"delay_every": "PT1M", "delay_at": str(NOW + MINUTE)},
@@ -691,9 +693,7 @@ def ask_again(bench: Workbench, said: dict[str, str], **more: str) -> str:
 
 
 @pytest.mark.parametrize("said", AGAIN)
-def test_what_is_due_or_missed_survives_a_series_that_is_asked_for_again(
-    bench: Workbench, said: dict[str, str]
-) -> None:
+def test_due_or_missed_occurrences_survive_a_repeated_request(bench: Workbench, said: dict[str, str]) -> None:
     ask_again(bench, said)
     rest(bench)
     done = bench.now_ms
@@ -706,7 +706,7 @@ def test_what_is_due_or_missed_survives_a_series_that_is_asked_for_again(
 
 
 @pytest.mark.parametrize("said", AGAIN)
-def test_a_series_that_is_asked_for_again_keeps_its_times(bench: Workbench, said: dict[str, str]) -> None:
+def test_a_series_that_is_requested_again_keeps_its_times(bench: Workbench, said: dict[str, str]) -> None:
     ask_again(bench, said)
     rest(bench)
     for _ in range(3):
@@ -719,7 +719,7 @@ def test_a_series_that_is_asked_for_again_keeps_its_times(bench: Workbench, said
 
 
 @pytest.mark.parametrize("said", AGAIN)
-def test_an_occurrence_that_is_being_sent_is_not_lost_when_its_series_is_asked_for_again(
+def test_an_occurrence_in_flight_is_not_lost_when_its_series_is_requested_again(
     bench: Workbench, said: dict[str, str]
 ) -> None:
     ask_again(bench, said)
@@ -740,7 +740,7 @@ def test_an_occurrence_that_is_being_sent_is_not_lost_when_its_series_is_asked_f
 
 @pytest.mark.parametrize("said", AGAIN)
 @pytest.mark.parametrize("restarts", [False, True])
-def test_an_occurrence_is_not_lost_that_is_due_after_its_series_is_asked_for_again_by_a_request_that_is_read_late(
+def test_an_occurrence_due_after_a_repeated_request_that_is_read_late_is_not_lost(
     bench: Workbench,
     said: dict[str, str],
     restarts: bool,  # noqa: FBT001
@@ -778,7 +778,7 @@ def test_an_occurrence_before_the_time_that_a_request_asks_for_does_not_come_if_
 
 @pytest.mark.parametrize("count", [{}, {"delay_count": "1"}])
 @pytest.mark.parametrize("later_is_sent", [True, False])
-def test_an_occurrence_that_was_not_sent_comes_after_the_one_that_is_being_sent_meanwhile(
+def test_an_unsent_occurrence_comes_after_the_one_that_is_in_flight(
     bench: Workbench,
     count: dict[str, str],
     later_is_sent: bool,  # noqa: FBT001
@@ -795,7 +795,7 @@ def test_an_occurrence_that_was_not_sent_comes_after_the_one_that_is_being_sent_
     assert bench.pending() == ({} if count else {"weekly": NOW + 3 * MINUTE})
 
 
-def test_an_occurrence_that_was_not_sent_comes_after_the_one_that_was_sent_meanwhile(bench: Workbench) -> None:
+def test_an_unsent_occurrence_comes_after_the_one_that_was_sent_in_between(bench: Workbench) -> None:
     ask_again(bench, {"delay_every": "PT1M"})
     bench.now_ms = NOW + 3 * MINUTE
     row = bench.claim("weekly")
@@ -806,7 +806,7 @@ def test_an_occurrence_that_was_not_sent_comes_after_the_one_that_was_sent_meanw
     assert rest(bench) == [1, 3]
 
 
-def test_what_is_passed_over_while_an_occurrence_is_being_sent_counts_once(bench: Workbench) -> None:
+def test_occurrences_skipped_during_a_delivery_count_once(bench: Workbench) -> None:
     said = {"delay_id": "weekly", "delay_to": "orders", "delay_every": "PT1M", "delay_count": "20"}
     bench.ask(**said)
     row = bench.claim("weekly")
@@ -818,11 +818,11 @@ def test_what_is_passed_over_while_an_occurrence_is_being_sent_counts_once(bench
         deliver(bench)
 
     assert skipped(bench) == [("missed", 2, 8)]
-    assert bench.events[-1]["due"] == NOW + 21 * MINUTE  # twenty after the one that was being sent
+    assert bench.events[-1]["due"] == NOW + 21 * MINUTE  # twenty minutes after the occurrence in flight
 
 
 @pytest.mark.parametrize("sent", [True, False])
-def test_one_more_that_is_being_sent_when_its_series_is_asked_for_again_does_not_count(
+def test_an_extra_occurrence_in_flight_does_not_count_when_its_series_is_requested_again(
     bench: Workbench,
     sent: bool,  # noqa: FBT001
 ) -> None:
@@ -838,7 +838,7 @@ def test_one_more_that_is_being_sent_when_its_series_is_asked_for_again_does_not
     assert bench.pending() == {}
 
 
-def test_a_series_that_is_asked_for_again_counts_anew(bench: Workbench) -> None:
+def test_a_series_that_is_requested_again_starts_to_count_again(bench: Workbench) -> None:
     said = {"delay_every": "PT1M", "delay_count": "3"}
     ask_again(bench, said)
     bench.now_ms = NOW + 2 * MINUTE + 500
@@ -849,11 +849,11 @@ def test_a_series_that_is_asked_for_again_counts_anew(bench: Workbench) -> None:
     ask_again(bench, said)
     bench.run(Unsent(row))
 
-    assert rest(bench) == [3, 4, 5, 6]  # the one that was being sent is the earlier request's
+    assert rest(bench) == [3, 4, 5, 6]  # the occurrence in flight belongs to the earlier request
     assert bench.pending() == {}
 
 
-def test_a_series_that_is_asked_for_again_with_another_schedule_begins_anew(bench: Workbench) -> None:
+def test_a_series_that_is_requested_again_with_another_schedule_starts_again(bench: Workbench) -> None:
     ask_again(bench, {"delay_every": "PT1M"})
     bench.now_ms = NOW + 5 * MINUTE + 20_000
     ask_again(bench, {"delay_every": "PT2M"})
@@ -863,7 +863,7 @@ def test_a_series_that_is_asked_for_again_with_another_schedule_begins_anew(benc
         assert bench.pending() == {"weekly": at}
 
 
-def test_a_series_that_is_asked_for_again_from_a_later_time_on_waits_for_that(bench: Workbench) -> None:
+def test_a_series_that_is_requested_again_with_a_later_start_waits_for_it(bench: Workbench) -> None:
     ask_again(bench, {"delay_every": "PT1M"})
     bench.now_ms = NOW + 2 * MINUTE + 20_000
     ask_again(bench, {"delay_every": "PT1M", "delay_at": str(NOW + 5 * MINUTE)})
@@ -872,7 +872,7 @@ def test_a_series_that_is_asked_for_again_from_a_later_time_on_waits_for_that(be
 
 
 @pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
-def test_a_series_that_is_asked_for_again_by_a_clock_that_is_behind_does_not_repeat_an_occurrence(
+def test_a_repeated_request_by_a_clock_that_is_behind_does_not_repeat_an_occurrence(
     bench: Workbench, said: dict[str, str]
 ) -> None:
     said |= {"delay_at": str(NOW + MINUTE)}
@@ -884,7 +884,7 @@ def test_a_series_that_is_asked_for_again_by_a_clock_that_is_behind_does_not_rep
 
 
 @pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
-def test_a_series_that_has_not_begun_begins_earlier_when_it_is_asked_for_again_from_an_earlier_time_on(
+def test_a_series_that_has_not_started_starts_earlier_if_a_repeated_request_says_so(
     bench: Workbench, said: dict[str, str]
 ) -> None:
     ask_again(bench, {**said, "delay_at": str(NOW + 5 * MINUTE)})
@@ -893,7 +893,7 @@ def test_a_series_that_has_not_begun_begins_earlier_when_it_is_asked_for_again_f
     assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
 
 
-def test_a_series_that_was_paused_goes_on_when_it_is_asked_for_again(bench: Workbench) -> None:
+def test_a_paused_series_continues_when_it_is_requested_again(bench: Workbench) -> None:
     ask_again(bench, {"delay_every": "PT1M"})
     bench.now_ms = NOW + 2 * MINUTE + 20_000
     bench.command("pause", "weekly")
@@ -916,7 +916,7 @@ def test_a_command_that_is_later_than_the_request_that_comes_late_holds(bench: W
 
 @pytest.mark.parametrize("said", [{"delay_every": "PT1M"}, {"delay_cron": "* * * * *"}])
 @pytest.mark.parametrize("jitter", ["50000", "PT10M"])
-def test_one_that_jitter_makes_due_after_its_series_is_asked_for_again_is_not_lost(
+def test_an_occurrence_whose_jitter_ends_after_a_repeated_request_is_not_lost(
     bench: Workbench, said: dict[str, str], jitter: str
 ) -> None:
     said |= {"delay_jitter": jitter}
@@ -935,9 +935,7 @@ def test_one_that_jitter_makes_due_after_its_series_is_asked_for_again_is_not_lo
 
 
 @pytest.mark.parametrize("said", AGAIN)
-def test_one_that_was_put_off_before_its_series_is_asked_for_again_is_not_lost(
-    bench: Workbench, said: dict[str, str]
-) -> None:
+def test_an_occurrence_postponed_before_a_repeated_request_is_not_lost(bench: Workbench, said: dict[str, str]) -> None:
     ask_again(bench, said)
     rest(bench)
     bench.command("reschedule", "weekly", delay_at=str(NOW + 10 * MINUTE))
@@ -951,7 +949,7 @@ def test_one_that_was_put_off_before_its_series_is_asked_for_again_is_not_lost(
     assert bench.pending() == {"weekly": NOW + 10 * MINUTE}
 
 
-def test_one_that_was_moved_and_is_planned_after_its_series_is_asked_for_again_is_due_as_planned(
+def test_a_moved_occurrence_that_is_planned_after_a_repeated_request_is_due_as_planned(
     bench: Workbench,
 ) -> None:
     ask_again(bench, {"delay_every": "PT1M"})
@@ -962,7 +960,7 @@ def test_one_that_was_moved_and_is_planned_after_its_series_is_asked_for_again_i
     assert bench.pending() == {"weekly": NOW + MINUTE}
 
 
-def test_one_more_that_was_put_off_is_not_lost_when_its_series_is_asked_for_again(bench: Workbench) -> None:
+def test_a_postponed_extra_occurrence_is_not_lost_by_a_repeated_request(bench: Workbench) -> None:
     said = {"delay_every": "PT1M", "delay_count": "1"}
     ask_again(bench, said)
     bench.command("deliver-now", "weekly")
@@ -1000,7 +998,7 @@ def test_an_interval_that_comes_through_another_partition_or_a_gateway_keeps_cou
     assert bench.pending() == {"weekly": NOW + 3 * MINUTE}
 
 
-def test_a_cron_time_that_was_brought_forward_is_not_run_twice_when_its_series_is_asked_for_again(
+def test_a_cron_time_that_was_brought_forward_does_not_occur_again_after_a_repeated_request(
     bench: Workbench,
 ) -> None:
     said = {"delay_cron": "* * * * *"}
@@ -1013,7 +1011,7 @@ def test_a_cron_time_that_was_brought_forward_is_not_run_twice_when_its_series_i
     assert bench.pending() == {"weekly": NOW + 2 * MINUTE}
 
 
-def test_a_series_that_is_asked_for_again_by_a_request_that_comes_late_keeps_what_was_moved_before(
+def test_a_late_repeated_request_keeps_earlier_moves(
     bench: Workbench,
 ) -> None:
     ask_again(bench, {"delay_every": "PT1M"})

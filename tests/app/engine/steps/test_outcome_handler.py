@@ -129,7 +129,7 @@ def test_it_is_given_up_at_the_first_failure_past_its_time_and_tried_once_at_the
     assert callback.url == "https://back.example.com/"
 
 
-def test_a_clock_that_has_jumped_gives_nothing_up_before_its_time(bench: Workbench) -> None:
+def test_a_clock_that_has_jumped_gives_no_message_up_early(bench: Workbench) -> None:
     ask(bench, URL)
     bench.now_ms, bench.ahead_ms = NOW + 4 * DAY, 4 * DAY
     fail(bench)
@@ -178,7 +178,7 @@ def test_a_command_in_the_very_step_of_the_failure_applies_too(bench: Workbench)
     assert bench.pending() == {}
 
 
-def test_what_waits_can_be_replaced_and_known_again(bench: Workbench) -> None:
+def test_a_message_that_waits_for_a_retry_can_be_replaced(bench: Workbench) -> None:
     first = ask(bench, URL)
     fail(bench)
     second = ask(bench, f"{URL}2", delay_dedupe="60000")
@@ -212,7 +212,7 @@ def test_it_crosses_partitions_as_it_is(bench: Workbench) -> None:
         ("https://h\u00f6oks.example.com/\u00e9", "https://xn--hoks-5qa.example.com/%C3%A9"),
     ],
 )
-def test_a_url_is_kept_as_it_will_be_asked_for(bench: Workbench, asked: str, kept: str) -> None:
+def test_a_url_is_stored_as_it_will_be_requested(bench: Workbench, asked: str, kept: str) -> None:
     ask(bench, asked)
 
     assert row(bench)[1].to == kept

@@ -66,7 +66,7 @@ def test_a_batch_may_have_any_number_of_rows_that_are_not_plain_among_plain_ones
     assert_sound(bench.store)
 
 
-def test_the_more_of_a_batch_is_not_plain_the_fewer_rows_are_looked_at_in_vain(
+def test_the_fewer_plain_messages_a_batch_has_the_fewer_rows_are_examined_in_vain(
     bench: Workbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked, delivered = list[int](), in_python.delivered
@@ -86,7 +86,7 @@ def test_the_more_of_a_batch_is_not_plain_the_fewer_rows_are_looked_at_in_vain(
 
 
 @pytest.mark.parametrize("op", ["cancel", "reschedule", "deliver-now"])
-def test_a_command_on_a_message_that_was_sent_meanwhile_came_too_late(bench: Workbench, op: str) -> None:
+def test_a_command_for_a_message_that_was_sent_in_between_came_too_late(bench: Workbench, op: str) -> None:
     asked = bench.schedule("a", NOW)
     row = bench.claim("a")
     by = bench.command(op, "a", delay_at=str(LATER))
@@ -119,7 +119,7 @@ def test_a_command_on_a_message_that_was_not_sent_applies(
     assert_sound(bench.store)
 
 
-def test_the_commands_that_came_meanwhile_apply_in_their_order(bench: Workbench) -> None:
+def test_commands_that_came_in_between_apply_in_their_order(bench: Workbench) -> None:
     asked = bench.schedule("a", NOW)
     row = bench.claim("a")
     by = [
@@ -328,7 +328,7 @@ def test_another_due_time_is_another_message(bench: Workbench) -> None:
     assert bench.pending() == {"a": NOW + 1}
 
 
-def test_a_duplicate_does_not_replace_what_waits_of_its_id(bench: Workbench) -> None:
+def test_a_duplicate_does_not_replace_the_pending_message_of_its_id(bench: Workbench) -> None:
     bench.schedule("a", NOW, delay_dedupe="PT1M")
     bench.run(bench.delivered(bench.claim("a")))
     bench.schedule("a", LATER)
@@ -347,7 +347,7 @@ def test_a_delivery_is_forgotten_after_its_window(bench: Workbench) -> None:
     assert bench.pending() == {"a": NOW}
 
 
-def test_without_a_window_nothing_is_remembered(bench: Workbench) -> None:
+def test_without_a_window_no_id_is_remembered(bench: Workbench) -> None:
     bench.schedule("a", NOW)
     bench.run(bench.delivered(bench.claim("a")))
     bench.schedule("a", NOW)

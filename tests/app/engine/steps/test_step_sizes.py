@@ -16,7 +16,7 @@ from tests.tables.rows import WHOSE, apply, assert_sound, entry, key, put, rewri
 
 ID = "team-a/x"
 URL = "https://example.com/back"
-#: A row can be so large; a batch of the changelog has room for half as much again.
+#: The maximum size of a row; a batch of the changelog has room for half as much again.
 LIMIT = 20_000
 MOST = LIMIT * 3 // 2
 
@@ -32,7 +32,7 @@ def bench(tmp_path: Path) -> Iterator[Workbench]:
 
 
 def batch_bytes(bench: Workbench, since: int) -> int:
-    """Return the size of what has been written to the changelog since."""
+    """Return the size of the records that were written to the changelog since then."""
     return sum(len(key) + len(value or b"") for key, value in bench.changelog[since:])
 
 
@@ -69,7 +69,7 @@ def test_a_message_that_replaces_one_being_sent_shares_no_step_with_it(
     assert shared(bench) == {"team-a": (1, 17_000 + 1)}
 
 
-def test_one_that_bears_commands_from_before_a_restart_is_replaced_all_the_same(bench: Workbench) -> None:
+def test_a_row_with_commands_from_before_a_restart_can_still_be_replaced(bench: Workbench) -> None:
     large(bench, bytes(18_000))
     bench.claim(ID)
     bench.command("reschedule", ID, delay_at=str(NOW + 5))
@@ -81,7 +81,7 @@ def test_one_that_bears_commands_from_before_a_restart_is_replaced_all_the_same(
     assert bench.pending() == {ID: NOW + 9}
 
 
-def test_what_was_replaced_while_it_was_sent_is_told_of_by_its_name(bench: Workbench) -> None:
+def test_the_replacement_of_a_message_in_flight_is_reported_under_its_source(bench: Workbench) -> None:
     old = large(bench, bytes(18_000))
     row = bench.claim(ID)
     large(bench, bytes(18_000), delay_at=str(NOW + 9))
@@ -91,7 +91,7 @@ def test_what_was_replaced_while_it_was_sent_is_told_of_by_its_name(bench: Workb
 
 
 @pytest.mark.parametrize("whole", [False, True])
-def test_a_replay_counts_what_a_replaced_row_still_has(tmp_path: Path, *, whole: bool) -> None:
+def test_a_replay_counts_the_size_of_a_replaced_row(tmp_path: Path, *, whole: bool) -> None:
     """Former workers left it whole."""
     store, changes = PartitionStore(tmp_path / "s.db", WHOSE), Changes()
     put(changes, key(BEGAN), entry("a"))
@@ -119,7 +119,7 @@ def test_the_callback_of_a_large_occurrence_leaves_room_for_the_next_one(bench: 
     assert "left out" in msgspec.json.decode(callback.value or b"")["error"]
 
 
-def test_the_callback_of_one_that_does_not_recur_has_the_room_of_a_row(bench: Workbench) -> None:
+def test_the_callback_of_a_message_that_does_not_recur_has_the_room_of_a_row(bench: Workbench) -> None:
     large(bench, b"\xff" * 12_000, delay_on_failure=URL)
     bench.run(Rejected(bench.claim(ID), Reason.UNKNOWN_TOPIC, "It is gone."))
 

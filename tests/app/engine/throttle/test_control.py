@@ -70,7 +70,7 @@ def test_fields_of_newer_workers_are_passed_over() -> None:
         (b"emails", b"[" * 50_000),
     ],
 )
-def test_what_makes_no_sense_is_told_from_what_does(key: bytes | None, value: bytes) -> None:
+def test_valid_and_invalid_controls_are_distinguished(key: bytes | None, value: bytes) -> None:
     with pytest.raises((ValueError, msgspec.MsgspecError, RecursionError)):
         decode(key, value)
 

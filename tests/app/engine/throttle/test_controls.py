@@ -1,4 +1,4 @@
-"""Every worker knows all controls before it fires, and follows them: whatever stands on the topic or becomes of it."""
+"""Every worker knows all controls before it delivers, and follows them, even if their topic changes."""
 
 import asyncio
 import logging
@@ -51,7 +51,7 @@ async def test_the_last_record_of_a_destination_counts(log: Log, controls: Contr
     assert changes == [1, 0]
 
 
-async def test_what_makes_no_sense_is_passed_over_and_what_was_said_before_holds(log: Log, controls: Controls) -> None:
+async def test_an_invalid_control_is_skipped_and_the_earlier_one_stays_in_force(log: Log, controls: Controls) -> None:
     log.records += [(b"orders", PAUSED), (b"orders", b"{"), (None, PAUSED), (b"a b", PAUSED), (b"orders", b"\xff")]
     await controls.read()
 
@@ -71,7 +71,7 @@ async def test_no_more_destinations_are_kept_than_can_be_compared_each_time(
     assert controls.known == {(None, "b"): Control(unlimited=True), (None, "c"): Control(paused=True)}
 
 
-async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(log: Log, controls: Controls) -> None:
+async def test_a_recreated_topic_is_read_from_its_beginning(log: Log, controls: Controls) -> None:
     log.records += [(b"orders", PAUSED), (b"sms", PAUSED)]
     await controls.read()
     log.records[:] = [(b"letters", PAUSED)]
@@ -79,9 +79,9 @@ async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(log: Log, c
     assert set(controls.known) == {(None, "letters")}
 
     log.records += [(b"x", PAUSED), (b"y", PAUSED), (b"z", PAUSED)]
-    log.begin = 3  # what was not read yet is gone
+    log.begin = 3  # unread records were deleted
     await controls.read()
-    assert set(controls.known) == {(None, "letters"), (None, "z")}, "what is known holds"
+    assert set(controls.known) == {(None, "letters"), (None, "z")}, "known controls stay in force"
 
 
 async def test_a_topic_whose_first_records_were_deleted_stops_the_start_until_that_is_accepted(
@@ -122,7 +122,7 @@ async def test_whoever_is_to_fire_waits_as_long_as_it_takes_and_the_log_says_so(
     assert set(controls.known) == {(None, "orders")}
 
 
-async def test_what_was_read_by_whoever_was_cancelled_is_read_again(
+async def test_records_of_a_cancelled_reader_are_read_again(
     log: Log, controls: Controls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log.records += [(b"orders", PAUSED), (b"sms", PAUSED)]

@@ -27,7 +27,7 @@ def test_a_rate_is_messages_by_a_unit_of_time(text: str, rate: Rate) -> None:
 @pytest.mark.parametrize(
     "text", ["", "500", "/s", "500/d", "-1/s", "0/s", "5/s burst", "5/s burst x", "2000000/s", "5e3/s"]
 )
-def test_what_is_no_rate_is_refused_with_a_sentence(text: str) -> None:
+def test_an_invalid_rate_is_refused_with_a_reason(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a rate\. Use|a rate must be above 0"):
         parse_rate(text)
 
@@ -55,7 +55,7 @@ def test_destinations_have_rates() -> None:
         ("emails=5/s,emails=6/s", "emails has two rates"),
     ],
 )
-def test_what_makes_no_sense_is_said(text: str, why: str) -> None:
+def test_an_invalid_destination_is_an_error(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         rates(text)
 
@@ -65,7 +65,7 @@ def test_there_may_be_no_rate() -> None:
     assert optional("5/s") == Rate(5.0)
 
 
-def test_a_destination_is_a_topic_perhaps_of_another_cluster_or_the_origin_of_urls() -> None:
+def test_a_destination_is_a_topic_a_topic_of_a_cluster_or_the_origin_of_urls() -> None:
     assert destination("orders") == (None, "orders")
     assert destination("emea/orders") == ("emea", "orders")
     assert destination("https://host:1") == (None, "https://host:1")
@@ -84,6 +84,6 @@ def test_so_is_every_rate_of_six_decimals(millionths: int, unit: str) -> None:
     assert parse_rate(str(rate)) == rate
 
 
-def test_one_that_nobody_has_written_is_the_nearest() -> None:
+def test_an_unset_rate_comes_from_the_closest_pattern() -> None:
     assert str(Rate(1e-12)) == "0.000001/h"
     assert parse_rate(str(Rate(1 / 7))).per_s == pytest.approx(1 / 7)

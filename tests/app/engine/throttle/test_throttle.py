@@ -42,7 +42,7 @@ def most_in_ten_seconds(sent_ms: list[int]) -> int:
     return max(sum(begin <= at < begin + 10_000 for at in sent_ms) for begin in sent_ms[:: max(1, len(sent_ms) // 300)])
 
 
-def test_nothing_is_held_back_that_nobody_has_asked_for() -> None:
+def test_without_a_control_no_message_is_held_back() -> None:
     throttle = made(SimulatedClock())
 
     assert not throttle.active
@@ -80,7 +80,7 @@ def test_workers_together_reach_a_cap_and_do_not_exceed_it_though_partitions_mov
     assert len(sent) >= 60 * per_s * 0.9
 
 
-def test_what_is_not_used_is_lost_but_for_a_burst() -> None:
+def test_unused_capacity_is_lost_except_for_a_burst() -> None:
     clock = SimulatedClock()
     plain, bursty = (made(clock, DELAY_RATES=f"emails=20/s{burst}") for burst in ("", " burst 100"))
     clock.pass_by(60_000)
@@ -101,7 +101,7 @@ def test_a_restart_grants_no_fresh_burst() -> None:
 
 
 @pytest.mark.parametrize("stalls_s", [0.3, 1.0, 4.0, 15.0])
-def test_what_a_broker_has_held_up_does_not_come_beside_what_comes_then(stalls_s: float) -> None:
+def test_messages_that_a_broker_has_delayed_do_not_exceed_the_rate_later(stalls_s: float) -> None:
     clock, arrived, on_their_way = SimulatedClock(), list[int](), 0
     throttle = made(clock, DELAY_RATES="emails=100/s")
     for turn in range(3_000):
@@ -141,7 +141,7 @@ def test_a_clock_that_is_set_makes_no_slots_and_takes_none() -> None:
     assert take_all(throttle) == 20
 
 
-def test_it_is_said_when_to_ask_again() -> None:
+def test_the_time_of_the_next_permission_is_known() -> None:
     clock = SimulatedClock()
     throttle = made(clock, [3], DELAY_RATES="emails=1/s")
     wait_ms = math.ceil(throttle.until_s(EMAILS, 0) * 1000)
@@ -240,7 +240,7 @@ def test_all_topics_of_a_cluster_share_its_cap(tmp_path: Path) -> None:
         assert throttle.until_s(free, 0) == 0
 
 
-def test_what_is_on_its_way_to_a_cluster_counts_for_its_cap_whatever_the_topic(tmp_path: Path) -> None:
+def test_messages_in_flight_to_a_cluster_count_for_its_limit_on_every_topic(tmp_path: Path) -> None:
     def after_a_while(answered: int) -> float:
         clock = SimulatedClock()
         throttle = together(tmp_path, clock, "10/s burst 50")

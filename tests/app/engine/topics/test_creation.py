@@ -17,7 +17,7 @@ from app.settings.settings import Settings
 
 
 class Brokers:
-    """Brokers that answer in turn, each by the topics that it knows; what is created, the first one knows."""
+    """Brokers that answer in turn, each with the topics that it knows; the first one knows created topics."""
 
     def __init__(self, *known: set[str], read: int = 0) -> None:
         self._first, self._turn = known[0], itertools.cycle(known)
@@ -71,14 +71,16 @@ def test_there_need_be_no_cold_topic() -> None:
     assert "delay-cold" in plan(Settings.from_env({}).topics, cold=True)
 
 
-def test_what_is_held_is_parked_and_the_topic_takes_it() -> None:
+def test_a_held_message_can_be_parked_because_the_topic_accepts_its_size() -> None:
     topics = plan(Settings.from_env({}).topics, 5_000_000, cold=True)
 
     assert topics["delay-cold"][0] == topics["delay-delays-changelog"][0]
     assert topics["delay-cold"][1]["max.message.bytes"] == topics["delay-delays-changelog"][1]["max.message.bytes"]
 
 
-def test_no_empty_changelog_is_made_beside_one_of_another_number_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_empty_changelog_is_created_next_to_one_for_another_number_of_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said = refusal(monkeypatch, Brokers({"delay-requests", "delay-p24-delays-changelog"}))
     assert "topic delay-delays-changelog does not exist" in said
     assert "delay-p24-delays-changelog" in said

@@ -32,7 +32,7 @@ def layout(stage: Stage) -> Layout:
 
 @pytest.mark.parametrize("stage", ["copying", "switching"])
 @pytest.mark.parametrize("settings", [BEFORE, AFTER, *OTHERS])
-def test_nobody_starts_while_partitions_are_rewritten(stage: Stage, settings: Settings) -> None:
+def test_no_worker_starts_while_partitions_are_rewritten(stage: Stage, settings: Settings) -> None:
     why = layout(stage).forbids(settings.topics)
     assert why is not None
     assert "Run `faust -A app repartition --to 24`" in why
@@ -62,7 +62,7 @@ def test_afterwards_only_those_start_that_have_the_settings_that_hold(stage: Sta
         (OTHERS[2], ["delay-p24-delays-changelog"], "Changelogs of this installation: delay-p24-delays-changelog"),
     ],
 )
-def test_no_empty_changelog_is_made_beside_another(settings: Settings, there: list[str], what: str) -> None:
+def test_no_empty_changelog_is_created_next_to_another(settings: Settings, there: list[str], what: str) -> None:
     with pytest.raises(TopicMismatch, match=re.escape(what)):
         _assure_changelog(settings.topics, there)
 
@@ -80,7 +80,7 @@ def test_a_new_installation_begins_with_an_empty_one(settings: Settings, there: 
     _assure_changelog(settings.topics, there)
 
 
-def test_what_a_run_still_writes_after_the_next_has_begun_does_not_count() -> None:
+def test_late_records_of_an_earlier_run_do_not_count() -> None:
     first, second, third = (msgspec.structs.replace(layout("copying"), run=run) for run in (1, 2, 3))
     assert later(None, first) is first
     assert later(first, second) is second

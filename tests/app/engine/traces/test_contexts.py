@@ -17,7 +17,7 @@ def test_the_state_of_a_trace_comes_along() -> None:
     assert (context.is_remote, dict(context.trace_state)) == (True, {"vendor": "1", "other": "2"})
 
 
-def test_each_is_there_once_and_so_many_at_most() -> None:
+def test_each_context_is_read_once_and_their_number_is_limited() -> None:
     assert [one.span_id for one in contexts_of([headers(1), headers(2), headers(1), headers(3)], 10)] == [1, 2, 3]
     assert [one.span_id for one in contexts_of((headers(span) for span in range(1, 1_000)), 128)] == [*range(1, 129)]
 
@@ -30,5 +30,5 @@ def test_what_makes_no_sense_is_passed_over(value: bytes | None) -> None:
     assert contexts_of([[("traceparent", value)], headers(5)], 10) == contexts_of([headers(5)], 10)
 
 
-def test_what_nobody_records_is_passed_over() -> None:
+def test_unrecorded_traces_are_skipped() -> None:
     assert contexts_of([headers(flags="00"), [("key", b"value")], []], 10) == []

@@ -16,7 +16,7 @@ _PARENT = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 @pytest.fixture
 def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A collector that takes connections and says nothing."""
+    """A collector that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{listening.getsockname()[1]}")
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")

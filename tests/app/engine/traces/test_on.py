@@ -26,13 +26,13 @@ print([name for name in sys.modules if name.startswith("opentelemetry")])
 
 
 @pytest.mark.slow
-def test_nothing_of_it_is_imported_while_it_is_off() -> None:
+def test_no_library_for_traces_is_imported_while_they_are_off() -> None:
     command = [sys.executable, "-c", _OFF]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=PROGRAM_S)
     assert done.stdout == "[]\n"
 
 
-def test_a_worker_without_what_it_needs_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_without_the_libraries_names_the_packages_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "app.engine.traces.traces", raising=False)
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "console, otlp")

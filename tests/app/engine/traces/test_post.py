@@ -23,7 +23,7 @@ def test_a_post_that_is_taken_says_where_and_the_status() -> None:
     }
 
 
-def test_of_a_url_only_the_origin_is_told() -> None:
+def test_a_span_has_only_the_origin_of_a_url() -> None:
     found = said(URL, answer_of(200, None, 0))
     assert (found["url.full"], found["server.port"]) == ("https://hooks.example.com/REDACTED", 443)
     assert "s3cret" not in str(found)
@@ -40,7 +40,9 @@ def test_of_a_url_only_the_origin_is_told() -> None:
         (HttpOutcome(Meaning.AGAIN, "certificate not trusted"), "certificate_not_trusted", None),
     ],
 )
-def test_what_is_not_taken_says_why_and_which_try_it_was(answer: HttpOutcome, type_: str, status: int | None) -> None:
+def test_a_failed_post_has_the_reason_and_the_number_of_the_attempt(
+    answer: HttpOutcome, type_: str, status: int | None
+) -> None:
     found = said(URL, answer, attempts=3)
     assert (found["error.type"], found.get("http.response.status_code")) == (type_, status)
     assert found["http.request.resend_count"] == 3

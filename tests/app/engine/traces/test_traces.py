@@ -23,7 +23,7 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 
 
 class Made(InMemorySpanExporter):
-    """What was made, and what makes it."""
+    """The recorded spans, and the object that makes them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -118,7 +118,7 @@ def test_a_step_has_a_span_for_each_input_that_it_read_and_none_for_forwards(mad
     }
 
 
-def test_deliveries_of_a_step_are_told_with_it(made: Made) -> None:
+def test_deliveries_of_a_step_are_traced_with_it(made: Made) -> None:
     step = Step(NOW)
     step.deliveries = [batch(traced(1)), batch(traced(2))]
     made.traces.committed(0, step)
@@ -136,20 +136,20 @@ def test_a_post_is_linked_to_who_asked_and_begins_a_trace_of_its_own(made: Made)
     assert span.status.is_unset
 
 
-def test_a_post_that_is_not_taken_says_why_and_one_that_nobody_traces_makes_no_span(made: Made) -> None:
+def test_a_failed_post_has_the_reason_and_an_untraced_one_makes_no_span(made: Made) -> None:
     target, refused = target_of("https://hooks.example.com/x"), answer_of(503, None, 0)
     made.traces.posted(row_for_url([]), target, refused, NOW)
     made.traces.posted(row_for_url(traced(1)), target, refused, NOW)
     assert (made.one().status.status_code, made.one().status.description) == (StatusCode.ERROR, "HTTP 503")
 
 
-def test_a_span_has_so_many_links_at_most(made: Made) -> None:
+def test_the_number_of_links_is_limited(made: Made) -> None:
     made.traces.sent(batch(*(traced(number) for number in range(1, 501))))
     assert linked(made.one()) == [*range(1, MAX_LINKS + 1)]
     assert made.one().dropped_links == 0
 
 
-def test_what_nobody_traces_makes_no_span(made: Made) -> None:
+def test_untraced_messages_make_no_span(made: Made) -> None:
     made.traces.sent(batch([], [("traceparent", b"nonsense")]))
     made.traces.committed(0, Step(NOW))
     assert not made.get_finished_spans()
