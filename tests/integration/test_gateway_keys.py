@@ -16,7 +16,7 @@ from tests.harness.program import Program
 from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import Installation, running
 
-pytestmark = pytest.mark.core
+pytestmark = pytest.mark.slow
 
 CRASH = Path(__file__).parents[1] / "harness" / "gateway_crash.py"
 Answer = tuple[int, str]
@@ -49,6 +49,7 @@ def insist(gateway: GatewayProcess, key: str, body: dict[str, object]) -> Answer
     return answer
 
 
+@pytest.mark.core
 def test_a_key_at_two_gateways_at_once_is_one_message(installation: Installation, tmp_path: Path) -> None:
     to, bootstrap, app_id = installation.topic(), installation.bootstrap, installation.app_id
     keys = [f"key-{number}" for number in range(30)]
@@ -72,6 +73,7 @@ def test_a_key_at_two_gateways_at_once_is_one_message(installation: Installation
     assert sorted(record.value or b"" for record in read(bootstrap, to)) == sorted(key.encode() for key in keys)
 
 
+@pytest.mark.core
 def test_receipts_that_were_deleted_are_written_to_a_new_topic(installation: Installation, tmp_path: Path) -> None:
     to, bootstrap, app_id = installation.topic(), installation.bootstrap, installation.app_id
     with GatewayProcess(bootstrap, app_id, tmp_path / "one") as one:

@@ -16,7 +16,7 @@ from tests.harness.ports import free_port
 from tests.harness.waiting import LIMIT_S, eventually
 from tests.integration.installation import Installation, new_app_id, running
 
-pytestmark = pytest.mark.core
+pytestmark = pytest.mark.slow
 
 HOUR_MS = 3_600_000
 
@@ -55,6 +55,7 @@ def drained(installation: Installation, data: Path) -> None:
         assert gateway.stop() == 0
 
 
+@pytest.mark.core
 def test_a_gateway_that_comes_before_the_first_worker_spools_and_creates_no_topic(
     installation: Installation, tmp_path: Path
 ) -> None:
@@ -67,6 +68,7 @@ def test_a_gateway_that_comes_before_the_first_worker_spools_and_creates_no_topi
     assert f"{app_id}-requests" not in installation.admin().list_topics(timeout=LIMIT_S).topics
 
 
+@pytest.mark.core
 def test_an_order_that_waited_in_the_spool_beats_none_that_came_later(
     installation: Installation, nowhere: str, tmp_path: Path
 ) -> None:
@@ -93,6 +95,7 @@ def test_an_order_that_waited_in_the_spool_beats_none_that_came_later(
     assert [record.value for record in installation.wait_for(to, 1)] == [b"new"]
 
 
+@pytest.mark.core
 def test_what_kafka_refuses_becomes_a_dead_letter_and_the_rest_is_delivered_in_order(
     installation: Installation, nowhere: str, tmp_path: Path
 ) -> None:

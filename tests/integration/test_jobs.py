@@ -20,7 +20,7 @@ from tests.integration.installation import PARTITIONS, Installation
 from tests.integration.test_actions import HOUR_MS, get, post
 from tests.integration.test_cli import process
 
-pytestmark = [pytest.mark.core, pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 
 def fill(installation: Installation, count: int, prefix: str = "") -> tuple[str, str]:
@@ -94,6 +94,7 @@ def test_all_that_match_are_cancelled_though_a_worker_is_killed_and_nothing_else
         assert sum(number for kind, number in standing["outcomes"].items() if kind != "cancelled") <= 1  # order-0
 
 
+@pytest.mark.core
 def test_a_job_moves_all_that_match_and_says_so_in_the_audit(installation: Installation) -> None:
     hit, spared = fill(installation, 1_000, "moved")
     due = now_ms() + 5 * HOUR_MS
@@ -110,6 +111,7 @@ def test_a_job_moves_all_that_match_and_says_so_in_the_audit(installation: Insta
     assert len(installation.wait_for(spared, 500)) == 500
 
 
+@pytest.mark.core
 def test_the_audit_keeps_no_key_and_no_value_of_a_header_that_a_job_names(installation: Installation) -> None:
     to = installation.topic()
     due = {"delay-to": to, "delay-at": str(now_ms() + HOUR_MS), "delay-id": "noted", "diagnosis": "flu"}
@@ -124,6 +126,7 @@ def test_the_audit_keeps_no_key_and_no_value_of_a_header_that_a_job_names(instal
     assert b"flu" not in kept
 
 
+@pytest.mark.core
 def test_a_job_acts_on_as_many_as_were_confirmed_and_says_that_more_match(installation: Installation) -> None:
     hit, spared = fill(installation, 2_000)
     for most, left in ((7, 993), (600, 393)):
@@ -142,6 +145,7 @@ def test_a_job_acts_on_as_many_as_were_confirmed_and_says_that_more_match(instal
     await_count(installation, 1_000, to=spared)
 
 
+@pytest.mark.core
 def test_a_job_ends_every_series_though_they_go_on_meanwhile(installation: Installation) -> None:
     to, count = installation.topic(), 100
     for number in range(count):
@@ -199,6 +203,7 @@ def test_ctrl_c_leaves_a_job_to_the_workers_and_says_how_to_follow_it(installati
     await_count(installation, 10_000, to=spared)
 
 
+@pytest.mark.core
 def test_a_job_that_is_stopped_goes_no_further(installation: Installation) -> None:
     hit, _ = fill(installation, 20_000)
     job_id = given(installation, "cancel", 10_000, {"to": hit})
@@ -217,6 +222,7 @@ def test_a_job_that_is_stopped_goes_no_further(installation: Installation) -> No
     assert 10_000 - seen[-1] <= most
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("body", "status", "says"),
     [
@@ -236,6 +242,7 @@ def test_a_job_that_makes_no_sense_is_refused(
     assert (answered, says in answer["detail"]) == (status, True), answer
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])
 def test_a_job_begins_though_what_it_waits_for_ends_with_the_mark_of_a_commit(run: Run, guarantee: str) -> None:
     with run("jobs-marks", env=lambda _: {"DELAY_GUARANTEE": guarantee}) as installation:

@@ -1,5 +1,7 @@
 """Attackers of a worker's and a gateway's port get clear answers, fill no memory, and make no message late."""
 
+import gzip
+import itertools
 import logging
 import threading
 import time
@@ -118,6 +120,40 @@ def dripped(begin: bytes, drop: bytes) -> Callable[[int], int]:
     return attack
 
 
+def in_turns(requests: list[bytes]) -> Callable[[int], int]:
+    """Return an attack that sends one request after the other, each over a connection of its own."""
+    turns = itertools.cycle(requests)
+
+    def attack(port: int) -> int:
+        return sent(next(turns))(port)
+
+    return attack
+
+
+def post(path: str, raw: bytes, *lines: str) -> bytes:
+    """Return a request with a body, in one chunk if no length is among the lines of its head."""
+    head = "".join(f"{line}\r\n" for line in (f"POST {path} HTTP/1.1", "Host: localhost", *lines))
+    if "Content-Length" in head:
+        return f"{head}\r\n".encode() + raw
+    return f"{head}Transfer-Encoding: chunked\r\n\r\n{len(raw):x}\r\n".encode() + raw + b"\r\n0\r\n\r\n"
+
+
+def odd_requests() -> list[bytes]:
+    """Return requests with very many small parts, and others that are no requests."""
+    fields, parts = b"&".join([b"a=1"] * 100_000), b"--x\r\na: b\r\n" * 275_000
+    form = "Content-Type: application/x-www-form-urlencoded"
+    return [
+        b"POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+        + b"1\r\nx\r\n" * 100_000
+        + b"0\r\n\r\n",
+        post("/new", fields, form, f"Content-Length: {len(fields)}"),
+        post("/new", parts, "Content-Type: multipart/form-data; boundary=x", f"Content-Length: {len(parts)}"),
+        b"GET /" + b"?a=b" * 3_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET /nowhere?" + b"a=b&" * 1_900 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"\x16\x03\x01" + bytes(MIB),
+    ]
+
+
 def body(raw: bytes, *lines: bytes) -> bytes:
     return HEAD + b"".join(line + b"\r\n" for line in lines) + b"Content-Length: %d\r\n\r\n" % len(raw) + raw
 
@@ -148,6 +184,13 @@ ATTACKS: dict[str, Callable[[], Attack]] = {
         sent(HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *CHUNKS, b"0\r\n\r\n"), {400, 413, 503}
     ),
     "deep JSON": lambda: Attack(sent(body(DEEP)), {400}),
+    "packed forms": lambda: Attack(
+        in_turns(
+            [post(path, gzip.compress(bytes(64 * MIB)), "Content-Encoding: gzip") for path in ("/new", "/nowhere")]
+        ),
+        {403, 404, 415},
+    ),
+    "odd requests": lambda: Attack(in_turns(odd_requests()), {400, 403, 404, 413, 415, 431}),
 }
 
 

@@ -28,7 +28,7 @@ from tests.harness.waiting import LIMIT_S, crowd, eventually
 from tests.integration.conftest import Run
 from tests.integration.installation import Installation, late_ms, users
 
-pytestmark = pytest.mark.core
+pytestmark = pytest.mark.slow
 
 #: How long a message may take that is acknowledged immediately, however busy this machine is.
 TIMEOUT = timedelta(seconds=1.5 * crowd())
@@ -77,6 +77,7 @@ async def settled(installation: Installation) -> None:
     await until(lambda: not sum(pending().values()), what="the end of all markers")
 
 
+@pytest.mark.core
 async def test_what_is_acknowledged_does_not_come_back_and_what_is_not_does(
     installation: Installation, topic: str
 ) -> None:
@@ -101,6 +102,7 @@ async def test_what_is_acknowledged_does_not_come_back_and_what_is_not_does(
     assert all(0 <= late_ms(record) <= LATE_MS for record in back)
 
 
+@pytest.mark.core
 async def test_each_message_is_acknowledged_by_itself_in_any_order(installation: Installation, topic: str) -> None:
     put(installation, topic, *(b"%d" % number for number in range(50)))
     async with queue_of(installation, topic) as queue:
@@ -113,6 +115,7 @@ async def test_each_message_is_acknowledged_by_itself_in_any_order(installation:
         await settled(installation)
 
 
+@pytest.mark.core
 async def test_a_message_that_is_refused_comes_back_when_it_is_told_to(installation: Installation, topic: str) -> None:
     put(installation, topic, b"v")
     async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
@@ -128,6 +131,7 @@ async def test_a_message_that_is_refused_comes_back_when_it_is_told_to(installat
         await settled(installation)
 
 
+@pytest.mark.core
 async def test_a_message_that_takes_longer_does_not_come_back_meanwhile(installation: Installation, topic: str) -> None:
     put(installation, topic, b"v")
     async with queue_of(installation, topic) as queue:
@@ -142,6 +146,7 @@ async def test_a_message_that_takes_longer_does_not_come_back_meanwhile(installa
             await message.extend(timedelta(seconds=1))
 
 
+@pytest.mark.core
 async def test_after_the_last_attempt_a_message_is_a_dead_letter_with_its_error(
     installation: Installation, topic: str
 ) -> None:
@@ -173,6 +178,7 @@ async def test_after_the_last_attempt_a_message_is_a_dead_letter_with_its_error(
     assert users(letters[b"forgotten"].headers) == [("trace", b"1"), ("null", None)]
 
 
+@pytest.mark.core
 async def test_a_message_with_the_headers_of_another_one_is_handed_out_as_often(
     installation: Installation, topic: str
 ) -> None:
@@ -187,6 +193,7 @@ async def test_a_message_with_the_headers_of_another_one_is_handed_out_as_often(
     assert [(one.value, one.attempt) for one in (first, second)] == [(b"fresh", 1), (b"fresh", 2)]
 
 
+@pytest.mark.core
 async def test_policies_of_the_input_do_not_hold_for_retries_and_markers(
     installation: Installation, topic: str
 ) -> None:
@@ -209,6 +216,7 @@ async def test_policies_of_the_input_do_not_hold_for_retries_and_markers(
     assert int(last.header("delay-due")) == sent_ms + 2_000
 
 
+@pytest.mark.core
 async def test_messages_without_key_and_value_are_messages(installation: Installation, topic: str) -> None:
     installation.requests.send([], None, None, topic=topic)
     installation.requests.flush()
@@ -221,6 +229,7 @@ async def test_messages_without_key_and_value_are_messages(installation: Install
         await settled(installation)
 
 
+@pytest.mark.core
 async def test_what_was_not_handed_out_is_given_back_at_once_without_an_attempt(
     installation: Installation, topic: str
 ) -> None:
@@ -238,6 +247,7 @@ async def test_what_was_not_handed_out_is_given_back_at_once_without_an_attempt(
         await settled(installation)
 
 
+@pytest.mark.core
 async def test_an_iteration_that_is_given_up_loses_nothing(installation: Installation, topic: str) -> None:
     async with queue_of(installation, topic, timedelta(minutes=5)) as queue:
         got, given_up, sent, idle = set[bytes | None](), 0, 0, threading.Event()
@@ -268,6 +278,7 @@ async def test_an_iteration_that_is_given_up_loses_nothing(installation: Install
         await settled(installation)
 
 
+@pytest.mark.core
 async def test_batches_are_what_is_there(installation: Installation, topic: str) -> None:
     put(installation, topic, *(b"%d" % number for number in range(100)))
     got: list[Message] = []
@@ -285,6 +296,7 @@ async def test_batches_are_what_is_there(installation: Installation, topic: str)
     assert len({message.value for message in got}) == 100
 
 
+@pytest.mark.core
 async def test_no_more_messages_are_out_than_is_allowed(installation: Installation, topic: str) -> None:
     put(installation, topic, *(b"%d" % number for number in range(30)))
     async with queue_of(installation, topic, timedelta(minutes=5), max_unacked=10) as queue:
@@ -302,6 +314,7 @@ async def test_no_more_messages_are_out_than_is_allowed(installation: Installati
         await settled(installation)
 
 
+@pytest.mark.core
 async def test_a_flood_of_errors_leaves_a_probe_at_a_time_until_one_succeeds(
     installation: Installation, topic: str
 ) -> None:
@@ -333,6 +346,7 @@ async def test_a_flood_of_errors_leaves_a_probe_at_a_time_until_one_succeeds(
     assert queue.stats.released > 100
 
 
+@pytest.mark.core
 async def test_the_page_of_the_workers_shows_a_queue_whose_breaker_is_open(run: Run, bootstrap: str) -> None:
     with run("queue-page", before=lambda app_id: create_topic(bootstrap, f"{app_id}-queues", 1)) as installation:
         topic = installation.topic(partitions=2)
@@ -364,6 +378,7 @@ async def test_the_page_of_the_workers_shows_a_queue_whose_breaker_is_open(run: 
         await until(lambda: shown() == [], what="no queue without a consumer")
 
 
+@pytest.mark.core
 async def test_no_offset_is_committed_whose_marker_kafka_has_not(
     installation: Installation, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,6 +413,7 @@ async def test_no_offset_is_committed_whose_marker_kafka_has_not(
         await settled(installation)
 
 
+@pytest.mark.core
 async def test_what_the_group_has_shared_out_anew_meanwhile_is_read_again(
     installation: Installation, topic: str
 ) -> None:
@@ -422,6 +438,7 @@ async def test_what_the_group_has_shared_out_anew_meanwhile_is_read_again(
         await settled(installation)
 
 
+@pytest.mark.core
 async def test_a_queue_waits_for_a_worker_that_is_behind(installation: Installation, topic: str) -> None:
     taken = 0
     async with queue_of(installation, topic, timedelta(seconds=6)) as queue:
@@ -453,6 +470,7 @@ async def test_a_queue_waits_for_a_worker_that_is_behind(installation: Installat
         working.cancel()
 
 
+@pytest.mark.core
 async def test_several_tasks_share_a_queue(installation: Installation, topic: str) -> None:
     put(installation, topic, *(b"%d" % number for number in range(200)))
     got: list[list[bytes | None]] = [[], [], []]
@@ -472,11 +490,13 @@ async def test_several_tasks_share_a_queue(installation: Installation, topic: st
     assert len({value for mine in got for value in mine}) == 200
 
 
+@pytest.mark.core
 async def test_a_queue_on_a_topic_that_is_not_there_says_so(installation: Installation) -> None:
     with pytest.raises(InvalidDestinationError, match="The topic nowhere does not exist"):
         await queue_of(installation, "nowhere").start()
 
 
+@pytest.mark.core
 async def test_a_queue_that_is_not_open_says_so(installation: Installation) -> None:
     with pytest.raises(ClientClosedError, match="DelayQueue"):
         await anext(queue_of(installation, "nowhere"))
