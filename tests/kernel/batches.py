@@ -106,7 +106,7 @@ def fitting(append: Callable[..., Any], records: Iterable[Asked]) -> int:
 
 
 def garbled(raws: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
-    """Return bytes of which a few are others, are not there, or are there twice."""
+    """Return the bytes with a few of them changed, left out or repeated."""
 
     def garble(raw: bytes, changes: list[tuple[int, int, bytes]]) -> bytes:
         for place, length, put in changes:

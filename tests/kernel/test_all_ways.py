@@ -150,7 +150,7 @@ def _requests(count: int) -> list[Asked]:
 
 @_many
 @pytest.mark.parametrize("watermark_ms", [NOW + 5_000, NOW])
-def test_most_of_it_goes_many_at_a_time(watermark_ms: int, way: str) -> None:
+def test_most_rows_are_handled_many_at_a_time(watermark_ms: int, way: str) -> None:
     with TemporaryDirectory() as directory:
         side = Side(Path(directory) / "0", way, watermark_ms=watermark_ms)
         asked = _requests(40)
@@ -182,7 +182,7 @@ def _looked(monkeypatch: pytest.MonkeyPatch, side: Side) -> list[int]:
 
 
 @_many
-def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_many_at_a_time(
+def test_plain_rows_between_rows_with_extra_state_are_still_handled_many_at_a_time(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """A known row does not cause another scan of all remaining rows."""
@@ -202,15 +202,13 @@ def test_among_delivered_rows_of_which_more_is_known_the_others_still_go_many_at
 
 
 @_many
-def test_of_ids_of_all_of_which_more_is_known_few_are_looked_at_in_vain(
-    monkeypatch: pytest.MonkeyPatch, way: str
-) -> None:
+def test_if_all_ids_have_extra_state_few_are_examined_in_vain(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     with TemporaryDirectory() as directory:
         side = Side(Path(directory) / "0", way, watermark_ms=NOW)
         asked = _requests(400)
         with side.way():
             side.bench.apply(side.step(asked))
-            side.bench.apply(side.step(count=400))  # each of them leaves what is known of it
+            side.bench.apply(side.step(count=400))  # each of them leaves a trace of its ID
             side.bench.apply(side.step(asked))
             looked = _looked(monkeypatch, side)
             side.bench.apply(side.step(count=400))

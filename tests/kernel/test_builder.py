@@ -16,7 +16,7 @@ _LIMITS = st.sampled_from([0, 100, 200, 1000, 1 << 20])
 
 @patient
 @given(RECORDS, _LIMITS, st.booleans())
-def test_a_batch_is_the_one_that_aiokafka_builds(records: list[Asked], limit: int, transactional: bool) -> None:  # noqa: FBT001
+def test_a_batch_equals_the_one_that_aiokafka_builds(records: list[Asked], limit: int, transactional: bool) -> None:  # noqa: FBT001
     builder, other = kernel.Builder(limit, transactional=transactional), theirs(limit, transactional=transactional)
 
     for record in records:
@@ -40,7 +40,7 @@ def test_records_of_key_and_value_are_taken_as_far_as_they_fit(records: dict[byt
 
     assert builder.extend(NOW, left) == expected == builder.count
 
-    assert len(list(left)) == max(0, len(records) - expected - 1)  # what did not fit was taken from it
+    assert len(list(left)) == max(0, len(records) - expected - 1)  # the records that did not fit remain
     if records:
         other.set_producer_state(1, 2, 3)
         assert builder.build(1, 2, 3) == bytes(other.build())
@@ -57,7 +57,7 @@ def test_what_makes_the_records_may_look_at_the_batch() -> None:
     assert b"\x022\x01" in builder.build(-1, -1, -1)
 
 
-def test_what_is_no_bytes_and_no_text_is_refused_and_leaves_the_batch_as_it_was() -> None:
+def test_an_invalid_type_is_refused_and_leaves_the_batch_unchanged() -> None:
     builder = kernel.Builder(1 << 20, transactional=False)
     builder.append(NOW, b"k", b"v", [])
     before = builder.build(1, 1, 1)
@@ -76,7 +76,7 @@ def test_what_is_no_bytes_and_no_text_is_refused_and_leaves_the_batch_as_it_was(
 
 @pytest.mark.parametrize("skipped", [0, 1, 3, 4])
 @pytest.mark.parametrize("limit", [0, 300, 1 << 20])
-def test_what_the_kernel_has_packed_is_taken_as_its_records_are(skipped: int, limit: int) -> None:
+def test_records_packed_by_the_kernel_are_accepted_as_they_are(skipped: int, limit: int) -> None:
     asked = [Asked(NOW, None, None, [("delay-to", b"orders"), ("delay-at", b"%d" % NOW)])] * 3
     rules = kernel.Rules("in", 3, 0, ["in"], 4, 1 << 20)
     *_, packed, _ = kernel.requests(rules, unpacked(asked), 0, 3, 0, {"orders"}, -1, NOW, NOW, NOW, 1 << 20)

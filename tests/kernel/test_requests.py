@@ -142,7 +142,7 @@ def test_the_longest_run_of_plain_requests_becomes_rows(
 
 
 def _requests(records: list[Any]) -> int:
-    """Return how many of these records are taken."""
+    """Return the number of accepted records."""
     rules = kernel.Rules("in", 3, _CRC, _INPUTS, 4, 1 << 20)
     found = kernel.requests(rules, records, 0, 10, 0, {"orders"}, -1, _LATEST, _FURTHEST, NOW, 1 << 20)
     taken: int = found[0]

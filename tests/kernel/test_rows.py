@@ -48,7 +48,7 @@ def _partition(entry: Entry) -> int:
 
 
 def _places(found: Entries) -> dict[tuple[str, int], list[int]]:
-    """Return where rows go, and which of them go there."""
+    """Return the destinations of rows, and the rows of each destination."""
     places: dict[tuple[str, int], list[int]] = {}
     for number, (_, entry) in enumerate(found):
         places.setdefault((entry.to, _partition(entry)), []).append(number)
@@ -115,7 +115,7 @@ def test_rows_that_are_due_are_counted_by_their_times(due: list[int]) -> None:
 
 @needed
 @pytest.mark.parametrize("key", [b"", b"\0" * 19, b"\xff" * 20, b"\0" * 21])
-def test_what_is_no_rows_key_is_not_counted(key: bytes) -> None:
+def test_a_key_that_is_not_a_rows_is_not_counted(key: bytes) -> None:
     with pytest.raises(ValueError, match="row's key"):
         kernel.dues([(key, b"")])
 
@@ -134,7 +134,7 @@ def test_keys_go_where_kafkas_clients_send_them(size: int) -> None:
 @pytest.mark.parametrize("field", NOT_PLAIN)
 @patient
 @given(st.data())
-def test_a_row_that_is_not_plain_is_taken_by_nothing(field: str, data: st.DataObject) -> None:
+def test_a_row_that_is_not_plain_is_left_to_python(field: str, data: st.DataObject) -> None:
     entry = data.draw(entries(**{field: NOT_PLAIN[field]}))
     row = keys.row_key(NOW, 0, 0), encode(entry)
 
@@ -187,7 +187,7 @@ def test_deliveries_are_those_of_the_native_contract(found: Rows, begin: int, li
 @needed
 @patient
 @given(rows(), st.sampled_from([-1, NOW, 2**63 - 1]), st.data())
-def test_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms: int, data: st.DataObject) -> None:
+def test_a_delivered_row_has_an_event_and_is_removed(found: Rows, watermark_ms: int, data: st.DataObject) -> None:
     claims: dict[bytes, Any] = dict(found)
     for key, raw in found:
         match data.draw(st.integers(0, 29)):
@@ -265,7 +265,9 @@ def test_in_python_deliveries_are_those_of_the_native_contract(found: Rows, begi
 
 @patient
 @given(rows(), st.sampled_from([-1, NOW, 2**63 - 1]), st.data())
-def test_in_python_what_is_delivered_is_told_and_gone(found: Rows, watermark_ms: int, data: st.DataObject) -> None:
+def test_in_python_a_delivered_row_has_an_event_and_is_removed(
+    found: Rows, watermark_ms: int, data: st.DataObject
+) -> None:
     claims = dict(_decoded(found))
     for key in [key for key in claims if data.draw(st.integers(0, 29)) == 29]:
         del claims[key]

@@ -28,7 +28,9 @@ _CONTENTS = [
 
 @pytest.mark.parametrize("content", _CONTENTS)
 @pytest.mark.parametrize(("codec", "pack"), _KINDS)
-def test_what_fits_is_unpacked_and_what_is_a_byte_larger_is_not(codec: int, pack: object, content: bytes) -> None:
+def test_a_batch_of_the_maximum_size_is_unpacked_and_a_larger_one_is_not(
+    codec: int, pack: object, content: bytes
+) -> None:
     packed = memoryview(bytes(pack(content)))  # type: ignore[operator]
 
     assert batches.unpack(codec, packed, batches.MAX_BYTES) == content
@@ -46,7 +48,7 @@ def test_bytes_that_are_broken_are_unreadable(codec: int, pack: object) -> None:
             batches.unpack(codec, memoryview(broken), batches.MAX_BYTES)
 
 
-def test_gzip_may_have_members_and_what_is_none_behind_them() -> None:
+def test_gzip_may_have_several_members_and_other_bytes_after_them() -> None:
     """Java's reader passes over it, and brokers with it."""
     member = aiokafkas.gzip_encode(b"ab")
 
@@ -57,7 +59,7 @@ def test_gzip_may_have_members_and_what_is_none_behind_them() -> None:
         batches.unpack(_GZIP, memoryview(aiokafkas.gzip_encode(b"") * 50_000), 5)
 
 
-def test_what_is_too_large_is_not_unpacked_to_its_end() -> None:
+def test_a_batch_that_is_too_large_is_not_unpacked_to_its_end() -> None:
     packed = memoryview(aiokafkas.gzip_encode(bytes(64 << 20)))
     tracemalloc.start()
     try:

@@ -41,7 +41,7 @@ async def read(bootstrap: str, topic: str, end: int) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("connection", [aiokafka.conn.AIOKafkaConnection, QuickConnection])
-def test_a_consumer_passes_over_what_is_too_large_and_reads_a_little_at_a_time(
+def test_a_consumer_skips_records_that_are_too_large_and_reads_a_little_at_a_time(
     connection: type, bootstrap: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In gateways, aiokafka's connections are replaced, with their answers."""

@@ -36,7 +36,7 @@ BUDGET_MS = 300
 
 @pytest.mark.parametrize("name", [command.name for command in COMMANDS])
 @pytest.mark.slow
-def test_a_command_loads_nothing_heavy(name: str) -> None:
+def test_a_command_loads_no_heavy_module(name: str) -> None:
     script = (
         "import sys; from punctual import command; from punctual.cli import main\n"
         f"code = main.run({name!r}, ['--help'])\n"
@@ -117,7 +117,7 @@ def answering(how: type[_Answering] = _Stranger) -> Iterator[str]:
         (503, Exit.UNREACHABLE, "cannot answer at the moment: says why"),
     ],
 )
-def test_an_answer_of_no_use_is_told_with_what_to_do(
+def test_an_unusable_answer_is_an_error_with_the_next_step(
     status: int, code: Exit, says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with answering() as url:
@@ -153,7 +153,7 @@ def test_a_token_is_taken_without_the_white_space_around_it_and_never_shown(
 
 
 @pytest.mark.parametrize("url", ["http://h:99999", "http://h:port", "http://[::1", "ftp://h", "h:6066", "http://"])
-def test_an_address_that_is_none_is_told(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_address_is_an_error(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run("list", ["--url", url]) == Exit.WRONG_USE
 
     said = capsys.readouterr().err
@@ -179,7 +179,9 @@ def test_an_export_is_utf_8_in_every_locale_as_an_import_reads_it(encoding: str)
     assert Exported.read(said.stdout).id == "ü-€"
 
 
-def test_a_value_that_was_left_out_is_told_and_not_written_as_an_empty_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_that_was_left_out_is_an_error_and_not_written_as_an_empty_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with answering(_Worker) as url:
         assert main.run("dead-letters", ["0-7", "--raw", "--url", url]) == Exit.FAILED
 
@@ -294,7 +296,7 @@ def test_progress_is_a_line_of_a_terminal_and_gone_in_the_end(monkeypatch: pytes
     ],
 )
 @pytest.mark.slow
-def test_a_shell_completes_what_is_typed(typed: tuple[str, ...], offered: list[str]) -> None:
+def test_a_shell_completes_the_typed_text(typed: tuple[str, ...], offered: list[str]) -> None:
     punctual = shlex.quote(str(Path(sys.executable).with_name("punctual")))
     script = (
         f'eval "$({punctual} completion bash)"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); '
@@ -326,7 +328,7 @@ def test_every_kind_of_event_can_be_followed() -> None:
     ],
 )
 @pytest.mark.parametrize("command", [["tail"], ["send", "--to", "t", "--at", "now", "v"]])
-def test_what_kafka_s_client_cannot_take_is_told_before_anything_is_sent(
+def test_text_that_kafka_s_client_cannot_encode_is_an_error_before_any_message_is_sent(
     command: list[str],
     env: dict[str, str],
     says: str,
@@ -384,7 +386,7 @@ def test_output_that_is_closed_goes_nowhere(closed: int) -> None:
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.slow
-def test_a_table_has_escapes_for_what_the_encoding_lacks(encoding: str) -> None:
+def test_a_table_has_escapes_for_characters_that_the_encoding_lacks(encoding: str) -> None:
     with answering(_Worker) as url:
         done = _punctual("list", "--url", url, stdout=subprocess.PIPE, env={**os.environ, "PYTHONIOENCODING": encoding})
     assert done.returncode == Exit.DONE

@@ -61,7 +61,7 @@ def sealed(
 
 
 @given(st.binary(max_size=200), st.text(min_size=1, max_size=20), st.none() | st.binary(max_size=20))
-def test_what_is_encrypted_can_be_decrypted(value: bytes, to: str, key: bytes | None) -> None:
+def test_an_encrypted_value_can_be_decrypted(value: bytes, to: str, key: bytes | None) -> None:
     record = sealed(value, to=to, key=key)
     assert RING.decrypt(record) == value
     assert record.value is not None
@@ -92,7 +92,7 @@ def test_keys_change_while_messages_wait() -> None:
         {"headers": ((ALGORITHM_HEADER, b"A256GCM"), (KEY_ID_HEADER, b"old"))},
     ],
 )
-def test_what_was_swapped_is_noticed(changed: dict[str, Any]) -> None:
+def test_swapped_values_are_noticed(changed: dict[str, Any]) -> None:
     with pytest.raises(TamperedError, match="was not encrypted by the key"):
         RING.decrypt(replace(sealed(), **changed))
 
@@ -116,7 +116,7 @@ def test_a_null_key_and_an_empty_one_are_two() -> None:
         RING.decrypt(replace(sealed(key=None), key=b""))
 
 
-def test_what_has_moved_to_another_topic_is_decrypted_by_its_destination() -> None:
+def test_a_value_moved_to_another_topic_is_decrypted_by_its_destination() -> None:
     moved = replace(sealed(), topic="reminders-retry")
     assert RING.decrypt(moved, to="reminders") == b"secret"
 
@@ -130,7 +130,7 @@ def test_what_has_moved_to_another_topic_is_decrypted_by_its_destination() -> No
         (((ALGORITHM_HEADER, b"A256GCM"),) * 2, "encryption is there 2 times"),
     ],
 )
-def test_what_is_not_encrypted_is_not_taken_for_it(headers: tuple[tuple[str, bytes], ...], why: str) -> None:
+def test_a_plain_value_is_not_mistaken_for_an_encrypted_one(headers: tuple[tuple[str, bytes], ...], why: str) -> None:
     record = Record(value=b"plain", headers=headers)
     with pytest.raises(NotEncryptedError, match=why):
         RING.decrypt(record)
@@ -149,14 +149,14 @@ def test_records_of_any_client_are_taken() -> None:
     assert RING.decrypt(replace(record, headers=dict(record.headers))) == b"secret"  # type: ignore[arg-type] # Faust's
 
 
-def test_a_request_has_nothing_of_it_in_clear() -> None:
+def test_a_request_has_no_part_of_the_value_in_clear() -> None:
     asked = encrypted(schedule("reminders", {"card": "4111"}, after=HOUR, key="customer-4"), RING)
     assert b"4111" not in b"".join([asked.value or b"", *(value or b"" for _, value in asked.headers)])
     delivered = Record(value=asked.value, headers=asked.headers)
     assert RING.decrypt(delivered) == b'{"card":"4111"}'
 
 
-def test_nothing_is_encrypted_twice() -> None:
+def test_no_value_is_encrypted_twice() -> None:
     with pytest.raises(InvalidHeaderError, match="this client encrypts"):
         encrypted(schedule("reminders", b"", after=HOUR, headers={KEY_ID_HEADER: "new"}), RING)
 
@@ -170,12 +170,12 @@ def test_nothing_is_encrypted_twice() -> None:
         ({"": OLD}, "'' is no key id"),
     ],
 )
-def test_what_cannot_be_a_key_is_said(keys: dict[str, bytes], why: str) -> None:
+def test_an_invalid_key_is_an_error(keys: dict[str, bytes], why: str) -> None:
     with pytest.raises(InvalidKeyError, match=why):
         Keyring(keys)
 
 
-def test_the_primary_is_one_of_them() -> None:
+def test_the_primary_key_is_one_of_the_keys() -> None:
     with pytest.raises(InvalidKeyError, match="primary='x' is none of the keys new"):
         Keyring({"new": NEW}, primary="x")
 

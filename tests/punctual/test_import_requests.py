@@ -36,7 +36,7 @@ def line(**said: Any) -> Exported:
 
 
 def asked(exported: Exported) -> list[dict[str, str]]:
-    """Return the headers of each record, those that are the user's left out."""
+    """Return the headers of each record, without the user's own."""
     return [
         {
             name.removeprefix("delay-"): (value or b"").decode()
@@ -47,7 +47,7 @@ def asked(exported: Exported) -> list[dict[str, str]]:
     ]
 
 
-def test_it_is_asked_for_as_it_was_and_when_it_was() -> None:
+def test_an_imported_message_has_its_original_options_and_stamp() -> None:
     exported = line(
         key="k", value=ExportedBytes(b"\xff"), headers=[("h", "1"), ("h", None)], asked_ms=DUE_MS - 2 * HOUR_MS
     )
@@ -61,7 +61,7 @@ def test_it_is_asked_for_as_it_was_and_when_it_was() -> None:
     assert asked(exported) == [said | none]
 
 
-def test_what_has_no_known_time_is_asked_for_as_it_was_exported() -> None:
+def test_a_message_without_a_known_time_has_the_time_of_the_export() -> None:
     assert asked(line())[0]["asked-at"] == str(DUE_MS - HOUR_MS)
 
 
@@ -115,7 +115,7 @@ def test_a_series_goes_on_from_where_it_was(due_ms: int, more: dict[str, bool], 
     ],
     ids=["plain", "late", "late alone", "bounded", "series", "moved", "jittered", "jittered and moved"],
 )
-def test_policies_of_the_input_that_it_comes_by_change_nothing(exported: Exported, policies: str) -> None:
+def test_policies_of_the_input_have_no_effect(exported: Exported, policies: str) -> None:
     with_them, asked_ms = with_policies(NATIVE, parse_policies(policies)), exported.asked_ms or exported.exported_ms
     first, *rest = (
         with_them.decode(PlainRecord("delay-requests", 0, 5, asked_ms, one.key, one.value, one.headers))
@@ -132,7 +132,7 @@ def test_policies_of_the_input_that_it_comes_by_change_nothing(exported: Exporte
         assert (first.recurrence.jitter_ms or 0) == (90_000 if exported.jitter else 0)
 
 
-def test_what_a_worker_would_refuse_is_refused_here() -> None:
+def test_a_request_that_a_worker_would_refuse_is_refused_here() -> None:
     with pytest.raises(Refusal, match="delay-if-late needs delay-max-late"):
         requests_of(line(headers=[("delay-if-late", "drop")]), "a")
 
@@ -160,7 +160,7 @@ def test_an_id_elsewhere_is_the_same_each_time_and_short_enough_for_a_series() -
     assert all(len(id_) <= ID_BYTES - 16 for id_ in long)
 
 
-def test_what_is_to_come_back_in_any_case_is_asked_for_now() -> None:
+def test_a_forced_import_has_the_current_time() -> None:
     now_ms = DUE_MS - 5
     [request] = requests_of(line(asked_ms=DUE_MS - 2 * HOUR_MS), "a", now_ms)
 

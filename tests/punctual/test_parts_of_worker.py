@@ -25,7 +25,7 @@ def _python(program: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.core
-def test_importing_them_loads_nothing_of_the_worker() -> None:
+def test_importing_them_loads_no_module_of_the_worker() -> None:
     done = _python("import punctual.dev, punctual.testing, sys; print({'app', 'faust', 'rocksdict'} & {*sys.modules})")
 
     assert done.stdout == "set()\n"

@@ -7,7 +7,7 @@ from tables.entry import encode
 from tests.tables.rows import entry, key, put, rewrite
 
 
-def test_a_step_begins_with_nothing() -> None:
+def test_a_new_step_is_empty() -> None:
     assert not Changes()
     assert list(Changes().records(7)) == [(b"w", keys.long_bytes(7))]
 

@@ -16,5 +16,5 @@ from tables.counts import display_name
         ("https://hooks.example.com", "https://hooks.example.com"),
     ],
 )
-def test_a_url_is_told_by_its_origin(to: str, name: str) -> None:
+def test_a_url_is_counted_by_its_origin(to: str, name: str) -> None:
     assert display_name(to) == name

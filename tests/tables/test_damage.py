@@ -24,7 +24,7 @@ ROWS = 12_000
 
 
 def write(store: PartitionStore, begin: int, end: int) -> None:
-    """Put rows in, a step for every hundred of them, of bytes that do not compress."""
+    """Put rows of incompressible bytes in, a hundred per step."""
     chosen = random.Random(begin)  # noqa: S311 - it makes up values
     for first in range(begin, end, 100):
         changes = Changes()
@@ -65,7 +65,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def path(whole: Path, tmp_path: Path) -> Path:
-    """A copy of it to be damaged."""
+    """A copy of the database, to be damaged."""
     return Path(shutil.copytree(whole, tmp_path / "x.db"))
 
 
@@ -92,9 +92,9 @@ READS: dict[str, Callable[[PartitionStore], object]] = {
 
 
 @pytest.mark.parametrize("reading", READS)
-def test_reading_what_is_damaged_says_so_and_the_database_is_not_believed_again(path: Path, reading: str) -> None:
+def test_a_damaged_file_is_an_error_and_the_database_is_not_trusted_again(path: Path, reading: str) -> None:
     for table in path.glob("*.sst"):
-        with contextlib.suppress(FileNotFoundError):  # an open database removes those that it has merged
+        with contextlib.suppress(FileNotFoundError):  # an open database removes merged files
             scratch(table)
     with pytest.raises(StoreCorrupt, match=r"Corruption.* It is only a copy of the changelog"):
         READS[reading](PartitionStore(path))
@@ -129,7 +129,7 @@ def test_a_step_that_is_missing_in_between_is_missed(tmp_path: Path, flushed: in
 
 
 def write_steps(store: PartitionStore, flushed: int) -> None:
-    """Move a row with each step: so many of them to tables of their own, and one more to the write-ahead log."""
+    """Move a row with each step: this many rows to tables of their own, and one more to the write-ahead log."""
     there = key(0)
     for number in range(flushed + 1):
         changes = Changes()
@@ -157,7 +157,7 @@ def test_a_write_ahead_log_that_has_lost_its_end_only_puts_the_database_back(pat
 
 @pytest.mark.parametrize("seed", range(share(40)))
 def test_what_opens_after_any_damage_is_the_whole_image_of_a_prefix(seed: int) -> None:
-    """Several lives, each ended by `kill -9` and damage: what is believed holds all steps up to its offset."""
+    """Several lives, each ended by `kill -9` and damage: a trusted store holds all steps up to its offset."""
     chosen = random.Random(seed)  # noqa: S311 - it chooses damage
     place = fast_directory()
     try:
@@ -205,7 +205,7 @@ def kill(store: PartitionStore, copy: Path) -> None:
         try:
             shutil.copytree(store.path, copy)
             break
-        except shutil.Error:  # a file has gone meanwhile: RocksDB merges tables
+        except shutil.Error:  # a file may disappear, because RocksDB merges tables
             shutil.rmtree(copy)
     store.close()
 
@@ -219,7 +219,7 @@ def test_a_cut_off_flush_is_no_damage(path: Path) -> None:
 def test_a_damaged_store_can_be_wiped(path: Path) -> None:
     store = PartitionStore(path)
     for table in path.glob("*.sst"):
-        with contextlib.suppress(FileNotFoundError):  # an open database removes those that it has merged
+        with contextlib.suppress(FileNotFoundError):  # an open database removes merged files
             scratch(table)
     with pytest.raises(StoreCorrupt):
         list(store.rows())
@@ -228,7 +228,7 @@ def test_a_damaged_store_can_be_wiped(path: Path) -> None:
     assert PartitionStore(path).counts.total == 0
 
 
-def test_a_lock_is_free_again_when_what_was_opened_is_not_believed(path: Path) -> None:
+def test_the_lock_of_an_untrusted_database_is_released(path: Path) -> None:
     store = PartitionStore(path)
     batch = rocksdict.WriteBatch(raw_mode=True)
     batch.put(keys.META + b"format", keys.long_bytes(FORMAT + 1))
@@ -248,7 +248,7 @@ def test_a_lock_is_free_again_when_damage_has_ended_a_look(path: Path) -> None:
     scratch(some(path, "*.sst"))
     try:
         list(database.items())
-    except StoreCorrupt:  # what is known of the error keeps what led to it
+    except StoreCorrupt:  # the error keeps its cause
         database.close()
         shutil.rmtree(path)
         Database(path, rocksdb_options()).close()
@@ -275,7 +275,7 @@ class Broken:
         ("something else", Exception),
     ],
 )
-def test_what_a_disk_says_is_put_into_words(tmp_path: Path, said: str, meant: type[Exception]) -> None:
+def test_a_disk_error_has_a_readable_message(tmp_path: Path, said: str, meant: type[Exception]) -> None:
     database = Database(tmp_path / "x.db", rocksdb_options())
     database.close()
     database._db = Broken(said)

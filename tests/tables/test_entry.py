@@ -98,7 +98,7 @@ def test_the_bytes_of_a_row_are_frozen() -> None:
     assert decode(FROZEN_4) == LATEST
 
 
-def test_what_a_row_of_an_older_version_has_no_field_for_is_left_out() -> None:
+def test_fields_that_an_older_version_lacks_are_left_out() -> None:
     assert (encode(LATEST, 1), encode(LATEST, 2), encode(LATEST, 3)) == (FROZEN, FROZEN_2, FROZEN_3)
 
 
@@ -160,7 +160,7 @@ ENTRIES = st.builds(
 
 
 @given(ENTRIES)
-def test_what_is_written_is_read_back(entry: Entry) -> None:
+def test_a_written_entry_is_read_back_unchanged(entry: Entry) -> None:
     assert decode(encode(entry)) == entry
 
 

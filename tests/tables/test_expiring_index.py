@@ -17,13 +17,13 @@ def store(tmp_path: Path) -> PartitionStore:
 
 
 def remember(store: PartitionStore, *ends: int, until: bool = True) -> None:
-    """Remember the delivery of an id for each of these times, or forget it."""
+    """Remember the delivery of an ID at each of these times, or forget it."""
     changes = Changes()
     changes.delivered = {f"id-{end}": RememberedDelivery(NOW, NOW + end) if until else None for end in ends}
     apply(store, changes)
 
 
-def test_a_look_begins_behind_what_was_forgotten(store: PartitionStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_look_starts_after_forgotten_entries(store: PartitionStore, monkeypatch: pytest.MonkeyPatch) -> None:
     remember(store, *range(1, 100), 500)
     looked: list[bytes] = []
     go_through = Database.keys
@@ -50,7 +50,7 @@ def test_what_ends_before_where_was_looked_last_is_found(store: PartitionStore) 
     assert store.delivered.expired(NOW + 400, 10) == ["id-50"]
 
 
-def test_what_was_found_is_found_again_until_it_is_forgotten(store: PartitionStore) -> None:
+def test_a_found_entry_is_found_again_until_it_is_forgotten(store: PartitionStore) -> None:
     remember(store, 1, 2, 3)
     assert store.delivered.expired(NOW + 9, 2) == ["id-1", "id-2"]
     assert store.delivered.expired(NOW + 9, 2) == ["id-1", "id-2"]
@@ -58,7 +58,7 @@ def test_what_was_found_is_found_again_until_it_is_forgotten(store: PartitionSto
     assert store.delivered.expired(NOW + 9, 9) == ["id-2", "id-3"]
 
 
-def test_what_is_of_no_use_any_more_is_found_until_it_is_forgotten_and_the_rest_is_looked_at_once(
+def test_expired_entries_are_found_until_they_are_forgotten_and_the_others_are_examined_once(
     store: PartitionStore,
 ) -> None:
     remember(store, 1, 2, 3, 4, 5)
@@ -79,13 +79,13 @@ def test_what_is_of_no_use_any_more_is_found_until_it_is_forgotten_and_the_rest_
     assert store.delivered.expired(NOW + 9, 10) == ["id-1", "id-3", "id-5"]
 
 
-def test_looks_for_what_is_of_no_use_go_on_where_they_ended(store: PartitionStore) -> None:
+def test_looks_for_expired_entries_continue_where_they_ended(store: PartitionStore) -> None:
     remember(store, *range(1, 10))
     found = [store.delivered.spent(NOW + 100, 4, lambda mark: mark.expires_ms == NOW + 9) for _ in range(4)]
     assert found[-1] == ["id-9"]
 
 
-def test_an_id_that_was_remembered_for_long_ago_is_told_from_those_that_were_not(store: PartitionStore) -> None:
+def test_an_id_that_was_remembered_long_ago_is_distinguished_from_an_unknown_one(store: PartitionStore) -> None:
     for first in range(0, 60_000, 5_000):
         remember(store, *range(first, first + 5_000))
         remember(store, *range(first, first + 5_000), until=False)

@@ -15,7 +15,7 @@ DOUBTED = {key(1), key(3), key(4), key(5)}
 
 
 async def restore_up_to(path: Path, log: Sequence[Stored]) -> PartitionStore:
-    """Open a store and go on where it is, like a process that finds the changelog so long."""
+    """Open a store and continue at its offset, as a process does with a changelog of this length."""
     store = PartitionStore(path)
     await restore(store, Changelog(log, store.offset), RestoreProgress(0, lambda: 0), lambda: NOW)
     return store

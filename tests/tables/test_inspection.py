@@ -90,15 +90,15 @@ async def test_a_record_that_cannot_be_read_is_named_and_can_be_left_out(tmp_pat
     assert store.offset == len(log)
 
 
-async def test_what_has_been_written_anew_since_needs_nobody(tmp_path: Path) -> None:
-    """So what a worker has set right while it ran stops no later start."""
+async def test_a_row_that_was_written_again_since_needs_no_decision(tmp_path: Path) -> None:
+    """A row that a worker has repaired while it ran stops no later start."""
     store = await restored(tmp_path / "x.db", [stamp(1), Stored(b"?", b"x"), row(1), stamp(1), Stored(b"?", None)])
 
     assert (store.counts.total, store.foreign.keys) == (1, set())
 
 
-async def test_until_all_is_read_the_store_stays_before_what_could_not_be(tmp_path: Path) -> None:
-    """Else a worker that is cut off meanwhile would never hear of it again."""
+async def test_until_all_records_are_read_the_store_stays_before_the_unreadable_one(tmp_path: Path) -> None:
+    """Otherwise a worker that is interrupted would not find the record again."""
     log = [stamp(1), row(1), row(2), row(3), Stored(b"?", b"x"), row(4), row(5)]
     with pytest.raises(RecordUnreadable):
         await restored(tmp_path / "x.db", log)

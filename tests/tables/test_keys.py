@@ -65,12 +65,14 @@ def test_every_other_kind_sorts_after_the_rows_and_is_none(name: str, number: in
 
 
 @given(DUES, PARTS)
-def test_the_bound_of_a_time_lets_in_exactly_what_is_due_by_then(now_ms: int, parts: tuple[int, int, int]) -> None:
+def test_the_bound_of_a_time_includes_exactly_the_messages_due_by_then(
+    now_ms: int, parts: tuple[int, int, int]
+) -> None:
     assert (keys.row_key(*parts) < keys.due_bound(now_ms)) == (parts[0] <= now_ms)
 
 
 @given(DUES, DUES, st.text(max_size=10))
-def test_what_is_remembered_sorts_by_its_end(one: int, other: int, name: str) -> None:
+def test_remembered_ids_sort_by_their_expiry(one: int, other: int, name: str) -> None:
     raw = name.encode("utf-8", "ignore")
 
     first, second = (keys.expiry_key(keys.DELIVERED, end, raw) for end in (one, other))

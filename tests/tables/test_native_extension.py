@@ -47,7 +47,7 @@ def test_a_kernel_with_other_calls_is_not_taken(monkeypatch: pytest.MonkeyPatch)
     assert found() == (None, "the installed native extension was built from different sources. Build it again")
 
 
-def test_one_that_cannot_be_imported_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_extension_that_cannot_be_imported_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     _installed(monkeypatch, None)
     assert found() == (None, "it is not installed")
     monkeypatch.delitem(sys.modules, "punctual_kernel")

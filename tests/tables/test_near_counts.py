@@ -14,7 +14,7 @@ def at(minute: float) -> int:
     return MINUTE + round(minute * MINUTE_MS)
 
 
-def test_nothing_is_known_before_it_was_looked_at_and_then_to_the_end_of_the_minute(tmp_path: Path) -> None:
+def test_counts_are_unknown_before_the_first_look_and_known_to_the_end_of_the_minute_afterwards(tmp_path: Path) -> None:
     rows = {key(at(minute), offset): entry(f"id-{offset}") for offset, minute in enumerate((-9, 0, 0.99, 1, 1.5, 30))}
     store, near = (made := filled(tmp_path / "x.db", rows)), made.counts.near
     assert near.due_by(at(0)) is None
@@ -31,7 +31,7 @@ def test_a_look_goes_on_where_the_last_one_ended(tmp_path: Path) -> None:
     assert_sound(store)
 
 
-def test_what_comes_and_goes_is_counted_before_the_place_that_was_looked_up_to_and_after_it_when_that_is_reached(
+def test_changes_count_before_the_position_of_a_look_and_after_it_once_it_is_reached(
     tmp_path: Path,
 ) -> None:
     random_ = random.Random(7)  # noqa: S311 - the same rows each time

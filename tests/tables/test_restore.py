@@ -72,8 +72,8 @@ class Cut(Changelog):
         return await super().chunk(limit)
 
 
-async def test_a_recovery_that_is_cut_off_leaves_the_store_as_old_as_what_it_held(tmp_path: Path) -> None:
-    """Tombstones of that may lie in what has not been read yet, and be compacted away before it is."""
+async def test_an_interrupted_recovery_leaves_the_store_as_old_as_its_content(tmp_path: Path) -> None:
+    """Unread tombstones of that content may be compacted away before they are read."""
     store = PartitionStore(tmp_path / "x.db")
     log = [stamp(1), *(row(due) for due in range(10))]
     for now in (NOW, NOW + 1, NOW + 2):
@@ -97,7 +97,7 @@ async def test_recovery_goes_on_from_where_the_store_is(tmp_path: Path) -> None:
     assert store.counts.total == 10
 
 
-async def test_a_store_at_the_end_reads_nothing(tmp_path: Path) -> None:
+async def test_a_store_at_the_end_reads_no_record(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "x.db")
     reader = Changelog([])
 
@@ -105,7 +105,7 @@ async def test_a_store_at_the_end_reads_nothing(tmp_path: Path) -> None:
     assert reader.asked == 0
 
 
-async def test_what_a_zombie_writes_after_its_successors_stamp_is_kept_out_and_its_keys_are_told(
+async def test_records_of_a_zombie_after_its_successors_stamp_are_ignored_and_their_keys_reported(
     tmp_path: Path,
 ) -> None:
     store = PartitionStore(tmp_path / "x.db")
@@ -168,7 +168,7 @@ class TestProgress:
         assert progress.seconds_left is None
         assert str(progress) == "restoring partition 3: 0 records, offset 1,000 of 11,000, 0 a second"
 
-    def test_the_log_hears_of_it_every_other_second(
+    def test_progress_is_logged_every_other_second(
         self, progress: RestoreProgress, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level("INFO", "tables.restore")
@@ -183,7 +183,7 @@ class TestProgress:
         progress.finish()
         assert caplog.messages[-1].endswith(": done")
 
-    def test_the_log_hears_nothing_of_one_that_takes_a_moment(
+    def test_a_short_recovery_logs_no_progress(
         self, progress: RestoreProgress, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level("INFO", "tables.restore")

@@ -15,7 +15,7 @@ from tests.tables.rows import CRC, NOW, WHOSE, apply, assert_sound, entry, image
 
 
 class Empty:
-    """A changelog of which all is in the store."""
+    """A changelog whose records are all in the store."""
 
     async def end(self) -> int:
         return 0
@@ -39,7 +39,7 @@ def fill(store: PartitionStore, *ids: str) -> None:
     apply(store, changes)
 
 
-def test_shares_have_messages_and_what_their_senders_have_chosen_of_them() -> None:
+def test_shares_have_messages_and_the_windows_that_their_senders_have_chosen() -> None:
     assert size_of(Entry("x", "orders", b"key", b"value", [("name", b"12"), ("none", None)], "s-0-0")) == 18
     assert size_of(Entry("x", "orders", None, None, [], "s-0-0")) == 0
 
@@ -55,7 +55,7 @@ def test_shares_are_there_again_when_the_store_is_opened(tmp_path: Path) -> None
     store.close()
 
 
-def test_a_store_that_nobody_asks_whose_it_is_has_no_shares(tmp_path: Path) -> None:
+def test_a_store_without_a_function_for_owners_has_no_shares(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "s.db")
     fill(store, "a")
 
@@ -65,7 +65,7 @@ def test_a_store_that_nobody_asks_whose_it_is_has_no_shares(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("steps_between", [0, 1])
-def test_what_others_have_counted_or_nobody_is_counted_anew(tmp_path: Path, steps_between: int) -> None:
+def test_a_share_with_unknown_or_missing_counts_is_counted_again(tmp_path: Path, steps_between: int) -> None:
     store = PartitionStore(tmp_path / "s.db", WHOSE)
     fill(store, "a", "b", "c")
     store.close()
@@ -130,7 +130,7 @@ def test_destinations_of_urls_are_origins_and_callbacks_have_none(tmp_path: Path
     store.close()
 
 
-async def test_counting_anew_leaves_time_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_counting_again_leaves_time_for_other_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tables.restore.CHUNK", 2)
     store = PartitionStore(tmp_path / "s.db")
     fill(store, "a", "b", "c", "d", "e")

@@ -33,7 +33,7 @@ from tests.tables.rows import NOW, apply, assert_sound, entry, filled, image, ke
 REPLACED = Command("replace", "delay-requests-0-9")
 
 
-def test_a_new_store_holds_nothing(tmp_path: Path) -> None:
+def test_a_new_store_is_empty(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "x.db")
 
     assert (store.offset, store.seen_ms, store.writer) == (0, 0, 0)
@@ -56,7 +56,7 @@ def test_a_step_is_written_with_the_offset_that_it_stands_for(tmp_path: Path) ->
     assert (store.offset, store.writer, store.seen_ms) == (17, 5, NOW)
 
 
-def test_what_the_changelog_has_under_a_key_can_be_read_as_it_is(tmp_path: Path) -> None:
+def test_the_value_that_the_changelog_has_under_a_key_can_be_read_as_it_is(tmp_path: Path) -> None:
     store = filled(tmp_path / "x.db", {key(1): entry()})
 
     assert store.raw(key(1)) == encode(entry())
@@ -159,7 +159,7 @@ def test_counts_are_right_after_a_replay_in_which_rows_come_and_go(tmp_path: Pat
 
 
 # reads that stay short ----------------------------------------------------------------------------------------------
-def test_what_is_new_below_the_low_water_mark_is_seen(tmp_path: Path) -> None:
+def test_a_new_row_below_the_low_water_mark_is_found(tmp_path: Path) -> None:
     store = filled(tmp_path / "x.db", {key(10): entry()})
     store.begin_at(key(10))
     changes = Changes()
@@ -172,7 +172,7 @@ def test_what_is_new_below_the_low_water_mark_is_seen(tmp_path: Path) -> None:
     assert store.next_row(b"") == key(7)
 
 
-def test_looking_at_the_head_does_not_wade_through_what_has_been_delivered(tmp_path: Path) -> None:
+def test_reading_the_next_rows_does_not_scan_delivered_ones(tmp_path: Path) -> None:
     number = 30_000
     store = filled(tmp_path / "x.db", {key(NOW, offset): entry(f"{offset}") for offset in range(number)})
     changes = Changes()
@@ -198,7 +198,7 @@ def shortest(look: Callable[[], object]) -> float:
     return min(times)
 
 
-def test_what_is_read_is_bounded_by_time_and_limit(tmp_path: Path) -> None:
+def test_a_read_is_limited_by_time_and_number(tmp_path: Path) -> None:
     store = filled(tmp_path / "x.db", {key(due): entry(f"{due}") for due in range(10)})
 
     assert [keys.due_of(row) for row, _ in store.due(5, b"", 100)[0]] == [0, 1, 2, 3, 4, 5]
@@ -207,7 +207,7 @@ def test_what_is_read_is_bounded_by_time_and_limit(tmp_path: Path) -> None:
     assert store.count(3, 8, 4) == 4
 
 
-def test_looks_are_served_from_what_was_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reads_are_served_from_rows_that_were_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = filled(tmp_path / "x.db", {key(due): entry(f"{due}") for due in range(1000)})
     looked = []
     scan = store._db.scan
@@ -264,7 +264,7 @@ def test_large_rows_behind_small_ones_are_not_kept_either(tmp_path: Path) -> Non
     assert sum(len(raw) for _, raw in store._ahead._rows) < 3 * 50_000
 
 
-def test_what_is_put_moved_and_removed_ahead_is_seen(tmp_path: Path) -> None:
+def test_rows_put_moved_or_removed_in_the_range_read_ahead_are_seen(tmp_path: Path) -> None:
     rows = {key(due, due): entry(f"{due}") for due in range(10, 20, 2)}
     store = filled(tmp_path / "x.db", rows)
     assert store.due(10, b"", 10) == ([(key(10, 10), store.raw(key(10, 10)))], key(12, 12))
@@ -337,7 +337,7 @@ def test_a_changelog_record_of_an_unknown_kind_is_from_a_newer_version(tmp_path:
     assert (store.offset, store.counts.total) == (0, 0)
 
 
-def test_a_store_of_an_earlier_version_is_read_and_is_then_one_that_earlier_versions_restore(tmp_path: Path) -> None:
+def test_a_store_of_an_earlier_version_is_read_and_then_restored_by_earlier_versions(tmp_path: Path) -> None:
     """Older workers would not understand the marks of the cold tier."""
     store = filled(tmp_path / "x.db", {key(1): entry()})
     batch = rocksdict.WriteBatch(raw_mode=True)
@@ -353,7 +353,7 @@ def test_a_store_of_an_earlier_version_is_read_and_is_then_one_that_earlier_vers
     assert (store.format, FORMAT) == (2, 5)
 
 
-def test_a_store_is_one_that_earlier_versions_restore_from_the_first_row_of_a_newer_version_on(tmp_path: Path) -> None:
+def test_earlier_versions_restore_a_store_from_its_first_row_of_a_newer_version_on(tmp_path: Path) -> None:
     store = PartitionStore(tmp_path / "x.db")
     for version, format_ in ((1, 2), (2, 3), (1, 3), (3, 4), (2, 4), (4, 5), (3, 5)):
         changes = Changes()
@@ -382,9 +382,7 @@ def test_a_wiped_store_is_gone_from_the_disk(tmp_path: Path) -> None:
     assert PartitionStore(store.path).next_row(b"") is None
 
 
-def test_ids_that_nobody_has_spoken_of_are_not_looked_for_in_the_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_ids_are_not_looked_up_in_the_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store, changes = PartitionStore(tmp_path / "x.db"), Changes()
     changes.commands["a"] = RememberedCommands(1, NOW, "orders-0-1")
     apply(store, changes)

@@ -19,7 +19,7 @@ WORK = (
     + ["remove"] * 2
     + ["move", "command", "remember", "remember_delivery", "tell", "forget", "read_on"]
 )
-#: Few due times, so that many rows share one; two of them in one hour.
+#: Few due times, so that many rows share a time; two of the times are in one hour.
 DUES = [NOW + delta for delta in (0, 1, 2, HOUR, HOUR + 1, 3 * HOUR)]
 
 ids = st.sampled_from(IDS)
@@ -53,7 +53,7 @@ class StoreMachine(RuleBasedStateMachine):
             self.follower.close()
             shutil.rmtree(self.place)
 
-    # what a step may hold --------------------------------------------------------------------------------------------
+    # the changes of a step -------------------------------------------------------------------------------------------
     @rule(data=st.data(), work=st.lists(st.sampled_from(WORK), min_size=1, max_size=8))
     def do_several_things_in_one_step(self, data: st.DataObject, work: list[str]) -> None:
         for what in work:

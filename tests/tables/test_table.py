@@ -59,7 +59,7 @@ def test_a_store_that_was_up_to_date_lately_is_kept(table: DelayTable) -> None:
     assert table.open(2, now_ms() - 3 * DAY_MS).find("a") == key(1)
 
 
-def test_a_store_that_slept_longer_than_tombstones_live_starts_anew(
+def test_a_store_that_was_closed_longer_than_tombstones_are_kept_starts_again(
     table: DelayTable, caplog: pytest.LogCaptureFixture
 ) -> None:
     used(table, now_ms() - 4 * DAY_MS)
@@ -73,7 +73,7 @@ def test_a_store_that_slept_longer_than_tombstones_live_starts_anew(
     )
 
 
-def test_a_store_that_is_damaged_starts_anew(table: DelayTable, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_store_starts_again(table: DelayTable, caplog: pytest.LogCaptureFixture) -> None:
     used(table, now_ms())
     (table.path(2) / "CURRENT").write_bytes(b"rubbish")
     store = table.open(2, 0)
@@ -82,7 +82,7 @@ def test_a_store_that_is_damaged_starts_anew(table: DelayTable, caplog: pytest.L
     assert caplog.messages[0].startswith(f"partition 2: the database {table.path(2)} is damaged (")
 
 
-def test_a_directory_that_cannot_be_made_is_said(table: DelayTable) -> None:
+def test_a_directory_that_cannot_be_created_is_an_error(table: DelayTable) -> None:
     table.path(2).parent.parent.mkdir(parents=True)
     table.path(2).parent.touch()
 

@@ -14,7 +14,7 @@ PARTITIONS = 8
 
 @dataclass
 class Installation:
-    """The topic that one installation takes requests from."""
+    """The requests topic of one installation."""
 
     bootstrap: str
     app_id: str = field(default_factory=lambda: f"client-{uuid.uuid4().hex[:12]}")

@@ -151,7 +151,7 @@ async def test_a_refused_record_leaves_the_client_and_its_partition_working(inst
     assert [m.value() for m in small.requests(21)] == [b"before", *[b"after"] * 20]
 
 
-async def test_a_missing_requests_topic_is_said_and_not_created(bootstrap: str) -> None:
+async def test_a_missing_requests_topic_is_an_error_and_is_not_created(bootstrap: str) -> None:
     with pytest.raises(RequestsTopicMissingError, match=r"nobody-requests does not exist.*start a worker first"):
         await DelayClient(bootstrap, app_id="nobody").start()
 
@@ -163,7 +163,7 @@ async def test_another_number_of_partitions_than_said_is_an_error(installation: 
         await DelayClient(installation.bootstrap, app_id=installation.app_id, partitions=16).start()
 
 
-async def test_no_broker_at_the_address_is_said() -> None:
+async def test_an_address_without_a_broker_is_an_error() -> None:
     with pytest.raises(KafkaUnreachableError, match=r"No Kafka broker answers at 127\.0\.0\.1:1 "):
         await DelayClient(["127.0.0.1:1"]).start()
 
@@ -184,7 +184,7 @@ async def test_a_client_can_be_opened_again(client: DelayClient) -> None:
 
 
 @pytest.mark.parametrize("option", ["acks", "enable_idempotence", "transactional_id", "partitioner"])
-def test_what_the_promises_rest_on_cannot_be_switched_off(option: str) -> None:
+def test_options_that_the_guarantees_need_cannot_be_switched_off(option: str) -> None:
     forbidden: dict[str, Any] = {option: 1}
     with pytest.raises(InvalidOptionError, match=f"{option} cannot be changed"):
         DelayClient("127.0.0.1:9092", **forbidden)
@@ -203,7 +203,7 @@ def test_the_sync_client_does_the_same_without_a_loop(installation: Installation
     assert operations == [None, b"reschedule", b"deliver-now", b"pause", b"resume", b"cancel"]
 
 
-def test_a_sync_client_that_cannot_start_leaves_nothing_running() -> None:
+def test_a_sync_client_that_cannot_start_leaves_no_thread_running() -> None:
     client = SyncDelayClient("127.0.0.1:1")
     with pytest.raises(KafkaUnreachableError):
         client.start()

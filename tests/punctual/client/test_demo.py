@@ -48,7 +48,7 @@ def test_the_story_cancels_moves_and_hurries_some_messages_well_before_they_are_
     assert {order.id.split("-")[0] for order in told} == {"release", "reminder"}
 
 
-def test_the_tally_knows_what_is_still_to_come() -> None:
+def test_the_tally_knows_the_messages_that_are_still_due() -> None:
     tally = DemoTally()
     for message_id in "abcd":
         tally.send(message_id)
@@ -71,7 +71,7 @@ def test_percentiles_are_values_that_occurred() -> None:
     assert percentiles(Counter({1: 999, 500: 1}), (0.99, 0.9999)) == [1, 500]
 
 
-def test_lines_are_aligned_and_plain_where_nobody_sees_colours() -> None:
+def test_lines_are_aligned_and_plain_where_colours_are_not_shown() -> None:
     out = io.StringIO()
     screen = Screen(out, {})
     screen.event("delay", "reminder-1", "due in 5.0 s", "Ada: 1 x ink")
@@ -103,14 +103,14 @@ def test_a_crowd_of_lines_is_thinned_and_the_summary_says_so(monkeypatch: pytest
     assert out.getvalue().endswith("── sent 1 · 5 lines left out\n")
 
 
-def test_a_taken_port_is_said_before_anything_starts(tmp_path: Path) -> None:
+def test_a_taken_port_is_reported_before_any_process_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         worker = DemoWorker(tmp_path / "w", taken.getsockname()[1], {}, temporary=True)
         with pytest.raises(WebPortTakenError, match="choose another port with --port"):
             worker.start()
 
 
-def test_a_worker_that_ends_by_itself_is_said_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_worker_that_ends_by_itself_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "worker.log"
     log.write_text("".join(f"line {n}\n" for n in range(20)), "utf-8")
 

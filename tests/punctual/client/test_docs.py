@@ -20,7 +20,7 @@ FRAGMENTS = [block for block in BLOCKS if "await client." in block and ADDRESS n
 PRELUDE = "from datetime import timedelta\n"
 
 
-def test_every_snippet_is_run_by_one_of_these_tests() -> None:
+def test_each_snippet_has_a_test_that_runs_it() -> None:
     assert len(BLOCKS) == len(PROGRAMS) + len(FRAGMENTS) + 1
     assert len(PROGRAMS) == len(FRAGMENTS) == 2
 

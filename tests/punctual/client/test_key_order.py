@@ -40,7 +40,7 @@ def event(offset: int, key: bytes | None = b"a", partition: int = 0) -> Event:
 
 
 class Agent:
-    """Handles events, each of which fails a given number of times."""
+    """Handles events; each event fails a given number of times."""
 
     def __init__(self, *, most: int | None = 3, limit: int = 100) -> None:
         self.fails = Counter[int]()
@@ -90,12 +90,12 @@ class Agent:
 
 
 @in_simulated_time
-async def test_what_is_behind_a_failed_event_of_its_key_waits_and_others_do_not() -> None:
+async def test_events_behind_a_failed_event_of_their_key_wait_and_others_do_not() -> None:
     agent = Agent()
     agent.fails[0] = 2
     await agent.take(event(0), event(1, b"b"), event(2), event(3, b"b"))
     assert agent.handled == [1, 3]
-    assert agent.acked == [], "what is committed now would not be read again before the one that has failed"
+    assert agent.acked == [], "a committed event would not be read again before the failed one"
 
     await agent.until(4)
     assert agent.handled == [1, 3, 0, 2]
@@ -163,7 +163,7 @@ async def test_no_more_are_taken_than_may_be_held() -> None:
 
 
 @in_simulated_time
-async def test_what_is_read_by_another_now_is_left_to_it() -> None:
+async def test_a_partition_that_another_consumer_reads_now_is_left_to_it() -> None:
     agent = Agent()
     agent.fails[0] = agent.fails[2] = 1
     await agent.take(event(0), event(1), event(2, partition=1))
@@ -189,7 +189,7 @@ async def test_an_event_that_is_being_handled_while_its_partition_goes_is_not_ac
 
 @pytest.mark.parametrize("failed_before", [0, 1])
 @in_simulated_time
-async def test_nothing_comes_after_an_event_that_has_failed_in_another_way(failed_before: int) -> None:
+async def test_no_event_is_handled_after_an_unexpected_failure(failed_before: int) -> None:
     agent = Agent()
     agent.fails[0] = failed_before or -1
     taking = asyncio.create_task(agent.take(event(0)))
@@ -224,7 +224,7 @@ async def test_an_app_that_ends_for_an_error_still_has_its_consumer_when_it_stop
 
 
 @in_simulated_time
-async def test_nobody_need_wait_for_what_is_only_held() -> None:
+async def test_held_events_are_not_waited_for() -> None:
     agent = Agent()
     agent.fails[0] = 1
     await agent.take(event(0), event(1), event(2, b"b"), event(3, partition=1))
@@ -250,7 +250,7 @@ async def test_no_attempt_begins_while_partitions_are_shared_out() -> None:
 
 @pytest.mark.parametrize("what", ["give up", "cancelled"])
 @in_simulated_time
-async def test_what_goes_wrong_beside_the_handler_does_not_leave_a_key_behind_in_silence(what: str) -> None:
+async def test_an_error_outside_the_handler_does_not_silently_block_its_key(what: str) -> None:
     agent = Agent(most=1 if what == "give up" else None)
     agent.fails[0] = 1
     agent.fails[-1] = 1
@@ -267,7 +267,7 @@ async def test_what_goes_wrong_beside_the_handler_does_not_leave_a_key_behind_in
 
 
 @in_simulated_time
-async def test_closing_ends_what_waits() -> None:
+async def test_closing_ends_all_waits() -> None:
     agent = Agent()
     agent.fails[0] = 2
     await agent.take(event(0), event(1))

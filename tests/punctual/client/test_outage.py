@@ -62,14 +62,14 @@ async def test_a_silent_broker_is_an_unknown_outcome_and_closing_does_not_hang(o
 async def test_connecting_to_a_silent_broker_ends_too(own_broker: Broker) -> None:
     with paused(own_broker), pytest.raises(KafkaUnreachableError, match="no answer within 1 s"):
         await DelayClient(own_broker.bootstrap, ack_timeout=timedelta(seconds=1)).start()
-    gc.collect()  # aiokafka leaves a connection that was still being opened to the collector, which warns of it
+    gc.collect()  # aiokafka leaves an unfinished connection to the collector, which warns about it
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_broker_that_falls_silent_while_a_client_connects_is_unreachable(
     own_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Looking for the topic took 20 times aiokafka's limit of 40 s, and then it was said not to exist."""
+    """The client looked for the topic 20 times as long as aiokafka's limit of 40 s, and then reported it missing."""
     connect, silence = Producer.open, ExitStack()
 
     async def connect_and_silence(*arguments: Any) -> Producer:

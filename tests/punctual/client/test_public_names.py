@@ -46,11 +46,11 @@ def test_all_three_ways_to_call_take_the_same_arguments(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["pause", "limit", "resume"])
-def test_both_clients_pause_and_cap_alike(method: str) -> None:
+def test_both_clients_pause_and_limit_rates_in_the_same_way(method: str) -> None:
     assert signature(getattr(SyncDelayClient, method)).parameters == signature(getattr(DelayClient, method)).parameters
 
 
-def test_both_clients_are_constructed_alike() -> None:
+def test_both_clients_are_constructed_in_the_same_way() -> None:
     assert signature(SyncDelayClient).parameters == signature(DelayClient).parameters
 
 
@@ -63,7 +63,7 @@ def test_importing_the_client_loads_neither_faust_nor_the_engine_nor_kafkas_clie
     assert loaded.stdout.strip() == "[]"
 
 
-def test_the_tree_of_errors_is_the_one_that_its_module_draws() -> None:
+def test_the_tree_of_errors_equals_the_one_in_its_module() -> None:
     drawing = client_errors.__doc__ or ""
     things = vars(client_errors).items()
     errors = [name for name, thing in things if isinstance(thing, type) and issubclass(thing, Exception)]

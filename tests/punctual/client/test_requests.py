@@ -137,7 +137,7 @@ def test_a_faust_topic_is_a_destination() -> None:
 
 
 @pytest.mark.parametrize("partition", [-1, "3", True, 1.0])
-def test_what_is_no_partition_is_refused(partition: Any) -> None:
+def test_an_invalid_partition_is_refused(partition: Any) -> None:
     with pytest.raises(InvalidDestinationError, match="is not a partition"):
         schedule("orders", b"", after=SOON, to_partition=partition)
 
@@ -192,7 +192,7 @@ def test_every_refusal_is_a_value_error_and_a_delay_error() -> None:
     assert issubclass(InvalidRequestError, DelayError)
 
 
-def test_a_series_is_asked_for_as_the_headers_say_it() -> None:
+def test_a_series_has_the_headers_of_its_options() -> None:
     until = datetime(2030, 1, 1, tzinfo=UTC)
     hourly = schedule("orders", b"v", every=timedelta(hours=1), until=until, count=7, misfire="catch-up PT1H")
     nightly = schedule("orders", b"v", cron="30 2 * * *", zone="Europe/Berlin", at=until)
@@ -239,7 +239,7 @@ def test_the_longest_span_is_taken() -> None:
     assert said["delay-after"] == b"999999999999999"
 
 
-def test_no_lateness_at_all_is_refused_where_it_would_deliver_nothing() -> None:
+def test_a_maximum_lateness_of_zero_is_refused_where_it_would_drop_every_message() -> None:
     with pytest.raises(InvalidRequestError, match=r"max_late=.*beside if_late='drop' delivers nothing"):
         schedule("orders", b"", after=SOON, max_late=timedelta(0), if_late="drop")
 

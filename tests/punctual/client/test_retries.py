@@ -89,7 +89,7 @@ def test_a_count_that_was_copied_from_another_message_does_not_hold(id_: str, at
     assert asked.headers == [("delay-attempt", b"%d" % attempt)]
 
 
-def test_what_a_program_has_counted_itself_holds() -> None:
+def test_a_count_that_the_program_keeps_itself_is_used() -> None:
     asked = retried(counted(Received(delivered(id_="reminder", attempt=2)), 5))
     assert asked.headers == [("delay-attempt", b"6")]
     assert retried(Received([("delay-attempt", b"3")])).headers == [("delay-attempt", b"4")]
@@ -104,7 +104,7 @@ def test_headers_may_be_a_mapping_or_none_at_all() -> None:
     assert retried(Received(None)).headers == [("delay-attempt", b"2")]
 
 
-def test_what_an_earlier_attempt_said_is_said_anew() -> None:
+def test_options_of_an_earlier_attempt_are_set_again() -> None:
     said = [("delay-error", b"old"), ("delay-reason", b"malformed"), ("delay-retry", b"x"), ("delay-to", b"x")]
     asked = retried(Received(said))
 
@@ -124,11 +124,11 @@ def test_the_error_travels_in_words(error: BaseException | str, text: bytes) -> 
     assert dict(retry(Received(), backoff=BACKOFF, max_attempts=None, error=error).headers)["delay-error"] == text
 
 
-def test_without_a_bound_nothing_is_said_of_one() -> None:
+def test_without_a_maximum_no_header_for_one_is_set() -> None:
     assert "delay-max-attempts" not in dict(retry(Received(), backoff=BACKOFF, max_attempts=None).headers)
 
 
-def test_a_backoff_is_said_in_spans_or_in_words() -> None:
+def test_a_backoff_is_a_timedelta_or_a_text() -> None:
     assert str(exponential()) == "exponential 1000ms 2 3600000ms jitter"
     assert exponential(timedelta(seconds=1), 2, timedelta(hours=1)) == exponential("1s", 2, "PT1H")
     assert str(exponential("500ms", 1.5, "1m", jitter=False)) == "exponential 500ms 1.5 60000ms"

@@ -18,7 +18,7 @@ import os, signal, warnings
 from datetime import timedelta
 from punctual import ClientClosedError, DelayClient, SyncDelayClient
 
-# From 3.12 on, Python warns of a fork beside threads, which is what this is about.
+# From 3.12 on, Python warns about a fork while threads run, and this test forks while threads run.
 warnings.filterwarnings("ignore", "This process", DeprecationWarning)
 
 async def start(_): pass

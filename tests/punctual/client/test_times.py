@@ -21,7 +21,7 @@ def test_a_due_time_is_the_next_whole_millisecond_in_any_zone(naive: datetime, o
     assert 0 <= epoch_ms(moment) - exact < 1
 
 
-def test_whole_milliseconds_stay_what_they_are() -> None:
+def test_whole_milliseconds_stay_unchanged() -> None:
     assert epoch_ms(datetime(2030, 1, 1, 0, 0, 0, 123000, tzinfo=UTC)) == 1893456000123
 
 

@@ -125,7 +125,7 @@ def outcome(setting: str, asked: FakeRecord) -> Outcome:
     assert request.decode(request.encode(found)) == found
     row = row_of(found)
     assert decode_row(encode_row(row)) == row
-    if found.op == "schedule" and found.stamp_ms >= 0:  # what has no timestamp is refused by the worker
+    if found.op == "schedule" and found.stamp_ms >= 0:  # the worker refuses records without a timestamp
         again = FakeRecord(native.again(row, min(found.due_ms, 10**14)), found.key, found.value)
         assert native.decode(again).headers == found.headers
         assert all(isinstance(name.encode(), bytes) for name, _ in native.delivery(row, found.due_ms))

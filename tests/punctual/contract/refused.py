@@ -31,7 +31,7 @@ def _json(base: FakeRecord, text: str) -> FakeRecord:
 
 
 def _common(base: FakeRecord, due: str, *, keyed: bool = False) -> dict[str, Case]:
-    """What native headers beside any dialect may not say; `due` is what says when in it."""
+    """Native headers that are invalid in any dialect; `due` names the due time in this one."""
     other = {"delay_id": b"other"}
     return {
         "an unknown native header": Case("malformed", "'delay-topic'", beside(base, delay_topic=b"x")),
@@ -50,7 +50,7 @@ def _fixed(base: FakeRecord, due: str) -> dict[str, Case]:
     return {
         **_common(base, due),
         "another destination": Case("malformed", "but delay-to is 'x'", beside(base, delay_to=b"x")),
-        "a cancel of nothing": Case(
+        "a cancel without an ID": Case(
             "bad-id", "delay-id is empty or missing", replace(base, headers=[("delay-op", b"cancel")])
         ),
         "a new time that is none": Case(
@@ -238,7 +238,7 @@ REFUSED: dict[str, dict[str, Case]] = {
         "a purge with a schedule": Case(
             "malformed", "stops one", beside(NATS, ("Nats-Scheduler", b"a"), ("Nats-Schedule-Next", b"purge"))
         ),
-        "a purge of nothing": Case(
+        "a purge without a schedule": Case(
             "malformed",
             "the subject of the schedule to stop in Nats-Scheduler",
             replace(NATS, headers=[("Nats-Schedule-Next", b"purge")]),

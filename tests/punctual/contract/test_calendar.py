@@ -17,7 +17,7 @@ from punctual.contract.calendar import Calendar, NeverMatches
 from tests.harness.fuzz import share
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - this clock has no zone
-#: Calls of functions for one text, parsed and with its next time in a zone of which nothing is known yet. A text that
+#: Calls of functions for one text, parsed and with its next time in a zone that is not cached yet. A text that
 #: never matches took a walk through fifty years of days: 300,000.
 _MOST_CALLS = 3_000
 

@@ -88,4 +88,4 @@ def test_a_thousand_years_take_little_longer_than_one() -> None:
 
     # The least of some tries: what else the machine does only adds to them.
     one, thousand = (min(seconds(days) for _ in range(7)) for days in (365, 365_250))
-    assert thousand < 100 * one  # about 15 times; one that goes through the months takes 500 times as long
+    assert thousand < 100 * one  # about 15 times; a loop over the months takes 500 times as long

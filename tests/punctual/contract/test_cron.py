@@ -60,7 +60,7 @@ def test_where_clocks_are_changed(text: str, zone: str, start: str, expected: li
     assert shown(times(text, zone, begin, begin + 3 * DAY_S)[: len(expected)], zone) == expected
 
 
-def test_what_is_rare_is_found_at_once_over_forty_years() -> None:
+def test_rare_times_are_found_at_once_over_forty_years() -> None:
     start, found = second("2073-01-01"), second("2112-02-29", "Europe/Berlin")
 
     assert Schedule("0 0 * 2 MON#5", "Europe/Berlin").after(start) == found
@@ -119,7 +119,7 @@ def test_schedules_are_five_or_six_fields_or_a_name(text: str, fields: str) -> N
         ("@Daily", "is not the name of a schedule"),
     ],
 )
-def test_what_is_no_schedule_is_refused_with_a_sentence(text: str, says: str) -> None:
+def test_an_invalid_schedule_is_refused_with_a_reason(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=r"schedule|occurs") as raised:
         parse(text)
 
@@ -136,8 +136,8 @@ def test_any_text_is_a_schedule_or_refused(text: str) -> None:
         Schedule(fields, "Europe/Berlin").after(0)
 
 
-def test_the_library_is_the_one_that_has_been_read() -> None:
-    """What Schedule does beside it: it sets `dt`, which has no zone, and then asks for what is next."""
+def test_the_library_still_has_the_internals_that_schedule_uses() -> None:
+    """The expressions that Schedule adds: it sets `dt`, which has no zone, and then gets the next time."""
     calendar = CronSim("30 2 * * *", datetime(2026, 3, 28, 12))  # noqa: DTZ001 - a clock on the wall
     assert next(calendar) == datetime(2026, 3, 29, 2, 30)  # noqa: DTZ001
 

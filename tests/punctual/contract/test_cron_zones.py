@@ -86,7 +86,7 @@ def test_ten_years_are_whole_in_every_zone(year: int) -> None:
 
 @st.composite
 def asked(draw: st.DrawFn) -> Asked:
-    """Draw a schedule of seconds, minutes and hours, some of them wild, on some weekdays."""
+    """Draw a schedule of seconds, minutes and hours, some of them wildcards, on some weekdays."""
 
     def field(top: int) -> tuple[str, list[int]]:
         step = draw(st.integers(1, top))
@@ -116,7 +116,7 @@ def test_a_night_is_whole_second_by_second_in_any_zone(asked: Asked, zone: str, 
 
 
 @given(st.sampled_from(TYPICAL), st.sampled_from(ODD), st.integers(0, second("2037-01-01")), st.integers(0, 400))
-def test_what_comes_next_is_the_same_from_any_moment_before(asked: Asked, zone: str, moment: int, back: int) -> None:
+def test_the_next_time_is_the_same_from_any_earlier_moment(asked: Asked, zone: str, moment: int, back: int) -> None:
     schedule = Schedule(asked.text, zone)
     first = schedule.after(moment)
     assert first is not None
@@ -129,7 +129,7 @@ def test_what_comes_next_is_the_same_from_any_moment_before(asked: Asked, zone: 
 
 
 @pytest.mark.parametrize("zone", ODD)
-def test_times_are_counted_as_they_are_gone_through(zone: str) -> None:
+def test_counting_times_equals_stepping_through_them(zone: str) -> None:
     start, end = second("2008-01-01"), second("2018-01-01")
     changes = Walk(zone, start, end).changes
     for asked in [*TYPICAL, NIGHTLY, QUARTERS]:

@@ -43,7 +43,7 @@ from tests.punctual.contract.records import FakeRecord
 def test_of_a_url_the_origin_alone_is_shown(to: str, text: str) -> None:
     assert shown(to) == text
     if "@" not in to and "#" not in to and "://" in to:
-        assert display_name(to) == text, "what is counted is not what is shown"
+        assert display_name(to) == text, "the counted name differs from the shown one"
 
 
 def test_errors_do_not_repeat_what_may_be_a_secret() -> None:

@@ -13,7 +13,7 @@ each = pytest.mark.parametrize(
 
 
 @each
-def test_native_headers_say_what_it_cannot(name: str, record: FakeRecord) -> None:
+def test_native_headers_add_options_that_the_dialect_lacks(name: str, record: FakeRecord) -> None:
     asked = decode(SETTINGS[name], beside(record, delay_id=b"a", delay_to=b"orders", delay_to_cluster=b"emea"))
     cancel = decode(SETTINGS[name], replace(record, headers=[("delay-op", b"cancel"), ("delay-id", b"a")]))
     later = decode(SETTINGS[name], replace(record, headers=[("delay-after", b"7")]))

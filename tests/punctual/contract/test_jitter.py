@@ -36,7 +36,7 @@ def test_all_milliseconds_are_equally_likely() -> None:
     assert sum((count - 500) ** 2 / 500 for count in found.values()) < 160
 
 
-def test_a_request_is_due_so_much_later() -> None:
+def test_a_request_is_due_later_by_its_jitter() -> None:
     record = Log().record(delay_to="orders", delay_at=str(NOW + 60_000), delay_id="a", delay_jitter="PT1S")
     asked = native.decode(record)
 
@@ -54,7 +54,7 @@ def test_a_reschedule_has_its_own_and_other_commands_none() -> None:
 
 
 @pytest.mark.parametrize("name", ["delay_jitter", "delay_no_later"])
-def test_what_is_no_duration_is_refused_by_its_name(name: str) -> None:
+def test_an_invalid_duration_is_refused_with_its_header(name: str) -> None:
     with pytest.raises(Refusal, match=f"{name.replace('_', '-')}: '1sec' is not a duration") as raised:
         native.decode(Log().record(delay_to="orders", delay_at=str(NOW), **{name: "1sec"}))
 

@@ -23,7 +23,7 @@ def body(dialect: str, rest: str, content: str = '"x"') -> bytes:
 
 
 def taken(dialect: str, value: bytes) -> Callable[[], object]:
-    """Return what decodes a value; it returns the refusal of one that is refused."""
+    """Return a function that decodes a value, and returns the refusal of an invalid value."""
 
     def act() -> object:
         try:
@@ -124,7 +124,7 @@ SIZE = MAX_BYTES - 1_000
 #: Values of almost the maximum of bytes, each made where it is tried.
 SHAPES: dict[str, Callable[[], bytes]] = {
     "fields": lambda: body("airtel", ',"a":1' * (SIZE // 6)),
-    "fields, and one of our names in one of them": lambda: body(
+    "fields, and a known name inside one of the values": lambda: body(
         "airtel", ',"x":{"topic":1}' + "".join(f',"{number}":1' for number in range(SIZE // 13))
     ),
     "a field again and again": lambda: body("airtel", ',"topic":"t"' * (SIZE // 12)),
@@ -133,7 +133,7 @@ SHAPES: dict[str, Callable[[], bytes]] = {
     ),
     "numbers": lambda: body("airtel", "", f"[{'1,' * (SIZE // 2)}1]"),
     "objects": lambda: body("airtel", "", f"[{'{},' * (SIZE // 3)}1]"),
-    "our names in what is delivered": lambda: body(
+    "known names inside the delivered value": lambda: body(
         "airtel", "", f"[{(chr(34) + 'topic' + chr(34) + ',') * (SIZE // 8)}1]"
     ),
     "escapes": lambda: body("airtel", "", f'"{chr(92)}n{(chr(92) + "n") * (SIZE // 2)}"'),

@@ -47,7 +47,7 @@ def test_texts_of_headers_are_refused_unread(parse: Callable[[str], object], tex
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 1_000_000, "no part of it was copied"
+    assert peak < 1_000_000, "no part of the text was copied"
 
 
 @pytest.mark.parametrize("text", [_DIGITS, "1s" * 500_000, "1.1" * 300_000 + "s"])

@@ -33,7 +33,7 @@ def test_a_full_name_is_made_once(id_: str, full: str) -> None:
     assert _TEAMS.of_id(full) == "orders"
 
 
-def test_what_is_shared_keeps_its_names() -> None:
+def test_ids_without_a_namespace_keep_their_names() -> None:
     assert _TEAMS.full("", "x") == "x"
     assert _TEAMS.full("", "billing/x") == "billing/x"
     assert [_TEAMS.of_id(id_) for id_ in ("x", "a-1-2", "a-1-2-3", "nobody/x", "gateway/x")] == [
@@ -70,6 +70,6 @@ def test_there_may_be_none() -> None:
         ("a=x,a=y", "'a=y' gives an input a second namespace"),
     ],
 )
-def test_what_names_no_namespace_is_said(text: str, why: str) -> None:
+def test_an_invalid_namespace_is_an_error_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse_namespaces(text)

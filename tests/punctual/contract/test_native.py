@@ -58,7 +58,7 @@ def test_delay_after_counts_from_the_records_timestamp() -> None:
     assert decode(delay_to="orders", delay_after="1").due_ms == NOW + 1
 
 
-def test_what_the_cold_tier_sends_back_says_what_it_is_made_of() -> None:
+def test_a_promoted_message_has_the_source_of_the_parked_one() -> None:
     said = {"delay_parked": f"{NOW},{NOW + 1}", "delay_source": "delay-requests-2-9"}
     asked = decode(delay_to="orders", delay_at="1", delay_id="a", **said)
 
@@ -210,7 +210,7 @@ _ODD_VALUES = [None, b"", b"orders", *_ODD_TIMES, b"\xff", b"x" * 257]
 @given(
     st.lists(st.sampled_from(_PLAIN) | st.tuples(st.sampled_from(_ODD_NAMES), st.sampled_from(_ODD_VALUES)), max_size=6)
 )
-def test_what_is_read_in_one_pass_is_what_reading_in_general_gives(headers: list[tuple[str, bytes | None]]) -> None:
+def test_reading_in_one_pass_equals_general_reading(headers: list[tuple[str, bytes | None]]) -> None:
     record = FakeRecord(headers)
 
     found = decode_plain(record)
@@ -225,7 +225,7 @@ def test_most_requests_are_read_in_one_pass() -> None:
 
 
 @pytest.mark.parametrize("policy", ["drop", "dead-letter"])
-def test_no_lateness_at_all_is_refused_where_it_would_deliver_nothing(policy: str) -> None:
+def test_a_maximum_lateness_of_zero_is_refused_where_it_would_drop_every_message(policy: str) -> None:
     with pytest.raises(Refusal, match=f"delay-max-late 0 with delay-if-late {policy} delivers nothing"):
         decode(delay_to="orders", delay_at="1", delay_max_late="PT0S", delay_if_late=policy)
 

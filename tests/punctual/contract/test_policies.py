@@ -33,12 +33,12 @@ def test_each_policy_is_read() -> None:
         (" ", "it has no policy. Write names and values, as in 'no-later PT10S'"),
     ],
 )
-def test_what_is_none_is_refused_with_a_sentence(text: str, why: str) -> None:
+def test_an_invalid_policy_is_refused_with_a_reason(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(why)}"):
         parse_policies(text)
 
 
-def test_a_request_that_says_nothing_gets_them() -> None:
+def test_a_request_without_the_headers_gets_the_policies() -> None:
     asked = decoded(Log().record(delay_to="orders", delay_at=str(NOW), delay_id="a"))
 
     assert asked.due_ms == spread("a", NOW, 500)
@@ -46,7 +46,7 @@ def test_a_request_that_says_nothing_gets_them() -> None:
     assert policies == (10_000, 500, 60_000, "drop", 0)
 
 
-def test_what_a_request_says_holds() -> None:
+def test_headers_of_a_request_override_the_policies() -> None:
     said = {"delay_no_later": "1", "delay_jitter": "0", "delay_max_late": "2", "delay_dedupe": "3"}
     asked = decoded(Log().record(delay_to="orders", delay_at=str(NOW), **said))
 
@@ -71,7 +71,7 @@ def test_retries_and_markers_of_queues_have_none() -> None:
         assert found == (8_000, None, None, None, None)
 
 
-def test_what_the_cold_tier_sends_back_has_had_them() -> None:
+def test_a_promoted_message_gets_no_policies_again() -> None:
     parked = {"delay_source": "delay-requests-0-1", "delay_parked": f"{NOW},{NOW}"}
     asked = decoded(Log().record(delay_to="orders", delay_at=str(NOW), delay_id="a", **parked))
 
@@ -85,7 +85,7 @@ def test_a_dialect_that_cannot_say_them_has_them_too() -> None:
     assert (asked.due_ms, asked.no_later_ms) == (spread(asked.id, NOW, 500), 10_000)
 
 
-def test_a_policy_that_delivers_nothing_is_refused() -> None:
+def test_a_policy_that_would_drop_every_message_is_refused() -> None:
     with pytest.raises(ValueError, match="max-late 0 delivers nothing"):
         parse_policies("max-late 0 if-late drop")
 

@@ -21,20 +21,20 @@ def asked(at_ms: int | None = None, /, **said: str) -> tuple[Recurrence, int]:
     return decode({f"delay-{name}": text for name, text in said.items()}, NOW, at_ms)
 
 
-def test_an_interval_is_counted_from_the_record_or_from_the_time_that_is_asked_for() -> None:
+def test_an_interval_counts_from_the_record_or_from_the_requested_start() -> None:
     assert asked(every="PT1H") == (Recurrence(HOUR, None, NOW + HOUR), NOW + HOUR)
     assert asked(NOW + 5, every="PT1H") == (Recurrence(HOUR, None, NOW + 5), NOW + 5)
     assert asked(every="1000")[0].every_ms == 1_000
 
 
-def test_cron_begins_after_the_record_or_not_before_the_time_that_is_asked_for() -> None:
+def test_cron_starts_after_the_record_or_at_the_requested_start() -> None:
     assert asked(cron="0 0 * * *") == (Recurrence(None, "0 0 * * *"), NOW + DAY)
     assert asked(NOW, cron="@daily") == (Recurrence(None, "0 0 * * *"), NOW)
     assert asked(NOW + 1, cron="@daily")[1] == NOW + DAY
     assert asked(NOW - DAY, cron="@daily")[1] == NOW - DAY
 
 
-def test_everything_that_can_be_asked_for() -> None:
+def test_all_options_of_a_recurrence_are_read() -> None:
     recurrence, first_ms = asked(
         cron="0 30 2 * * *",
         zone="Europe/Berlin",
@@ -61,7 +61,7 @@ def test_everything_that_can_be_asked_for() -> None:
         ("catch-up-last P1D", "catch-up-last", DAY),
     ],
 )
-def test_what_was_missed_is_skipped_or_caught_up_with(text: str, policy: str, window_ms: int | None) -> None:
+def test_missed_occurrences_are_skipped_or_caught_up(text: str, policy: str, window_ms: int | None) -> None:
     recurrence, _ = asked(every="PT1H", misfire=text)
 
     assert (recurrence.misfire, recurrence.window_ms) == (policy, window_ms)
@@ -132,7 +132,7 @@ def test_utc_needs_no_zone() -> None:
         ({"every": "PT1H", "jitter": "1sec"}, "delay-jitter: '1sec' is not a duration."),
     ],
 )
-def test_what_is_wrong_is_refused_with_a_sentence(said: dict[str, str], says: str) -> None:
+def test_an_invalid_recurrence_is_refused_with_a_reason(said: dict[str, str], says: str) -> None:
     with pytest.raises(Refusal) as refused:
         asked(**said)
 
@@ -167,7 +167,7 @@ RECURRENCES = st.builds(
 
 
 @given(RECURRENCES, st.integers(0, 10**6))
-def test_what_is_written_asks_for_the_rest_of_the_series(recurrence: Recurrence, ms: int) -> None:
+def test_written_headers_request_the_rest_of_the_series(recurrence: Recurrence, ms: int) -> None:
     first_ms = recurrence.after(max(NOW, recurrence.anchor_ms) + ms - 1)
     if first_ms is None:
         return
@@ -210,7 +210,7 @@ def test_the_last_before_is_that_of_all_that_follow(recurrence: Recurrence, afte
 
 @given(RECURRENCES, st.integers(NOW - 2 * YEAR, NOW + YEAR), st.integers(0, 10 * YEAR))
 @settings(deadline=None)
-def test_after_the_last_before_nothing_is_left(recurrence: Recurrence, after_ms: int, passed_ms: int) -> None:
+def test_after_the_last_occurrence_no_time_is_left(recurrence: Recurrence, after_ms: int, passed_ms: int) -> None:
     now_ms = after_ms + passed_ms
     last = recurrence.last_before(after_ms, now_ms)
     begin = after_ms if last is None else last

@@ -108,7 +108,7 @@ def refusal(*headers: tuple[str, bytes | None]) -> Refusal:
         ),
     ],
 )
-def test_what_is_wrong_has_a_code_and_a_sentence(
+def test_an_invalid_request_has_a_code_and_a_reason(
     headers: list[tuple[str, bytes | None]], reason: str, sentence: str
 ) -> None:
     refused = refusal(*headers)
@@ -162,7 +162,7 @@ ID, SOURCE, PARKED = ("delay-id", b"a"), ("delay-source", b"orders-0-1"), ("dela
         *([AT, ID, SOURCE, PARKED, ("delay-op", op)] for op in (b"cancel", b"reschedule", b"deliver-now")),
     ],
 )
-def test_only_what_the_cold_tier_sends_back_is_marked_as_that(headers: list[tuple[str, bytes | None]]) -> None:
+def test_only_promotions_of_the_cold_tier_are_marked_as_such(headers: list[tuple[str, bytes | None]]) -> None:
     found = refusal(*headers)
 
     assert found.reason == "malformed"

@@ -64,7 +64,7 @@ def test_no_time_is_lost_or_comes_twice(give: Give, fields: str, rules: str, pla
     assert Schedule(fields, ZONE).replanned(moment(planned), 0) == moment(expected)
 
 
-def test_a_gap_that_is_new_or_gone_costs_nothing(give: Give) -> None:
+def test_a_new_or_removed_gap_loses_no_occurrence(give: Give) -> None:
     give(ZONE, "<+01>-1<+02>,M3.5.0,M10.5.0/3")
     nightly = Schedule("30 2 * * *", ZONE)
     skipped = moment("2027-03-28T01:00")

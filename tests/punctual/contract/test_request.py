@@ -54,13 +54,13 @@ def test_the_forward_of_a_series_says_whether_its_request_has_said_when_it_begin
         assert request.decode(request.encode(asked)) == asked
 
 
-def test_a_forward_of_an_older_worker_is_read_with_what_it_lacks_at_its_default() -> None:
+def test_a_forward_of_an_older_worker_is_read_with_defaults_for_missing_fields() -> None:
     raw = msgspec.msgpack.encode(["cancel", "a", "orders-3-42", 5, "orders"])
 
     assert request.decode(raw) == Request("cancel", "a", "orders-3-42", 5, "orders")
 
 
-def test_a_forward_of_a_newer_worker_is_read_without_what_is_not_known_yet() -> None:
+def test_a_forward_of_a_newer_worker_is_read_without_its_unknown_fields() -> None:
     full = msgspec.structs.replace(FULL, says_when=False)
     raw = msgspec.msgpack.encode([*msgspec.msgpack.decode(request.encode(full)), "from the future"])
 
@@ -68,7 +68,7 @@ def test_a_forward_of_a_newer_worker_is_read_without_what_is_not_known_yet() -> 
 
 
 @pytest.mark.parametrize("raw", [b"", b"\xc0", b"hello", b"\x95\x01\x02\x03\x04\x05"])
-def test_what_is_no_forward_is_recognised(raw: bytes) -> None:
+def test_an_invalid_forward_is_recognised(raw: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         request.decode(raw)
 

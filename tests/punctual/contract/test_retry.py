@@ -15,7 +15,7 @@ from punctual.contract.times import parse_duration
 from tests.punctual.contract.records import NOW, FakeRecord
 
 ASKS: Headers = [("delay-to", b"orders"), ("delay-retry", b"exponential 1s 2 1h"), ("delay-max-attempts", b"8")]
-#: What a delivery carries: the third attempt at the record that request 9 of partition 1 was for.
+#: The headers of a delivery: the third attempt at the record that request 9 of partition 1 was for.
 DELIVERED: Headers = [
     ("delay-id", b"delay-requests-1-4~3~orders"),
     ("delay-due", b"1767225600000"),
@@ -34,7 +34,7 @@ def refusal(*headers: tuple[str, bytes | None]) -> Refusal:
     return raised.value
 
 
-def test_a_record_that_nobody_has_counted_comes_back_as_the_second_attempt_after_the_base() -> None:
+def test_a_record_without_a_count_comes_back_as_the_second_attempt_after_the_base() -> None:
     asked = decode(("trace", b"1"), *ASKS)
 
     assert (asked.to, asked.key, asked.value, asked.due_ms) == ("orders", b"k", b"v", NOW + 1_000)
@@ -57,7 +57,7 @@ def test_the_id_is_that_of_the_record_and_the_attempt_whoever_forwards_it_and_wh
     assert re.fullmatch(r"delay-requests-1-9@1767225600000#[0-9a-f]{16}~4~orders", first.id)
 
 
-def test_occurrences_and_what_was_made_of_a_delivery_do_not_replace_each_others_retries() -> None:
+def test_occurrences_and_forwarded_deliveries_do_not_replace_each_others_retries() -> None:
     first = forwarded(DELIVERED)
     others = [
         forwarded([("delay-due", b"1893456000001"), *(one for one in DELIVERED if one[0] != "delay-due")]),
@@ -94,7 +94,7 @@ def forwarded(headers: Headers, key: bytes | None = b"k", value: bytes | None = 
         (b"https://example.org/~5~orders", b"orders-0-7", b"4"),
     ],
 )
-def test_a_count_holds_unless_the_id_beside_it_names_another_attempt(id_: bytes, source: bytes, attempt: bytes) -> None:
+def test_a_count_is_used_unless_the_id_names_another_attempt(id_: bytes, source: bytes, attempt: bytes) -> None:
     headers = [("delay-id", id_), ("delay-due", b"1"), ("delay-source", source), ("delay-attempt", b"3")]
     assert decode(*headers, *ASKS).headers == [("delay-attempt", attempt)]
 
@@ -110,7 +110,7 @@ def test_who_reads_a_plain_topic_says_where_so_that_a_repeat_is_recognised() -> 
 
 
 @pytest.mark.parametrize("id_", ["mine", "order~5", "order~5~eu", "https://example.org/~5"])
-def test_an_id_that_is_asked_for_is_kept(id_: str) -> None:
+def test_a_requested_id_is_kept(id_: str) -> None:
     assert decode(("delay-id", id_.encode()), *ASKS).id == id_
 
 
@@ -186,7 +186,7 @@ def test_a_retry_is_the_same_after_the_forwards_topic() -> None:
         ),
     ],
 )
-def test_what_is_wrong_has_a_code_and_a_sentence(headers: Headers, reason: str, says: str) -> None:
+def test_an_invalid_retry_has_a_code_and_a_reason(headers: Headers, reason: str, says: str) -> None:
     refused = refusal(*headers)
 
     assert (refused.reason, says in refused.sentence) == (reason, True), refused.sentence

@@ -45,7 +45,7 @@ def test_a_time_is_epoch_milliseconds_or_rfc_3339_with_a_zone(text: str, millise
     ("fraction", "milliseconds"),
     [("5", 500), ("001", 1), ("0001", 1), ("000000000001", 1), ("123", 123), ("1231", 124), ("9991", 1000), ("000", 0)],
 )
-def test_a_fraction_of_a_millisecond_rounds_up_so_that_nothing_is_early(fraction: str, milliseconds: int) -> None:
+def test_a_fraction_of_a_millisecond_rounds_up_so_that_no_message_is_early(fraction: str, milliseconds: int) -> None:
     assert parse_time(f"2026-01-01T00:00:00.{fraction}Z") == 1_767_225_600_000 + milliseconds
     assert parse_duration(f"PT1.{fraction}S") == 1000 + milliseconds
     assert parse_duration(f"PT1,{fraction}S") == 1000 + milliseconds
@@ -123,7 +123,7 @@ def test_more_than_15_digits_are_a_mistake_in_the_unit(parse: type[int]) -> None
 
 
 @pytest.mark.parametrize("parse", [parse_time, parse_duration])
-def test_a_sentence_shows_only_the_beginning_of_what_was_sent(parse: type[int]) -> None:
+def test_a_sentence_shows_only_the_beginning_of_the_value(parse: type[int]) -> None:
     with pytest.raises(ValueError, match="is no") as raised:
         parse("x" * 1_000_000)
 
@@ -247,7 +247,7 @@ def test_whatever_a_header_says_it_is_read_or_refused_within_bounds(text: str) -
             assert 0 <= parse(text) < 10**15
 
 
-def test_seconds_are_digits_and_what_has_more_of_them_is_no_second() -> None:
+def test_seconds_are_digits_and_longer_numbers_are_refused() -> None:
     assert [parse_seconds(text) for text in ("0", "1893456000", "99999999999")] == [
         0,
         1_893_456_000_000,
@@ -263,7 +263,7 @@ def test_seconds_are_digits_and_what_has_more_of_them_is_no_second() -> None:
             parse_seconds(text)
 
 
-def test_what_is_no_moment_is_said_in_our_own_words() -> None:
+def test_an_invalid_moment_is_an_error_of_ours() -> None:
     assert moment_of(253_402_300_799_999).year == 9999
     for at_ms in (253_402_300_800_000, 10**15 - 1, 1 << 70, -1):
         with pytest.raises(ValueError, match=f"^{at_ms} is not a time before the year 10000 in epoch milliseconds$"):

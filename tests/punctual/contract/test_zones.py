@@ -47,7 +47,7 @@ def test_every_name_of_tzdata_is_known() -> None:
         ("a" * 10_000, None),
     ],
 )
-def test_what_is_no_name_is_refused_with_the_nearest(text: str, near: str | None) -> None:
+def test_an_unknown_zone_is_refused_with_the_most_similar_name(text: str, near: str | None) -> None:
     with pytest.raises(ValueError, match="is not a known time zone") as raised:
         parse_zone(text)
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 Seconds: TypeAlias = NDArray[np.int32]
 Flags: TypeAlias = NDArray[np.bool_]
 
-#: How often clocks are asked; where they have changed meanwhile, at each step in between.
+#: How often clocks are read; if they have changed in between, at each step in between.
 ASKED_S = 3_600
 DAY_S = 86_400
 
@@ -37,7 +37,7 @@ class Asked:
     wild: bool = False
 
     def shown(self, clock: "Readings") -> Flags:
-        """Return which of these readings the schedule has."""
+        """Return the readings that match the schedule."""
         shown: Flags = _of(self.hours, 24)[clock.hours] & _of(self.minutes, 60)[clock.minutes]
         shown &= _of(self.seconds, 60)[clock.seconds]
         shown &= self._dates(clock.first, clock.first + int(clock.days.max()))[clock.days]

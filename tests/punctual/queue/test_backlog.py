@@ -17,7 +17,7 @@ class Sent:
         self.ends: dict[int, int] = {}
 
 
-def test_the_lag_is_the_age_of_what_the_worker_has_not_read() -> None:
+def test_the_lag_is_the_age_of_the_oldest_record_that_the_worker_has_not_read() -> None:
     clock, sent = Clock(), Sent()
     connection: Any = sent
     backlog = Backlog(connection, clock)
@@ -52,7 +52,7 @@ def test_a_worker_that_does_not_go_on_at_all_is_away_and_not_behind() -> None:
     assert backlog.exceeds(4)
 
 
-def test_of_what_is_not_known_there_is_no_lag() -> None:
+def test_without_known_positions_there_is_no_lag() -> None:
     clock, sent = Clock(), Sent()
     connection: Any = sent
     backlog = Backlog(connection, clock)

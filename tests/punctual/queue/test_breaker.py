@@ -83,7 +83,7 @@ def test_a_probe_that_fails_makes_the_next_one_wait_longer() -> None:
     assert waits == [2, 4, 8, 16, 32, 60, 60, 60]
 
 
-def test_what_was_out_when_it_opened_may_fail_without_putting_the_probe_off() -> None:
+def test_deliveries_that_were_out_when_it_opened_may_fail_without_delaying_the_probe() -> None:
     breaker = open_breaker(Clock())
     for _ in range(100):
         breaker.failed()
@@ -91,7 +91,7 @@ def test_what_was_out_when_it_opened_may_fail_without_putting_the_probe_off() ->
     assert (breaker.wait_s(), breaker.opened) == (1, 1)
 
 
-def test_a_success_closes_it_and_it_begins_anew() -> None:
+def test_a_success_closes_it_and_it_starts_to_count_again() -> None:
     clock = Clock()
     breaker = open_breaker(clock)
     clock.now = 1
@@ -116,7 +116,7 @@ def simulate(fails: "tuple[float, float]", rate: float, seconds: float, *, over:
     breaker = Breaker(over=over, clock=clock)
     while clock.now < seconds:
         wait = breaker.wait_s()
-        assert wait < math.inf, "nobody waits for this probe"
+        assert wait < math.inf, "no caller waits for this probe"
         clock.now += wait
         breaker.passed()
         clock.now += 1 / rate

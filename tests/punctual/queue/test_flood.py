@@ -20,9 +20,9 @@ from punctual.queue.outbox import Outbox
 from tests.punctual.contract.records import NOW, FakeRecord
 
 MINUTE_S = 60.0
-#: Messages a second, for so long; from one minute on to another one all that is tried fails.
+#: Messages per second, and for how long; between two of these minutes, every attempt fails.
 RATE, UNTIL_S, FAILS_FROM_S, FAILS_TO_S = 20, 40 * MINUTE_S, 2 * MINUTE_S, 32 * MINUTE_S
-#: How long a message is handled, by so many tasks.
+#: How long a message is handled, and by how many tasks.
 HANDLED_S, TASKS = 0.05, 4
 MESSAGES = int(RATE * UNTIL_S)
 
@@ -175,6 +175,6 @@ def test_a_flood_of_errors_of_half_an_hour_is_bounded_and_over_by_itself(
     assert queue.breaker.opened == 1
     assert FAILS_TO_S <= closed_s <= FAILS_TO_S + queue.breaker.longest_s + 1
     assert set(done) == {b"%d" % number for number in range(MESSAGES)}
-    assert topic.letters == [], "what was given back has not lost attempts"
+    assert topic.letters == [], "returned messages have not lost attempts"
     assert sum(done.values()) - MESSAGES <= TASKS
     assert loop.time() < UNTIL_S + 10 * MINUTE_S

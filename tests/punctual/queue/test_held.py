@@ -42,7 +42,7 @@ def test_messages_go_out_in_their_order_and_count_until_they_are_settled(clock: 
     assert (held.waiting, held.out, held.room) == (1, 1, 3)
 
 
-def test_what_is_past_its_deadline_before_it_goes_out_never_does(clock: Clock) -> None:
+def test_a_message_past_its_deadline_is_never_handed_out(clock: Clock) -> None:
     held = Held(5, clock)
     held.add([message("a", 1), message("b", 3), message("c", 2)])
     clock.now = 2
@@ -52,7 +52,7 @@ def test_what_is_past_its_deadline_before_it_goes_out_never_does(clock: Clock) -
     assert (names(found), late) == (["b"], 2)
 
 
-def test_what_is_out_expires_once(clock: Clock) -> None:
+def test_a_handed_out_message_expires_once(clock: Clock) -> None:
     held = Held(5, clock)
     held.add([message("a", 1), message("b", 2), message("c", 3)])
     [_, second, _] = held.hand_out(3)[0]
@@ -63,7 +63,7 @@ def test_what_is_out_expires_once(clock: Clock) -> None:
     assert (held.expire(), held.expire(), held.out) == (1, 0, 1)
 
 
-def test_what_is_extended_expires_at_its_new_deadline_alone(clock: Clock) -> None:
+def test_an_extended_message_expires_only_at_its_new_deadline(clock: Clock) -> None:
     held = Held(5, clock)
     held.add([message("a", 1)])
     [one] = held.hand_out(1)[0]
@@ -85,7 +85,7 @@ def test_a_message_that_is_read_again_is_not_settled_by_its_first_copy(clock: Cl
     assert held.settle(second)
 
 
-def test_what_was_not_handed_out_can_be_taken_back_unless_it_is_on_its_way_already(clock: Clock) -> None:
+def test_a_message_that_was_not_handed_out_can_be_taken_back_unless_it_is_on_its_way(clock: Clock) -> None:
     held = Held(5, clock)
     held.add([message("a", 1), message("b", 9)])
     clock.now = 1
@@ -94,7 +94,7 @@ def test_what_was_not_handed_out_can_be_taken_back_unless_it_is_on_its_way_alrea
     assert len(held) == 0
 
 
-def test_nothing_is_kept_of_what_is_settled_long_before_its_deadline(clock: Clock) -> None:
+def test_a_message_settled_long_before_its_deadline_leaves_no_trace(clock: Clock) -> None:
     held = Held(100, clock)
     for number in range(20_000):
         held.add([message(f"{number}", 1_800)])

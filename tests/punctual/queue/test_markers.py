@@ -55,7 +55,7 @@ def test_a_start_marker_is_the_message_due_after_the_timeout_as_the_next_attempt
     assert asked.id == "billing:orders-2-17"
 
 
-def test_what_a_delivery_has_carried_is_not_carried_on() -> None:
+def test_headers_of_an_earlier_delivery_are_not_passed_on() -> None:
     delivered = [("delay-id", b"x"), ("delay-due", b"1"), ("delay-source", b"y-0-1"), ("delay-attempt", b"4")]
     asked = read(MARKERS.start(message(*delivered, attempt=4)))
 
@@ -63,7 +63,7 @@ def test_what_a_delivery_has_carried_is_not_carried_on() -> None:
     assert asked.id == "billing:orders-2-17"
 
 
-def test_what_is_released_comes_back_as_the_same_attempt() -> None:
+def test_a_released_message_comes_back_as_the_same_attempt() -> None:
     asked = read(MARKERS.release(message(attempt=3), 0))
 
     assert (asked.headers, asked.due_ms) == ([("delay-attempt", b"3")], NOW)
@@ -129,6 +129,6 @@ def test_a_count_holds_if_a_marker_of_the_group_has_brought_the_message_back(hea
     assert markers.attempt_at(message(*headers, ("delay-attempt", b"7"))) == attempt
 
 
-def test_what_comes_back_comes_to_the_topic_for_it() -> None:
+def test_returned_messages_come_to_the_topic_for_them() -> None:
     markers = Markers("billing", "orders", "orders-again", 30_000, 8)
     assert markers.attempt_at(message(*BROUGHT_BACK, ("delay-attempt", b"7"))) == 1

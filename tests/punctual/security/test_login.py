@@ -42,7 +42,7 @@ OAUTH = {
         ),
     ],
 )
-def test_what_makes_no_sense_is_told_with_its_setting_and_never_with_a_secret(
+def test_an_invalid_setting_is_an_error_with_its_name_and_never_with_a_secret(
     said: dict[str, str], name: str, why: str
 ) -> None:
     with pytest.raises(LoginInvalid, match=why) as raised:
@@ -57,7 +57,7 @@ def test_a_token_endpoint_on_this_machine_needs_no_tls(url: str) -> None:
     assert login_of(OAUTH | {"SASL_OAUTHBEARER_TOKEN_ENDPOINT_URL": url}).oauth
 
 
-def test_secrets_are_shown_to_nobody(tmp_path: Path) -> None:
+def test_secrets_are_never_shown(tmp_path: Path) -> None:
     (tmp_path / "password").write_text(f"{CANARY}\n", "utf-8")
     by_file = login_of(SASL | {"SASL_PASSWORD_FILE": str(tmp_path / "password")})
 
@@ -79,7 +79,7 @@ def test_a_password_file_is_read_when_it_is_needed(tmp_path: Path) -> None:
     assert secret.text() == "new"
 
 
-def test_a_file_that_goes_away_ends_nothing_that_works(tmp_path: Path) -> None:
+def test_a_removed_file_does_not_end_a_working_connection(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text("kept", "utf-8")
     said = SASL | {"SASL_PASSWORD_FILE": str(file)}
@@ -111,9 +111,7 @@ def _subjects(context: ssl.SSLContext) -> list[Any]:
     return [dict(part[0] for part in subject)["commonName"] for subject in subjects]
 
 
-def test_certificates_that_change_are_used_by_what_is_opened_then(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_new_connections_use_changed_certificates(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (old, _), (new, _) = _certificate(tmp_path, "old"), _certificate(tmp_path, "new")
     ca = tmp_path / "ca"
     ca.write_bytes(old.read_bytes())

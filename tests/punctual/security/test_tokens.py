@@ -70,7 +70,7 @@ def endpoint() -> Iterator[Endpoint]:
         thread.join()
 
 
-def test_a_token_is_asked_for_as_the_standard_has_it(endpoint: Endpoint) -> None:
+def test_a_token_request_follows_the_standard(endpoint: Endpoint) -> None:
     assert ask(endpoint.client(scope="kafka x")) == ("token-1", 3_600)
     assert endpoint.asked[0]["who"] == ("wor ker", CANARY)
     assert endpoint.asked[0]["form"] == {"grant_type": ["client_credentials"], "scope": ["kafka x"]}
@@ -97,7 +97,7 @@ def test_a_token_that_does_not_say_how_long_it_lasts_says_it_inside_or_lasts_a_w
         (200, b'{"access_token": "ca\\u0001nary"}', "returned a token with characters that a header cannot have"),
     ],
 )
-def test_what_the_endpoint_refuses_is_told_without_its_words_and_without_the_secret(
+def test_a_refusal_of_the_endpoint_is_reported_without_its_text_and_without_the_secret(
     endpoint: Endpoint, status: int, body: bytes, says: str
 ) -> None:
     endpoint.answer = (status, body)
@@ -116,7 +116,7 @@ def test_the_secret_follows_no_redirect(endpoint: Endpoint) -> None:
     assert len(endpoint.asked) == 1
 
 
-def test_an_endpoint_that_is_not_there_is_told() -> None:
+def test_a_missing_endpoint_is_reported() -> None:
     client = OAuthClient("http://127.0.0.1:1/token", "worker", CANARY)
     with pytest.raises(TokenError, match=r"does not answer: .*refused.* Check that it can be reached") as raised:
         ask(client)
@@ -133,7 +133,7 @@ def test_many_who_need_a_token_at_once_ask_for_one(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.slow
-def test_a_token_is_renewed_before_it_ends_and_nobody_waits_for_that(endpoint: Endpoint) -> None:
+def test_a_token_is_renewed_before_it_expires_and_no_connection_waits_for_it(endpoint: Endpoint) -> None:
     endpoint.lasts_s = 2 * crowd()
     tokens = Tokens(endpoint.client())
     tokens.get()
@@ -161,7 +161,7 @@ def test_if_there_is_no_new_token_the_old_one_is_used_to_its_end(
     assert tokens.get() == "token-3"
 
 
-async def test_aiokafka_is_told_of_a_refusal_as_one_of_its_own_errors(endpoint: Endpoint) -> None:
+async def test_aiokafka_gets_a_refusal_as_one_of_its_own_errors(endpoint: Endpoint) -> None:
     from aiokafka.errors import SaslAuthenticationFailed  # noqa: PLC0415 - only here
 
     provider = TokenProvider(endpoint.client(extensions=(("logicalCluster", "lkc-1"),)))

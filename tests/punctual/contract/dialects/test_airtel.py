@@ -19,7 +19,7 @@ def test_the_documented_message_is_accepted_as_it_stands() -> None:
     assert asked.id == asked.source == "foreign-3-42"
 
 
-def test_what_is_delivered_is_in_the_json_alone() -> None:
+def test_the_delivery_comes_from_the_json_alone() -> None:
     more = '"value":"v","key":null,"headers":{"b":"1","a":"\\u00e9","c":null},"failurePostCallbackUrl":"https://a"'
     asked = decode(NAME, replace(_with(more), headers=[("own", b"1")]))
 
@@ -65,7 +65,7 @@ def test_text_becomes_its_utf8_and_other_json_keeps_its_digits(text: str, conten
     assert decode(NAME, _with(f'"value":{text}')).value == content
 
 
-def test_what_it_cannot_say_native_headers_say() -> None:
+def test_native_headers_add_options_that_the_dialect_lacks() -> None:
     url = '"value":1,"failurePostCallbackUrl":"https://a"'
     asked = decode(NAME, beside(_with(url), delay_id=b"a", delay_dedupe=b"PT1M", delay_on_failure=b"https://a"))
     moved = decode(NAME, beside(replace(AIRTEL, value=None), delay_id=b"a", delay_op=b"reschedule", delay_after=b"1"))

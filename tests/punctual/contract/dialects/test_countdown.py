@@ -36,7 +36,7 @@ def test_text_becomes_its_utf8_and_other_json_keeps_its_digits(text: str, conten
     assert decode(NAME, _with(f'"countdown":1,"message":{text}')).value == content
 
 
-def test_what_it_cannot_say_native_headers_say() -> None:
+def test_native_headers_add_options_that_the_dialect_lacks() -> None:
     asked = decode(NAME, beside(COUNTDOWN, delay_id=b"a", delay_to_partition=b"2", delay_max_late=b"PT1S"))
     cancel = decode(NAME, replace(beside(COUNTDOWN, delay_id=b"a", delay_op=b"cancel"), value=None))
 
@@ -44,7 +44,7 @@ def test_what_it_cannot_say_native_headers_say() -> None:
     assert (cancel.op, cancel.id, cancel.value) == ("cancel", "a", None)
 
 
-def test_a_part_that_is_missing_may_be_said_natively() -> None:
+def test_a_missing_part_can_be_a_native_header() -> None:
     asked = decode(NAME, beside(replace(COUNTDOWN, value=b'{"message":1}'), delay_to=b"t", delay_after=b"7"))
 
     assert (asked.to, asked.due_ms) == ("t", NOW + 7)

@@ -38,7 +38,7 @@ def test_each_dialect_is_in_the_tables_of_the_tests(table: Mapping[str, object],
 
 
 @every_dialect
-def test_what_is_asked_again_on_the_requests_topic_is_what_was_asked(dialect: Dialect) -> None:
+def test_a_request_that_is_sent_again_equals_the_original(dialect: Dialect) -> None:
     asked = NATIVE.decode(SCHEDULES["everything"])
     again = NATIVE.decode(FakeRecord(dialect.again(asked, NOW + 7), asked.key, asked.value, partition=0))
 
@@ -47,14 +47,14 @@ def test_what_is_asked_again_on_the_requests_topic_is_what_was_asked(dialect: Di
 
 
 @every_dialect
-def test_a_letter_that_fails_again_keeps_nothing_of_what_the_first_said_itself(dialect: Dialect) -> None:
+def test_a_dead_letter_that_fails_again_keeps_no_headers_of_the_first_failure(dialect: Dialect) -> None:
     said = [*USERS, *dialect.failure(Reason.MALFORMED, "Why.", "orders-0-1")]
 
     assert dialect.kept(FakeRecord(said)) == USERS
 
 
 @every_dialect
-def test_users_headers_come_first_in_a_delivery_and_are_told_to_a_callback(dialect: Dialect) -> None:
+def test_users_headers_come_first_in_a_delivery_and_are_passed_to_a_callback(dialect: Dialect) -> None:
     asked = NATIVE.decode(SCHEDULES["everything"])
     users = asked.headers
 
@@ -79,7 +79,7 @@ def test_users_headers_come_first_in_a_delivery_and_are_told_to_a_callback(diale
         ("publish-after:orders:delay-at", "is not a header name of yours. Use one that does not begin with delay-"),
     ],
 )
-def test_what_no_input_can_be_set_to_is_said_in_a_sentence(text: str, why: str) -> None:
+def test_an_invalid_setting_of_an_input_is_an_error_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=re.escape(why)):
         dialect_of(text)
 
@@ -99,7 +99,7 @@ def test_native_words_are_names_of_headers() -> None:
     ("name", "case"),
     [pytest.param(name, case, id=f"{name}: {what}") for name, cases in REFUSED.items() for what, case in cases.items()],
 )
-def test_what_is_wrong_is_refused_with_its_code_and_a_sentence(name: str, case: Case) -> None:
+def test_an_invalid_request_is_refused_with_its_code_and_a_reason(name: str, case: Case) -> None:
     refusal = refusal_of(case.setting or SETTINGS[name], case.record)
 
     assert refusal.reason == case.reason

@@ -36,7 +36,7 @@ def test_an_empty_value_is_a_message() -> None:
     assert decode(NAME, replace(ETF1, value=b"")).value == b""
 
 
-def test_the_first_header_of_a_name_wins_and_all_of_them_travel() -> None:
+def test_the_first_header_of_a_name_wins_and_the_delivery_has_all_of_them() -> None:
     more = [("scheduler-epoch", b"x"), ("scheduler-target-key", b"x"), ("scheduler-target-topic", b"\xff")]
     twice = replace(ETF1, headers=[*ETF1.headers, *more])
     asked = decode(NAME, twice)

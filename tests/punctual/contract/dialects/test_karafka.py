@@ -32,7 +32,7 @@ def test_a_cancel_and_the_schedulers_own_tombstone_cancel(kind: bytes) -> None:
     assert (asked.op, asked.id) == ("cancel", "orders-7d5a0ff5")
 
 
-def test_what_is_scheduled_again_says_where_it_is_now_alone() -> None:
+def test_a_delivery_that_is_scheduled_again_has_only_its_new_source() -> None:
     before = beside(KARAFKA, ("schedule_source_offset", b"1"), ("schedule_source_key", b"an earlier one"))
 
     assert decode(NAME, before).headers == decode(NAME, KARAFKA).headers

@@ -31,7 +31,7 @@ def test_times_have_zones_and_names_any_case() -> None:
 
 
 @pytest.mark.parametrize("life", [b"never", b"60", b"1h30m", b"1.5s"])
-def test_the_life_and_rollup_of_what_is_made_are_told(life: bytes) -> None:
+def test_the_ttl_and_the_rollup_of_the_delivery_are_set(life: bytes) -> None:
     asked = decode(NAME, beside(but(NATS, Nats_Schedule_TTL=life), ("Nats-Schedule-Rollup", b"sub")))
 
     assert asked.headers[2:] == [("Nats-TTL", life), ("Nats-Rollup", b"sub")]
@@ -80,7 +80,7 @@ def test_a_schedule_that_goes_on_has_a_zone_and_an_end() -> None:
 @pytest.mark.parametrize(
     ("theirs", "ours"),
     [
-        # A day of month and a weekday mean either of them unless one has a wildcard without a step.
+        # A day of month and a weekday mean either day, unless one of the fields has a wildcard without a step.
         (b"0 0 9 */2 * 1", "0 0 9 1-31/2 * 1"),
         (b"0 0 9 1 * */2", "0 0 9 1 * 0-6/2"),
         (b"0 0 9 */1 * 1", "0 0 9 * * 1"),
@@ -97,7 +97,7 @@ def test_a_schedule_that_goes_on_has_a_zone_and_an_end() -> None:
         (b"0 */15 9-17/2 1 1/3 *", "0 */15 9-17/2 1 1/3 *"),
     ],
 )
-def test_cron_means_what_the_server_takes_it_for(theirs: bytes, ours: str) -> None:
+def test_cron_means_the_same_as_on_the_nats_server(theirs: bytes, ours: str) -> None:
     asked = decode(NAME, but(NATS, Nats_Schedule=theirs))
 
     assert asked.recurrence == Recurrence(None, ours)

@@ -24,6 +24,6 @@ def test_the_headers_name_is_the_inputs_to_set() -> None:
     assert refusal.sentence == "after-ts and delay-after are both given. Send one of them."
 
 
-def test_the_last_header_counts_and_an_empty_one_says_nothing() -> None:
+def test_the_last_header_counts_and_an_empty_one_is_ignored() -> None:
     assert decode(SETTINGS[NAME], beside(PUBLISH_AFTER, ("publish-after-ts", b"7"))).due_ms == 7
     assert decode(SETTINGS[NAME], but(PUBLISH_AFTER, publish_after_ts=b"")).due_ms == NOW

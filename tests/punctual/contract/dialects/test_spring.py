@@ -33,7 +33,7 @@ def test_the_last_retrys_time_counts() -> None:
     assert decode(SETTINGS[NAME], beside(SPRING, ("retry_topic-backoff-timestamp", b"\x01"))).due_ms == 1
 
 
-def test_a_retry_of_what_punctual_has_delivered_is_a_message_of_its_own() -> None:
+def test_a_retry_of_a_delivery_is_a_new_message() -> None:
     again = beside(SPRING, delay_id=b"foreign-1-1", delay_due=b"1", delay_source=b"foreign-1-1")
     asked = decode(SETTINGS[NAME], again)
 
